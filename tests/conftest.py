@@ -1,0 +1,15 @@
+"""Markers that need something this machine may not have are deselected by default, and the summary says so."""
+
+import pytest
+
+OPT_IN = ("gpu", "slow", "peer")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without -m, leave opt-in tests out as deselected: visible in the closing line, never a silent skip."""
+    if config.option.markexpr:
+        return
+    left_out = [item for item in items if any(item.get_closest_marker(name) for name in OPT_IN)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
