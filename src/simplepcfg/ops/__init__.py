@@ -1,0 +1,1 @@
+"""Dynamic programs over tensors: no words, no modules, nothing imported beyond torch."""

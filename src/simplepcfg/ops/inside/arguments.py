@@ -1,0 +1,110 @@
+"""What every backend is given: checked shapes, one dtype, lengths on the right device."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+
+PRECISIONS = (None, "bf16", "tf32", "fp32")
+
+
+@dataclass(frozen=True, slots=True)
+class InsideArguments:
+    """Checked arguments of the inside algorithm; ``lengths`` is None where every sentence has n words."""
+
+    log_emissions: Tensor  # [B, n, P]
+    root: Tensor  # [N] or [B, N]
+    left: Tensor  # [N, N + P] or [B, N, N + P]
+    right: Tensor
+    lengths: Tensor | None  # [B]
+    span_bonus: Tensor | None  # [B, n + 1, n + 1]
+    precision: str | None
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """B, n, N, P."""
+        batch, n, preterminals = self.log_emissions.shape
+        return batch, n, self.root.shape[-1], preterminals
+
+    @property
+    def batched_rules(self) -> bool:
+        """Whether each sentence has rules of its own."""
+        return self.left.dim() == 3
+
+
+def check_arguments(
+    log_emissions: Tensor,
+    root: Tensor,
+    left: Tensor,
+    right: Tensor,
+    lengths: Tensor | None,
+    span_bonus: Tensor | None,
+    precision: str | None,
+) -> InsideArguments:
+    """Check every shape and value that would otherwise fail deep inside, and say which one is off."""
+    if log_emissions.dim() != 3 or 0 in log_emissions.shape:
+        raise InputError(f"log_emissions has shape {_shape(log_emissions)}; it must be [B, n, P], none of them 0")
+    batch, n, preterminals = log_emissions.shape
+    nonterminals = root.shape[-1] if root.dim() else 0
+    symbols = nonterminals + preterminals
+    for name, tensor, tail in (
+        ("root", root, (nonterminals,)),
+        ("left", left, (nonterminals, symbols)),
+        ("right", right, (nonterminals, symbols)),
+    ):
+        if nonterminals == 0 or tuple(tensor.shape) not in (tail, (batch, *tail)):
+            raise InputError(
+                f"{name} has shape {_shape(tensor)}; with B = {batch}, N = {nonterminals}, P = {preterminals} "
+                f"it must be {list(tail)} or {[batch, *tail]}"
+            )
+    if left.dim() != right.dim():
+        raise InputError("left and right must both have a batch dimension, or neither")
+    dtype = torch.promote_types(log_emissions.dtype, torch.float32)
+    if not dtype.is_floating_point:
+        raise InputError(f"log_emissions has dtype {log_emissions.dtype}; it must be a floating-point tensor")
+    if precision not in PRECISIONS:
+        raise InputError(f"precision {precision!r} is unknown; take one of bf16, tf32, fp32")
+    return InsideArguments(
+        log_emissions.to(dtype),
+        root.to(dtype),
+        left if left.dtype == right.dtype and _keeps_dtype(left, dtype) else left.to(dtype),
+        right if left.dtype == right.dtype and _keeps_dtype(right, dtype) else right.to(dtype),
+        _check_lengths(lengths, batch, n, log_emissions.device),
+        _check_bonus(span_bonus, batch, n, dtype),
+        precision,
+    )
+
+
+def _keeps_dtype(rules: Tensor, dtype: torch.dtype) -> bool:
+    """Rules of half precision on a card stay as they are: they are what the matrix products read."""
+    return rules.dtype == dtype or (rules.is_cuda and rules.dtype == torch.bfloat16)
+
+
+def _check_lengths(lengths: Tensor | None, batch: int, n: int, device: torch.device) -> Tensor | None:
+    if lengths is None:
+        return None
+    if tuple(lengths.shape) != (batch,):
+        raise InputError(f"lengths has shape {_shape(lengths)}; it must be [{batch}], one length a sentence")
+    values = lengths.tolist()
+    for index, value in enumerate(values):
+        if value > n:
+            raise InputError(f"lengths[{index}] = {value} exceeds n = {n}; crop it or give more positions")
+        if value < 1:
+            raise InputError(f"lengths[{index}] = {value}; a sentence has at least one word")
+    if all(value == n for value in values):
+        return None
+    return lengths.to(device=device, dtype=torch.int64)
+
+
+def _check_bonus(span_bonus: Tensor | None, batch: int, n: int, dtype: torch.dtype) -> Tensor | None:
+    if span_bonus is None:
+        return None
+    if tuple(span_bonus.shape) != (batch, n + 1, n + 1):
+        raise InputError(f"span_bonus has shape {_shape(span_bonus)}; it must be {[batch, n + 1, n + 1]}")
+    return span_bonus.to(dtype)
+
+
+def _shape(tensor: Tensor) -> list[int]:
+    return list(tensor.shape)

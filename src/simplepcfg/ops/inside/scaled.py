@@ -1,0 +1,236 @@
+"""The inside algorithm in scaled probabilities with a hand-written backward, for the CPU and any other device.
+
+Every row of the chart is a vector of probabilities times a power of two, kept beside it. README.md derives the
+recursion, the layout and the bounds that keep every number within the range of its type.
+"""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
+from simplepcfg.ops.inside.scaled_backward import Backward
+from simplepcfg.ops.inside.scales import DEAD, range_of, shift_to_peak
+from simplepcfg.ops.inside.square import Square
+
+# Split sums are made for as many sentences at a time as keep their temporary in a core's cache.
+CACHE_BYTES = 1 << 20
+
+
+def scaled_inside(arguments: InsideArguments) -> Tensor:
+    """log Z of each sentence; see ``inside``."""
+    if arguments.log_emissions.shape[1] == 1:
+        return log_einsum_exp_inside(arguments)
+    return _ScaledInside.apply(
+        arguments.log_emissions,
+        arguments.root,
+        arguments.left,
+        arguments.right,
+        arguments.span_bonus,
+        arguments.lengths,
+    )
+
+
+def scaled_span_posteriors(arguments: InsideArguments) -> tuple[Tensor, Tensor]:
+    """log Z and span posteriors, with no graph, so that ``inference_mode`` is no obstacle."""
+    batch, n, _, _ = arguments.sizes
+    posteriors = arguments.log_emissions.new_zeros(batch, n + 1, n + 1)
+    if n == 1:
+        return posteriors.new_full((batch,), -math.inf), posteriors
+    chart = Chart(arguments)
+    log_z = chart.fill()
+    Backward(chart, torch.ones_like(log_z)).run((False,) * 4, posteriors)
+    return log_z, posteriors
+
+
+class _ScaledInside(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        log_emissions, root, left, right, span_bonus, lengths = inputs
+        chart = Chart(InsideArguments(log_emissions, root, left, right, lengths, span_bonus, None))
+        log_z = chart.fill()
+        if any(ctx.needs_input_grad):
+            ctx.save_for_backward(log_emissions, root, left, right, span_bonus, lengths)
+            ctx.chart = chart
+        return log_z
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        saved = ctx.saved_tensors
+        needs = ctx.needs_input_grad[:5]
+        if torch.is_grad_enabled():  # create_graph: the gradient itself must be differentiable
+            log_emissions, root, left, right, span_bonus, lengths = saved
+            arguments = InsideArguments(log_emissions, root, left, right, lengths, span_bonus, None)
+            wanted = [tensor for tensor, need in zip(saved[:5], needs, strict=True) if need]
+            log_z = log_einsum_exp_inside(arguments)
+            found = iter(torch.autograd.grad(log_z, wanted, grads[0], create_graph=True, allow_unused=True))
+            return *(next(found) if need else None for need in needs), None
+        bonus = torch.zeros_like(saved[4]) if needs[4] else None
+        return *Backward(ctx.chart, grads[0]).run(needs[:4], bonus), bonus, None
+
+
+class Chart:
+    """Filled by the forward pass and only read by the backward pass: β by width, η and ζ in their square."""
+
+    def __init__(self, arguments: InsideArguments) -> None:
+        self.arguments = arguments
+        self.batch, self.n, self.nonterminals, _ = arguments.sizes
+        self.dtype, self.device = arguments.log_emissions.dtype, arguments.log_emissions.device
+        self.lengths = arguments.lengths
+        self.range = range_of(self.dtype)
+        left, right, split = arguments.left, arguments.right, self.nonterminals
+        self.all_rules = torch.cat([left, right], -2)  # [(B,) 2N, N + P]: one matrix product for both
+        self.rules, self.word_rules = self.all_rules[..., :split], self.all_rules[..., split:]
+        posts = (self.batch, self.n + 1, self.n + 1)
+        self.square = Square(self.empty(*posts, self.nonterminals))
+        self.exponents = Square(self.empty(*posts))
+        self.words: Tensor  # [B, n, P], emissions relative to each word's best
+        self.beta: dict[int, Tensor] = {}  # by width: [B, spans, N]
+        self.factors: dict[int, Tensor] = {}  # by width: [B, spans, splits], β = Σ factor · η ⊙ ζ
+        self.scales: dict[int, Tensor] = {}  # by width: [B, spans, 2], stored row = scale · matrix product
+        self.with_parents: dict[int, Tensor] = {}  # by width, where lengths differ: flat indices of such spans
+        self.far: dict[int, tuple[tuple[Tensor, ...], Tensor]] = {}  # by width: spans summed in logs, their exponents
+
+    def empty(self, *size: int) -> Tensor:
+        """Uninitialised, of the chart's type and place."""
+        return torch.empty(size, dtype=self.dtype, device=self.device)
+
+    def fill(self) -> Tensor:
+        """Run the forward pass; log Z of each sentence."""
+        self._words()
+        top = self.empty(self.batch, self.nonterminals).zero_()
+        exponent = self.empty(self.batch).fill_(DEAD)
+        for width in range(2, self.n + 1):
+            beta, exponents = self._split_sums(width)
+            self.beta[width] = beta
+            ends = self.whole_sentences(width)
+            if ends is not None:
+                top[ends], exponent[ends] = beta[ends, 0], exponents[ends, 0]
+            if width < self.n:
+                self._children(width, exponents)
+        # In logs: the root's and β's peaks may lie so far apart that no product of the two is in range.
+        self.top = top.double().mul_(2.0**-self.range.peak)
+        self.log_top = torch.logsumexp(self.top.log() + self.arguments.root.double().log(), -1)
+        log_z = self.log_top + (exponent.double() + self.range.peak) * math.log(2) + self.log_words
+        return torch.where(self.log_top == -math.inf, self.log_top, log_z).to(self.dtype)
+
+    def whole_sentences(self, width: int) -> Tensor | slice | None:
+        """Which sentences have this length."""
+        if self.lengths is None:
+            return slice(None) if width == self.n else None
+        return (self.lengths == width).nonzero().squeeze(1)
+
+    def bonus(self, width: int) -> tuple[Tensor, Tensor] | None:
+        """The spans' bonus as a power of two and what is left: 2^whole · fraction, [B, spans] each."""
+        if self.arguments.span_bonus is None:
+            return None
+        bonus = torch.diagonal(self.arguments.span_bonus.detach(), width, 1, 2).double() / math.log(2)
+        whole = bonus.floor()
+        forbidden = bonus == -math.inf
+        return whole.masked_fill(forbidden, DEAD), torch.exp2(bonus - whole).masked_fill(forbidden, 0.0)
+
+    def sentence_chunks(self, width: int) -> list[slice]:
+        """Slices of the batch whose [spans, splits, N] temporaries stay in cache; on other devices the whole batch."""
+        if self.device.type != "cpu":
+            return [slice(None)]
+        bytes_each = (self.n - width + 1) * (width - 1) * self.nonterminals * self.dtype.itemsize
+        step = max(1, CACHE_BYTES // bytes_each)
+        return [slice(start, start + step) for start in range(0, self.batch, step)]
+
+    def _words(self) -> None:
+        emissions = self.arguments.log_emissions
+        if self.lengths is not None:
+            beyond = torch.arange(self.n, device=self.device) >= self.lengths[:, None]
+            emissions = emissions.masked_fill(beyond[:, :, None], -math.inf)
+        # Every tree has every word once, so each word's best emission is taken out here and added to log Z at the end.
+        best = emissions.amax(-1)  # [B, n]
+        dead = best == -math.inf
+        best.masked_fill_(dead, 0.0)
+        self.log_words = best.double().sum(-1)
+        self.words = (emissions - best[..., None]).exp_()
+        self._store(1, product(self.words, self.word_rules), torch.zeros_like(best).masked_fill_(dead, DEAD))
+
+    def _split_sums(self, width: int) -> tuple[Tensor, Tensor]:
+        """β of every span of this width, Σ over splits of η ⊙ ζ, and its exponents."""
+        eta, zeta = self.square.children(width)  # views [B, spans, splits, N]
+        eta_exponents, zeta_exponents = self.exponents.children(width)
+        splits = eta_exponents + zeta_exponents  # [B, spans, splits]
+        # Two rows near 2^peak make a product near 2^(2 peak); it is brought back to 2^peak.
+        exponents = splits.amax(-1).add_(self.range.peak)
+        factors = (splits - exponents[..., None]).exp2_()
+        beta = self.empty(self.batch, self.n - width + 1, self.nonterminals)
+        for part in self.sentence_chunks(width):
+            self._sum_splits(eta[part], zeta[part], factors[part], beta[part])
+        peaks = beta.amax(-1)
+        if float(peaks.amin()) < self.range.safe:
+            self._sum_far_spans_in_logs(width, beta, peaks, exponents, factors, splits)
+        bonus = self.bonus(width)
+        if bonus is not None:
+            whole, fraction = bonus
+            beta *= fraction.to(self.dtype)[..., None]
+            factors *= fraction.to(self.dtype)[..., None]
+            exponents = exponents + whole.to(self.dtype)
+        self.factors[width] = factors
+        return beta, exponents
+
+    def _sum_splits(self, eta: Tensor, zeta: Tensor, factors: Tensor, beta: Tensor) -> None:
+        products = torch.mul(eta, zeta).flatten(0, 1)  # [B · spans, splits, N]
+        rows, splits, states = products.shape
+        torch.bmm(factors.view(rows, 1, splits), products, out=beta.view(rows, 1, states))
+
+    def _sum_far_spans_in_logs(
+        self, width: int, beta: Tensor, peaks: Tensor, exponents: Tensor, factors: Tensor, splits: Tensor
+    ) -> None:
+        """Where η and ζ peak at states so far apart that the product has left the range, sum it again in logs."""
+        far = (peaks < self.range.safe) & (exponents > DEAD / 2)
+        if not bool(far.any()):
+            return
+        where = far.nonzero(as_tuple=True)
+        eta, zeta = self.square.children(width)
+        logs = eta[where].double().log2_() + zeta[where].double().log2_() + splits[where].double()[..., None]
+        largest = logs.amax((-1, -2))
+        dead = largest == -math.inf
+        exponent = (largest.ceil() - self.range.peak).masked_fill_(dead, 0.0)
+        beta[where] = torch.exp2(logs - exponent[:, None, None]).sum(1).to(self.dtype)
+        exponents[where] = exponent.masked_fill(dead, DEAD).to(self.dtype)
+        factors[where] = 0.0
+        self.far[width] = (where, splits[where].double() - exponent[:, None])
+
+    def _children(self, width: int, exponents: Tensor) -> None:
+        """η and ζ of every span of this width: one matrix product with [L | R]."""
+        beta = self.beta[width]
+        if self.lengths is None or self.arguments.batched_rules:
+            children = product(beta, self.rules)
+        else:
+            ends = torch.arange(width, self.n + 1, device=self.device)
+            # A whole sentence has no parent, and a span beyond the end does not exist.
+            inner = (ends < self.lengths[:, None]) | ((ends == self.lengths[:, None]) & (ends > width))
+            self.with_parents[width] = rows = inner.flatten().nonzero().squeeze(1)
+            flat = beta.view(-1, self.nonterminals)
+            children = flat.new_zeros(flat.shape[0], 2 * self.nonterminals)
+            if rows.numel():
+                children.index_copy_(0, rows, flat.index_select(0, rows) @ self.rules.T)
+        self._store(width, children, exponents)
+
+    def _store(self, width: int, children: Tensor, exponents: Tensor) -> None:
+        """Write a matrix product's rows, [η | ζ], to the square, each scaled to its place in the range."""
+        both = children.view(self.batch, -1, 2, self.nonterminals)
+        maxima = both.amax(-1)
+        shifts = shift_to_peak(maxima, self.range)
+        scale = self.scales[width] = shifts.exp2()
+        torch.mul(both[:, :, 0], scale[..., :1], out=self.square.eta(width))
+        torch.mul(both[:, :, 1], scale[..., 1:], out=self.square.zeta(width))
+        stored = (exponents[..., None] - shifts).masked_fill_(maxima == 0, DEAD)
+        self.exponents.eta(width).copy_(stored[..., 0])
+        self.exponents.zeta(width).copy_(stored[..., 1])
+
+
+def product(rows: Tensor, rules: Tensor) -> Tensor:
+    """[B, rows, X] times rules [(B,) Y, X] transposed: [B, rows, Y]."""
+    if rules.dim() == 3:
+        return torch.bmm(rows, rules.transpose(1, 2))
+    return F.linear(rows, rules)

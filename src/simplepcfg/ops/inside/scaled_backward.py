@@ -1,0 +1,193 @@
+"""The backward pass of the scaled inside algorithm: outside values, rule gradients and span posteriors, by hand.
+
+The recursion carries derivatives of log Z alone: each is a posterior divided by a stored probability, hence bounded.
+What flows in from above multiplies a sentence's results, which is the same and stays in range.
+"""
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.inside.scales import drop_out_of_range
+from simplepcfg.ops.inside.square import Square
+
+if TYPE_CHECKING:
+    from simplepcfg.ops.inside.scaled import Chart
+
+# Rows of the rule gradient's matrix product are collected up to here, so that few, large products are made.
+PENDING_ROWS = 512
+
+
+class Backward:
+    """One backward pass over a filled chart, which it only reads: it can be run again."""
+
+    def __init__(self, chart: "Chart", grad: Tensor) -> None:
+        self.chart = chart
+        self.grad = grad
+        self.gradients = Square(torch.zeros_like(chart.square.cells))
+
+    def run(self, needs: tuple[bool, ...], posteriors: Tensor | None) -> list[Tensor | None]:
+        """Gradients by log_emissions, root, left and right, of those that are needed.
+
+        ``posteriors`` [B, n + 1, n + 1], where given, is filled with the gradient by the span bonus.
+        """
+        need_words, need_root, need_left, need_right = needs
+        chart = self.chart
+        rules = _RuleGradient(chart, self.grad) if need_left or need_right else None
+        for width in range(chart.n, 1, -1):
+            alpha = self._outside(width, rules)
+            if posteriors is not None:
+                posterior = torch.linalg.vecdot(alpha, chart.beta[width])
+                torch.diagonal(posteriors, width, 1, 2).copy_(posterior * self.grad[:, None])
+            self._spread(width, alpha)
+        words = None
+        if need_words or rules is not None:
+            children = self._child_derivatives(1)
+            if rules is not None:
+                rules.add_words(children)
+            if need_words:
+                words = self._in_range(_transposed_product(children, chart.word_rules), chart.words)
+                words = words.mul_(chart.words).mul_(self.grad[:, None, None])
+        left, right = rules.result() if rules is not None else (None, None)
+        return [words, self._root() if need_root else None, left, right]
+
+    def _outside(self, width: int, rules: "_RuleGradient | None") -> Tensor:
+        """d log Z / d β of every span of this width, from its roles as left and right child and as whole sentence."""
+        chart = self.chart
+        beta = chart.beta[width]
+        if width == chart.n:
+            alpha = torch.zeros_like(beta)
+        else:
+            children = self._child_derivatives(width)  # [B, spans, 2N]
+            rows = chart.with_parents.get(width)
+            if rows is None:
+                alpha = _transposed_product(children, chart.rules)
+                if rules is not None:
+                    rules.add(children, beta)
+            else:
+                picked = children.view(-1, 2 * chart.nonterminals).index_select(0, rows)
+                alpha = torch.zeros_like(beta)
+                alpha.view(-1, chart.nonterminals).index_copy_(0, rows, picked @ chart.rules)
+                if rules is not None:
+                    sentences = torch.div(rows, chart.n - width + 1, rounding_mode="floor")
+                    rules.add_rows(picked, beta.view(-1, chart.nonterminals).index_select(0, rows), sentences)
+        ends = chart.whole_sentences(width)
+        if ends is not None:
+            alpha[ends, 0] = self._over_z(chart.arguments.root.expand(chart.batch, -1))[ends]
+        return self._in_range(alpha, beta)
+
+    def _over_z(self, value: Tensor) -> Tensor:
+        """value / (root · β) for each sentence; 0 where the sentence is impossible."""
+        log_top = self.chart.log_top[:, None]
+        impossible = log_top == -math.inf
+        scaled = (value.double().log() - log_top.masked_fill(impossible, 0.0)).exp() * 2.0**-self.chart.range.peak
+        return scaled.masked_fill(impossible, 0.0).to(self.chart.dtype)
+
+    def _root(self) -> Tensor:
+        chart = self.chart
+        root = chart.arguments.root
+        by_root = self._over_z(chart.top) * 2.0**chart.range.peak
+        by_root = self._in_range(by_root, root.expand_as(by_root)) * self.grad[:, None]
+        return by_root if root.dim() == 2 else by_root.sum(0)
+
+    def _child_derivatives(self, width: int) -> Tensor:
+        """d log Z / d (matrix product) of every span of this width: [B, spans, 2N], left roles then right roles."""
+        chart = self.chart
+        both = chart.empty(chart.batch, chart.n - width + 1, 2, chart.nonterminals)
+        scale = chart.scales[width]
+        torch.mul(self.gradients.eta(width), scale[..., :1], out=both[:, :, 0])
+        torch.mul(self.gradients.zeta(width), scale[..., 1:], out=both[:, :, 1])
+        if not float(both.amax()) < chart.range.huge:
+            stored = torch.stack([chart.square.eta(width), chart.square.zeta(width)], 2)
+            both = drop_out_of_range(both, stored, chart.range)
+        return both.flatten(-2)
+
+    def _spread(self, width: int, alpha: Tensor) -> None:
+        """Hand each span's derivative to the two children of each of its splits."""
+        chart = self.chart
+        eta, zeta = chart.square.children(width)
+        to_eta, to_zeta = self.gradients.children(width)
+        factors = chart.factors[width]
+        for part in chart.sentence_chunks(width):
+            weights = alpha[part].unsqueeze(2) * factors[part].unsqueeze(3)
+            to_eta[part].addcmul_(weights, zeta[part])
+            to_zeta[part].addcmul_(weights, eta[part])
+        if width in chart.far:
+            where, exponents = chart.far[width]
+            bonus = chart.bonus(width)
+            if bonus is not None:
+                alpha = alpha * bonus[1].to(chart.dtype)[..., None]
+            logs = alpha[where].double().log2_()[:, None] + exponents[..., None]
+            limit = torch.finfo(chart.dtype).max
+            to_eta[where] += torch.exp2(logs + zeta[where].double().log2_()).clamp_(max=limit).to(chart.dtype)
+            to_zeta[where] += torch.exp2(logs + eta[where].double().log2_()).clamp_(max=limit).to(chart.dtype)
+
+    def _in_range(self, derivative: Tensor, value: Tensor) -> Tensor:
+        if float(derivative.amax()) < self.chart.range.huge:  # the common case; false for NaN too
+            return derivative
+        return drop_out_of_range(derivative, value, self.chart.range)
+
+
+class _RuleGradient:
+    """Collects rows of β and of its children's derivatives, and multiplies them in few, large products."""
+
+    def __init__(self, chart: "Chart", grad: Tensor) -> None:
+        self.chart = chart
+        # The usual loss weighs every sentence alike: then the result is scaled once, not every row.
+        self.common = float(grad[0]) if bool((grad == grad[0]).all()) else None
+        self.grad = grad
+        self.both = torch.zeros_like(chart.all_rules)  # [(B,) 2N, N + P]
+        self.total, self.words = self.both[..., : chart.nonterminals], self.both[..., chart.nonterminals :]
+        self.pending: list[tuple[Tensor, Tensor]] = []
+
+    def add(self, children: Tensor, beta: Tensor) -> None:
+        """Children [B, spans, 2N] and β [B, spans, N] of one width."""
+        if self.common is None:
+            children = children * self.grad[:, None, None]
+        if self.chart.arguments.batched_rules:
+            self.total.baddbmm_(children.transpose(1, 2), beta)
+        else:
+            self._collect(children.flatten(0, 1), beta.flatten(0, 1))
+
+    def add_rows(self, children: Tensor, beta: Tensor, sentences: Tensor) -> None:
+        """Rows of several sentences: [rows, 2N], [rows, N], and whose each is."""
+        self._collect(children * self.grad[sentences, None] if self.common is None else children, beta)
+
+    def add_words(self, children: Tensor) -> None:
+        """Children [B, n, 2N] of the words."""
+        if self.common is None:
+            children = children * self.grad[:, None, None]
+        if self.chart.arguments.batched_rules:
+            torch.bmm(children.transpose(1, 2), self.chart.words, out=self.words)
+        else:
+            torch.mm(children.flatten(0, 1).T, self.chart.words.flatten(0, 1), out=self.words)
+
+    def _collect(self, children: Tensor, beta: Tensor) -> None:
+        self.pending.append((children, beta))
+        if sum(rows.shape[0] for rows, _ in self.pending) >= PENDING_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self.pending:
+            children, beta = (torch.cat(parts) for parts in zip(*self.pending, strict=True))
+            self.total.addmm_(children.T, beta)
+            self.pending.clear()
+
+    def result(self) -> tuple[Tensor, Tensor]:
+        """Gradients by left and right."""
+        self._flush()
+        both = self.both
+        low, high = torch.aminmax(both)
+        if not (-self.chart.range.huge < float(low) and float(high) < self.chart.range.huge):
+            both = drop_out_of_range(both, self.chart.all_rules, self.chart.range)
+        if self.common is not None and self.common != 1.0:
+            both.mul_(self.common)
+        left, right = both.chunk(2, -2)
+        return left, right
+
+
+def _transposed_product(children: Tensor, rules: Tensor) -> Tensor:
+    """[B, rows, Y] times rules [(B,) Y, X]: [B, rows, X]."""
+    return torch.matmul(children, rules)

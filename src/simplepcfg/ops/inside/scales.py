@@ -1,0 +1,54 @@
+"""Exact scaling by powers of two: where the chart's rows lie in the range of their type."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+# Exponents are whole numbers in the working type, where 2^x is exact. This one marks a row that is zero: finite, so that
+# no difference of two is NaN, and far below any real one.
+DEAD = -1e30
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """How a floating-point type's exponents are used."""
+
+    # η and ζ are stored with their maximum in [2^(peak-1), 2^peak), so that the upper half of the range is put to use;
+    # backward forms posterior / (η ζ), about 2^(-2 peak), which must stay well above the smallest normal number.
+    peak: int
+    shift: int  # no row is scaled by more than 2^shift
+    tiny: float  # the smallest normal number: 1 / x is finite from here on
+    safe: float  # a split sum whose maximum is smaller than this has lost states that a row could hold
+    huge: float  # a derivative by a value of 0 is kept up to here
+
+
+_RANGES = {
+    torch.float32: Range(peak=32, shift=126, tiny=2.0**-126, safe=2.0**-16, huge=2.0**100),
+    torch.float64: Range(peak=256, shift=1022, tiny=2.0**-1022, safe=2.0**-128, huge=2.0**900),
+}
+
+
+def range_of(dtype: torch.dtype) -> Range:
+    """The range of a working dtype."""
+    return _RANGES[dtype]
+
+
+def shift_to_peak(maxima: Tensor, limits: Range) -> Tensor:
+    """The exponents that bring rows with these maxima to their place in the range; 0 for rows of zeros.
+
+    Clamped so that 2^shift is itself in range: a row that starts very low ends a little lower than the others.
+    """
+    _, bits = torch.frexp(maxima)
+    return (limits.peak - bits.to(maxima.dtype)).masked_fill_(maxima == 0, 0.0).clamp_(max=limits.shift)
+
+
+def drop_out_of_range(derivative: Tensor, value: Tensor, limits: Range) -> Tensor:
+    """Zero the derivatives by values of 0 that lie beyond the range: no probability flows through them.
+
+    A derivative by a positive value is a posterior divided by that value, hence in range. One by a value of 0 has no
+    such bound; it is exact while it is moderate, and where it is not it would turn 0 · ∞ into NaN further on.
+    """
+    limit = torch.finfo(derivative.dtype).max
+    derivative = derivative.nan_to_num(0.0, posinf=limit, neginf=-limit)
+    return derivative.masked_fill_((value < limits.tiny) & (derivative.abs() > limits.huge), 0.0)

@@ -1,0 +1,39 @@
+"""The chart as one square: η above the diagonal, ζ below it, so that both children of every split are strided views."""
+
+import torch
+from torch import Tensor
+
+
+class Square:
+    """A value for η(i, j) at [i, j] and one for ζ(i, j) at [j, i]: for a width, the splits of all spans are one view.
+
+    ``cells`` is [B, n + 1, n + 1, N], or [B, n + 1, n + 1] for one number a span.
+    """
+
+    def __init__(self, cells: Tensor) -> None:
+        self.cells = cells
+        self.batch, self.posts = cells.shape[:2]
+        self.tail = tuple(cells.shape[3:])
+        column = cells.stride(2)
+        self.column, self.row = column, cells.stride(1)
+        # Along a width, start and end move together.
+        self.splits_stride = (cells.stride(0), self.row + column, column, *cells.stride()[3:])
+        self.spans_stride = (cells.stride(0), self.row + column, *cells.stride()[3:])
+
+    def children(self, width: int) -> tuple[Tensor, Tensor]:
+        """η(i, i + k) and ζ(i + k, i + width) of every split: two views [B, spans, splits, …]."""
+        size = (self.batch, self.posts - width, width - 1, *self.tail)
+        return (
+            torch.as_strided(self.cells, size, self.splits_stride, self.column),
+            torch.as_strided(self.cells, size, self.splits_stride, width * self.row + self.column),
+        )
+
+    def eta(self, width: int) -> Tensor:
+        """View of η(i, i + width) of every span: [B, spans, …]."""
+        size = (self.batch, self.posts - width, *self.tail)
+        return torch.as_strided(self.cells, size, self.spans_stride, width * self.column)
+
+    def zeta(self, width: int) -> Tensor:
+        """View of ζ(i, i + width) of every span: [B, spans, …]."""
+        size = (self.batch, self.posts - width, *self.tail)
+        return torch.as_strided(self.cells, size, self.spans_stride, width * self.row)

@@ -1,0 +1,60 @@
+"""Minimum-Bayes-risk trees: the binary tree whose spans have the largest total posterior."""
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+
+
+def best_trees(posteriors: Tensor, lengths: Tensor | None = None) -> list[list[tuple[int, int]]]:
+    """The spans of each sentence's best tree, width 2 or more, parents before children, left before right.
+
+    Args:
+        posteriors: ``[B, n + 1, n + 1]``, the weight of span (i, j), as ``span_posteriors`` gives it.
+        lengths: ``[B]``; n for all where left out.
+
+    Ties go to the leftmost split, so that the answer does not depend on the batch around a sentence. A sentence of one
+    word has no such span.
+    """
+    marks = best_tree_marks(posteriors, lengths)
+    # Ordered by start, then by falling end: that is preorder.
+    sentence, start, end = marks.flip(2).nonzero().unbind(1)
+    posts = marks.shape[1]
+    found: list[list[tuple[int, int]]] = [[] for _ in range(marks.shape[0])]
+    for b, i, j in zip(sentence.tolist(), start.tolist(), (posts - 1 - end).tolist(), strict=True):
+        found[b].append((i, j))
+    return found
+
+
+def best_tree_marks(posteriors: Tensor, lengths: Tensor | None = None) -> Tensor:
+    """The same as a mask ``[B, n + 1, n + 1]``: true at the spans of the best tree."""
+    if posteriors.dim() != 3 or posteriors.shape[1] != posteriors.shape[2]:
+        raise InputError(f"posteriors has shape {list(posteriors.shape)}; it must be [B, n + 1, n + 1]")
+    batch, posts, _ = posteriors.shape
+    n = posts - 1
+    device = posteriors.device
+    if lengths is None:
+        lengths = torch.full((batch,), n, device=device)
+    lengths = lengths.to(device)
+    # Best totals, kept twice: (i, j) above the diagonal, and below it at (j, i), so that splits are strided views.
+    totals = posteriors.new_zeros(batch, posts, posts)
+    choices: dict[int, Tensor] = {}
+    for width in range(2, n + 1):
+        stride = (posts * posts, posts + 1, 1)
+        size = (batch, posts - width, width - 1)
+        before = totals.as_strided(size, stride, 1)  # (i, i + k)
+        after = totals.as_strided(size, stride, width * posts + 1)  # (i + k, i + width), kept at its mirror
+        best, choices[width] = (before + after).max(2)
+        best = best + torch.diagonal(posteriors, width, 1, 2)
+        torch.diagonal(totals, width, 1, 2).copy_(best)
+        torch.diagonal(totals, -width, 1, 2).copy_(best)
+    marks = torch.zeros(batch, posts, posts, dtype=torch.bool, device=device)
+    longer = (lengths > 1).nonzero().squeeze(1)
+    marks[longer, 0, lengths[longer]] = True
+    for width in range(n, 1, -1):
+        b, i = torch.diagonal(marks, width, 1, 2).nonzero().unbind(1)
+        middle = i + 1 + choices[width][b, i]
+        for start, end in ((i, middle), (middle, i + width)):
+            wide = end - start > 1
+            marks[b[wide], start[wide], end[wide]] = True
+    return marks

@@ -1,0 +1,360 @@
+"""Every backend of the inside algorithm against enumeration, and against what must hold for any grammar."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import oracle
+from random_grammars import Case, random_case, with_dead_states, with_zeros
+from simplepcfg.errors import InputError
+from simplepcfg.ops.inside import BACKENDS, inside, span_posteriors
+
+CPU_BACKENDS = ["naive", "log_sum_exp", "log_einsum_exp", "torch"]
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-4}
+
+
+def of_sentence(case: Case, b: int, length: int) -> list[Tensor]:
+    """One sentence's arguments, as the oracle takes them."""
+    root, left, right = (t[b] if t.dim() > dims else t for t, dims in ((case.root, 1), (case.left, 2), (case.right, 2)))
+    return [case.log_emissions[b, :length], root, left, right]
+
+
+def enumerated(case: Case, lengths: list[int], bonus: Tensor | None = None) -> Tensor:
+    return torch.stack(
+        [
+            oracle.log_partition(*of_sentence(case, b, length), None if bonus is None else bonus[b])
+            for b, length in enumerate(lengths)
+        ]
+    )
+
+
+def gradients(log_z: Tensor, inputs: tuple[Tensor, ...], weights: Tensor) -> tuple[Tensor, ...]:
+    return torch.autograd.grad((log_z * weights).sum(), inputs)
+
+
+def relative(found: Tensor, expected: Tensor) -> float:
+    return float((found - expected).norm() / expected.norm().clamp(min=1e-300))
+
+
+def by_log_rules(case: Case, grads: tuple[Tensor, ...]) -> list[Tensor]:
+    """Gradients by log-emissions and log-rules: expected counts. A rule of probability 0 has none."""
+    rules = zip(grads[1:], case.tensors()[1:], strict=True)
+    return [grads[0], *(torch.where(rule == 0, 0.0, grad * rule.detach()) for grad, rule in rules)]
+
+
+@pytest.mark.parametrize("backend", CPU_BACKENDS)
+@pytest.mark.parametrize(
+    ("batch", "n", "nonterminals", "preterminals", "batched", "lengths"),
+    [
+        (1, 2, 1, 1, False, [2]),
+        (3, 5, 3, 4, False, [5, 5, 5]),
+        (3, 6, 2, 5, False, [6, 2, 4]),
+        (3, 5, 4, 1, True, [3, 5, 2]),
+        (2, 7, 3, 3, True, [7, 7]),
+    ],
+)
+def test_inside_against_enumeration(
+    backend: str,
+    batch: int,
+    n: int,
+    nonterminals: int,
+    preterminals: int,
+    batched: bool,
+    lengths: list[int],
+) -> None:
+    case = random_case(batch, n, nonterminals, preterminals, batched=batched, scale=2.0)
+    bonus = torch.randn(batch, n + 1, n + 1, dtype=torch.float64, requires_grad=True)
+    weights = torch.linspace(-1.0, 2.0, batch, dtype=torch.float64)
+    inputs = (*case.tensors(), bonus)
+    log_z = inside(*case.tensors(), lengths=torch.tensor(lengths), span_bonus=bonus, backend=backend)
+    expected = enumerated(case, lengths, bonus)
+    torch.testing.assert_close(log_z, expected, rtol=1e-11, atol=1e-11)
+    for found, true in zip(gradients(log_z, inputs, weights), gradients(expected, inputs, weights), strict=True):
+        torch.testing.assert_close(found, true, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("backend", CPU_BACKENDS)
+def test_inside_counts_every_derivation(backend: str) -> None:
+    case = random_case(1, 4, 2, 2, seed=3)
+    expected = math.log(oracle.derivation_sum(case.log_emissions[0], case.root, case.left, case.right))
+    assert inside(*case.tensors(), backend=backend).item() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(
+    ("batch", "n", "nonterminals", "preterminals"),
+    [(1, 2, 1, 1), (3, 7, 63, 5), (2, 20, 65, 33), (1, 41, 7, 13)],
+)
+@pytest.mark.parametrize("backend", ["torch", "log_einsum_exp"])
+def test_inside_against_naive_at_odd_sizes(
+    backend: str, dtype: torch.dtype, batch: int, n: int, nonterminals: int, preterminals: int
+) -> None:
+    case = random_case(batch, n, nonterminals, preterminals, scale=2.0)
+    weights = torch.arange(1.0, batch + 1, dtype=torch.float64)
+    expected = inside(*case.tensors(), backend="naive")
+    true = gradients(expected, case.tensors(), weights)
+    small = case.to(dtype)
+    log_z = inside(*small.tensors(), backend=backend)
+    assert log_z.dtype == dtype
+    torch.testing.assert_close(log_z.double(), expected, rtol=0, atol=TOLERANCE[dtype] * n)
+    for found, exact in zip(gradients(log_z, small.tensors(), weights.to(dtype)), true, strict=True):
+        assert relative(found.double(), exact) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("backend", CPU_BACKENDS)
+def test_padding_and_neighbours_change_nothing(backend: str) -> None:
+    case = random_case(4, 9, 5, 7, scale=2.0)
+    lengths = torch.tensor([9, 3, 2, 6])
+    poisoned = case.log_emissions.detach().clone()
+    for b, length in enumerate(lengths.tolist()):
+        poisoned[b, length:] = math.nan if backend in ("torch", "naive") else 50.0
+    poisoned.requires_grad_()
+    log_z = inside(poisoned, *case.tensors()[1:], lengths=lengths, backend=backend)
+    (by_emissions,) = torch.autograd.grad(log_z.sum(), poisoned)
+    for b, length in enumerate(lengths.tolist()):
+        alone = case.log_emissions[b : b + 1, :length].detach().requires_grad_()
+        single = inside(alone, *case.tensors()[1:], backend=backend)
+        (expected,) = torch.autograd.grad(single.sum(), alone)
+        torch.testing.assert_close(log_z[b], single[0], rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(by_emissions[b, :length], expected[0], rtol=1e-10, atol=1e-12)
+        assert (by_emissions[b, length:] == 0).all()
+
+
+def log_rule_norms(case: Case, log_z: Tensor) -> list[float]:
+    """L1 norms of the gradient by log-rules: root, left, right, emissions."""
+    emissions, *rules = by_log_rules(case, torch.autograd.grad(log_z.sum(), case.tensors()))
+    return [*(float(grad.sum()) for grad in rules), float(emissions.sum())]
+
+
+@pytest.mark.parametrize("scale", [1.0, 8.0, 30.0])
+@pytest.mark.parametrize("n", [2, 3, 17, 60])
+def test_identities_of_expected_counts(n: int, scale: float) -> None:
+    case = random_case(2, n, 19, 31, scale=scale, dtype=torch.float32)
+    log_z = inside(*case.tensors())
+    assert log_rule_norms(case, log_z) == pytest.approx([2, 2 * (n - 1), 2 * (n - 1), 2 * n], rel=1e-4)
+    _, posteriors = span_posteriors(*case.tensors())
+    assert posteriors.sum((1, 2)).tolist() == pytest.approx([n - 1] * 2, rel=1e-4)
+    assert float(posteriors.amax()) <= 1 + 1e-4
+    assert posteriors[:, 0, n].tolist() == pytest.approx([1.0, 1.0], abs=1e-4)
+
+
+@pytest.mark.parametrize("backend", CPU_BACKENDS)
+def test_uniform_rules_count_trees(backend: str) -> None:
+    n = 10
+    rules = torch.full((1, 2), 0.5, dtype=torch.float64)
+    log_z = inside(torch.zeros(1, n, 1, dtype=torch.float64), torch.ones(1).double(), rules, rules, backend=backend)
+    catalan = math.comb(2 * (n - 1), n - 1) // n
+    assert log_z.item() == pytest.approx(math.log(catalan) - 2 * (n - 1) * math.log(2), abs=1e-12)
+
+
+def test_reversed_sentences_with_swapped_rules() -> None:
+    case = random_case(2, 8, 6, 9, scale=3.0)
+    mirrored = inside(case.log_emissions.flip(1), case.root, case.right, case.left)
+    torch.testing.assert_close(inside(*case.tensors()), mirrored, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("kind", ["zeros", "dead"])
+@pytest.mark.parametrize("seed", range(4))
+def test_zero_probabilities(kind: str, seed: int, dtype: torch.dtype) -> None:
+    case = random_case(3, 6, 5, 6, scale=3.0, seed=seed)
+    case = with_zeros(case, seed) if kind == "zeros" else with_dead_states(case)
+    expected = enumerated(case, [6, 6, 6]).detach()
+    small = case.to(dtype)
+    log_z = inside(*small.tensors())
+    torch.testing.assert_close(log_z.double(), expected, rtol=1e-5, atol=1e-5)
+    found = torch.autograd.grad(log_z[expected > -math.inf].sum(), small.tensors())
+    naive = case.to(torch.float64)
+    exact = torch.autograd.grad(inside(*naive.tensors(), backend="naive")[expected > -math.inf].sum(), naive.tensors())
+    for ours, true in zip(by_log_rules(small, found), by_log_rules(naive, exact), strict=True):
+        torch.testing.assert_close(ours.double(), true, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", CPU_BACKENDS)
+def test_impossible_sentence_has_zero_gradient_and_spares_its_neighbours(backend: str) -> None:
+    case = random_case(2, 4, 3, 4)
+    emissions = case.log_emissions.detach().clone()
+    emissions[0, 2] = -math.inf
+    emissions.requires_grad_()
+    log_z = inside(emissions, *case.tensors()[1:], backend=backend)
+    assert log_z[0] == -math.inf
+    assert log_z[1].isfinite()
+    grads = torch.autograd.grad(log_z[0], (emissions, *case.tensors()[1:]), retain_graph=True)
+    assert all((grad == 0).all() for grad in grads)
+    assert all(grad.isfinite().all() for grad in torch.autograd.grad(log_z[1], case.tensors()[1:]))
+
+
+@pytest.mark.parametrize("backend", CPU_BACKENDS)
+def test_one_word_sentences_have_no_tree(backend: str) -> None:
+    case = random_case(2, 3, 3, 4)
+    assert inside(case.log_emissions[:, :1], *case.tensors()[1:], backend=backend).tolist() == [-math.inf] * 2
+    mixed = inside(*case.tensors(), lengths=torch.tensor([1, 3]), backend=backend)
+    assert mixed[0] == -math.inf
+    assert mixed[1].isfinite()
+    grads = torch.autograd.grad(mixed[0], case.tensors(), allow_unused=True)
+    assert all(grad is None or (grad == 0).all() for grad in grads)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("seed", range(6))
+def test_logits_of_a_thousand(seed: int, dtype: torch.dtype) -> None:
+    """Finite wherever log_einsum_exp of that type is, and as near to the truth."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def logits(*size: int) -> Tensor:
+        return (torch.rand(*size, generator=generator, dtype=torch.float64) * 2 - 1) * 1000
+
+    emissions = logits(3, 7, 6).to(dtype).requires_grad_()
+    root, left, right = (logits(*size).to(dtype).softmax(-1).requires_grad_() for size in ((4,), (4, 10), (4, 10)))
+    case = Case(emissions, root, left, right)
+    ours, theirs = inside(*case.tensors()), inside(*case.tensors(), backend="log_einsum_exp")
+    finite = theirs.isfinite()
+    assert ours[finite].isfinite().all()
+    exact = enumerated(case.to(torch.float64), [7, 7, 7]).detach()
+    worst = float((theirs.detach().double() - exact)[finite].abs().amax()) if finite.any() else 0.0
+    spacing = 7000 * torch.finfo(dtype).eps
+    assert float((ours.detach().double() - exact)[finite].abs().amax() if finite.any() else 0.0) <= 2 * worst + spacing
+    if finite.any():
+        grads = torch.autograd.grad(ours[finite].sum(), case.tensors(), retain_graph=True)
+        assert all(not grad.isnan().any() for grad in grads)
+        count = float(finite.sum())
+        expected = torch.tensor([count, 6 * count, 6 * count, 7 * count])
+        off, theirs_off = (
+            (torch.tensor(log_rule_norms(case, log_z[finite])) - expected).abs() for log_z in (ours, theirs)
+        )
+        # A tag of probability e^-720 beside its word's best is where both leave the range; NaN is theirs alone.
+        assert (off <= theirs_off.nan_to_num(math.inf) + 1e-3 * expected).all()
+
+
+@pytest.mark.parametrize("scale", [8.0, 16.0, 24.0, 32.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_peaked_grammars_are_as_accurate_as_log_einsum_exp(scale: float, seed: int) -> None:
+    case = random_case(2, 14, 32, 64, scale=scale, seed=seed)
+    exact = inside(*case.tensors(), backend="log_einsum_exp")
+    exact_grads = torch.autograd.grad(exact.sum(), case.tensors())
+    errors = {}
+    for backend in ("torch", "log_einsum_exp"):
+        small = case.to(torch.float32)
+        log_z = inside(*small.tensors(), backend=backend)
+        grads = torch.autograd.grad(log_z.sum(), small.tensors())
+        found, true = by_log_rules(small, grads), by_log_rules(case, exact_grads)
+        errors[backend] = [
+            float((log_z.detach().double() - exact.detach()).abs().amax()),
+            *(relative(ours.double(), want) for ours, want in zip(found, true, strict=True)),
+        ]
+    for ours, theirs in zip(errors["torch"], errors["log_einsum_exp"], strict=True):
+        assert ours <= 2 * theirs + 1e-5
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n=st.integers(2, 9),
+    nonterminals=st.integers(1, 6),
+    preterminals=st.integers(1, 6),
+    scale=st.sampled_from([0.0, 1.0, 5.0, 20.0]),
+    batched=st.booleans(),
+    zeros=st.booleans(),
+    seed=st.integers(0, 10_000),
+    data=st.data(),
+)
+def test_torch_backend_is_the_naive_one(
+    n: int,
+    nonterminals: int,
+    preterminals: int,
+    scale: float,
+    batched: bool,
+    zeros: bool,
+    seed: int,
+    data: st.DataObject,
+) -> None:
+    batch = data.draw(st.integers(1, 3))
+    lengths = torch.tensor(data.draw(st.lists(st.integers(1, n), min_size=batch, max_size=batch)))
+    case = random_case(batch, n, nonterminals, preterminals, scale=scale, batched=batched, seed=seed)
+    if zeros:
+        case = with_zeros(case, seed)
+    ours = inside(*case.tensors(), lengths=lengths)
+    theirs = inside(*case.tensors(), lengths=lengths, backend="naive")
+    torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+    possible = theirs > -math.inf
+    if possible.any():
+        found = torch.autograd.grad(ours[possible].sum(), case.tensors())
+        exact = torch.autograd.grad(theirs[possible].sum(), case.tensors())
+        assert all(grad.isfinite().all() for grad in found)
+        for mine, true in zip(by_log_rules(case, found), by_log_rules(case, exact), strict=True):
+            torch.testing.assert_close(mine, true, rtol=1e-7, atol=1e-9)
+
+
+def test_backward_twice_and_again_bit_for_bit() -> None:
+    case = random_case(3, 11, 17, 9, scale=4.0, dtype=torch.float32)
+    log_z = inside(*case.tensors())
+    first = torch.autograd.grad(log_z.sum(), case.tensors(), retain_graph=True)
+    second = torch.autograd.grad(log_z.sum(), case.tensors())
+    again = torch.autograd.grad(inside(*case.tensors()).sum(), case.tensors())
+    for a, b, c in zip(first, second, again, strict=True):
+        assert torch.equal(a, b)
+        assert torch.equal(a, c)
+
+
+def test_second_derivatives() -> None:
+    case = random_case(2, 4, 3, 3, scale=2.0)
+    bonus = torch.zeros(2, 5, 5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(
+        lambda e, r, a, b, s: inside(e, r, a, b, span_bonus=s, lengths=torch.tensor([4, 3])),
+        (*case.tensors(), bonus),
+    )
+
+
+def test_span_posteriors_are_the_frequency_of_spans_in_trees() -> None:
+    case = random_case(2, 6, 4, 5, scale=2.0)
+    lengths = torch.tensor([6, 4])
+    log_z, posteriors = span_posteriors(*case.tensors(), lengths=lengths)
+    for b, length in enumerate(lengths.tolist()):
+        expected = torch.zeros(7, 7, dtype=torch.float64)
+        for tree, weight in oracle.tree_log_weights(*of_sentence(case, b, length)):
+            for (i, j), _ in tree:
+                expected[i, j] += (weight - log_z[b]).exp().detach()
+        torch.testing.assert_close(posteriors[b], expected, rtol=1e-10, atol=1e-12)
+    with torch.inference_mode():
+        torch.testing.assert_close(span_posteriors(*case.tensors(), lengths=lengths)[1], posteriors)
+
+
+def test_forbidden_spans() -> None:
+    case = random_case(1, 6, 4, 5)
+    bonus = torch.zeros(1, 7, 7, dtype=torch.float64)
+    bonus[0, 1, 3] = bonus[0, 2, 5] = -math.inf
+    expected = enumerated(case, [6], bonus)
+    torch.testing.assert_close(inside(*case.tensors(), span_bonus=bonus), expected, rtol=1e-11, atol=1e-11)
+    _, posteriors = span_posteriors(*case.tensors(), span_bonus=bonus)
+    assert posteriors[0, 1, 3] == 0
+    assert float(posteriors.sum()) == pytest.approx(5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"backend": "cuda"}, "backend 'cuda' is unknown"),
+        ({"precision": "fp8"}, "precision 'fp8' is unknown"),
+        ({"lengths": torch.tensor([3, 5])}, "lengths[1] = 5 exceeds n = 4"),
+        ({"lengths": torch.tensor([3, 0])}, "lengths[1] = 0"),
+        ({"lengths": torch.tensor([3])}, "lengths has shape [1]"),
+        ({"span_bonus": torch.zeros(2, 4, 4)}, "span_bonus has shape [2, 4, 4]"),
+        ({"left": torch.zeros(3, 6)}, "left has shape [3, 6]"),
+        ({"root": torch.zeros(5, 3)}, "root has shape [5, 3]"),
+        ({"log_emissions": torch.zeros(2, 4)}, "log_emissions has shape [2, 4]"),
+    ],
+)
+def test_bad_arguments_are_named(change: dict[str, object], message: str) -> None:
+    case = random_case(2, 4, 3, 4)
+    arguments: dict[str, object] = dict(zip(("log_emissions", "root", "left", "right"), case.tensors(), strict=True))
+    with pytest.raises(InputError) as caught:
+        inside(**{**arguments, **change})  # type: ignore[arg-type]
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_backend_is_tested_here() -> None:
+    assert set(CPU_BACKENDS) <= set(BACKENDS)

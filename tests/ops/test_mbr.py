@@ -1,0 +1,42 @@
+"""Minimum-Bayes-risk trees against the best of all trees."""
+
+import pytest
+import torch
+
+import oracle
+from simplepcfg.errors import InputError
+from simplepcfg.ops.mbr import best_tree_marks, best_trees
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_best_trees_against_enumeration(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    lengths = [7, 2, 1, 5]
+    posteriors = torch.rand(4, 8, 8, generator=generator, dtype=torch.float64)
+    found = best_trees(posteriors, torch.tensor(lengths))
+    for b, length in enumerate(lengths):
+        trees = [[span for span, _ in tree] for tree in oracle.binary_trees(0, length)]
+        best = max(trees, key=lambda tree: sum(float(posteriors[b, i, j]) for i, j in tree))
+        assert found[b] == best
+
+
+def test_spans_come_in_preorder_and_ties_go_left() -> None:
+    assert best_trees(torch.zeros(1, 5, 5)) == [[(0, 4), (1, 4), (2, 4)]]
+
+
+def test_a_sentence_does_not_depend_on_its_neighbours() -> None:
+    posteriors = torch.rand(3, 12, 12, generator=torch.Generator().manual_seed(1))
+    lengths = torch.tensor([11, 6, 9])
+    together = best_trees(posteriors, lengths)
+    for b, length in enumerate(lengths.tolist()):
+        assert best_trees(posteriors[b : b + 1, : length + 1, : length + 1]) == [together[b]]
+
+
+def test_marks_are_a_binary_tree() -> None:
+    marks = best_tree_marks(torch.rand(2, 61, 61, generator=torch.Generator().manual_seed(2)))
+    assert marks.sum((1, 2)).tolist() == [59, 59]
+
+
+def test_bad_shape_is_named() -> None:
+    with pytest.raises(InputError, match=r"posteriors has shape \[2, 3, 4\]"):
+        best_trees(torch.zeros(2, 3, 4))
