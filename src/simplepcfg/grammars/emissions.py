@@ -1,0 +1,48 @@
+"""How preterminals emit words: as a table, or as features whose product is never materialised for all words."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class Emissions(Protocol):
+    """Gives the log-probability of each word of a batch under each preterminal."""
+
+    def log_probabilities(self, words: Tensor) -> Tensor:
+        """``words`` [B, n] → [B, n, P]."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DenseEmissions:
+    """log emit[T, w] as a table over all words."""
+
+    log_emit: Tensor  # [P, V] or [B, P, V]
+
+    def log_probabilities(self, words: Tensor) -> Tensor:
+        """``words`` [B, n] → [B, n, P]."""
+        if self.log_emit.dim() == 2:
+            return self.log_emit.T[words]
+        index = words[:, None, :].expand(-1, self.log_emit.shape[1], -1)
+        return self.log_emit.gather(2, index).transpose(1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class FactoredEmissions:
+    """emit[T, w] ∝ exp(features[T] · embedding[w]), normalised over the real words: id 0 is padding and has no row."""
+
+    features: Tensor  # [P, D]
+    embeddings: Tensor  # [V - 1, D]: word id w has row w - 1
+    log_normaliser: Tensor  # [P]
+
+    @staticmethod
+    def normalised(features: Tensor, embeddings: Tensor) -> "FactoredEmissions":
+        """With the normaliser computed from all words."""
+        return FactoredEmissions(features, embeddings, torch.logsumexp(features @ embeddings.T, -1))
+
+    def log_probabilities(self, words: Tensor) -> Tensor:
+        """``words`` [B, n] → [B, n, P]."""
+        rows = torch.nn.functional.embedding((words - 1).clamp(min=0), self.embeddings)  # [B, n, D]
+        return rows @ self.features.T - self.log_normaliser

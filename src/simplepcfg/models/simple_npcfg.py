@@ -1,0 +1,78 @@
+"""SN-PCFG: the neural simple PCFG, whose rules are scores between shared symbol embeddings."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from simplepcfg.errors import InputError
+from simplepcfg.grammars import FactoredEmissions, SimpleGrammar
+from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimpleNPCFGConfig:
+    """Sizes of an SN-PCFG."""
+
+    # Read by pydantic where it is installed: a misspelt key is an error, not ignored.
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    kind: Literal["sn-pcfg"] = field(default="sn-pcfg", metadata={"description": "Which model."})
+    nonterminals: int = field(default=128, metadata={"description": "Number of nonterminal symbols, N."})
+    preterminals: int = field(default=256, metadata={"description": "Number of preterminal symbols, P."})
+    embedding: int = field(
+        default=512, metadata={"description": "Width of symbol and word embeddings and of the networks."}
+    )
+    residual_blocks: int = field(
+        default=2, metadata={"description": "Residual blocks in each of the networks f1 to f5."}
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("nonterminals", "preterminals", "embedding"):
+            if getattr(self, name) < 1:
+                raise InputError(f"model.{name} = {getattr(self, name)}; it must be at least 1")
+        if self.residual_blocks < 0:
+            raise InputError(f"model.residual_blocks = {self.residual_blocks}; it must be at least 0")
+
+
+class SimpleNPCFG(nn.Module):
+    """Root, left, right and emission probabilities from embeddings w and networks f1 … f5 (the paper's appendix):
+
+        root[A]     ∝ exp(u_S · f4(w_A))
+        left[A, B]  ∝ exp(f1(w_A) · f2(w_B))     over all symbols B
+        right[A, C] ∝ exp(f1(w_A) · f3(w_C))     over all symbols C
+        emit[T, v]  ∝ exp(f5(w_T) · u_v)         over all words v
+
+    Word id 0 is padding and is never emitted.
+    """
+
+    def __init__(self, config: SimpleNPCFGConfig, vocabulary_size: int) -> None:
+        super().__init__()
+        if vocabulary_size < 2:
+            raise InputError(f"vocabulary_size = {vocabulary_size}; it must hold padding and at least one word")
+        self.config = config
+        size, blocks = config.embedding, config.residual_blocks
+        self.symbols = nn.Parameter(torch.empty(config.nonterminals + config.preterminals, size))
+        self.start = nn.Parameter(torch.empty(1, size))
+        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
+        self.parent = ResidualNetwork(size, size, blocks)  # f1
+        self.left_child = ResidualNetwork(size, size, blocks)  # f2
+        self.right_child = ResidualNetwork(size, size, blocks)  # f3
+        self.root = ResidualNetwork(size, size, blocks)  # f4
+        self.emission = ResidualNetwork(size, size, blocks)  # f5
+        initialise_xavier(self)
+
+    def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> SimpleGrammar:
+        """The grammar of the present parameters; it is the same for every sentence, so the arguments are not used."""
+        nonterminals = self.symbols[: self.config.nonterminals]
+        parents = self.parent(nonterminals)
+        root = (self.root(nonterminals) @ self.start[0]).softmax(-1)
+        left = (parents @ self.left_child(self.symbols).T).softmax(-1)
+        right = (parents @ self.right_child(self.symbols).T).softmax(-1)
+        preterminals = self.emission(self.symbols[self.config.nonterminals :])
+        return SimpleGrammar(root, left, right, FactoredEmissions.normalised(preterminals, self.word_embeddings))
+
+    def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Negative log-likelihood of each sentence in nats: [B]."""
+        return -self.grammar(words, lengths).log_partition(words, lengths)
