@@ -1,0 +1,1 @@
+"""Trees, text, vocabularies and batches: everything between a file and a tensor of word ids."""

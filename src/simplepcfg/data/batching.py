@@ -1,0 +1,90 @@
+"""Sentences to batches of nearly equal lengths, in an order that follows from seed and epoch alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from simplepcfg.data.vocabulary import PAD_ID
+from simplepcfg.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Word ids `words` [B, n] padded with 0, `lengths` [B], and where in the corpus each row came from."""
+
+    words: torch.Tensor
+    lengths: torch.Tensor
+    indices: list[int]
+
+    def __len__(self) -> int:
+        """Number of sentences."""
+        return len(self.indices)
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch on another device."""
+        return Batch(self.words.to(device, non_blocking=True), self.lengths.to(device, non_blocking=True), self.indices)
+
+
+def training_batches(lengths: Sequence[int], batch_size: int, seed: int, epoch: int) -> list[list[int]]:
+    """Index lists in which each sentence stands exactly once; the same (seed, epoch) gives the same lists.
+
+    Batches are drawn from sentences of one length as long as these fill a batch; what is left over of each
+    length is put together with the nearest ones. Only the last of those may be smaller than `batch_size`.
+    """
+    sizes = _checked_lengths(lengths)
+    if batch_size < 1:
+        raise InputError(f"batch_size = {batch_size}; it must be 1 or more")
+    if not len(sizes):
+        return []
+    generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
+    shuffled = torch.randperm(len(sizes), generator=generator)
+    by_length = shuffled[torch.argsort(sizes[shuffled], stable=True)]
+    counts = torch.unique_consecutive(sizes[by_length], return_counts=True)[1].tolist()
+    full: list[list[int]] = []
+    left_over: list[int] = []
+    for group in by_length.split(counts):
+        for batch in group.split(batch_size):
+            if len(batch) == batch_size:
+                full.append(batch.tolist())
+            else:
+                left_over.extend(batch.tolist())
+    batches = full + [left_over[k : k + batch_size] for k in range(0, len(left_over), batch_size)]
+    order = torch.randperm(len(batches), generator=generator).tolist()
+    return [batches[k] for k in order]
+
+
+def evaluation_batches(lengths: Sequence[int], max_cells: int = 100_000, batch_size: int = 256) -> list[list[int]]:
+    """Index lists by growing length, each with B · n² ≤ `max_cells` or a single sentence beyond that."""
+    sizes = _checked_lengths(lengths)
+    if max_cells < 1 or batch_size < 1:
+        raise InputError(f"max_cells = {max_cells}, batch_size = {batch_size}; both must be 1 or more")
+    batches: list[list[int]] = []
+    current: list[int] = []
+    for index in torch.argsort(sizes, stable=True).tolist():
+        cells = (len(current) + 1) * lengths[index] ** 2
+        if current and (cells > max_cells or len(current) == batch_size):
+            batches.append(current)
+            current = []
+        current.append(index)
+    return [*batches, current] if current else batches
+
+
+def collate(sentences: Sequence[Sequence[int]], indices: Sequence[int]) -> Batch:
+    """The chosen sentences' word ids as one padded batch on the CPU."""
+    chosen = [sentences[index] for index in indices]
+    lengths = torch.tensor([len(sentence) for sentence in chosen], dtype=torch.int64)
+    width = max((len(sentence) for sentence in chosen), default=0)
+    padded = [[*sentence, *[PAD_ID] * (width - len(sentence))] for sentence in chosen]
+    words = torch.tensor(padded, dtype=torch.int64).reshape(len(chosen), width)
+    return Batch(words, lengths, list(indices))
+
+
+def _checked_lengths(lengths: Sequence[int]) -> torch.Tensor:
+    sizes = torch.tensor(lengths, dtype=torch.int64)
+    if len(sizes) and int(sizes.min()) < 1:
+        place = int(sizes.argmin())
+        raise InputError(f"lengths[{place}] = {lengths[place]}; leave empty sentences out before batching")
+    return sizes

@@ -1,0 +1,120 @@
+"""Bracketed text to trees: a streaming reader with its own stack, for treebanks of any size and depth."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from simplepcfg.data.trees import TRACE_TAG, SpanTree, close_span, describe_bad_node, finish_tree
+from simplepcfg.errors import InputError
+
+# White space is ASCII only: a no-break space does not split a word. A whole tagged word is one token, which
+# makes reading twice as fast; one that is spread over lines comes in pieces.
+_TOKEN = re.compile(
+    r"""\((?P<tag>[^()\ \t\r\n\f\v]+)[\ \t\r\n\f\v]+(?P<word>[^()\ \t\r\n\f\v]+)[\ \t\r\n\f\v]*\)
+      | (?P<open>\()[\ \t\r\n\f\v]*(?P<label>[^()\ \t\r\n\f\v]*)
+      | (?P<close>\))
+      | (?P<text>[^()\ \t\r\n\f\v]+)""",
+    re.VERBOSE,
+)
+
+
+def parse_tree(text: str) -> SpanTree:
+    """The one tree in `text`: `parse_tree("(S (NP (DT a) (NN dog)) (VP (VBZ barks)))")`."""
+    trees = list(parse_trees(text.split("\n"), "text"))
+    if len(trees) != 1:
+        raise InputError(f"expected one bracketed tree, found {len(trees)} in {text[:40]!r}")
+    return trees[0]
+
+
+def parse_trees(lines: Iterable[str], source: str) -> Iterator[SpanTree]:
+    """The trees of bracketed text, one a line or spread over several; errors name `source` and a line."""
+    builder = _TreeBuilder()
+    began = 0
+    number = 0
+    for number, line in enumerate(lines, start=1):
+        try:
+            for token in _TOKEN.finditer(line):
+                if not builder.stack:
+                    began = number
+                if builder.add(token):
+                    yield builder.finish()
+                    builder = _TreeBuilder()
+        except InputError as error:
+            place = f" (tree begun at line {began})" if began != number else ""
+            raise InputError(f"{source}:{number}: {error}{place}") from None
+    if builder.stack:
+        missing = len(builder.stack)
+        raise InputError(f"{source}:{began}: the tree that begins here is not closed; {missing} ')' missing")
+
+
+class _TreeBuilder:
+    """One tree in the making."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self.tags: list[str] = []
+        self.spans: list[tuple[int, int, str]] = []
+        self.stack: list[_OpenNode] = []
+
+    def add(self, token: re.Match[str]) -> bool:
+        """Take one token; true when it completes the tree."""
+        kind = token.lastgroup
+        stack = self.stack
+        if kind == "word":
+            if stack:
+                stack[-1].has_children = True
+            tag, word = token.group(1, 2)
+            if tag != TRACE_TAG:
+                self.words.append(word)
+                self.tags.append(tag)
+        elif kind == "label":
+            if stack:
+                stack[-1].has_children = True
+            label = token.group("label")
+            stack.append(_OpenNode(label, len(self.spans)))
+            self.spans.append((len(self.words), -1, label))
+        elif not stack:
+            what = token.group()
+            fix = "remove it" if what == ")" else "a tree must begin with '('"
+            raise InputError(f"{what!r} outside any tree; {fix}")
+        elif kind == "close":
+            self._close(stack.pop())
+        else:
+            self._add_text(stack[-1], token.group())
+        return not stack
+
+    def finish(self) -> SpanTree:
+        """The completed tree."""
+        return finish_tree(self.words, self.tags, self.spans)
+
+    def _add_text(self, node: _OpenNode, text: str) -> None:
+        # "(" at the end of a line: what opens the next one is the label.
+        if not node.label and not node.leaves and not node.has_children:
+            node.label = text
+            self.spans[node.index] = (len(self.words), -1, text)
+        else:
+            node.leaves.append(text)
+
+    def _close(self, node: _OpenNode) -> None:
+        if len(node.leaves) > 1 or bool(node.leaves) == node.has_children:
+            raise InputError(describe_bad_node(node.label, node.leaves, node.has_children))
+        if not node.leaves:
+            close_span(self.spans, node.index, len(self.words))
+            return
+        del self.spans[node.index]
+        if node.label != TRACE_TAG:
+            self.words.append(node.leaves[0])
+            self.tags.append(node.label)
+
+
+class _OpenNode:
+    """A node whose closing bracket has not come yet."""
+
+    __slots__ = ("has_children", "index", "label", "leaves")
+
+    def __init__(self, label: str, index: int) -> None:
+        self.label = label
+        self.index = index
+        self.leaves: list[str] = []
+        self.has_children = False

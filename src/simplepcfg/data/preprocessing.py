@@ -1,0 +1,102 @@
+"""What happens to words before a model sees them; part of a run, applied again whenever it is used."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from simplepcfg.data.trees import SpanTree
+from simplepcfg.data.vocabulary import EOS, SPECIAL_WORDS
+from simplepcfg.errors import InputError
+
+# fmt: off
+PENN_WORD_TAGS = frozenset([
+    "CC", "CD", "DT", "EX", "FW", "IN", "JJ", "JJR", "JJS", "LS", "MD", "NN", "NNS", "NNP", "NNPS", "PDT",
+    "POS", "PRP", "PRP$", "RB", "RBR", "RBS", "RP", "SYM", "TO", "UH", "VB", "VBD", "VBG", "VBN", "VBP",
+    "VBZ", "WDT", "WP", "WP$", "WRB",
+])
+# fmt: on
+ESCAPED_BRACKETS = frozenset(["-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"])
+NUMBER = "N"
+# The same language as the field's [0-9]{1,}([,.]?[0-9]*)*, without its nested repetition.
+_NUMBER = re.compile(r"[0-9][0-9,.]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Tokens for a model and, for each that comes from the sentence, the index of its word there.
+
+    An `<eos>` that was added is a token with no index, so `kept` may be one shorter than `tokens`.
+    """
+
+    tokens: list[str]
+    kept: list[int]
+
+    def word_spans(self, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Spans over `tokens` as spans over the kept words, parents first; an added `<eos>` is cut off."""
+        n = len(self.kept)
+        cut = {(i, min(j, n)) for i, j in spans if min(j, n) - i >= 2}
+        return sorted(cut, key=lambda span: (span[0], -span[1]))
+
+
+class Preprocessing(BaseModel):
+    """The choices of a run: by default the conventions of unsupervised parsing on the Penn Treebank.
+
+    Punctuation is known by its tag in trees (all but the 36 Penn word tags); in text it is a word without
+    letter or digit, or an escaped bracket such as -LRB-. Words are lower-cased first, then every number in
+    them becomes `N`. Text may be prepared already: `<unk>`, `<eos>` and, when numbers become `N`, a word that
+    is just `N` stay as they are.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    lowercase: bool = True
+    numbers: Literal["keep", "N"] = "N"
+    punctuation: Literal["keep", "drop"] = "drop"
+    eos: bool = False
+
+    def apply(self, words: Sequence[str], tags: Sequence[str] | None = None) -> Prepared:
+        """Tokens of one sentence; `<eos>` is not added a second time, nor to a sentence with nothing left."""
+        kept = self._kept(words, tags)
+        tokens = [self._normalise(words[index]) for index in kept]
+        if self.eos and tokens and tokens[-1] != EOS:
+            tokens.append(EOS)
+        return Prepared(tokens, kept)
+
+    def prepare_tree(self, tree: SpanTree) -> SpanTree:
+        """The tree over the tokens that stay (never an added `<eos>`); constituents left without words go."""
+        prepared = self.apply(tree.words, tree.tags)
+        kept = prepared.kept
+        spans = []
+        for i, j, label in tree.spans:
+            start, end = bisect_left(kept, i), bisect_left(kept, j)
+            if start < end:
+                spans.append((start, end, label))
+        tags = tuple(tree.tags[index] for index in kept)
+        return SpanTree(tuple(prepared.tokens[: len(kept)]), tags, tuple(spans))
+
+    def _kept(self, words: Sequence[str], tags: Sequence[str] | None) -> list[int]:
+        if tags is not None and len(tags) != len(words):
+            raise InputError(f"{len(words)} words come with {len(tags)} tags; give one tag a word")
+        if self.punctuation == "keep":
+            return list(range(len(words)))
+        if tags is None:
+            return [index for index, word in enumerate(words) if not is_punctuation(word)]
+        return [index for index, tag in enumerate(tags) if tag in PENN_WORD_TAGS]
+
+    def _normalise(self, word: str) -> str:
+        if word in SPECIAL_WORDS or (word == NUMBER and self.numbers == "N"):
+            return word
+        if self.lowercase:
+            word = word.lower()
+        return _NUMBER.sub(NUMBER, word) if self.numbers == "N" else word
+
+
+def is_punctuation(word: str) -> bool:
+    """Whether a word of plain text is punctuation."""
+    return word in ESCAPED_BRACKETS or not any(character.isalnum() for character in word)

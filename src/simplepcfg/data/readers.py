@@ -1,0 +1,129 @@
+"""Files of sentences and of trees, read as a stream; what is wrong with a file is one line that names it."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import sys
+import zlib
+from collections.abc import Iterator
+from itertools import islice
+from os import PathLike, fspath
+from typing import IO, Literal
+
+from simplepcfg.data.brackets import parse_trees
+from simplepcfg.data.trees import SpanTree
+from simplepcfg.errors import InputError
+
+Path = str | PathLike[str]
+
+STDIN = "-"
+_SNIFFED_BYTES = 4096
+# A tree opens a second bracket after at most a label, or is one tagged word; "( he said )" is text.
+_TREE_START = re.compile(r"\s*\(\s*[^\s()]*\s*\(|\s*\(\s*[^\s()]+\s+[^\s()]+\s*\)\s*$", re.MULTILINE)
+
+
+def open_text(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file without their line ends; `.gz` is decompressed, `-` is standard input."""
+    name = _display_name(path)
+    return _decoded_lines(_open_binary(path, name), name, close=fspath(path) != STDIN)
+
+
+def read_sentences(path: Path, *, keep_blank: bool = False) -> Iterator[list[str]]:
+    """Words by white space, one sentence a line.
+
+    Blank lines are skipped, and a file without any sentence is an error. With `keep_blank` a blank line is an
+    empty sentence and an empty file has none, so that output can be written line for line beside the input.
+    """
+    lines = open_text(path)
+    return _split_lines(lines, _display_name(path), keep_blank)
+
+
+def read_trees(path: Path) -> Iterator[SpanTree]:
+    """Bracketed trees, one a line or spread over lines; traces go, with the constituents they leave empty."""
+    lines = open_text(path)
+    return _trees_or_error(lines, _display_name(path))
+
+
+def sniff(path: Path) -> Literal["trees", "text"]:
+    """Whether a file holds bracketed trees or plain sentences, by its first lines, which are not used up."""
+    if fspath(path) == STDIN:
+        # A stream without peek cannot be looked at and read again: call it what most pipes carry.
+        peek = getattr(sys.stdin.buffer, "peek", None)
+        start = peek(_SNIFFED_BYTES)[:_SNIFFED_BYTES].decode("utf-8", "replace") if peek else ""
+    else:
+        lines = open_text(path)
+        start = "\n".join(islice((line for line in lines if line.strip()), 20))
+    return "trees" if _TREE_START.match(start.removeprefix("\ufeff")) else "text"
+
+
+def _display_name(path: Path) -> str:
+    return "standard input" if fspath(path) == STDIN else fspath(path)
+
+
+def _open_binary(path: Path, name: str) -> IO[bytes]:
+    if fspath(path) == STDIN:
+        return sys.stdin.buffer
+    try:
+        # Not in a with statement: the lines are read later, and _decoded_lines closes the stream.
+        if name.endswith(".gz"):
+            return gzip.open(path, "rb")  # type: ignore[return-value]
+        return open(path, "rb")
+    except FileNotFoundError:
+        raise InputError(f"{name}: no such file; check the path") from None
+    except IsADirectoryError:
+        raise InputError(f"{name}: is a directory; give a file in it") from None
+    except PermissionError:
+        raise InputError(f"{name}: permission denied; make the file readable") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{name}: cannot be opened ({reason}); check the path") from None
+
+
+def _decoded_lines(stream: IO[bytes], name: str, close: bool) -> Iterator[str]:
+    """Decode line by line, since only then does an undecodable byte have a line number."""
+    number = 0
+    try:
+        for number, raw in enumerate(stream, start=1):
+            line = raw.decode("utf-8")
+            if number == 1:
+                line = line.removeprefix("\ufeff")
+            if "\0" in line:
+                raise InputError(f"{name}:{number}: holds a NUL byte, so is not UTF-8 text; save it as UTF-8")
+            yield line.rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        fix = "save the file as UTF-8"
+        if number == 1 and error.object[:2] == b"\x1f\x8b":
+            fix = "it is compressed: name it .gz"
+        raise InputError(f"{name}:{number}: byte 0x{byte:02x} is not UTF-8; {fix}") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"{name}: not a whole gzip file, bad after line {number} ({reason}); compress it again"
+        ) from None
+    except OSError as error:
+        raise InputError(f"{name}: reading failed after line {number} ({error.strerror or error})") from None
+    finally:
+        if close:
+            stream.close()
+
+
+def _split_lines(lines: Iterator[str], name: str, keep_blank: bool) -> Iterator[list[str]]:
+    found = False
+    for line in lines:
+        words = line.split()
+        if words or keep_blank:
+            found = True
+            yield words
+    if not found and not keep_blank:
+        raise InputError(f"{name}: no sentences; expected one sentence a line, words apart by white space")
+
+
+def _trees_or_error(lines: Iterator[str], name: str) -> Iterator[SpanTree]:
+    found = False
+    for tree in parse_trees(lines, name):
+        found = True
+        yield tree
+    if not found:
+        raise InputError(f"{name}: no trees; expected bracketed trees such as (S (NP (DT a) (NN dog)))")

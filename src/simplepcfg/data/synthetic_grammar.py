@@ -1,0 +1,193 @@
+"""The hand-written PCFG behind the built-in treebank: a fragment of English with agreement and ambiguity.
+
+A symbol is a Penn label with features after a slash, so `NP/sg` and `NP/obj` are both NP in the gold trees.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+from simplepcfg.data import synthetic_lexicon as words
+
+SENTENCE_RULES = """
+    S    34  NP/sg VP/past
+    S    24  NP/pl VP/past
+    S    12  NP/sg VP/sg
+    S    10  NP/pl VP/pl
+    S     6  PP S
+    S     5  RB/open S
+    S     5  SBAR/when S
+    S     4  S CC S
+    SBAR/when   1  IN/when S
+    SBAR/that   1  IN/that S
+    SBAR/who-sg 4  WP VP/past
+    SBAR/who-sg 2  WP VP/sg
+    SBAR/who-sg 3  WP S/gap
+    SBAR/who-pl 4  WP VP/past
+    SBAR/who-pl 2  WP VP/pl
+    SBAR/who-pl 3  WP S/gap
+    S/gap  5  NP/sg VBD/object
+    S/gap  4  NP/pl VBD/object
+    PP     1  IN NP/place
+    PP/to  1  TO NP/obj
+    ADJP   3  JJ
+    ADJP   2  RB/degree JJ
+"""
+
+NOUN_PHRASE_RULES = """
+    NP/sg   50  DT NBAR/sg
+    NP/sg   20  NP/full-sg PP
+    NP/sg   10  NP/full-sg SBAR/who-sg
+    NP/sg   10  NNP
+    NP/sg   14  PRP/sg
+    NP/pl   36  DT NBAR/pl
+    NP/pl   16  NBAR/pl
+    NP/pl   20  NP/full-pl PP
+    NP/pl   10  NP/full-pl SBAR/who-pl
+    NP/pl   10  NP/part CC NP/part
+    NP/pl   12  PRP/pl
+    NP/obj  30  DT NBAR/sg
+    NP/obj  20  DT NBAR/pl
+    NP/obj   9  NBAR/pl
+    NP/obj   7  NP/full-sg PP
+    NP/obj   5  NP/full-pl PP
+    NP/obj   4  NP/full-sg SBAR/who-sg
+    NP/obj   3  NP/full-pl SBAR/who-pl
+    NP/obj   4  NP/part CC NP/part
+    NP/obj   9  NNP
+    NP/obj   9  PRP/obj
+    NP/part 40  DT NBAR/sg
+    NP/part 30  DT NBAR/pl
+    NP/part 15  NBAR/pl
+    NP/part 15  NNP
+    NP/full-sg 1  DT NBAR/sg
+    NP/full-pl 3  DT NBAR/pl
+    NP/full-pl 1  NBAR/pl
+    NP/place 80  DT NBAR/place
+    NP/place 20  NP/place PP
+    NBAR/sg 70  NN
+    NBAR/sg 30  JJ NBAR/sg
+    NBAR/pl 70  NNS
+    NBAR/pl 30  JJ NBAR/pl
+    NBAR/place 80  NN/place
+    NBAR/place 20  JJ/place NBAR/place
+"""
+
+# Only these verb phrases agree with their subject; the past tense does not show number.
+AGREEING_VERB_PHRASE_RULES = """
+    VP/sg  40  VBZ/have VP/have
+    VP/sg  40  VBZ/be ADJP
+    VP/sg  20  VBZ/be PP
+    VP/pl  40  VBP/have VP/have
+    VP/pl  40  VBP/be ADJP
+    VP/pl  20  VBP/be PP
+"""
+# Copied for the past tense and the participle: {form} is the verb phrase's feature, {V} its verb tag.
+VERB_PHRASE_RULES = """
+    VP/{form} 22  {V}/alone
+    VP/{form} 42  {V}/object NP/obj
+    VP/{form}  6  VP/give-{form} PP/to
+    VP/{form}  8  {V}/clause SBAR/that
+    VP/{form} 13  VP/{form} PP
+    VP/{form}  9  VP/{form} RB
+    VP/{form}  4  VP/{form} CC VP/{form}
+    VP/give-{form} 1  {V}/give NP/obj
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One production; its children are phrase symbols or preterminals."""
+
+    parent: str
+    children: tuple[str, ...]
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticGrammar:
+    """A PCFG: productions by parent, and for each preterminal the probabilities of its words."""
+
+    start: str
+    rules: Mapping[str, tuple[Rule, ...]]
+    lexicon: Mapping[str, Mapping[str, float]]
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """Every word that the grammar can generate, sorted."""
+        return tuple(sorted({word for entry in self.lexicon.values() for word in entry}))
+
+
+def gold_label(symbol: str) -> str:
+    """The label or tag that a symbol has in a gold tree: its features are hidden."""
+    return symbol.partition("/")[0]
+
+
+@cache
+def the_grammar() -> SyntheticGrammar:
+    """The grammar of the built-in treebank; one frozen object."""
+    table = SENTENCE_RULES + NOUN_PHRASE_RULES + AGREEING_VERB_PHRASE_RULES
+    for form, tag in (("past", "VBD"), ("have", "VBN")):
+        table += VERB_PHRASE_RULES.format(form=form, V=tag)
+    return SyntheticGrammar("S", _normalised_rules(table), MappingProxyType(_lexicon()))
+
+
+def _normalised_rules(table: str) -> Mapping[str, tuple[Rule, ...]]:
+    """Read lines of `parent weight children`; the weights of one parent are made to sum to one."""
+    weighted: dict[str, list[tuple[float, tuple[str, ...]]]] = {}
+    for line in table.split("\n"):
+        if line.strip():
+            parent, weight, *children = line.split()
+            weighted.setdefault(parent, []).append((float(weight), tuple(children)))
+    rules = {}
+    for parent, entries in weighted.items():
+        total = sum(weight for weight, _ in entries)
+        rules[parent] = tuple(Rule(parent, children, weight / total) for weight, children in entries)
+    return MappingProxyType(rules)
+
+
+def _lexicon() -> dict[str, Mapping[str, float]]:
+    lexicon = {
+        "DT": _zipf(words.DETERMINERS),
+        "JJ": _zipf(words.ADJECTIVES),
+        "JJ/place": _zipf(words.PLACE_ADJECTIVES),
+        "NN": _zipf(words.NOUNS),
+        "NNS": _zipf(words.NOUNS, words.plural),
+        "NN/place": _zipf(words.PLACES),
+        "NNP": _zipf(words.NAMES),
+        "PRP/sg": _zipf(words.SINGULAR_PRONOUNS),
+        "PRP/pl": _zipf(words.PLURAL_PRONOUNS),
+        "PRP/obj": _zipf(words.OBJECT_PRONOUNS),
+        "RB": _zipf(words.MANNER_ADVERBS),
+        "RB/open": _zipf(words.OPENING_ADVERBS),
+        "RB/degree": _zipf(words.DEGREE_ADVERBS),
+        "IN": _zipf(words.LOCATIVE_PREPOSITIONS),
+        "IN/when": _zipf(words.SUBORDINATORS),
+        "IN/that": _zipf("that"),
+        "TO": _zipf("to"),
+        "WP": _zipf("who"),
+        "CC": _zipf("and or"),
+        "VBZ/be": _zipf("is"),
+        "VBP/be": _zipf("are"),
+        "VBZ/have": _zipf("has"),
+        "VBP/have": _zipf("have"),
+    }
+    verbs = {
+        "alone": words.INTRANSITIVE_VERBS,
+        "object": words.TRANSITIVE_VERBS,
+        "give": words.TRANSFER_VERBS,
+        "clause": words.CLAUSE_VERBS,
+    }
+    for frame, listed in verbs.items():
+        lexicon[f"VBD/{frame}"] = lexicon[f"VBN/{frame}"] = _zipf(listed)
+    return lexicon
+
+
+def _zipf(listed: str, inflect: Callable[[str], str] = str) -> Mapping[str, float]:
+    """Probabilities that fall with the rank as in Zipf's and Mandelbrot's law, flattened at the top."""
+    weights = [1 / (rank + 5) for rank in range(len(listed.split()))]
+    total = sum(weights)
+    return MappingProxyType(
+        {inflect(word): weight / total for word, weight in zip(listed.split(), weights, strict=True)}
+    )

@@ -1,0 +1,115 @@
+"""Words and their ids, and the readable file that keeps them."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from simplepcfg.data.readers import open_text
+from simplepcfg.errors import InputError
+
+PAD, UNK, EOS = "<pad>", "<unk>", "<eos>"
+PAD_ID, UNK_ID = 0, 1
+SPECIAL_WORDS = frozenset([PAD, UNK, EOS])
+
+
+class Vocabulary:
+    """Ids of words: `<pad>` is 0, `<unk>` is 1, then the words; whatever is not in it is `<unk>`."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = tuple(words)
+        if self._words[:2] != (PAD, UNK):
+            raise InputError(f"a vocabulary must begin with {PAD} and {UNK}, not {' '.join(self._words[:2])!r}")
+        self._ids = {word: index for index, word in enumerate(self._words)}
+        if len(self._ids) != len(self._words):
+            repeated = next(word for word, count in Counter(self._words).items() if count > 1)
+            raise InputError(f"the vocabulary lists {repeated!r} more than once; list it once")
+        # Padding is not a word: where a text says "<pad>", it is an unknown one.
+        self._ids[PAD] = UNK_ID
+
+    @classmethod
+    def from_counts(cls, counts: Mapping[str, int], size: int | None = None, min_count: int = 1) -> Vocabulary:
+        """The `size` most frequent words that occur `min_count` times or more; equal counts by the alphabet.
+
+        `<pad>`, `<unk>` and `<eos>` do not count towards `size`, and `<eos>` is in whenever it occurs.
+        """
+        if size is not None and size < 1:
+            raise InputError(f"vocabulary size = {size}; it must be 1 or more")
+        if min_count < 1:
+            raise InputError(f"vocabulary min_count = {min_count}; it must be 1 or more")
+        frequent = [(-n, word) for word, n in counts.items() if n >= min_count and word not in SPECIAL_WORDS]
+        words = [word for _, word in sorted(frequent)[:size]]
+        ending = [EOS] if counts.get(EOS, 0) > 0 else []
+        return cls([PAD, UNK, *ending, *words])
+
+    @classmethod
+    def from_sentences(
+        cls, sentences: Iterable[Iterable[str]], size: int | None = None, min_count: int = 1
+    ) -> Vocabulary:
+        """Count the tokens of prepared sentences, then as `from_counts`."""
+        counts: Counter[str] = Counter()
+        for sentence in sentences:
+            counts.update(sentence)
+        return cls.from_counts(counts, size, min_count)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All words in the order of their ids, specials included."""
+        return self._words
+
+    def __len__(self) -> int:
+        """Number of ids, specials included."""
+        return len(self._words)
+
+    def __contains__(self, word: object) -> bool:
+        """Whether a word has an id of its own."""
+        return word != PAD and word in self._ids
+
+    def __eq__(self, other: object) -> bool:
+        """Equal when every id means the same word."""
+        return isinstance(other, Vocabulary) and self._words == other._words
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def encode(self, tokens: Iterable[str]) -> list[int]:
+        """Ids of prepared tokens."""
+        ids = self._ids
+        return [ids.get(token, UNK_ID) for token in tokens]
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """Words of ids."""
+        return [self._words[index] for index in ids]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one word a line, line k + 1 for id k, replacing the file in one step."""
+        for word in self._words:
+            if not word or "\n" in word or word != word.strip("\r") or "\0" in word:
+                raise InputError(f"the word {word!r} cannot stand on a line of a vocabulary file; remove it")
+        target = Path(path)
+        temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+        try:
+            with open(temporary, "w", encoding="utf-8", newline="\n") as stream:
+                stream.writelines(f"{word}\n" for word in self._words)
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
+        """Read what `save` wrote."""
+        words: list[str] = []
+        first_line: dict[str, int] = {}
+        for number, word in enumerate(open_text(path), start=1):
+            if not word.strip():
+                raise InputError(f"{path}:{number}: blank line in a vocabulary; give one word a line")
+            if word in first_line:
+                raise InputError(
+                    f"{path}:{number}: {word!r} stands on line {first_line[word]} already; remove one of them"
+                )
+            first_line[word] = number
+            words.append(word)
+        if words[:2] != [PAD, UNK]:
+            raise InputError(f"{path}:1: a vocabulary begins with the lines {PAD} and {UNK}; add them, or give another")
+        return cls(words)

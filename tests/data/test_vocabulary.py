@@ -1,0 +1,77 @@
+"""Which words get an id, what the others become, and the file."""
+
+from pathlib import Path
+
+import pytest
+
+from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.errors import InputError
+
+SENTENCES = [["b", "b", "b", "a", "a", "c", "c", "d", "<eos>"], ["<unk>", "<unk>", "<unk>", "<unk>", "<eos>"]]
+
+
+def test_by_frequency_then_alphabet() -> None:
+    vocabulary = Vocabulary.from_sentences(SENTENCES)
+    assert vocabulary.words == ("<pad>", "<unk>", "<eos>", "b", "a", "c", "d")
+    assert Vocabulary.from_sentences(reversed(SENTENCES)) == vocabulary
+
+
+def test_size_counts_words_only_and_eos_stays() -> None:
+    assert Vocabulary.from_sentences(SENTENCES, size=2).words == ("<pad>", "<unk>", "<eos>", "b", "a")
+    assert Vocabulary.from_sentences(SENTENCES, min_count=3).words == ("<pad>", "<unk>", "<eos>", "b")
+    assert Vocabulary.from_counts({"x": 1}, size=5).words == ("<pad>", "<unk>", "x")
+
+
+def test_encode() -> None:
+    vocabulary = Vocabulary.from_sentences(SENTENCES, size=1)
+    assert vocabulary.encode(["b", "d", "<unk>", "<eos>", "<pad>"]) == [3, 1, 1, 2, 1]
+    assert vocabulary.decode([3, 1, 2]) == ["b", "<unk>", "<eos>"]
+    assert "b" in vocabulary
+    assert "d" not in vocabulary
+    assert "<pad>" not in vocabulary
+    assert len(vocabulary) == 4
+
+
+@pytest.mark.parametrize(("arguments", "message"), [({"size": 0}, "size = 0"), ({"min_count": 0}, "min_count = 0")])
+def test_refused_sizes(arguments: dict[str, int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Vocabulary.from_counts({"a": 1}, **arguments)
+
+
+def test_refused_words() -> None:
+    with pytest.raises(InputError, match="must begin with <pad> and <unk>"):
+        Vocabulary(["a"])
+    with pytest.raises(InputError, match="'a' more than once"):
+        Vocabulary(["<pad>", "<unk>", "a", "a"])
+
+
+def test_file_round_trip(tmp_path: Path) -> None:
+    vocabulary = Vocabulary.from_counts({"é": 3, "no\u00a0break": 2, "line\u2028separator": 1, "#": 1, '"': 1})
+    path = tmp_path / "vocabulary.txt"
+    vocabulary.save(path)
+    vocabulary.save(path)
+    assert Vocabulary.load(path) == vocabulary
+    assert path.read_text(encoding="utf-8").split("\n")[:3] == ["<pad>", "<unk>", "é"]
+    assert [file.name for file in tmp_path.iterdir()] == ["vocabulary.txt"]
+
+
+def test_a_word_that_is_no_line_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"'a\\nb' cannot stand on a line"):
+        Vocabulary(["<pad>", "<unk>", "a\nb"]).save(tmp_path / "v")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", r"v:1: a vocabulary begins with"),
+        ("the\nof\n", r"v:1: a vocabulary begins with"),
+        ("<pad>\n<unk>\na\n\nb\n", r"v:4: blank line"),
+        ("<pad>\n<unk>\na\nb\na\n", r"v:5: 'a' stands on line 3 already"),
+    ],
+)
+def test_malformed_files(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "v"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        Vocabulary.load(path)
