@@ -1,0 +1,150 @@
+"""Unlabelled F1 of bracketings, by the conventions of unsupervised parsing.
+
+Spans of one word and of the whole sentence do not count, labels do not matter, and a span counts once,
+however many nodes it has. Sentence F1 is the mean over sentences, corpus F1 is micro-averaged; both
+leave out sentences of one word (or none). Without gold spans recall is 1, and
+precision is 1 only if nothing was predicted either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from simplepcfg.data.trees import SpanTree
+from simplepcfg.errors import InputError
+
+Spans = frozenset[tuple[int, int]]
+
+LENGTH_BUCKETS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, None))
+_FUNCTION_TAG = re.compile("[-=|]")
+
+
+@dataclass(frozen=True, slots=True)
+class LengthF1:
+    """F1 (0 to 100) of the sentences with `shortest` to `longest` words; None where there are none."""
+
+    shortest: int
+    longest: int | None
+    sentences: int
+    sentence_f1: float | None
+
+    @property
+    def name(self) -> str:
+        """Such as 11-20 or >40."""
+        return f">{self.shortest - 1}" if self.longest is None else f"{self.shortest}-{self.longest}"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRecall:
+    """How many gold constituents of a label (without function tags) were found; recall from 0 to 100."""
+
+    label: str
+    found: int
+    total: int
+
+    @property
+    def recall(self) -> float:
+        """Percentage found."""
+        return 100 * self.found / self.total
+
+
+@dataclass(frozen=True, slots=True)
+class F1Report:
+    """All numbers of one comparison; F1 from 0 to 100, labels by falling frequency."""
+
+    sentence_f1: float
+    corpus_f1: float
+    sentences: int
+    skipped_one_word: int
+    by_length: tuple[LengthF1, ...]
+    recall_by_label: tuple[LabelRecall, ...]
+
+
+def proper_spans(spans: Iterable[tuple[int, int]], length: int) -> Spans:
+    """The spans that count in a sentence of `length` words: wider than a word, narrower than the sentence."""
+    counted = set()
+    for i, j in spans:
+        if not 0 <= i < j <= length:
+            raise InputError(f"span ({i}, {j}) lies outside a sentence of {length} words")
+        if 1 < j - i < length:
+            counted.add((i, j))
+    return frozenset(counted)
+
+
+def evaluation_spans(tree: SpanTree) -> Spans:
+    """The spans of a tree that count."""
+    return proper_spans(((i, j) for i, j, _ in tree.spans), len(tree))
+
+
+def strip_function_tags(label: str) -> str:
+    """NP-SBJ-1, NP=2 and ADVP|PRT become NP, NP and ADVP; labels such as -LRB- stay."""
+    if label.startswith("-"):
+        return label
+    return _FUNCTION_TAG.split(label, maxsplit=1)[0] or label
+
+
+def span_f1(gold: Spans, predicted: Spans) -> float:
+    """F1 of one sentence, 0 to 1."""
+    return _f1(len(gold & predicted), len(gold), len(predicted))
+
+
+def evaluate_spans(gold: Sequence[SpanTree], predicted: Sequence[Iterable[tuple[int, int]]]) -> F1Report:
+    """Compare predicted spans with gold trees, sentence by sentence."""
+    if len(gold) != len(predicted):
+        raise InputError(f"{len(gold)} gold trees but {len(predicted)} predictions; give one for each")
+    scores: list[tuple[int, float]] = []
+    hits = gold_total = predicted_total = 0
+    found: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for number, (tree, spans) in enumerate(zip(gold, predicted, strict=True), start=1):
+        if len(tree) < 2:
+            continue
+        try:
+            guess = proper_spans(spans, len(tree))
+        except InputError as error:
+            raise InputError(f"prediction {number}: {error}; is it for another sentence?") from None
+        truth = evaluation_spans(tree)
+        scores.append((len(tree), span_f1(truth, guess)))
+        hits += len(truth & guess)
+        gold_total += len(truth)
+        predicted_total += len(guess)
+        for i, j, label in {(i, j, strip_function_tags(label)) for i, j, label in tree.spans}:
+            if (i, j) in truth:
+                total[label] += 1
+                found[label] += (i, j) in guess
+    if not scores:
+        raise InputError(f"none of {len(gold)} gold trees has two words or more; F1 needs one that has")
+    labels = sorted(total, key=lambda label: (-total[label], label))
+    return F1Report(
+        sentence_f1=100 * sum(score for _, score in scores) / len(scores),
+        corpus_f1=100 * _f1(hits, gold_total, predicted_total),
+        sentences=len(scores),
+        skipped_one_word=len(gold) - len(scores),
+        by_length=tuple(_bucket(scores, *bounds) for bounds in LENGTH_BUCKETS),
+        recall_by_label=tuple(LabelRecall(label, found[label], total[label]) for label in labels),
+    )
+
+
+def evaluate_trees(gold: Sequence[SpanTree], predicted: Sequence[SpanTree]) -> F1Report:
+    """Compare two treebanks over the same sentences."""
+    for number, (truth, guess) in enumerate(zip(gold, predicted, strict=False), start=1):
+        if len(truth) != len(guess):
+            raise InputError(
+                f"tree {number}: {len(truth)} words in the gold tree, {len(guess)} in the prediction; "
+                "both need the same sentences and the same preprocessing"
+            )
+    return evaluate_spans(gold, [[(i, j) for i, j, _ in tree.spans] for tree in predicted])
+
+
+def _f1(hits: int, gold: int, predicted: int) -> float:
+    recall = hits / gold if gold else 1.0
+    precision = hits / predicted if predicted else float(not gold)
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+def _bucket(scores: Sequence[tuple[int, float]], shortest: int, longest: int | None) -> LengthF1:
+    inside = [score for n, score in scores if shortest <= n and (longest is None or n <= longest)]
+    return LengthF1(shortest, longest, len(inside), 100 * sum(inside) / len(inside) if inside else None)

@@ -1,0 +1,109 @@
+"""Perplexity with its denominator beside it, and the two baselines that any language model must beat."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from simplepcfg.errors import InputError, NumericalError
+
+
+@dataclass(frozen=True, slots=True)
+class PerplexityReport:
+    """A perplexity together with everything needed to recompute it under another convention."""
+
+    log_likelihood: float  # nats, summed over the sentences that have a probability
+    tokens: int  # the denominator
+    perplexity: float  # infinite as soon as one sentence is impossible
+    sentences: int  # sentences in the sums
+    skipped_one_word: int  # left out of both sums: no tree over one word
+    impossible: int  # sentences of probability zero
+    eos: bool  # whether the text carries its own end-of-sentence word
+
+    @property
+    def convention(self) -> str:
+        """How the denominator was counted."""
+        return "words, <eos> counted once a sentence" if self.eos else "sum of (length + 1)"
+
+    def describe(self) -> str:
+        """One line: the number, its denominator, and whatever was left out."""
+        text = f"perplexity {self.perplexity:.2f} per token ({self.tokens:,} tokens: {self.convention}"
+        text += f"; {self.sentences:,} sentences"
+        if self.skipped_one_word:
+            text += f"; {self.skipped_one_word:,} one-word sentences left out"
+        if self.impossible:
+            text += f"; {self.impossible:,} sentences of probability 0"
+        return text + ")"
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """Larger is better: fewer impossible sentences first, then the higher likelihood."""
+        return (-self.impossible, self.log_likelihood)
+
+
+def perplexity(
+    log_likelihood: torch.Tensor | Sequence[float], lengths: torch.Tensor | Sequence[int], eos: bool
+) -> PerplexityReport:
+    """Perplexity of sentences from their log-likelihoods (nats) and lengths (`<eos>` included if present).
+
+    With `eos` the denominator is the number of tokens, `<eos>` among them once. Without it the sentence's
+    end is an event of its own, so each sentence counts length + 1. One-word sentences are in neither sum.
+
+    >>> perplexity([-6.0, -9.0], [2, 3], eos=False).tokens
+    7
+    """
+    scores = torch.as_tensor(log_likelihood, dtype=torch.float64).cpu()
+    sizes = torch.as_tensor(lengths, dtype=torch.int64).cpu()
+    if scores.shape != sizes.shape:
+        raise InputError(f"{scores.numel()} log-likelihoods for {sizes.numel()} lengths; give one of each a sentence")
+    counted = sizes >= 2
+    scores, sizes, one_word = scores[counted], sizes[counted], int((~counted).sum())
+    if torch.isnan(scores).any():
+        where = int(torch.isnan(scores).nonzero()[0])
+        raise NumericalError(f"the log-likelihood of scored sentence {where} is NaN; use precision fp32")
+    possible = torch.isfinite(scores)
+    impossible = int((~possible).sum())
+    total = float(scores[possible].sum())
+    tokens = int(sizes.sum()) + (0 if eos else len(sizes))
+    value = math.inf if impossible else _exp(-total / tokens) if tokens else math.nan
+    return PerplexityReport(total, tokens, value, len(sizes), one_word, impossible, eos)
+
+
+def unigram_log_likelihood(
+    train: Iterable[Sequence[int]], sentences: Iterable[Sequence[int]], vocabulary_size: int, eos: bool
+) -> torch.Tensor:
+    """Log-likelihood (nats) [S] of each sentence under add-one smoothed word frequencies of `train`.
+
+    Ids 1 … vocabulary_size − 1 take part (0 is padding, 1 the unknown word). Without `eos` the end of a
+    sentence is one more symbol, counted once for each training sentence, so that this is a distribution over
+    sentences as a grammar is.
+    """
+    end = vocabulary_size
+    counts = torch.ones(vocabulary_size + 1, dtype=torch.float64)
+    counts[0] = 0.0
+    counts[end] = 0.0 if eos else 1.0
+    for sentence in train:
+        ids = torch.as_tensor([*sentence] if eos else [*sentence, end], dtype=torch.int64)
+        counts += torch.bincount(ids, minlength=vocabulary_size + 1)
+    log_probability = (counts / counts.sum()).log()
+    totals = [
+        log_probability[torch.as_tensor([*sentence] if eos else [*sentence, end], dtype=torch.int64)].sum()
+        for sentence in sentences
+    ]
+    return torch.stack(totals) if totals else torch.zeros(0, dtype=torch.float64)
+
+
+def uniform_log_likelihood(lengths: Sequence[int], vocabulary_size: int, eos: bool) -> torch.Tensor:
+    """Log-likelihood (nats) [S] when all words (and, without `eos`, the end) are equally likely."""
+    symbols = vocabulary_size - 1 + (0 if eos else 1)
+    events = torch.as_tensor(lengths, dtype=torch.float64) + (0 if eos else 1)
+    return -events * math.log(symbols)
+
+
+def _exp(value: float) -> float:
+    """exp that answers infinity where a double overflows."""
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf

@@ -1,0 +1,108 @@
+"""Gold trees as a run sees them, and what needs no model to be compared: baselines and anyone's trees."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+
+from simplepcfg.data.preprocessing import PENN_WORD_TAGS, Prepared, Preprocessing, is_punctuation
+from simplepcfg.data.trees import SpanTree
+from simplepcfg.errors import InputError
+from simplepcfg.evaluation.baselines import left_branching, oracle, random_tree, right_branching
+from simplepcfg.evaluation.f1 import evaluate_spans
+from simplepcfg.evaluation.report import EvaluationReport
+
+BASELINES = ("left-branching", "right-branching", "random", "oracle")
+RANDOM_SEED = 0
+
+Spans = list[tuple[int, int]]
+
+
+class Treebank:
+    """Gold trees, as they are in the file and after a run's preprocessing.
+
+    Where no leaf has a Penn word tag (a parser's output, say), punctuation is known by its characters.
+    """
+
+    def __init__(self, trees: Iterable[SpanTree], preprocessing: Preprocessing) -> None:
+        self.original = list(trees)
+        if not any(tag in PENN_WORD_TAGS for tree in self.original for tag in tree.tags):
+            self.original = [_with_penn_tags(tree) for tree in self.original]
+        self.prepared: list[Prepared] = [preprocessing.apply(tree.words, tree.tags) for tree in self.original]
+        self.gold = [preprocessing.prepare_tree(tree) for tree in self.original]
+        if self.original and not any(len(tree) >= 2 for tree in self.gold):
+            raise InputError(f"none of the {len(self.original)} trees has two words or more after preprocessing")
+
+    @property
+    def tokens(self) -> int:
+        """Words after preprocessing, without an added `<eos>`."""
+        return sum(len(tree) for tree in self.gold)
+
+    def baseline(self, name: str, seed: int = RANDOM_SEED) -> EvaluationReport:
+        """F1 of trees that need no model."""
+        return self.report(name, baseline_spans(name, self.gold, seed))
+
+    def predictions(self, name: str, trees: Sequence[SpanTree]) -> tuple[EvaluationReport, int]:
+        """F1 of anyone's trees, and how many of them have other words than the gold tree.
+
+        A predicted tree may span the sentence as it stands in the gold file or as it is after preprocessing.
+        """
+        if len(trees) != len(self.gold):
+            raise InputError(
+                f"{name}: {len(trees)} trees for {len(self.gold)} gold trees; both need the same sentences"
+            )
+        spans, different = [], 0
+        for number, tree in enumerate(trees):
+            spans.append(self._project(name, number, tree))
+            truth = self.original[number] if len(tree) == len(self.original[number]) else self.gold[number]
+            different += [word.lower() for word in tree.words] != [word.lower() for word in truth.words]
+        return self.report(name, spans), different
+
+    def report(self, name: str, spans: Sequence[Iterable[tuple[int, int]]]) -> EvaluationReport:
+        """F1 of spans over the words after preprocessing."""
+        return EvaluationReport(name, len(self.gold), self.tokens, evaluate_spans(self.gold, spans))
+
+    def _project(self, name: str, number: int, tree: SpanTree) -> Spans:
+        """A predicted tree's spans over the words that preprocessing kept."""
+        kept = self.prepared[number].kept
+        before, after = len(self.original[number]), len(kept)
+        if len(tree) == before:
+            ends = ((bisect_left(kept, i), bisect_left(kept, j)) for i, j, _ in tree.spans)
+            return [(i, j) for i, j in ends if i < j]
+        if len(tree) == after:
+            return [(i, j) for i, j, _ in tree.spans]
+        expected = f"{before} or, without punctuation, {after}" if before != after else str(before)
+        raise InputError(
+            f"{name}: tree {number + 1} has {len(tree)} words, the gold tree {expected}; "
+            "both files need the same sentences in the same order"
+        )
+
+
+def baseline_spans(name: str, gold: Sequence[SpanTree], seed: int = RANDOM_SEED) -> list[Spans]:
+    """Binary trees over the words of the gold trees; only `oracle` looks at the gold spans."""
+    if name == "oracle":
+        return [oracle([(i, j) for i, j, _ in tree.spans], len(tree)) if len(tree) else [] for tree in gold]
+    return branching_spans(name, [len(tree) for tree in gold], seed)
+
+
+def branching_spans(name: str, lengths: Sequence[int], seed: int = RANDOM_SEED) -> list[Spans]:
+    """Binary trees that follow from the sentences' lengths alone; `random` draws them one after the other."""
+    generator = torch.Generator().manual_seed(seed)
+    makers: dict[str, Callable[[int], Spans]] = {
+        "left-branching": left_branching,
+        "right-branching": right_branching,
+        "random": lambda n: random_tree(n, generator),
+    }
+    if name == "oracle":
+        raise InputError("oracle trees are made from gold trees; use it with evaluate and a file of trees")
+    if name not in makers:
+        raise InputError(f"baseline {name!r} is unknown; take one of {', '.join(BASELINES)}")
+    return [makers[name](n) if n else [] for n in lengths]
+
+
+def _with_penn_tags(tree: SpanTree) -> SpanTree:
+    """Tags that tell punctuation from words, for trees whose own tags do not."""
+    tags = tuple("." if is_punctuation(word) else "NN" for word in tree.words)
+    return SpanTree(tree.words, tags, tree.spans)

@@ -1,0 +1,59 @@
+"""Perplexity: its two conventions, what is left out, and the baselines that need no model."""
+
+import math
+
+import pytest
+import torch
+
+from simplepcfg.errors import InputError, NumericalError
+from simplepcfg.evaluation.perplexity import perplexity, uniform_log_likelihood, unigram_log_likelihood
+
+
+@pytest.mark.parametrize(("eos", "tokens"), [(False, 3 + 5), (True, 2 + 4)])
+def test_denominator(eos: bool, tokens: int) -> None:
+    report = perplexity(torch.tensor([-3.0, -7.0, -99.0]), torch.tensor([2, 4, 1]), eos)
+    assert (report.tokens, report.sentences, report.skipped_one_word) == (tokens, 2, 1)
+    assert report.log_likelihood == -10.0
+    assert report.perplexity == pytest.approx(math.exp(10 / tokens))
+    assert f"{tokens} tokens" in report.describe()
+    assert "1 one-word sentences left out" in report.describe()
+
+
+def test_impossible_sentence_makes_it_infinite_and_is_counted() -> None:
+    report = perplexity([-3.0, -math.inf], [2, 2], False)
+    assert report.perplexity == math.inf
+    assert (report.impossible, report.log_likelihood) == (1, -3.0)
+    assert "1 sentences of probability 0" in report.describe()
+    assert report.rank < perplexity([-1000.0, -1000.0], [2, 2], False).rank
+
+
+def test_overflow_is_infinite_not_an_error() -> None:
+    assert perplexity([-1e6], [2], True).perplexity == math.inf
+
+
+def test_nan_and_mismatch() -> None:
+    with pytest.raises(NumericalError, match="NaN"):
+        perplexity([math.nan], [2], True)
+    with pytest.raises(InputError, match="2 log-likelihoods for 1 lengths"):
+        perplexity([0.0, 0.0], [2], True)
+
+
+@pytest.mark.parametrize("eos", [False, True])
+def test_uniform_perplexity_is_the_number_of_symbols(eos: bool) -> None:
+    lengths = [2, 5, 9]
+    report = perplexity(uniform_log_likelihood(lengths, 51, eos), lengths, eos)
+    assert report.perplexity == pytest.approx(50 if eos else 51)
+
+
+def test_unigram_counts_by_hand() -> None:
+    # Without <eos>, ids 1, 2, 3 and the end have smoothed counts 1 + 0, 1 + 3, 1 + 1, 1 + 2 of 10.
+    found = unigram_log_likelihood([[2, 2], [2, 3]], [[2, 3], [1]], vocabulary_size=4, eos=False)
+    expected = [math.log(0.4 * 0.2 * 0.3), math.log(0.1 * 0.3)]
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64))
+    found = unigram_log_likelihood([[2, 2], [2, 3]], [[2, 3]], vocabulary_size=4, eos=True)
+    torch.testing.assert_close(found, torch.tensor([math.log(4 / 7 * 2 / 7)], dtype=torch.float64))
+
+
+def test_no_sentences() -> None:
+    assert unigram_log_likelihood([[2]], [], 3, True).shape == (0,)
+    assert math.isnan(perplexity([], [], True).perplexity)
