@@ -1,0 +1,29 @@
+"""Training: configuration, the loop, checkpoints, and the folder that a run leaves behind."""
+
+from simplepcfg.training.config import DataConfig, RunConfig, TrainingConfig
+from simplepcfg.training.config_files import builtin_configs, load_config, save_config
+from simplepcfg.training.device import resolve_device
+from simplepcfg.training.loop import TrainingResult, train
+from simplepcfg.training.progress import LiveReporter, PlainReporter, Reporter, make_reporter
+from simplepcfg.training.run_folder import LoadedRun, RunFolder, load_run
+from simplepcfg.training.signals import Interrupted
+
+__all__ = [
+    "DataConfig",
+    "Interrupted",
+    "LiveReporter",
+    "LoadedRun",
+    "PlainReporter",
+    "Reporter",
+    "RunConfig",
+    "RunFolder",
+    "TrainingConfig",
+    "TrainingResult",
+    "builtin_configs",
+    "load_config",
+    "load_run",
+    "make_reporter",
+    "resolve_device",
+    "save_config",
+    "train",
+]

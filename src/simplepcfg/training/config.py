@@ -1,0 +1,107 @@
+"""What a run is made of: text, model, training. The reference page of keys is generated from this."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from simplepcfg.data.preprocessing import Preprocessing
+from simplepcfg.models import ModelConfig, SimpleNPCFGConfig
+
+Precision = Literal["auto", "fp32", "tf32", "bf16"]
+
+
+class DataConfig(Preprocessing):
+    """Which text is read and how words are made of it."""
+
+    train: str | None = Field(
+        default=None, description="Training file: one sentence a line, or bracketed trees; `.gz` is read too."
+    )
+    valid: str | None = Field(
+        default=None,
+        description="Validation file, from which the best epoch is chosen. Without one, a seeded 5 % of the "
+        "training sentences is held out.",
+    )
+    vocabulary_size: int = Field(
+        default=10_000, ge=0, description="The most frequent training words that are kept; 0 keeps all."
+    )
+    min_count: int = Field(default=1, ge=1, description="A word seen less often than this becomes `<unk>`.")
+    max_length: int = Field(
+        default=40,
+        ge=0,
+        description="Longer training sentences are left out (validation is never cut); 0 keeps all.",
+    )
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """The part of these settings that also applies to text met after training."""
+        return Preprocessing(**{name: getattr(self, name) for name in Preprocessing.model_fields})
+
+
+class TrainingConfig(BaseModel):
+    """How the weights are fitted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    epochs: int = Field(default=30, ge=1, description="Passes over the training text, at most.")
+    patience: int = Field(
+        default=5,
+        ge=0,
+        description="Stop after this many epochs without a better validation likelihood; 0 never does.",
+    )
+    batch_size: int = Field(default=16, ge=1, description="Sentences a step.")
+    learning_rate: float = Field(default=0.002, gt=0, description="Adam's step size at its highest.")
+    betas: tuple[float, float] = Field(
+        default=(0.75, 0.999),
+        description="Adam's decay rates of the first and the second moment, each in [0, 1).",
+    )
+    schedule: Literal["constant", "linear"] = Field(
+        default="constant", description="`linear` lets the learning rate fall to 0 over all epochs."
+    )
+    warmup_steps: int = Field(
+        default=0, ge=0, description="Steps over which the learning rate rises from 0; 0 starts at full rate."
+    )
+    clip: float = Field(default=3.0, ge=0, description="Largest gradient norm of a step; 0 does not clip.")
+    precision: Precision = Field(
+        default="auto",
+        description="Arithmetic of the inside algorithm; `auto` is the fastest that is safe on the device.",
+    )
+    device: str = Field(default="auto", description="`auto` (a CUDA card if there is one), `cpu`, `cuda` or `cuda:1`.")
+    threads: int = Field(
+        default=0,
+        ge=0,
+        description="CPU threads; 0 leaves the choice to torch. Bit-for-bit repeats need the same number.",
+    )
+    checkpoint_minutes: float = Field(
+        default=10.0,
+        ge=0,
+        description="A checkpoint at least this often, besides one an epoch; 0 writes none by the clock.",
+    )
+    checkpoint_steps: int = Field(
+        default=0,
+        ge=0,
+        description="A checkpoint every so many steps, besides one an epoch; 0 writes none by steps.",
+    )
+    log_every: int = Field(default=100, ge=1, description="Steps between two lines of metrics.jsonl.")
+
+    @model_validator(mode="after")
+    def _betas_below_one(self) -> "TrainingConfig":
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"training.betas = {list(self.betas)}; each must be at least 0 and below 1")
+        return self
+
+
+class RunConfig(BaseModel):
+    """Everything that decides what a run computes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(default="run", description="What the run is called in reports.")
+    seed: int = Field(
+        default=0,
+        ge=0,
+        lt=2**63,
+        description="The one source of every random draw: weights, batch order, held-out sentences.",
+    )
+    data: DataConfig = Field(default_factory=DataConfig, description="The text.")
+    model: ModelConfig = Field(default_factory=SimpleNPCFGConfig, description="The grammar.")
+    training: TrainingConfig = Field(default_factory=TrainingConfig, description="The fitting.")

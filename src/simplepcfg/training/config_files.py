@@ -1,0 +1,162 @@
+"""Reads a run's configuration: command line beats environment beats file beats default."""
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from simplepcfg.errors import InputError
+from simplepcfg.training.config import RunConfig
+from simplepcfg.training.config_keys import nearest_key
+from simplepcfg.training.files import write_text
+
+# What pydantic calls a key that a model, or a dataclass, does not have.
+UNKNOWN_KEY = {"extra_forbidden", "unexpected_keyword_argument"}
+ENVIRONMENT = re.compile(r"SIMPLEPCFG_(SEED|NAME|(?:DATA|MODEL|TRAINING)__\w+)")
+
+
+def builtin_configs() -> list[str]:
+    """Names of the configurations that come with the package."""
+    folder = resources.files("simplepcfg") / "configs"
+    return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
+
+
+def load_config(
+    source: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> RunConfig:
+    """The configuration of a TOML file or of a built-in name, changed by overrides like `training.epochs=3`.
+
+    Variables like SIMPLEPCFG_TRAINING__EPOCHS=3 stand between the file and the overrides. Without a source
+    only defaults are changed.
+
+    >>> load_config(overrides=["training.epochs=3"], environment={}).training.epochs
+    3
+    """
+    name, text = ("", "") if source is None else _read(source)
+    values = _parse(name, text)
+    origins: dict[str, str] = {}
+    for variable, value in sorted((os.environ if environment is None else environment).items()):
+        if match := ENVIRONMENT.fullmatch(variable):
+            key = match[1].lower().replace("__", ".")
+            _set(values, key, parse_value(value), variable)
+            origins[key] = f"environment variable {variable}"
+    for override in overrides:
+        key, separator, value = override.partition("=")
+        key = key.strip()
+        if not separator or not key:
+            raise InputError(f'override "{override}" is not of the form key=value, as in training.epochs=3')
+        _set(values, key, parse_value(value.strip()), f'override "{override}"')
+        origins[key] = f'override "{override}"'
+    try:
+        return RunConfig.model_validate(values)
+    except ValidationError as error:
+        raise InputError(_explain(error.errors(), name, text, origins)) from None
+
+
+def parse_value(text: str) -> Any:
+    """A value as TOML would read it (3, 0.1, true, [1, 2], "a b"), or the bare text where it is none."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def save_config(config: RunConfig, path: str | Path) -> None:
+    """Write every key, defaults included, as TOML that load_config reads back to the same configuration."""
+    write_text(Path(path), tomli_w.dumps(config.model_dump(mode="json", exclude_none=True)))
+
+
+def _read(source: str | Path) -> tuple[str, str]:
+    """The name for messages and the text of a file, or of a built-in configuration if no such file exists."""
+    path = Path(source)
+    looks_like_a_file = path.suffix == ".toml" or len(path.parts) > 1
+    if not path.is_file() and not looks_like_a_file:
+        names = builtin_configs()
+        if str(source) in names:
+            builtin = resources.files("simplepcfg") / "configs" / f"{source}.toml"
+            return f"built-in configuration {source}", builtin.read_text("utf-8")
+        close = difflib.get_close_matches(str(source), names, n=1)
+        meant = f'; did you mean "{close[0]}"?' if close else f"; built in are {', '.join(names)}"
+        raise InputError(f'"{source}" is neither a file nor a built-in configuration{meant}')
+    try:
+        return str(path), path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise InputError(f"{path}:{line}: not UTF-8; save the file as UTF-8") from None
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror}); give a TOML file or one of {', '.join(builtin_configs())}"
+        ) from None
+
+
+def _parse(name: str, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
+        place = re.search(r"\s*\(at line (\d+), column \d+\)", message)
+        line = place[1] if place else text.count("\n") + 1
+        message = message.replace(place[0] if place else " (at end of document)", "")
+        raise InputError(f"{name}:{line}: not valid TOML: {message}") from None
+
+
+def _set(values: dict[str, Any], key: str, value: Any, origin: str) -> None:
+    """Put `value` at a dotted key, making the tables on the way."""
+    *tables, leaf = key.split(".")
+    for table in tables:
+        inner = values.setdefault(table, {})
+        if not isinstance(inner, dict):
+            raise InputError(f'{origin}: "{table}" is a single value, not a table')
+        values = inner
+    values[leaf] = value
+
+
+def _explain(errors: Sequence[ErrorDetails], name: str, text: str, origins: Mapping[str, str]) -> str:
+    """One line for the first of pydantic's errors: where, which key, what is wrong, what to write instead."""
+    # A misspelt key says more than the consequences of its absence.
+    error = next((item for item in errors if item["type"] in UNKNOWN_KEY), errors[0])
+    key, reason = _dotted(error), error["msg"].removeprefix("Value error, ")
+    if named := re.match(rf"({re.escape(key)}\.\w+) = ", reason):
+        key = named[1]  # a table checked as a whole names the key itself
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    line = key_line(text, key)
+    place = origins.get(key) or (f"{name}:{line}" if line else name) or "configuration"
+    if error["type"] in UNKNOWN_KEY:
+        meant = nearest_key(key)
+        hint = f'; did you mean "{meant}"?' if meant else ""
+        return f'{place}: unknown key "{key}"{hint}{more}'
+    if named:
+        return f"{place}: {reason}{more}"
+    given = "" if error["type"] == "missing" or isinstance(error["input"], dict) else f" = {error['input']!r}"
+    return f"{place}: {key}{given}: {reason[:1].lower()}{reason[1:]}{more}"
+
+
+def _dotted(error: ErrorDetails) -> str:
+    """The key as the user wrote it, without pydantic's additions (a union's tag, an index in a list)."""
+    parts = [part for part in error["loc"] if isinstance(part, str)]
+    if len(parts) > 2 and parts[0] == "model":
+        del parts[1]
+    return ".".join(parts)
+
+
+def key_line(text: str, key: str) -> int | None:
+    """The line of a TOML text on which a dotted key is set, where it is written in the usual way."""
+    table = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := re.match(r"\s*\[([\w.\-]+)\]", line):
+            table = header[1]
+            if table == key:
+                return number
+        elif (assigned := re.match(r"\s*([\w.\-]+)\s*=", line)) and key == ".".join(filter(None, [table, assigned[1]])):
+            return number
+    return None

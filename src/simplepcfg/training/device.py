@@ -1,0 +1,60 @@
+"""Which device to compute on, and the settings of torch under which a run repeats bit for bit."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from simplepcfg.errors import InputError
+
+
+def resolve_device(name: str = "auto") -> torch.device:
+    """`auto` is a CUDA card if there is one; a device that is not there is an InputError."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise InputError(f'device "{name}" is unknown; use auto, cpu, cuda or cuda:0') from None
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise InputError(f'device "{name}": torch sees no CUDA card here; use device cpu')
+        if device.index is not None and device.index >= torch.cuda.device_count():
+            raise InputError(f'device "{name}": there are only {torch.cuda.device_count()} cards; count from 0')
+    elif device.type != "cpu":
+        raise InputError(f'device "{name}" is not supported; use auto, cpu, cuda or cuda:0')
+    return device
+
+
+def set_precision(model: nn.Module, precision: str) -> None:
+    """Tell the model which arithmetic to use; `auto` leaves the choice to it."""
+    if precision == "auto":
+        return
+    if hasattr(model, "precision"):
+        model.precision = precision  # type: ignore[assignment]
+    elif precision != "fp32":
+        raise InputError(f"training.precision = {precision}: this model has no choice of precision; use auto")
+
+
+@contextmanager
+def reproducible(device: torch.device, threads: int) -> Iterator[None]:
+    """Inside, torch repeats itself where that is free, and draws nothing from the caller's random state."""
+    previous = (
+        torch.get_num_threads(),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        torch.utils.deterministic.fill_uninitialized_memory,  # type: ignore[attr-defined]
+    )
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        try:
+            if threads:
+                torch.set_num_threads(threads)
+            if device.type == "cpu":  # on a card some of these are slow or missing
+                torch.use_deterministic_algorithms(True, warn_only=True)
+                torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+            yield
+        finally:
+            torch.set_num_threads(previous[0])
+            torch.use_deterministic_algorithms(previous[1], warn_only=previous[2])
+            torch.utils.deterministic.fill_uninitialized_memory = previous[3]  # type: ignore[attr-defined]

@@ -1,0 +1,44 @@
+"""Turns the many ways of running out of memory or disk into one ResourceError with advice."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from simplepcfg.errors import ResourceError
+
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
+_NO_MEMORY = ("not enough memory", "out of memory", "can't allocate memory", "cannot allocate memory")
+
+
+@contextmanager
+def resource_errors(doing: str, advice: str) -> Iterator[None]:
+    """ResourceError that names what was going on when memory or disk ran out; all else passes through."""
+    try:
+        yield
+    except MemoryError as error:
+        raise ResourceError(f"out of memory while {doing}; {advice}") from error
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        raise ResourceError(f"out of memory while {doing}; {advice}") from error
+    except OSError as error:
+        if error.errno in _DISK_FULL:
+            raise ResourceError(
+                f"no space left on the disk while {doing}{_file_of(error)}; free some and resume"
+            ) from error
+        if error.errno == errno.ENOMEM:
+            raise ResourceError(f"out of memory while {doing}; {advice}") from error
+        raise
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether torch's RuntimeError means that an allocation failed, on a card or on the CPU."""
+    if isinstance(error, torch.OutOfMemoryError):
+        return True
+    return any(phrase in str(error).lower() for phrase in _NO_MEMORY)
+
+
+def _file_of(error: OSError) -> str:
+    return f" ({error.filename})" if error.filename else ""

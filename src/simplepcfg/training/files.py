@@ -1,0 +1,63 @@
+"""Files that are either the old one or the new one, whatever happens in between."""
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+TEMPORARY_SUFFIX = ".writing"
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace `path` by `content` in one step that survives a power cut."""
+    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    try:
+        with open(temporary, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        # On a full disk the half-written file would keep the space that the user is about to look for.
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def write_text(path: Path, content: str) -> None:
+    """Replace `path` by UTF-8 text atomically."""
+    write_bytes(path, content.encode())
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Replace `path` by indented JSON atomically."""
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what an interrupted write left under a temporary name; no finished file is ever called so."""
+    for pattern in (f"*{TEMPORARY_SUFFIX}", "vocabulary.txt.*.tmp"):
+        for leftover in folder.glob(pattern):
+            leftover.unlink(missing_ok=True)
+
+
+def sync_file(path: Path) -> None:
+    """Force a file that someone else wrote, and its name, onto the disk."""
+    with open(path, "rb") as stream:
+        os.fsync(stream.fileno())
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` survive a power cut, where the system lets a folder be opened."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        with contextlib.suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,196 @@
+"""train(): from a configuration and text to a run folder with the best model in it."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.errors import InputError
+from simplepcfg.training.checkpoint import Best, Checkpoint
+from simplepcfg.training.config import RunConfig
+from simplepcfg.training.config_files import load_config, save_config
+from simplepcfg.training.corpus import Corpus, TextSource, absolute_paths, prepare_corpus
+from simplepcfg.training.device import reproducible, resolve_device
+from simplepcfg.training.failures import resource_errors
+from simplepcfg.training.files import remove_leftovers, sync_file, write_json
+from simplepcfg.training.progress import Reporter
+from simplepcfg.training.run_folder import RunFolder, run_facts
+from simplepcfg.training.signals import StopSignals
+from simplepcfg.training.trainer import Trainer
+
+# What a resumed run may change: how long and where it goes on, and where its text lies.
+CHANGEABLE = {
+    "name",
+    "data.train",
+    "data.valid",
+    "training.epochs",
+    "training.patience",
+    "training.device",
+    "training.threads",
+    "training.checkpoint_minutes",
+    "training.checkpoint_steps",
+    "training.log_every",
+}
+MEMORY_ADVICE = "lower training.batch_size or data.max_length, or choose a smaller model"
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """What a finished run has to say; its model is in `directory`, for load_run."""
+
+    directory: Path
+    epochs: int
+    steps: int
+    stopped_by: str  # "epochs" or "patience"
+    best: Best
+    skipped_steps: int
+    seconds: float
+    notes: tuple[str, ...]
+
+
+def train(
+    config: RunConfig | None,
+    directory: str | Path,
+    *,
+    resume: bool = False,
+    device: str = "auto",
+    reporter: Reporter | None = None,
+    train_text: TextSource | None = None,
+    valid_text: TextSource | None = None,
+) -> TrainingResult:
+    """Train into a new folder, or with `resume` go on with the run in it where its last checkpoint stands.
+
+    `device` other than "auto" overrules the configuration. `train_text` and `valid_text` (a path, or an
+    iterable of strings, word lists or trees) replace the files of the configuration. A resumed run takes its
+    configuration from the folder if `config` is None; one that is given may differ only in how long and where
+    to compute. Raises Interrupted after SIGINT or SIGTERM, when everything has been saved.
+    """
+    folder = RunFolder(Path(directory))
+    reporter = reporter if reporter is not None else Reporter()
+    with StopSignals() as stop, resource_errors("training", MEMORY_ADVICE):
+        config = _resumed_config(config, folder) if resume else _new_config(config, folder)
+        chosen = resolve_device(config.training.device if device == "auto" else device)
+        vocabulary = Vocabulary.load(folder.vocabulary) if resume and folder.checkpoint.exists() else None
+        corpus = prepare_corpus(config.data, config.seed, train_text, valid_text, vocabulary)
+        _make_folder(folder.path)
+        with folder.locked(), reproducible(chosen, config.training.threads):
+            if not resume:
+                folder.refuse_if_taken()
+            checkpoint = _open_folder(folder, config, corpus, chosen)
+            trainer = Trainer(config, folder, corpus, chosen, reporter, stop)
+            for note in corpus.notes:
+                reporter.note(note)
+            reporter.note(_summary(corpus, trainer))
+            if checkpoint is not None:
+                trainer.resume(checkpoint)
+                reporter.note(_position(trainer))
+            try:
+                trainer.run()
+            finally:
+                reporter.close()
+            return _result(trainer)
+
+
+def _new_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
+    folder.refuse_if_taken()
+    if config is None:
+        raise InputError("a new run needs a configuration; use load_config")
+    return config.model_copy(update={"data": absolute_paths(config.data)})
+
+
+def _resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
+    """The folder's configuration with the changes that `config` may make; any other is an InputError."""
+    folder.require(folder.config)
+    if folder.checkpoint.exists():
+        folder.require(folder.vocabulary, folder.facts, folder.metrics)
+    saved = load_config(folder.config, environment={})
+    if config is None:
+        return saved
+    config = config.model_copy(update={"data": absolute_paths(config.data)})
+    before, after = _flatten(saved.model_dump()), _flatten(config.model_dump())
+    for key in sorted(before.keys() | after.keys()):
+        if before.get(key) != after.get(key) and key not in CHANGEABLE:
+            raise InputError(
+                f"{key} = {after.get(key)!r} differs from {before.get(key)!r} in {folder.config}; "
+                "a resumed run cannot change it, start a new one"
+            )
+    return config
+
+
+def _open_folder(folder: RunFolder, config: RunConfig, corpus: Corpus, device: torch.device) -> Checkpoint | None:
+    """Write what a run begins with, or check that it belongs to this text; the checkpoint if there is one."""
+    remove_leftovers(folder.path)
+    save_config(config, folder.config)
+    if folder.checkpoint.exists():
+        _check_same_text(folder, corpus)
+        return Checkpoint.load(folder.checkpoint)
+    # A run that was stopped before its first checkpoint has lost nothing: it begins again.
+    corpus.vocabulary.save(folder.vocabulary)
+    sync_file(folder.vocabulary)
+    write_json(folder.facts, run_facts(config, device, corpus.identity()))
+    return None
+
+
+def _check_same_text(folder: RunFolder, corpus: Corpus) -> None:
+    try:
+        recorded = json.loads(folder.facts.read_text("utf-8"))["data"]
+        expected = {name: recorded[name]["sha256"] for name in ("train", "valid")}
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise InputError(f"{folder.facts}: damaged ({error}); restore it from a copy") from None
+    found = corpus.identity()
+    for name, text in (("train", "training"), ("valid", "validation")):
+        if found[name]["sha256"] != expected[name]:
+            raise InputError(
+                f"the {text} text is not the one that {folder.path} began with "
+                f"({found[name]['sentences']} usable sentences now, {recorded[name]['sentences']} then); "
+                "restore it or start a new run"
+            )
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (PermissionError, NotADirectoryError, FileExistsError) as error:
+        raise InputError(f"{path}: the run folder cannot be made ({error.strerror}); choose another") from None
+
+
+def _flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            flat |= _flatten(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def _summary(corpus: Corpus, trainer: Trainer) -> str:
+    weights = sum(parameter.numel() for parameter in trainer.model.parameters())
+    return (
+        f"{len(corpus.train):,} training and {len(corpus.valid):,} validation sentences, "
+        f"{len(corpus.vocabulary):,} words in the vocabulary, {weights:,} weights, on {trainer.device}"
+    )
+
+
+def _position(trainer: Trainer) -> str:
+    if trainer.stopped_by is not None:
+        return f"nothing left to do: the run ended by {trainer.stopped_by} after epoch {trainer.state.epoch}"
+    return f"resumed in epoch {trainer.state.epoch + 1}, after step {trainer.state.step}"
+
+
+def _result(trainer: Trainer) -> TrainingResult:
+    state = trainer.state
+    assert state.best is not None  # every epoch ends with a validation, and the first is the best so far
+    return TrainingResult(
+        directory=trainer.folder.path,
+        epochs=state.epoch,
+        steps=state.step,
+        stopped_by=trainer.stopped_by or "epochs",
+        best=state.best,
+        skipped_steps=state.skipped_steps,
+        seconds=state.seconds,
+        notes=tuple(trainer.corpus.notes),
+    )

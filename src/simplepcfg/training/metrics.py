@@ -1,0 +1,47 @@
+"""JSON lines that a resumed run continues exactly where its checkpoint stood."""
+
+import json
+import math
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from simplepcfg.errors import InputError
+
+
+class JsonLines:
+    """An append-only file of JSON records, cut back to `keep` bytes when opened (None keeps all)."""
+
+    def __init__(self, path: Path, keep: int | None = None) -> None:
+        size = path.stat().st_size if path.exists() else 0
+        if keep is not None and size < keep:
+            raise InputError(f"{path}: {size} bytes where the checkpoint expects {keep}; it was changed, restore it")
+        self._stream = open(path, "ab")  # noqa: SIM115 - lives as long as the run; closed by __exit__
+        if keep is not None:
+            self._stream.truncate(keep)
+            self._stream.seek(0, os.SEEK_END)
+        elif size and not path.read_bytes().endswith(b"\n"):  # the process died in the middle of a line
+            self._stream.write(b"\n")
+
+    def __enter__(self) -> "JsonLines":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stream.close()
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Append one record; NaN and infinity, which JSON lacks, become null."""
+        finite = {
+            key: None if isinstance(value, float) and not math.isfinite(value) else value
+            for key, value in record.items()
+        }
+        self._stream.write(json.dumps(finite, allow_nan=False).encode() + b"\n")
+        self._stream.flush()
+
+    def sync(self) -> int:
+        """Force what was written onto the disk and return its length in bytes."""
+        os.fsync(self._stream.fileno())
+        return self._stream.tell()

@@ -1,0 +1,164 @@
+"""The folder of a run: what lies in it, who may write to it, and how a finished model is read back.
+
+config.toml is written first and makes the folder a run. checkpoint.safetensors alone decides where training
+goes on: metrics.jsonl is cut back to the length it records, model.safetensors is written again from it.
+"""
+
+import os
+import platform
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from simplepcfg import __version__
+from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.errors import InputError
+from simplepcfg.models import build_model
+from simplepcfg.training.config import RunConfig
+from simplepcfg.training.config_files import load_config
+from simplepcfg.training.device import resolve_device
+from simplepcfg.training.tensor_files import load_weights, read_tensor_file
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """Names of the files of a run."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """Every key of the configuration, defaults included."""
+        return self.path / "config.toml"
+
+    @property
+    def vocabulary(self) -> Path:
+        """The words, one a line."""
+        return self.path / "vocabulary.txt"
+
+    @property
+    def facts(self) -> Path:
+        """Versions, seed, device, and the identity of the data."""
+        return self.path / "run.json"
+
+    @property
+    def model(self) -> Path:
+        """Weights of the best epoch by validation likelihood."""
+        return self.path / "model.safetensors"
+
+    @property
+    def checkpoint(self) -> Path:
+        """Everything needed to go on: weights, best weights, optimiser, random state, position."""
+        return self.path / "checkpoint.safetensors"
+
+    @property
+    def metrics(self) -> Path:
+        """What was computed: equal for equal runs."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def timings(self) -> Path:
+        """When it was computed: wall-clock times, never equal."""
+        return self.path / "timings.jsonl"
+
+    @property
+    def resume_command(self) -> str:
+        """What to type to go on with this run."""
+        return f"simplepcfg train --resume {shlex.quote(str(self.path))}"
+
+    def holds_a_run(self) -> bool:
+        """Whether a run was ever begun here."""
+        files = (self.config, self.checkpoint, self.model, self.metrics, self.facts)
+        return any(file.exists() for file in files)
+
+    def refuse_if_taken(self) -> None:
+        """No run is ever overwritten."""
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path} is a file; give a folder for the run")
+        if self.config.exists():
+            raise InputError(
+                f"{self.path} already holds a run; go on with `{self.resume_command}`, or choose another folder"
+            )
+        if self.holds_a_run():
+            raise InputError(f"{self.path} holds parts of a run but no config.toml; choose another folder")
+
+    def require(self, *files: Path) -> None:
+        """InputError that names the first of `files` that is missing."""
+        if not self.path.is_dir():
+            raise InputError(f"{self.path}: no such run folder")
+        for file in files:
+            if not file.is_file():
+                raise InputError(f"{self.path} is not a complete run: {file.name} is missing{self._advice(file)}")
+
+    def _advice(self, file: Path) -> str:
+        if file == self.model and self.config.is_file():
+            return f"; no epoch has been finished yet, go on with `{self.resume_command}`"
+        return ""
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep a second training process out; the lock goes with the process, however that ends."""
+        try:
+            import fcntl
+        except ImportError:  # no such locks on this system
+            yield
+            return
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(f"{self.path}: another process is training here; wait for it or stop it") from None
+            except OSError:  # a file system without locks
+                pass
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def run_facts(config: RunConfig, device: torch.device, data: dict[str, Any]) -> dict[str, Any]:
+    """What run.json says about where the numbers come from."""
+    return {
+        "simplepcfg": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "platform": platform.platform(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
+        "threads": torch.get_num_threads(),
+        "seed": config.seed,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "data": data,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedRun:
+    """A trained model with all that is needed to use it on new text."""
+
+    directory: Path
+    config: RunConfig
+    vocabulary: Vocabulary
+    model: nn.Module
+    device: torch.device
+    best: dict[str, Any]  # epoch, step and validation perplexity of these weights
+
+
+def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
+    """The best model of a run folder, in evaluation mode on `device`."""
+    folder = RunFolder(Path(directory))
+    folder.require(folder.config, folder.vocabulary, folder.model)
+    config = load_config(folder.config, environment={})
+    vocabulary = Vocabulary.load(folder.vocabulary)
+    chosen = resolve_device(device)
+    with torch.random.fork_rng(devices=[]):  # the weights drawn here are overwritten at once
+        model = build_model(config.model, len(vocabulary))
+    tensors, best = read_tensor_file(folder.model)
+    load_weights(model, tensors, folder.model)
+    return LoadedRun(folder.path, config, vocabulary, model.to(chosen).eval(), chosen, best)

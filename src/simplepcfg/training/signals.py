@@ -1,0 +1,57 @@
+"""Ctrl-C and SIGTERM: the first is remembered until it is safe to stop, the second stops at once."""
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+from simplepcfg.errors import SimplePCFGError
+
+_HANDLED = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(SimplePCFGError):
+    """Training was stopped from outside; the message says how to go on, `exit_code` is 130 or 143."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.signal_number = signal_number
+        self.exit_code = 128 + signal_number
+
+
+class StopSignals:
+    """Context manager that turns SIGINT and SIGTERM into `requested`.
+
+    Until `defer()` is called there is nothing to save, so the first signal already raises Interrupted.
+    Outside the main thread, where Python allows no handlers, it does nothing.
+    """
+
+    def __init__(self) -> None:
+        self.requested: int | None = None
+        self._deferred = False
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> "StopSignals":
+        if threading.current_thread() is threading.main_thread():
+            for number in _HANDLED:
+                self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        self._previous.clear()
+
+    def defer(self) -> None:
+        """From now on the first signal only sets `requested`; the loop looks at it between steps."""
+        self._deferred = True
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        name = signal.Signals(number).name
+        if not self._deferred:
+            raise Interrupted(f"stopped by {name} before the first step; nothing was lost", number)
+        if self.requested is not None:
+            raise Interrupted(f"stopped at once by a second {name}; the last checkpoint stands", number)
+        self.requested = number

@@ -1,0 +1,77 @@
+"""Toy text, toy settings, and what it means for two run folders to be equal."""
+
+import random
+from pathlib import Path
+
+import torch
+
+from simplepcfg.training.checkpoint import Checkpoint
+from simplepcfg.training.run_folder import RunFolder
+from simplepcfg.training.tensor_files import read_tensor_file
+
+TOY_SETTINGS = [
+    "model.nonterminals=4",
+    "model.preterminals=8",
+    "model.embedding=8",
+    "model.residual_blocks=1",
+    "training.epochs=3",
+    "training.batch_size=8",
+    "training.log_every=2",
+    "training.checkpoint_steps=3",
+    "training.schedule=linear",
+    "training.warmup_steps=4",
+    "training.device=cpu",
+    "training.threads=1",
+]
+
+
+def toy_sentences(rng: random.Random, count: int) -> list[str]:
+    """Lines of one to nine words, with a little grammar in them."""
+    nouns, verbs = ["dog", "cat", "man", "bird"], ["sees", "likes", "hears"]
+    lines = []
+    for _ in range(count):
+        words = ["the", rng.choice(nouns)]
+        for _ in range(rng.randint(0, 2)):
+            words += [rng.choice(verbs), "the", rng.choice(nouns)]
+        lines.append(" ".join(words[: rng.randint(1, 9)]))
+    return lines
+
+
+def differences(one: RunFolder, other: RunFolder) -> list[str]:
+    """Every respect in which two runs differ, wall-clock times aside; empty if equal bit for bit."""
+    found = []
+    for name in ("metrics", "vocabulary", "config"):
+        if getattr(one, name).read_bytes() != getattr(other, name).read_bytes():
+            found.append(f"{name} differ")
+    a, b = Checkpoint.load(one.checkpoint), Checkpoint.load(other.checkpoint)
+    a.state.seconds = b.state.seconds = 0.0
+    if a.state != b.state:
+        found.append(f"states differ: {a.state} {b.state}")
+    for group in ("weights", "best_weights", "optimizer", "random"):
+        found += _tensor_differences(group, getattr(a, group), getattr(b, group))
+    (best_a, record_a), (best_b, record_b) = read_tensor_file(one.model), read_tensor_file(other.model)
+    if record_a != record_b:
+        found.append(f"records of model.safetensors differ: {record_a} {record_b}")
+    found += _tensor_differences("model.safetensors", best_a, best_b)
+    found += [f"left over: {path.name}" for path in leftovers(other.path)]
+    return found
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """Files of a run folder that are none of a run's."""
+    expected = {
+        "config.toml",
+        "vocabulary.txt",
+        "run.json",
+        "model.safetensors",
+        "checkpoint.safetensors",
+        "metrics.jsonl",
+        "timings.jsonl",
+    }
+    return sorted(path for path in folder.iterdir() if path.name not in expected)
+
+
+def _tensor_differences(group: str, one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> list[str]:
+    if one.keys() != other.keys():
+        return [f"{group}: names differ"]
+    return [f"{group}/{name} differs" for name in one if not torch.equal(one[name], other[name])]

@@ -1,0 +1,44 @@
+"""A text and a grammar so small that a whole run takes a fraction of a second."""
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from toy_runs import TOY_SETTINGS, toy_sentences
+
+from simplepcfg.training import RunConfig, RunFolder, load_config, train
+
+MakeConfig = Callable[..., RunConfig]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def text_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("text") / "train.txt"
+    path.write_text("\n".join(toy_sentences(random.Random(1), 60)) + "\n", "utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def make_config(text_file: Path) -> MakeConfig:
+    def make(*overrides: str) -> RunConfig:
+        return load_config(overrides=[*TOY_SETTINGS, f'data.train="{text_file}"', *overrides], environment={})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def whole(make_config: MakeConfig, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """The undisturbed run; not to be written to."""
+    folder = RunFolder(tmp_path_factory.mktemp("runs") / "whole")
+    train(make_config(), folder.path)
+    return folder

@@ -1,0 +1,145 @@
+"""Configurations: files, built-in names, overrides, the environment, and the one line for each mistake."""
+
+from pathlib import Path
+
+import pytest
+
+from simplepcfg.errors import InputError
+from simplepcfg.training import RunConfig, builtin_configs, load_config, save_config
+from simplepcfg.training.config_files import parse_value
+from simplepcfg.training.config_keys import all_keys, nearest_key
+from simplepcfg.training.config_reference import INHERITED, config_reference
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", builtin_configs())
+def test_builtin_configs_load(name: str) -> None:
+    config = load_config(name, environment={})
+    assert config.name == name
+    assert config.model.preterminals == 2 * config.model.nonterminals
+
+
+def test_paper_recipe() -> None:
+    config = load_config("sn-pcfg-4096", environment={})
+    training = config.training
+    assert (training.betas, training.learning_rate, training.clip) == ((0.75, 0.999), 0.002, 3.0)
+    assert (training.batch_size, training.epochs, training.patience) == (16, 30, 5)
+    assert (config.model.nonterminals, config.model.embedding, config.data.eos) == (4096, 512, True)
+
+
+def test_command_line_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.toml", "[training]\nepochs = 2\nbatch_size = 3\npatience = 4\n")
+    environment = {"SIMPLEPCFG_TRAINING__EPOCHS": "7", "SIMPLEPCFG_TRAINING__BATCH_SIZE": "8", "OTHER": "1"}
+    training = load_config(file, ["training.epochs=9"], environment).training
+    assert (training.epochs, training.batch_size, training.patience, training.log_every) == (9, 8, 4, 100)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3", 3),
+        ("0.5", 0.5),
+        ("true", True),
+        ("[1, 2]", [1, 2]),
+        ('"a b"', "a b"),
+        ("linear", "linear"),
+        ("data/x.txt", "data/x.txt"),
+        ("", ""),
+    ],
+)
+def test_override_values(text: str, value: object) -> None:
+    assert parse_value(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "message"),
+    [
+        (
+            "[training]\nepoch = 3\n",
+            [],
+            'a.toml:2: unknown key "training.epoch"; did you mean "training.epochs"?',
+        ),
+        ("epochs = 3\n", [], 'a.toml:1: unknown key "epochs"; did you mean "training.epochs"?'),
+        ("[modle]\nnonterminals = 3\n", [], 'a.toml:1: unknown key "modle"'),
+        (
+            "[model]\nnonterminal = 3\n",
+            [],
+            'a.toml:2: unknown key "model.nonterminal"; did you mean "model.nonterminals"?',
+        ),
+        (
+            "",
+            ["training.epcohs=3"],
+            'override "training.epcohs=3": unknown key "training.epcohs"; did you mean "training.epochs"?',
+        ),
+        (
+            "[training]\nepochs = 'many'\n",
+            [],
+            "a.toml:2: training.epochs = 'many': input should be a valid integer",
+        ),
+        (
+            "[training]\nepochs = 0\n",
+            [],
+            "a.toml:2: training.epochs = 0: input should be greater than or equal to 1",
+        ),
+        ("[training]\nbetas = [0.5, 1.0]\n", [], "a.toml:2: training.betas = [0.5, 1.0]; each must be"),
+        ("[model]\nnonterminals = 0\n", [], "a.toml:2: model.nonterminals = 0; it must be at least 1"),
+        ("[training]\nepochs = \n", [], "a.toml:2: not valid TOML: Invalid value"),
+        ("[training\n", [], "a.toml:1: not valid TOML"),
+        (
+            "training = 3\n",
+            ["training.epochs=3"],
+            'override "training.epochs=3": "training" is a single value',
+        ),
+        ("", ["training.epochs"], 'override "training.epochs" is not of the form key=value'),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, text: str, overrides: list[str], message: str) -> None:
+    file = write(tmp_path / "a.toml", text)
+    with pytest.raises(InputError) as caught:
+        load_config(file, overrides, environment={})
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_mistake_in_the_environment_names_the_variable() -> None:
+    with pytest.raises(InputError, match=r"variable SIMPLEPCFG_TRAINING__EPOCHS: training\.epochs"):
+        load_config(environment={"SIMPLEPCFG_TRAINING__EPOCHS": "x"})
+
+
+def test_unknown_source() -> None:
+    with pytest.raises(InputError, match='did you mean "sn-pcfg-small"'):
+        load_config("sn-pcfg-smal")
+    with pytest.raises(InputError, match=r"nowhere\.toml: cannot be read"):
+        load_config("nowhere.toml")
+
+
+def test_not_utf8(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_bytes(b"seed = 1\nname = '\xff'\n")
+    with pytest.raises(InputError, match=r"a\.toml:2: not UTF-8"):
+        load_config(tmp_path / "a.toml")
+
+
+def test_saved_config_reads_back_equal(tmp_path: Path) -> None:
+    config = load_config("demo", ["seed=5", 'data.train="x y.txt"', "training.betas=[0.5, 0.9]"], {})
+    save_config(config, tmp_path / "config.toml")
+    assert load_config(tmp_path / "config.toml", environment={}) == config
+
+
+def test_configs_are_frozen() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        RunConfig().seed = 3  # type: ignore[misc]
+
+
+def test_nearest_key_gives_up_on_nonsense() -> None:
+    assert nearest_key("zzzzzzzz") is None
+
+
+def test_reference_describes_every_key() -> None:
+    page = config_reference()
+    for key in all_keys():
+        assert f"| `{key.name}` |" in page
+        assert key.description or INHERITED[key.name]

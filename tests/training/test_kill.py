@@ -1,0 +1,50 @@
+"""kill -9 at any moment loses nothing but the steps since the last checkpoint."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DRIVER = Path(__file__).with_name("kill_driver.py")
+# A run begins with config.toml, vocabulary.txt and run.json; from the fourth rename on it writes tensors only.
+IN_A_CHECKPOINT = [
+    "half:3",
+    "half:5",
+    "half:7",
+    "fsync:9",
+    "fsync:17",
+    "replace:4",
+    "replace:6",
+    "replace:8",
+    "replaced:4",
+    "replaced:7",
+]
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
+
+
+def drive(folder: Path, moments: list[str]) -> list[dict]:
+    command = [sys.executable, str(DRIVER), str(folder), json.dumps(moments)]
+    environment = {**os.environ, "PYTHONPATH": str(DRIVER.parents[1]), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def assert_all_equal(outcomes: list[dict]) -> None:
+    assert [outcome for outcome in outcomes if outcome["differences"] or not outcome["killed"]] == []
+
+
+def test_kill_at_a_few_moments(tmp_path: Path) -> None:
+    assert_all_equal(drive(tmp_path, ["half:4", "replace:1", "replaced:5"]))
+
+
+@pytest.mark.slow
+def test_kill_at_twenty_moments(tmp_path: Path) -> None:
+    rng = random.Random(0)
+    anywhere = [f"share:{rng.uniform(0.0, 0.85):.4f}" for _ in range(10)]
+    assert_all_equal(drive(tmp_path, IN_A_CHECKPOINT + anywhere))

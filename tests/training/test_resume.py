@@ -1,0 +1,183 @@
+"""A run that was stopped and resumed equals an undisturbed one, bit for bit."""
+
+import os
+import random
+import signal
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from toy_runs import differences, toy_sentences
+
+from simplepcfg.errors import InputError, SimplePCFGError
+from simplepcfg.training import Interrupted, PlainReporter, Reporter, RunFolder, load_run, train
+from simplepcfg.training.checkpoint import Checkpoint
+from simplepcfg.training.progress import EpochReport, StepReport
+
+
+class SignalAt(Reporter):
+    """Sends this process a signal after some steps, as a user would, and perhaps a second one at once."""
+
+    def __init__(self, step: int, number: int, times: int = 1) -> None:
+        self._step, self._number, self._times = step, number, times
+
+    def step(self, report: StepReport) -> None:
+        if report.step == self._step:
+            for _ in range(self._times):
+                os.kill(os.getpid(), self._number)
+
+
+@pytest.mark.parametrize(("step", "number"), [(1, signal.SIGINT), (5, signal.SIGTERM), (8, signal.SIGINT)])
+def test_signal_then_resume_equals_undisturbed(make_config, whole, tmp_path: Path, step: int, number: int) -> None:
+    config = make_config()
+    broken = RunFolder(tmp_path / "broken")
+    with pytest.raises(Interrupted, match="go on with: simplepcfg train --resume") as stopped:
+        train(config, broken.path, reporter=SignalAt(step, number))
+    assert stopped.value.exit_code == 128 + number
+    result = train(None, broken.path, resume=True)
+    assert result.epochs == 3
+    assert differences(whole, broken) == []
+
+
+def test_resume_again_and_again(make_config, whole, tmp_path: Path) -> None:
+    config = make_config()
+    broken = RunFolder(tmp_path / "broken")
+    total = Checkpoint.load(whole.checkpoint).state.step
+    for step in range(1, total + 1):
+        with pytest.raises(Interrupted):
+            train(config, broken.path, resume=step > 1, reporter=SignalAt(step, signal.SIGINT))
+    train(config, broken.path, resume=True)
+    assert differences(whole, broken) == []
+
+
+def test_same_seed_same_run_other_seed_other_run(make_config, tmp_path: Path) -> None:
+    folders = [RunFolder(tmp_path / name) for name in "abc"]
+    for folder, seed in zip(folders, (0, 0, 1), strict=True):
+        train(make_config(f"seed={seed}"), folder.path)
+    assert differences(folders[0], folders[1]) == []
+    assert folders[0].metrics.read_bytes() != folders[2].metrics.read_bytes()
+
+
+def test_checkpoints_do_not_disturb(make_config, tmp_path: Path) -> None:
+    often, seldom = RunFolder(tmp_path / "often"), RunFolder(tmp_path / "seldom")
+    train(make_config("training.checkpoint_steps=1"), often.path)
+    train(make_config("training.checkpoint_steps=0"), seldom.path)
+    assert often.metrics.read_bytes() == seldom.metrics.read_bytes()
+
+
+def test_caller_keeps_its_random_state_and_settings(make_config, tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    train(make_config(), tmp_path / "run")
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_second_signal_stops_at_once(make_config, tmp_path: Path) -> None:
+    with pytest.raises(Interrupted, match="at once by a second SIGINT"):
+        train(make_config(), tmp_path / "run", reporter=SignalAt(2, signal.SIGINT, times=2))
+
+
+def test_signal_in_validation_is_saved_before_it(make_config, whole, tmp_path: Path, monkeypatch) -> None:
+    config = make_config()
+    broken = RunFolder(tmp_path / "broken")
+    total = Checkpoint.load(whole.checkpoint).state.step
+    steps_an_epoch = total // 3
+    from simplepcfg.evaluation import likelihood
+
+    def collate_and_stop(*arguments):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return original(*arguments)
+
+    original = likelihood.collate
+    monkeypatch.setattr(likelihood, "collate", collate_and_stop)
+    with pytest.raises(Interrupted, match=f"after step {steps_an_epoch}, all saved"):
+        train(config, broken.path)
+    monkeypatch.undo()
+    train(None, broken.path, resume=True)
+    assert differences(whole, broken) == []
+
+
+def test_resuming_a_finished_run_changes_nothing(make_config, tmp_path: Path, capsys) -> None:
+    folder = RunFolder(tmp_path / "run")
+    first = train(make_config(), folder.path)
+    before = folder.metrics.read_bytes()
+    again = train(None, folder.path, resume=True, reporter=PlainReporter())
+    assert "nothing left to do" in capsys.readouterr().err
+    assert (again.best, again.steps) == (first.best, first.steps)
+    assert folder.metrics.read_bytes() == before
+
+
+def test_resume_may_train_longer_but_not_differently(make_config, tmp_path: Path) -> None:
+    train(make_config(), tmp_path / "run")
+    assert train(make_config("training.epochs=4"), tmp_path / "run", resume=True).epochs == 4
+    assert "epochs = 4" in (tmp_path / "run" / "config.toml").read_text("utf-8")
+    with pytest.raises(InputError, match=r"model\.nonterminals = 5 differs from 4"):
+        train(make_config("model.nonterminals=5", "training.epochs=4"), tmp_path / "run", resume=True)
+
+
+def test_changed_text_is_refused(make_config, text_file: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.txt"
+    copy.write_bytes(text_file.read_bytes())
+    train(make_config(f'data.train="{copy}"'), tmp_path / "run")
+    copy.write_text("\n".join(toy_sentences(random.Random(2), 60)) + "\n", "utf-8")
+    with pytest.raises(InputError, match=r"training text is not the one that .* began with"):
+        train(None, tmp_path / "run", resume=True)
+
+
+def test_a_run_is_never_overwritten(make_config, tmp_path: Path) -> None:
+    train(make_config(), tmp_path / "run")
+    with pytest.raises(InputError, match="already holds a run; go on with `simplepcfg train --resume"):
+        train(make_config(), tmp_path / "run")
+    (tmp_path / "run" / "config.toml").unlink()
+    with pytest.raises(InputError, match=r"parts of a run but no config\.toml"):
+        train(make_config(), tmp_path / "run")
+
+
+@pytest.mark.parametrize("missing", ["config.toml", "vocabulary.txt", "model.safetensors"])
+def test_incomplete_folder_names_what_is_missing(make_config, tmp_path: Path, missing: str) -> None:
+    train(make_config("training.epochs=1"), tmp_path / "run")
+    (tmp_path / "run" / missing).unlink()
+    with pytest.raises(InputError, match=f"not a complete run: {missing} is missing"):
+        load_run(tmp_path / "run")
+
+
+def test_no_folder_and_no_run(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such run folder"):
+        load_run(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"config\.toml is missing"):
+        train(None, tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("name", ["checkpoint.safetensors", "model.safetensors"])
+def test_damaged_tensors_are_one_line(make_config, tmp_path: Path, name: str) -> None:
+    train(make_config("training.epochs=1"), tmp_path / "run")
+    path = tmp_path / "run" / name
+    path.write_bytes(path.read_bytes()[:-100])
+    reader = load_run if name.startswith("model") else partial(train, None, resume=True)
+    with pytest.raises(SimplePCFGError, match=f"{name}: damaged") as caught:
+        reader(directory=tmp_path / "run")
+    assert "\n" not in str(caught.value)
+
+
+def test_second_process_is_kept_out(make_config, tmp_path: Path) -> None:
+    train(make_config("training.epochs=1"), tmp_path / "run")
+    with RunFolder(tmp_path / "run").locked(), pytest.raises(InputError, match="another process is training"):
+        train(None, tmp_path / "run", resume=True)
+
+
+def test_loaded_model_is_the_best_one(make_config, tmp_path: Path) -> None:
+    class Validations(Reporter):
+        reports: list[EpochReport] = []  # noqa: RUF012
+
+        def epoch(self, report: EpochReport) -> None:
+            self.reports.append(report)
+
+    result = train(make_config("training.learning_rate=0.3"), tmp_path / "run", reporter=Validations())
+    best = max(Validations.reports, key=lambda report: report.valid.rank)
+    assert result.best.epoch == best.epoch
+    run = load_run(tmp_path / "run", "cpu")
+    assert run.best["epoch"] == best.epoch
+    assert not run.model.training
