@@ -1,6 +1,13 @@
 """Markers that need something this machine may not have are deselected by default, and the summary says so."""
 
+import os
+
 import pytest
+import torch
+
+if not torch.cuda.is_available():
+    # Before anything imports triton: its kernels then run on the CPU, slowly, so that they are tested here too.
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 OPT_IN = ("gpu", "slow", "peer")
 

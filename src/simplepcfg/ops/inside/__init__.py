@@ -1,6 +1,8 @@
 """The inside algorithm of a simple PCFG, several ways behind one function."""
 
 from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -13,15 +15,31 @@ from simplepcfg.ops.inside.scaled import scaled_inside, scaled_span_posteriors
 
 __all__ = ["BACKENDS", "inside", "span_posteriors"]
 
+
+def _fused_inside(arguments: InsideArguments) -> Tensor:
+    """Triton is imported here, on first use: an install without it has every other backend."""
+    from simplepcfg.ops.inside.fused import fused_inside
+
+    return fused_inside(arguments)
+
+
+def _fused_span_posteriors(arguments: InsideArguments) -> tuple[Tensor, Tensor]:
+    from simplepcfg.ops.inside.fused import fused_span_posteriors
+
+    return fused_span_posteriors(arguments)
+
+
 BACKENDS: dict[str, Callable[[InsideArguments], Tensor]] = {
     "naive": naive_inside,
     "log_sum_exp": log_sum_exp_inside,
     "log_einsum_exp": log_einsum_exp_inside,
     "torch": scaled_inside,
+    "triton": _fused_inside,
 }
 # Backends that give span posteriors without going through autograd.
 _DIRECT_POSTERIORS: dict[str, Callable[[InsideArguments], tuple[Tensor, Tensor]]] = {
     "torch": scaled_span_posteriors,
+    "triton": _fused_span_posteriors,
 }
 
 
@@ -110,4 +128,9 @@ def span_posteriors(
 
 def _default_backend(log_emissions: Tensor) -> str:
     """The fastest backend for where the tensors lie."""
-    return "torch"
+    return "triton" if log_emissions.is_cuda and _has_triton() else "torch"
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None

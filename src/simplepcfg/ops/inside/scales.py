@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-# Exponents are whole numbers in the working type, where 2^x is exact. This one marks a row that is zero: finite, so that
-# no difference of two is NaN, and far below any real one.
+# Exponents are whole numbers in the working type, where 2^x is exact. This one marks a row that is zero: finite, so
+# that no difference of two is NaN, and far below any real one.
 DEAD = -1e30
 
 

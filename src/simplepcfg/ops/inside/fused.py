@@ -1,0 +1,393 @@
+"""FlashInside: the inside algorithm by Triton kernels and matrix products over a packed chart, with its backward."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from simplepcfg.errors import ResourceError
+from simplepcfg.ops.inside import kernels
+from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
+from simplepcfg.ops.inside.plan import Plan, make_plan
+
+DEAD = kernels.DEAD.value
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """The type that is stored and multiplied, the type of sums, and where rows lie in its range (see ``scales``)."""
+
+    stored: torch.dtype
+    work: torch.dtype
+    tf32: bool
+    peak: float
+    safe: float
+    limit: float
+
+    @property
+    def triton_work(self) -> Any:
+        return tl.float64 if self.work == torch.float64 else tl.float32
+
+
+_FLOAT32 = {"peak": 32.0, "safe": 2.0**-16, "limit": 2.0**126}
+PRECISIONS = {
+    "bf16": Precision(torch.bfloat16, torch.float32, False, **_FLOAT32),
+    "tf32": Precision(torch.float32, torch.float32, True, **_FLOAT32),
+    "fp32": Precision(torch.float32, torch.float32, False, **_FLOAT32),
+    "fp64": Precision(torch.float64, torch.float64, False, peak=256.0, safe=2.0**-128, limit=2.0**1022),
+}
+
+
+def precision_of(arguments: InsideArguments) -> Precision:
+    """What was asked for; float64 emissions mean float64 throughout, and the default is as exact as float32."""
+    if arguments.log_emissions.dtype == torch.float64:
+        return PRECISIONS["fp64"]
+    return PRECISIONS[arguments.precision or "fp32"]
+
+
+def fused_inside(arguments: InsideArguments) -> Tensor:
+    """log Z of each sentence; see ``inside``."""
+    if arguments.log_emissions.shape[1] == 1:
+        return log_einsum_exp_inside(arguments)
+    return _FusedInside.apply(
+        arguments.log_emissions,
+        arguments.root,
+        arguments.left,
+        arguments.right,
+        arguments.span_bonus,
+        arguments.lengths,
+        arguments.precision,
+    )
+
+
+def fused_span_posteriors(arguments: InsideArguments) -> tuple[Tensor, Tensor]:
+    """log Z and span posteriors, with no graph."""
+    batch, n, _, _ = arguments.sizes
+    posteriors = torch.zeros(
+        batch, n + 1, n + 1, dtype=arguments.log_emissions.dtype, device=arguments.log_emissions.device
+    )
+    if n == 1:
+        return posteriors.new_full((batch,), -math.inf), posteriors
+    chart = PackedChart(arguments)
+    log_z = chart.fill()
+    chart.backward(torch.ones_like(log_z), (False,) * 4, posteriors)
+    return log_z, posteriors
+
+
+class _FusedInside(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        log_emissions, root, left, right, span_bonus, lengths, precision = inputs
+        chart = PackedChart(InsideArguments(log_emissions, root, left, right, lengths, span_bonus, precision))
+        log_z = chart.fill()
+        if any(ctx.needs_input_grad):
+            ctx.save_for_backward(log_emissions, root, left, right, span_bonus, lengths)
+            ctx.chart = chart
+        return log_z
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        log_emissions, root, left, right, span_bonus, lengths = saved = ctx.saved_tensors
+        needs = ctx.needs_input_grad[:5]
+        if torch.is_grad_enabled():  # create_graph: the gradient itself must be differentiable
+            kind = log_emissions.dtype
+            arguments = InsideArguments(log_emissions, root, left.to(kind), right.to(kind), lengths, span_bonus, None)
+            wanted = [tensor for tensor, need in zip(saved[:5], needs, strict=True) if need]
+            log_z = log_einsum_exp_inside(arguments)
+            found = iter(torch.autograd.grad(log_z, wanted, grads[0], create_graph=True, allow_unused=True))
+            return *(next(found) if need else None for need in needs), None, None
+        bonus = torch.zeros_like(span_bonus) if needs[4] else None
+        return *ctx.chart.backward(grads[0], needs[:4], bonus), bonus, None, None
+
+
+class PackedChart:
+    """Filled by forward, only read by backward: β [rows, N], η and ζ [rows, 2N], and each row's exponent."""
+
+    def __init__(self, arguments: InsideArguments) -> None:
+        self.arguments = arguments
+        self.batch, n, self.states, self.tags = arguments.sizes
+        self.device = arguments.log_emissions.device
+        self.precision = precision_of(arguments)
+        lengths = (n,) * self.batch if arguments.lengths is None else tuple(arguments.lengths.tolist())
+        self.plan: Plan = make_plan(n, lengths, self.device)
+        stored, work = self.precision.stored, self.precision.work
+        rows = self.plan.rows
+        try:
+            self.rules = _stacked(arguments.left, arguments.right, stored)  # [(B,) 2N, N + P]
+            self.emit = self._empty(self.plan.words, self.tags, dtype=stored)
+            self.beta = self._empty(rows, self.states, dtype=stored)
+            self.chart = self._empty(rows, 2 * self.states, dtype=stored)
+        except torch.cuda.OutOfMemoryError as error:
+            raise self._too_little_memory() from error
+        self.exponent = self._empty(rows, dtype=work)
+        self.reach = self._empty(rows, 2, dtype=work)
+        self.best = self._empty(self.plan.words, dtype=torch.float64)
+        self.log_top = self._empty(self.batch, dtype=torch.float64)
+        self.bonus = self._bonus()
+        self.kinds = {"WORK": self.precision.triton_work}
+
+    def fill(self) -> Tensor:
+        """Run the forward pass; log Z of each sentence, in the batch's order."""
+        plan, states = self.plan, self.states
+        emissions = self.arguments.log_emissions.contiguous()
+        kernels.words_kernel[(plan.words,)](
+            emissions, self.emit, self.best, self.exponent, plan.sentence_of_row, plan.words_before, plan.order,
+            plan.n, self.tags, *emissions.stride()[:2], PEAK=self.precision.peak, BLOCK=_block(self.tags, 1024),
+            **self.kinds,
+        )  # fmt: skip
+        self._multiply(self.emit, self.rules[..., states:], plan.with_parents(1), 1)
+        for width in range(2, plan.n + 1):
+            self._split_sums(width)
+            if plan.inner[width]:
+                self._multiply(
+                    self.beta[plan.with_parents(width)], self.rules[..., :states], plan.with_parents(width), width
+                )
+        log_z = self._empty(self.batch, dtype=self.arguments.log_emissions.dtype)
+        root = self.arguments.root.contiguous()
+        kernels.top_fwd_kernel[(self.batch,)](
+            self.beta, self.exponent, self.best, root, self.log_top, log_z, plan.top_rows, plan.words_before,
+            plan.length_of_sentence, plan.order, states, states if root.dim() == 2 else 0,
+            BLOCK=_block(states, 1024), **self.kinds,
+        )  # fmt: skip
+        return log_z
+
+    def _split_sums(self, width: int) -> None:
+        plan = self.plan
+        rows = plan.width(width)
+        spans = rows.stop - rows.start
+        block, block_k = _tile(self.states, spans)
+        blocks = triton.cdiv(self.states, block)
+        peaks = self._empty(spans, blocks, dtype=self.precision.work)
+        places = {
+            "PEAK": self.precision.peak,
+            "SAFE": self.precision.safe,
+            "HAS_BONUS": self.arguments.span_bonus is not None,
+        }
+        kernels.inside_split_fwd_kernel[(spans, blocks)](
+            self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, plan.first_rows, plan.sentence_of_row,
+            width, rows.start, self.states, ONE_BLOCK=blocks == 1, SPLITS=triton.next_power_of_2(width - 1),
+            BLOCK_K=block_k, BLOCK=block, **places, **self.kinds,
+        )  # fmt: skip
+        if blocks > 1:
+            kernels.far_fwd_kernel[(spans,)](
+                self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, plan.first_rows,
+                plan.sentence_of_row, width, rows.start, self.states, blocks,
+                BLOCKS=triton.next_power_of_2(blocks), BLOCK=1024, **places, **self.kinds,
+            )  # fmt: skip
+
+    def _multiply(self, left: Tensor, rules: Tensor, rows: slice, width: int) -> None:
+        """η and ζ of a width: its β times [L | R], and the largest of each row."""
+        with self._matrix_mode():
+            if rules.dim() == 2:
+                torch.mm(left[: rows.stop - rows.start], rules.T, out=self.chart[rows])
+            else:
+                for here, sentence in self._sentence_rows(width):
+                    part = slice(here.start - rows.start, here.stop - rows.start)
+                    torch.mm(left[part], rules[sentence].T, out=self.chart[here])
+        kernels.reach_kernel[(rows.stop - rows.start, 2)](
+            self.chart,
+            self.exponent,
+            self.reach,
+            rows.start,
+            self.states,
+            BLOCK=_block(self.states, 1024),
+            **self.kinds,
+        )
+
+    def backward(self, grad: Tensor, needs: tuple[bool, ...], posteriors: Tensor | None) -> list[Tensor | None]:
+        """Gradients by log_emissions, root, left and right, of those needed; ``posteriors`` is filled where given."""
+        need_words, need_root, need_left, need_right = needs
+        plan, states, stored = self.plan, self.states, self.precision.stored
+        try:
+            alpha = self._empty(plan.rows, states, dtype=stored)
+            by_child = self._empty(plan.rows, 2 * states, dtype=stored)
+        except torch.cuda.OutOfMemoryError as error:
+            raise self._too_little_memory() from error
+        posterior = self._empty(plan.rows, dtype=self.precision.work)
+        by_root = self._empty(self.batch, states, dtype=self.precision.work)
+        root = self.arguments.root.contiguous()
+        block = _block(states, 1024)
+        limit = {"LIMIT": self.precision.limit}
+        kernels.top_bwd_kernel[(self.batch, triton.cdiv(states, block))](
+            self.beta, root, self.log_top, grad.contiguous(), alpha, by_root, plan.top_rows, plan.order, states,
+            states if root.dim() == 2 else 0, BLOCK=block, **limit, **self.kinds,
+        )  # fmt: skip
+        for width in range(plan.n, 1, -1):
+            self._outside(width, alpha, by_child)
+            rows = plan.width(width)
+            kernels.outside_kernel[(rows.stop - rows.start,)](
+                self.beta, alpha, posterior, rows.start, states, BLOCK=block, **limit, **self.kinds
+            )
+        if posteriors is not None:
+            posteriors.view(-1)[plan.cells] = posterior[plan.words :].to(posteriors.dtype)
+        words = left = right = None
+        if need_words or need_left or need_right:
+            self._gather(1, alpha, by_child)
+        if need_left or need_right:
+            left, right = self._rule_gradients(by_child)
+        if need_words:
+            words = self._emission_gradients(by_child)
+        if not need_root:
+            return [words, None, left, right]
+        return [words, by_root if self.arguments.root.dim() == 2 else by_root.sum(0), left, right]
+
+    def _outside(self, width: int, alpha: Tensor, by_child: Tensor) -> None:
+        """d log Z / d β of the spans of a width that have parents."""
+        rows = self.plan.with_parents(width)
+        tops = slice(rows.stop, self.plan.width(width).stop)
+        by_child[tops].zero_()  # a whole sentence is nobody's child; the rule gradient reads these rows
+        if rows.stop == rows.start:
+            return
+        self._gather(width, alpha, by_child)
+        rules = self.rules[..., : self.states]
+        with self._matrix_mode():
+            if rules.dim() == 2:
+                torch.mm(by_child[rows], rules, out=alpha[rows])
+            else:
+                for here, sentence in self._sentence_rows(width):
+                    torch.mm(by_child[here], rules[sentence], out=alpha[here])
+
+    def _gather(self, width: int, alpha: Tensor, by_child: Tensor) -> None:
+        plan = self.plan
+        rows = plan.with_parents(width)
+        if width == 1:
+            by_child[rows.stop : plan.words].zero_()
+        spans = rows.stop - rows.start
+        if spans == 0:
+            return
+        block, block_k = _tile(self.states, 2 * spans)
+        kernels.inside_split_bwd_kernel[(spans, triton.cdiv(self.states, block), 2)](
+            self.chart, alpha, by_child, self.exponent, self.bonus, plan.first_rows, plan.sentence_of_row,
+            plan.words_before, plan.length_of_sentence, width, rows.start, self.states,
+            HAS_BONUS=self.arguments.span_bonus is not None, LIMIT=self.precision.limit, BLOCK_K=block_k, BLOCK=block,
+            **self.kinds,
+        )  # fmt: skip
+
+    def _rule_gradients(self, by_child: Tensor) -> tuple[Tensor, Tensor]:
+        """One product over all spans for the nonterminal columns, one over all words for the preterminal ones."""
+        states, words = self.states, self.plan.words
+        both = self._empty(*self.rules.shape, dtype=self.precision.work)
+        with self._matrix_mode():
+            if both.dim() == 2:
+                _mm_wide(by_child[words:].T, self.beta[words:], both[:, :states])
+                _mm_wide(by_child[:words].T, self.emit, both[:, states:])
+            else:
+                both.zero_()
+                for width in range(1, self.plan.n + 1):
+                    for rows, sentence in self._sentence_rows(width):
+                        columns = slice(states, None) if width == 1 else slice(0, states)
+                        values = self.emit if width == 1 else self.beta
+                        both[sentence, :, columns] += by_child[rows].T.to(both.dtype) @ values[rows].to(both.dtype)
+        left, right = both.chunk(2, -2)
+        kind = self.arguments.left.dtype
+        return (left, right) if kind == both.dtype else (left.to(kind), right.to(kind))
+
+    def _emission_gradients(self, by_child: Tensor) -> Tensor:
+        plan = self.plan
+        emissions = self.arguments.log_emissions
+        by_emit = self._empty(plan.words, self.tags, dtype=self.precision.work)
+        rules = self.rules[..., self.states :]
+        with self._matrix_mode():
+            if rules.dim() == 2:
+                _mm_wide(by_child[: plan.words], rules, by_emit)
+            else:
+                by_emit.zero_()
+                for rows, sentence in self._sentence_rows(1):
+                    _mm_wide(by_child[rows], rules[sentence], by_emit[rows])
+        found = torch.zeros_like(emissions, memory_format=torch.contiguous_format)
+        block = _block(self.tags, 1024)
+        kernels.words_bwd_kernel[(plan.words, triton.cdiv(self.tags, block))](
+            by_emit, self.emit, found, plan.sentence_of_row, plan.words_before, plan.order, self.tags,
+            *found.stride()[:2], BLOCK=block, **self.kinds,
+        )  # fmt: skip
+        return found
+
+    def _sentence_rows(self, width: int) -> Iterator[tuple[slice, int]]:
+        """Rows with parents of each sentence, and the sentence's place in the batch: for rules of their own."""
+        row = self.plan.first[width]
+        order = sorted(range(self.batch), key=lambda b: -self._lengths()[b])
+        for place, length in enumerate(self.plan.lengths):
+            if length > width:
+                count = length - width + 1
+                yield slice(row, row + count), order[place]
+                row += count
+
+    def _lengths(self) -> list[int]:
+        lengths = self.arguments.lengths
+        return [self.plan.n] * self.batch if lengths is None else lengths.tolist()
+
+    def _bonus(self) -> Tensor:
+        """log2 of each row's weight, DEAD where it is forbidden; any tensor where there is no bonus."""
+        if self.arguments.span_bonus is None:
+            return self.exponent
+        bonus = self._empty(self.plan.rows, dtype=self.precision.work).zero_()
+        cells = self.arguments.span_bonus.detach().reshape(-1)[self.plan.cells] / math.log(2)
+        bonus[self.plan.words :] = cells.clamp(min=DEAD)
+        return bonus
+
+    def _empty(self, *size: int, dtype: torch.dtype) -> Tensor:
+        return torch.empty(size, dtype=dtype, device=self.device)
+
+    @contextmanager
+    def _matrix_mode(self) -> Iterator[None]:
+        """Let float32 products use TF32 where that was asked for, and nowhere else."""
+        before = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = self.precision.tf32
+        try:
+            yield
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = before
+
+    def _too_little_memory(self) -> ResourceError:
+        item = self.precision.stored.itemsize
+        chart = 6 * self.states * self.plan.rows * item
+        rules = 2 * self.states * (self.states + self.tags)
+        return ResourceError(
+            f"the chart of {self.batch} sentences of up to {self.plan.n} words at N = {self.states} needs "
+            f"{chart / 1e9:.1f} GB, and the rules' gradient {rules * self.precision.work.itemsize / 1e9:.1f} GB more; "
+            "reduce the batch, the length or the number of nonterminals"
+        )
+
+
+def _stacked(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
+    """[(B,) 2N, N + P] of both: a view where they lie one behind the other already, else a copy."""
+    behind = left.data_ptr() + left.numel() * left.element_size() == right.data_ptr()
+    if (
+        left.dim() == 2
+        and behind
+        and left.dtype == right.dtype == dtype
+        and left.is_contiguous()
+        and right.is_contiguous()
+        and left.untyped_storage().data_ptr() == right.untyped_storage().data_ptr()
+    ):
+        return left.detach().as_strided((2 * left.shape[0], left.shape[1]), left.stride())
+    return torch.cat([left.detach().to(dtype), right.detach().to(dtype)], -2)
+
+
+def _mm_wide(a: Tensor, b: Tensor, out: Tensor) -> None:
+    """out = a @ b, summed and written in the type of ``out``, which may be wider than that of a and b."""
+    if a.dtype == out.dtype:
+        torch.mm(a, b, out=out)
+    elif a.is_cuda:
+        torch.mm(a, b, out_dtype=out.dtype, out=out)
+    else:
+        torch.mm(a.to(out.dtype), b.to(out.dtype), out=out)
+
+
+def _block(columns: int, most: int) -> int:
+    return min(triton.next_power_of_2(columns), most)
+
+
+def _tile(states: int, spans: int) -> tuple[int, int]:
+    """Columns and splits of a tile: wide ones stream well, narrow ones keep the card busy when spans are few."""
+    block = _block(states, 512)
+    while block > 128 and spans * triton.cdiv(states, block) < 528:
+        block //= 2
+    return block, 4

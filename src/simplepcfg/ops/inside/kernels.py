@@ -1,0 +1,394 @@
+"""Triton kernels of the inside algorithm: split sums, outside sums, row maxima, the ends. README.md derives them.
+
+Rows are probabilities times 2^exponent. ``exponent`` [rows] holds each row's own; ``reach`` [rows, 2] adds the exponent
+of the largest stored η and ζ, so that a product's place is known before it is formed. DEAD marks rows of zeros.
+"""
+
+# mypy: ignore-errors
+import triton
+import triton.language as tl
+
+DEAD = tl.constexpr(-1.0e9)
+ALIVE = tl.constexpr(-5.0e8)
+MOST = tl.constexpr(252.0)  # two halves of 2^126: no row that can be told from 0 needs more
+
+
+@triton.jit
+def _exponent(x, WORK: tl.constexpr):
+    """floor(log2(x)) + 1 of positive x, DEAD of 0: like frexp."""
+    safe = tl.where(x > 0, x, 1.0)
+    return tl.where(x > 0, tl.floor(tl.log2(safe.to(WORK))) + 1.0, DEAD)
+
+
+@triton.jit
+def _halves(x):
+    """2^x as a product of two powers, each in range where the whole is not."""
+    half = tl.floor(x * 0.5)
+    return tl.exp2(half), tl.exp2(x - half)
+
+
+@triton.jit
+def words_kernel(
+    log_emissions,  # [B, n, P]
+    emit,  # out [words, P]
+    best,  # out [words], float64
+    exponent,  # out [rows]
+    sentence_of_row,
+    words_before,
+    order,
+    n,
+    P,
+    stride_b,
+    stride_n,
+    PEAK: tl.constexpr,
+    WORK: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Emissions of each word relative to its best, at 2^PEAK; the best goes to log Z."""
+    row = tl.program_id(0).to(tl.int64)
+    b = tl.load(sentence_of_row + row)
+    position = row - tl.load(words_before + b)
+    source = log_emissions + tl.load(order + b).to(tl.int64) * stride_b + position * stride_n
+    largest = tl.full((BLOCK,), float("-inf"), WORK)
+    for start in range(0, P, BLOCK):
+        columns = start + tl.arange(0, BLOCK)
+        largest = tl.maximum(largest, tl.load(source + columns, mask=columns < P, other=float("-inf")).to(WORK))
+    top = tl.max(largest, 0)
+    alive = top > float("-inf")
+    top = tl.where(alive, top, 0.0)
+    tl.store(best + row, top.to(tl.float64))
+    tl.store(exponent + row, tl.where(alive, -PEAK, DEAD).to(WORK))
+    boost = tl.exp2(tl.full((), PEAK, WORK))
+    for start in range(0, P, BLOCK):
+        columns = start + tl.arange(0, BLOCK)
+        values = tl.load(source + columns, mask=columns < P, other=float("-inf")).to(WORK)
+        tl.store(emit + row * P + columns, (tl.exp(values - top) * boost).to(emit.dtype.element_ty), mask=columns < P)
+
+
+@triton.jit
+def reach_kernel(
+    chart,  # [rows, 2N]
+    exponent,
+    reach,  # out [rows, 2]
+    first_row,
+    N,
+    WORK: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """The exponent of the largest η, or ζ, of a row; the matrix product has just written it."""
+    row = first_row + tl.program_id(0).to(tl.int64)
+    side = tl.program_id(1)
+    source = chart + row * 2 * N + side * N
+    largest = tl.zeros((BLOCK,), WORK)
+    for start in range(0, N, BLOCK):
+        columns = start + tl.arange(0, BLOCK)
+        largest = tl.maximum(largest, tl.load(source + columns, mask=columns < N, other=0.0).to(WORK))
+    top = tl.max(largest, 0)
+    own = tl.load(exponent + row)
+    tl.store(reach + row * 2 + side, tl.where(top > 0, own + _exponent(top, WORK), DEAD).to(WORK))
+
+
+@triton.jit
+def _children(first_rows, offset, b, width, k, mask):
+    """Rows of the left and right child of split k of the span at ``offset`` within its width."""
+    before = tl.load(first_rows + k, mask=mask, other=0).to(tl.int64)
+    after = tl.load(first_rows + width - k, mask=mask, other=0).to(tl.int64)
+    return offset + before + b * (width - k), offset + after + b * k + k
+
+
+@triton.jit
+def _far_split_sum(
+    chart, beta, exponent, reach, first_rows, row, offset, b, width, bonus, N,
+    PEAK: tl.constexpr, WORK: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """One span in logs, in two passes: for rows whose η and ζ peak too far apart for a product to be in range."""
+    largest = tl.full((BLOCK,), float("-inf"), WORK)
+    for start in range(0, N, BLOCK):
+        columns = start + tl.arange(0, BLOCK)
+        inside = columns < N
+        for k in range(1, width):
+            left, right = _children(first_rows, offset, b, width, k, True)
+            scale = tl.load(exponent + left) + tl.load(exponent + right)
+            eta = tl.load(chart + left * 2 * N + columns, mask=inside, other=0.0).to(WORK)
+            zeta = tl.load(chart + right * 2 * N + N + columns, mask=inside, other=0.0).to(WORK)
+            both = (eta > 0) & (zeta > 0)
+            logs = tl.log2(tl.where(both, eta, 1.0)) + tl.log2(tl.where(both, zeta, 1.0)) + scale
+            largest = tl.maximum(largest, tl.where(both, logs, float("-inf")))
+    top = tl.max(largest, 0)
+    alive = top > ALIVE
+    place = tl.where(alive, tl.ceil(top) - PEAK, 0.0)
+    for start in range(0, N, BLOCK):
+        columns = start + tl.arange(0, BLOCK)
+        inside = columns < N
+        total = tl.zeros((BLOCK,), WORK)
+        for k in range(1, width):
+            left, right = _children(first_rows, offset, b, width, k, True)
+            scale = tl.load(exponent + left) + tl.load(exponent + right)
+            eta = tl.load(chart + left * 2 * N + columns, mask=inside, other=0.0).to(WORK)
+            zeta = tl.load(chart + right * 2 * N + N + columns, mask=inside, other=0.0).to(WORK)
+            both = (eta > 0) & (zeta > 0)
+            logs = tl.log2(tl.where(both, eta, 1.0)) + tl.log2(tl.where(both, zeta, 1.0)) + scale
+            total += tl.where(both, tl.exp2(logs - place), 0.0)
+        total *= tl.exp2(bonus - tl.floor(bonus))
+        tl.store(beta + row * N + columns, total.to(beta.dtype.element_ty), mask=inside)
+    tl.store(exponent + row, tl.where(alive, tl.where(bonus > ALIVE, place + tl.floor(bonus), DEAD), DEAD).to(WORK))
+
+
+@triton.jit
+def inside_split_fwd_kernel(
+    chart,  # [rows, 2N]: η then ζ
+    beta,  # out [rows, N]
+    exponent,  # [rows], this width's are written
+    reach,  # [rows, 2]
+    peaks,  # out [spans, blocks]: the largest β of each block, for ``far_fwd_kernel``
+    bonus,  # [rows] log2 of the span's weight, or anything where HAS_BONUS is false
+    first_rows,
+    sentence_of_row,
+    width,
+    first_row,
+    N,
+    HAS_BONUS: tl.constexpr,
+    PEAK: tl.constexpr,
+    SAFE: tl.constexpr,
+    WORK: tl.constexpr,
+    ONE_BLOCK: tl.constexpr,
+    SPLITS: tl.constexpr,  # power of two, at least width - 1
+    BLOCK_K: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """β = Σ over splits of η ⊙ ζ for one span and one block of states."""
+    offset = tl.program_id(0).to(tl.int64)
+    block = tl.program_id(1)
+    row = first_row + offset
+    b = tl.load(sentence_of_row + row).to(tl.int64)
+
+    k = 1 + tl.arange(0, SPLITS)
+    some = k < width
+    left, right = _children(first_rows, offset, b, width, k, some)
+    places = tl.load(reach + left * 2, mask=some, other=DEAD) + tl.load(reach + right * 2 + 1, mask=some, other=DEAD)
+    largest = tl.max(places, 0)
+    alive = largest > ALIVE
+    place = tl.where(alive, largest - PEAK, 0.0)  # every product is at most 2^PEAK
+
+    columns = block * BLOCK + tl.arange(0, BLOCK)
+    inside = columns < N
+    total = tl.zeros((BLOCK_K, BLOCK), WORK)
+    for start in range(1, width, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        some = k < width
+        left, right = _children(first_rows, offset, b, width, k, some)
+        scale = tl.load(exponent + left, mask=some, other=DEAD) + tl.load(exponent + right, mask=some, other=DEAD)
+        scale = tl.where(scale > ALIVE, tl.minimum(scale - place, MOST), DEAD)
+        first_half, second_half = _halves(scale)
+        mask = some[:, None] & inside[None, :]
+        eta = tl.load(chart + left[:, None] * 2 * N + columns[None, :], mask=mask, other=0.0).to(WORK)
+        zeta = tl.load(chart + right[:, None] * 2 * N + N + columns[None, :], mask=mask, other=0.0).to(WORK)
+        total += (eta * first_half[:, None]) * (zeta * second_half[:, None])
+    sums = tl.sum(total, 0)
+    peak = tl.max(sums, 0)
+    weight = tl.zeros((), WORK)
+    if HAS_BONUS:  # its whole part joins the exponent, which stays a whole number; the rest the values
+        weight = tl.load(bonus + row).to(WORK)
+        sums *= tl.exp2(weight - tl.floor(weight))
+    if ONE_BLOCK:
+        if tl.where(alive, peak, SAFE) < SAFE:
+            _far_split_sum(
+                chart, beta, exponent, reach, first_rows, row, offset, b, width, weight, N, PEAK, WORK, BLOCK
+            )
+        else:
+            tl.store(beta + row * N + columns, sums.to(beta.dtype.element_ty), mask=inside)
+            tl.store(
+                exponent + row, tl.where(alive, tl.where(weight > ALIVE, place + tl.floor(weight), DEAD), DEAD).to(WORK)
+            )
+    else:
+        tl.store(beta + row * N + columns, sums.to(beta.dtype.element_ty), mask=inside)
+        tl.store(peaks + offset * tl.num_programs(1) + block, tl.where(alive, peak, float("inf")))
+        if block == 0:
+            tl.store(
+                exponent + row, tl.where(alive, tl.where(weight > ALIVE, place + tl.floor(weight), DEAD), DEAD).to(WORK)
+            )
+
+
+@triton.jit
+def far_fwd_kernel(
+    chart, beta, exponent, reach, peaks, bonus, first_rows, sentence_of_row, width, first_row, N, blocks,
+    HAS_BONUS: tl.constexpr, PEAK: tl.constexpr, SAFE: tl.constexpr, WORK: tl.constexpr,
+    BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Sum again in logs what the split sums left out of range: rare, else it returns at once."""
+    offset = tl.program_id(0).to(tl.int64)
+    index = tl.arange(0, BLOCKS)
+    peak = tl.max(tl.load(peaks + offset * blocks + index, mask=index < blocks, other=0.0), 0)
+    if peak < SAFE:
+        row = first_row + offset
+        weight = tl.zeros((), WORK)
+        if HAS_BONUS:
+            weight = tl.load(bonus + row).to(WORK)
+        b = tl.load(sentence_of_row + row).to(tl.int64)
+        _far_split_sum(chart, beta, exponent, reach, first_rows, row, offset, b, width, weight, N, PEAK, WORK, BLOCK)
+
+
+@triton.jit
+def top_fwd_kernel(
+    beta, exponent, best, root, log_top, log_z, top_rows, words_before, length_of_sentence, order, N, stride_root,
+    WORK: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """log Z = log (root · β) in logs: the two may peak too far apart for any product to be in range."""
+    b = tl.program_id(0)
+    target = tl.load(order + b).to(tl.int64)
+    row = tl.load(top_rows + b).to(tl.int64)
+    has_tree = row >= 0
+    row = tl.maximum(row, 0)
+    largest = tl.full((BLOCK,), float("-inf"), tl.float64)
+    for start in range(0, N, BLOCK):
+        columns = start + tl.arange(0, BLOCK)
+        inside = columns < tl.where(has_tree, N, 0)
+        value = tl.load(beta + row * N + columns, mask=inside, other=0.0).to(tl.float64)
+        share = tl.load(root + target * stride_root + columns, mask=inside, other=0.0).to(tl.float64)
+        both = (value > 0) & (share > 0)
+        logs = tl.log(tl.where(both, value, 1.0)) + tl.log(tl.where(both, share, 1.0))
+        largest = tl.maximum(largest, tl.where(both, logs, float("-inf")))
+    top = tl.max(largest, 0)
+    own = tl.load(exponent + row).to(tl.float64)
+    possible = tl.where(own > ALIVE, top, float("-inf")) > float("-inf")
+    place = tl.where(possible, top, 0.0)
+    total = tl.zeros((BLOCK,), tl.float64)
+    for start in range(0, N, BLOCK):
+        columns = start + tl.arange(0, BLOCK)
+        inside = columns < tl.where(has_tree, N, 0)
+        value = tl.load(beta + row * N + columns, mask=inside, other=0.0).to(tl.float64)
+        share = tl.load(root + target * stride_root + columns, mask=inside, other=0.0).to(tl.float64)
+        both = (value > 0) & (share > 0)
+        logs = tl.log(tl.where(both, value, 1.0)) + tl.log(tl.where(both, share, 1.0))
+        total += tl.where(both, tl.exp(logs - place), 0.0)
+    here = tl.where(possible, place + tl.log(tl.where(possible, tl.sum(total, 0), 1.0)), float("-inf"))
+    tl.store(log_top + b, here)
+    words = tl.zeros((BLOCK,), tl.float64)
+    first = tl.load(words_before + b)
+    length = tl.load(length_of_sentence + b)
+    for start in range(0, length, BLOCK):
+        position = start + tl.arange(0, BLOCK)
+        words += tl.load(best + first + position, mask=position < length, other=0.0)
+    log_z_value = here + own * 0.6931471805599453 + tl.sum(words, 0)
+    tl.store(log_z + target, tl.where(possible, log_z_value, float("-inf")).to(log_z.dtype.element_ty))
+
+
+@triton.jit
+def top_bwd_kernel(
+    beta, root, log_top, grad, alpha, by_root, top_rows, order, N, stride_root,
+    WORK: tl.constexpr, LIMIT: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """d log Z / d β of whole sentences, root / (root · β), and d log Z / d root, β / (root · β), times the gradient."""
+    b = tl.program_id(0)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    target = tl.load(order + b).to(tl.int64)
+    row = tl.load(top_rows + b).to(tl.int64)
+    has_tree = row >= 0
+    row = tl.maximum(row, 0)
+    inside = columns < N
+    within = columns < tl.where(has_tree, N, 0)
+    value = tl.load(beta + row * N + columns, mask=within, other=0.0).to(tl.float64)
+    share = tl.load(root + target * stride_root + columns, mask=inside, other=0.0).to(tl.float64)
+    here = tl.load(log_top + b)
+    weight = tl.load(grad + target).to(tl.float64)
+    weight = tl.where(here > float("-inf"), weight, 0.0)
+    here = tl.where(here > float("-inf"), here, 0.0)
+    both = (value > 0) & (share > 0)
+    outside = tl.where(both, tl.exp(tl.log(tl.where(both, share, 1.0)) - here) * weight, 0.0)
+    outside = tl.minimum(tl.maximum(outside, -LIMIT), LIMIT)
+    tl.store(alpha + row * N + columns, outside.to(WORK).to(alpha.dtype.element_ty), mask=within)
+    slope = tl.where(both, tl.exp(tl.log(tl.where(both, value, 1.0)) - here) * weight, 0.0)
+    slope = tl.minimum(tl.maximum(slope, -LIMIT), LIMIT)
+    tl.store(by_root + target * N + columns, slope.to(by_root.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def inside_split_bwd_kernel(
+    chart,  # [rows, 2N]
+    alpha,  # [rows, N]: d log Z / d β of wider spans
+    by_child,  # out [rows, 2N]: d log Z / d η and d log Z / d ζ of this width
+    exponent,
+    bonus,
+    first_rows,
+    sentence_of_row,
+    words_before,
+    length_of_sentence,
+    width,
+    first_row,
+    N,
+    HAS_BONUS: tl.constexpr,
+    WORK: tl.constexpr,
+    LIMIT: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """What its parents hand to a span, gathered: as left child from ends beyond, as right child from starts before."""
+    offset = tl.program_id(0).to(tl.int64)
+    side = tl.program_id(2)  # 0: as left child, by η; 1: as right child, by ζ
+    row = first_row + offset
+    b = tl.load(sentence_of_row + row).to(tl.int64)
+    start_word = offset - tl.load(words_before + b) + b * (width - 1)
+    length = tl.load(length_of_sentence + b)
+    parents = tl.where(side == 0, length - (start_word + width), start_word)
+    own = tl.load(exponent + row)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = columns < N
+    total = tl.zeros((BLOCK_K, BLOCK), WORK)
+    for start in range(1, parents + 1, BLOCK_K):
+        d = start + tl.arange(0, BLOCK_K)  # the sibling's width
+        some = d <= parents
+        shift = tl.where(side == 0, 0, d)
+        parent = offset + tl.load(first_rows + width + d, mask=some, other=0).to(tl.int64) - b * d - shift
+        sibling = offset + tl.load(first_rows + d, mask=some, other=0).to(tl.int64) + b * (width - d)
+        sibling += tl.where(side == 0, width, -d)
+        above = tl.load(exponent + parent, mask=some, other=DEAD)
+        scale = own + tl.load(exponent + sibling, mask=some, other=DEAD) - above
+        if HAS_BONUS:
+            scale += tl.load(bonus + parent, mask=some, other=0.0).to(WORK)
+        live = some & (above > ALIVE) & (scale > ALIVE)
+        first_half, second_half = _halves(tl.where(live, tl.minimum(scale, MOST), DEAD))
+        mask = live[:, None] & inside[None, :]
+        outside = tl.load(alpha + parent[:, None] * N + columns[None, :], mask=mask, other=0.0).to(WORK)
+        beside = tl.load(chart + sibling[:, None] * 2 * N + (1 - side) * N + columns[None, :], mask=mask, other=0.0).to(
+            WORK
+        )
+        total += (outside * first_half[:, None]) * (beside * second_half[:, None])
+    found = tl.sum(total, 0)
+    target = row * 2 * N + side * N + columns
+    mine = tl.load(chart + target, mask=inside, other=0.0).to(WORK)
+    # A state that forward left at 0 takes no part; the others' derivatives are posteriors over values, hence bounded.
+    found = tl.where(mine > 0, tl.minimum(tl.maximum(found, -LIMIT), LIMIT), 0.0)
+    tl.store(by_child + target, found.to(by_child.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def outside_kernel(beta, alpha, posterior, first_row, N, WORK: tl.constexpr, LIMIT: tl.constexpr, BLOCK: tl.constexpr):
+    """Tie the outside values to what forward kept, and give the span's posterior, Σ α β."""
+    row = first_row + tl.program_id(0).to(tl.int64)
+    total = tl.zeros((BLOCK,), WORK)
+    for start in range(0, N, BLOCK):
+        columns = start + tl.arange(0, BLOCK)
+        inside = columns < N
+        value = tl.load(beta + row * N + columns, mask=inside, other=0.0).to(WORK)
+        outside = tl.load(alpha + row * N + columns, mask=inside, other=0.0).to(WORK)
+        outside = tl.where(value > 0, tl.minimum(tl.maximum(outside, -LIMIT), LIMIT), 0.0)
+        total += value * outside
+        tl.store(alpha + row * N + columns, outside.to(alpha.dtype.element_ty), mask=inside)
+    tl.store(posterior + row, tl.sum(total, 0))
+
+
+@triton.jit
+def words_bwd_kernel(
+    by_emit, emit, by_log_emission, sentence_of_row, words_before, order, P, stride_b, stride_n,
+    WORK: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """d log Z / d log-emission: the posterior of each preterminal at each word."""
+    row = tl.program_id(0).to(tl.int64)
+    b = tl.load(sentence_of_row + row)
+    position = row - tl.load(words_before + b)
+    target = by_log_emission + tl.load(order + b).to(tl.int64) * stride_b + position * stride_n
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = columns < P
+    value = tl.load(emit + row * P + columns, mask=inside, other=0.0).to(WORK)
+    slope = tl.load(by_emit + row * P + columns, mask=inside, other=0.0).to(WORK)
+    tl.store(target + columns, tl.where(value > 0, value * slope, 0.0), mask=inside)
