@@ -1,0 +1,171 @@
+"""`simplepcfg demo`: the whole way from raw sentences to trees on a treebank that comes with the package."""
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simplepcfg.cli.drawing import draw_tree, side_by_side
+from simplepcfg.cli.options import Device, Quiet
+from simplepcfg.cli.output import note, results_console, write_lines
+from simplepcfg.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from simplepcfg.data.trees import SpanTree
+    from simplepcfg.evaluation.report import EvaluationReport
+    from simplepcfg.evaluation.treebank import Treebank
+    from simplepcfg.run import Run
+    from simplepcfg.training import RunConfig, RunFolder
+
+NAME = "demo"
+SUMMARY = "Learn from the built-in treebank, then show results."
+CONFIG = "demo"
+DRAWN = 3
+DRAWN_LENGTHS = range(5, 9)
+
+
+def command(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the demo's run.")] = Path("runs/demo"),
+    device: Device = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Train a small SN-PCFG on the built-in treebank's raw sentences and compare its trees with gold.
+
+    If the folder holds the demo already, an interrupted one goes on and a finished one is shown again.
+
+    \b
+    Example:
+      simplepcfg demo
+      simplepcfg demo --out runs/another-demo
+    """
+    from simplepcfg.api import load
+    from simplepcfg.cli.demo_data import test_file
+    from simplepcfg.data.readers import read_trees
+    from simplepcfg.evaluation.treebank import BASELINES, Treebank
+
+    train_or_resume(out, device, quiet)
+    run = load(out, device)
+    treebank = Treebank(read_trees(test_file(out)), run.preprocessing)
+    induced = run.evaluate_treebank(treebank, "SN-PCFG")
+    console = results_console()
+    console.print(perplexity_table(run, treebank, induced))
+    console.print(f1_table([induced, *(treebank.baseline(name) for name in BASELINES)]))
+    write_lines([*drawings(run, treebank), *next_commands(out)])
+
+
+def train_or_resume(out: Path, device: str, quiet: bool) -> None:
+    """Train into a new folder, or go on with the demo that is in it; one that is finished stays as it is."""
+    from simplepcfg.cli.demo_data import with_builtin_text, write_treebank
+    from simplepcfg.training import RunFolder, load_config, make_reporter, train
+
+    folder = RunFolder(out)
+    if not folder.config.exists():
+        folder.refuse_if_taken()
+        note("learning a grammar from the raw sentences of the built-in treebank; Ctrl-C is safe", quiet)
+        write_treebank(out)
+        train(with_builtin_text(load_config(CONFIG), out), out, device=device, reporter=make_reporter(quiet))
+        return
+    saved = load_config(folder.config, environment={})
+    if saved.name != CONFIG:
+        raise InputError(f"{out} holds a run that is not the demo; give another folder with --out")
+    write_treebank(out)
+    if is_finished(folder, saved):
+        note(f"{out} holds a finished demo, shown again; to train anew: simplepcfg demo --out DIR", quiet)
+    else:
+        note(f"{out} holds a demo that was interrupted; going on with it", quiet)
+        train(None, out, resume=True, device=device, reporter=make_reporter(quiet))
+
+
+def is_finished(folder: "RunFolder", config: "RunConfig") -> bool:
+    """Whether resuming would find nothing left to do."""
+    from simplepcfg.training.checkpoint import Checkpoint
+
+    if not (folder.checkpoint.exists() and folder.model.exists()):
+        return False
+    state, settings = Checkpoint.load(folder.checkpoint).state, config.training
+    out_of_patience = bool(settings.patience) and state.epochs_without_gain >= settings.patience
+    return out_of_patience or state.epoch >= settings.epochs
+
+
+def perplexity_table(run: "Run", treebank: "Treebank", induced: "EvaluationReport") -> "Table":
+    """The learned grammar between the true one, which cannot be beaten on average, and word counts."""
+    from simplepcfg.cli.demo_data import train_file
+    from simplepcfg.evaluation.perplexity import perplexity, uniform_log_likelihood, unigram_log_likelihood
+    from simplepcfg.evaluation.true_grammar import true_log_probability
+    from simplepcfg.training.corpus import read_tokens
+
+    assert induced.perplexity is not None
+    eos, size = run.preprocessing.eos, len(run.vocabulary)
+    tokens = [item.tokens for item in treebank.prepared]
+    lengths = [len(item) for item in tokens]
+    encode = run.vocabulary.encode
+    training = (encode(item) for item in read_tokens(train_file(Path(run.name)), run.preprocessing))
+    unigram = unigram_log_likelihood(training, [encode(item) for item in tokens], size, eos)
+    true = true_log_probability([tree.words for tree in treebank.original])
+    rows = [
+        ("true grammar", perplexity(true, lengths, eos)),
+        ("SN-PCFG, learned", induced.perplexity),
+        ("unigram", perplexity(unigram, lengths, eos)),
+        ("uniform", perplexity(uniform_log_likelihood(lengths, size, eos), lengths, eos)),
+    ]
+    table = _table("held-out perplexity (lower is better)", ["", "perplexity per token"])
+    for name, report in rows:
+        table.add_row(name, f"{report.perplexity:.2f}")
+    table.caption = f"over {rows[0][1].tokens:,} tokens: {rows[0][1].convention}"
+    return table
+
+
+def f1_table(reports: list["EvaluationReport"]) -> "Table":
+    """The learned trees between branching baselines and the best that a binary tree can do."""
+    table = _table("trees against gold (F1 from 0 to 100)", ["", "S-F1", "corpus F1"])
+    for report in reports:
+        table.add_row(report.name, f"{report.sentence_f1:.1f}", f"{report.corpus_f1:.1f}")
+    table.caption = f"{reports[0].sentences:,} sentences, {reports[0].tokens:,} words"
+    return table
+
+
+def drawings(run: "Run", treebank: "Treebank") -> list[str]:
+    """Gold and induced trees of three short sentences, side by side."""
+    chosen = [tree for tree in treebank.original if len(tree) in DRAWN_LENGTHS][:DRAWN]
+    lines = []
+    for gold, induced in zip(chosen, run.parse_spans(chosen), strict=True):
+        lines += [" ".join(gold.words), ""]
+        columns = side_by_side(draw_tree(branching(gold)), draw_tree(induced), ("gold", "induced"))
+        lines += ["  " + line for line in columns]
+        lines.append("")
+    return lines
+
+
+def branching(tree: "SpanTree") -> "SpanTree":
+    """The tree without phrases over one word and without unary chains, which induced trees cannot have."""
+    seen: dict[tuple[int, int], tuple[int, int, str]] = {}
+    for i, j, label in tree.spans:
+        if j - i > 1:
+            seen.setdefault((i, j), (i, j, label))
+    return replace(tree, spans=tuple(seen.values()))
+
+
+def next_commands(out: Path) -> list[str]:
+    """What can be pasted next."""
+    folder = shlex.quote(str(out))
+    return [
+        f"The run is in {out}. Next:",
+        f"  simplepcfg evaluate {folder} right-branching oracle {folder}/test.trees",
+        f'  echo "the old man sees a dog in the garden" | simplepcfg parse {folder} --format pretty',
+        f"  simplepcfg score {folder} {folder}/valid.txt",
+        "  simplepcfg train sn-pcfg-small --train YOUR.txt --out runs/yours",
+    ]
+
+
+def _table(title: str, columns: list[str]) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
+    for column in columns:
+        table.add_column(column, justify="right" if column else "left")
+    return table

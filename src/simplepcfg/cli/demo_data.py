@@ -1,0 +1,47 @@
+"""The built-in treebank as files in a run's folder, so that whatever the demo prints can be pasted."""
+
+from pathlib import Path
+
+from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.data.trees import SpanTree
+from simplepcfg.training.config import RunConfig
+from simplepcfg.training.files import write_text
+
+# Sentences and seed of each part; the parts are independent draws from one grammar.
+TRAIN, VALID, TEST = (5000, 1), (500, 2), (500, 3)
+
+
+def train_file(folder: Path) -> Path:
+    """Raw training sentences, one a line."""
+    return folder / "train.txt"
+
+
+def valid_file(folder: Path) -> Path:
+    """Raw validation sentences."""
+    return folder / "valid.txt"
+
+
+def test_file(folder: Path) -> Path:
+    """Gold trees that training never sees."""
+    return folder / "test.trees"
+
+
+def write_treebank(folder: Path) -> None:
+    """Write whichever of the three files is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, size in ((train_file(folder), TRAIN), (valid_file(folder), VALID)):
+        if not path.exists():
+            write_text(path, "".join(" ".join(tree.words) + "\n" for tree in generate_treebank(*size)))
+    if not test_file(folder).exists():
+        write_text(test_file(folder), "".join(tree.to_brackets() + "\n" for tree in test_trees()))
+
+
+def test_trees() -> list[SpanTree]:
+    """The gold trees of the test file."""
+    return generate_treebank(*TEST)
+
+
+def with_builtin_text(config: RunConfig, folder: Path) -> RunConfig:
+    """The configuration with the treebank's files as its text."""
+    text = {"train": str(train_file(folder)), "valid": str(valid_file(folder))}
+    return config.model_copy(update={"data": config.data.model_copy(update=text)})

@@ -1,0 +1,80 @@
+"""Every failure a user can meet becomes one line and an exit code; only defects show a traceback."""
+
+import errno
+import os
+import sys
+
+import typer
+
+from simplepcfg.errors import SimplePCFGError
+
+BAD_INPUT, NUMERICAL, RESOURCES, INTERRUPTED, BROKEN_PIPE = 2, 3, 4, 130, 141
+
+# Newer typers carry their own copy of click: its classes are reached through the one name that typer exports.
+UsageError: type[Exception] = next(
+    base for base in typer.BadParameter.__mro__ if base.__name__ == "UsageError" and issubclass(base, Exception)
+)
+
+OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EFBIG}
+
+
+def exit_code_of(error: BaseException) -> int | None:
+    """Print the line that explains `error` and return its exit code; None means a defect, to be raised."""
+    match error:
+        case typer.Exit():
+            return error.exit_code
+        case KeyboardInterrupt() | typer.Abort():
+            complain("interrupted")
+            return INTERRUPTED
+        case BrokenPipeError():
+            silence_stdout()
+            return BROKEN_PIPE
+        case SimplePCFGError():
+            complain(str(error))
+            return error.exit_code
+        case MemoryError():
+            complain("out of memory: use shorter sentences, a smaller model or a machine with more")
+            return RESOURCES
+        case OSError():
+            return _explain_os_error(error)
+        case RuntimeError() if _is_allocation_failure(error):
+            complain(f"out of memory: use shorter sentences, a smaller model or a machine with more ({error})")
+            return RESOURCES
+    if isinstance(error, UsageError):
+        complain(_explain_usage(error))
+        return BAD_INPUT
+    return None
+
+
+def complain(message: str) -> None:
+    """One line on standard error, whatever the message held."""
+    print("simplepcfg: " + " ".join(message.split()), file=sys.stderr)
+
+
+def silence_stdout() -> None:
+    """After a closed pipe, let the interpreter's last flush go nowhere instead of failing."""
+    try:
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, sys.stdout.fileno())
+        os.close(sink)
+    except (OSError, ValueError):  # a captured standard output has no descriptor
+        pass
+
+
+def _explain_os_error(error: OSError) -> int:
+    place = f"{error.filename}: " if error.filename is not None else ""
+    complain(f"{place}{error.strerror or error}")
+    return RESOURCES if error.errno in OUT_OF_SPACE else BAD_INPUT
+
+
+def _is_allocation_failure(error: RuntimeError) -> bool:
+    text = str(error).lower()
+    return "out of memory" in text or "allocate memory" in text or "not enough memory" in text
+
+
+def _explain_usage(error: Exception) -> str:
+    message = error.format_message().replace("Value error, ", "")  # type: ignore[attr-defined]
+    message = message[:1].lower() + message[1:].rstrip(".")
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "simplepcfg"
+    return f"{message}; see {command} --help"

@@ -1,0 +1,68 @@
+"""The command line: one small file a command, each of which parses its arguments and calls the library."""
+
+import io
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from simplepcfg import __version__
+from simplepcfg.cli import demo, evaluate, parse, score, train
+from simplepcfg.cli.failures import exit_code_of
+from simplepcfg.cli.output import write_lines
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help keeps the examples' lines as they are
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+for module in (demo, train, evaluate, parse, score):
+    app.command(module.NAME, short_help=module.SUMMARY)(module.command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        write_lines([f"simplepcfg {__version__}"])
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def top(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Learn large probabilistic context-free grammars from raw text, and parse and score with them.
+
+    \b
+    Start here:
+      simplepcfg demo
+    """
+    if context.invoked_subcommand is None:
+        write_lines([context.get_help()])
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0, 2 bad input, 3 numerical, 4 resources, 128 + signal."""
+    command = typer.main.get_command(app)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    _write_utf8()
+    try:
+        with command.make_context("simplepcfg", given) as context:
+            command.invoke(context)
+        sys.stdout.flush()
+    except BaseException as error:
+        code = exit_code_of(error)
+        if code is None:
+            raise
+        return code
+    return 0
+
+
+def _write_utf8() -> None:
+    """Files are read as UTF-8 whatever the locale says, so standard output is written so too."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")

@@ -1,0 +1,30 @@
+"""Options and inputs that several commands share."""
+
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+
+Device = Annotated[
+    str,
+    typer.Option("--device", metavar="auto|cpu|cuda", help="Where to compute; auto takes a card if there is one."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on standard error but errors.")]
+
+# Sentences that are read, sorted by length and answered together: enough to fill batches, few enough to hold.
+CHUNK = 10_000
+
+
+def sentence_chunks(path: str) -> Iterator[list[Any]]:
+    """Sentences of a file or of standard input (`-`), line for line; of trees, the trees.
+
+    At a keyboard each line is answered at once.
+    """
+    from simplepcfg.data.readers import read_sentences, read_trees, sniff
+
+    items: Iterator[Any] = read_trees(path) if sniff(path) == "trees" else read_sentences(path, keep_blank=True)
+    size = 1 if path == "-" and sys.stdin.isatty() else CHUNK
+    while chunk := list(islice(items, size)):
+        yield chunk

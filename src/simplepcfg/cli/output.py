@@ -1,0 +1,67 @@
+"""Where things are printed: results on standard output, everything else on standard error."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Nobody reads a file at 80 columns: a table that is not drawn on a terminal must not be folded.
+FILE_WIDTH = 200
+
+
+def results_console() -> "Console":
+    """For tables on standard output; plain and unfolded unless it is a terminal. Rich honours NO_COLOR."""
+    return _console(stderr=False)
+
+
+def notes_console(quiet: bool = False) -> "Console":
+    """For progress and remarks, on standard error."""
+    return _console(stderr=True, quiet=quiet)
+
+
+def _console(stderr: bool, quiet: bool = False) -> "Console":
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else FILE_WIDTH
+    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False, quiet=quiet)
+
+
+def note(message: str, quiet: bool = False) -> None:
+    """A remark for the person at the keyboard."""
+    if not quiet:
+        print(message, file=sys.stderr, flush=True)
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Data for the next program: no wrapping, no colour; a closed pipe shows here, not at exit."""
+    for line in lines:
+        sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def write_json(value: Any, path: str) -> None:
+    """Readable JSON to a file (replaced in one step) or to standard output (`-`); NaN, infinity: null."""
+    text = json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False)
+    if path == "-":
+        write_lines([text])
+        return
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    temporary.write_text(text + "\n", encoding="utf-8")
+    os.replace(temporary, target)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value

@@ -1,0 +1,94 @@
+"""`simplepcfg train`: fit a grammar to text, or go on with a run that was interrupted."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simplepcfg.cli.options import Device, Quiet
+from simplepcfg.cli.output import note
+from simplepcfg.errors import InputError
+
+NAME = "train"
+SUMMARY = "Learn a grammar from text."
+DEMO = "demo"
+
+
+def command(
+    config: Annotated[
+        str | None,
+        typer.Argument(metavar="CONFIG", help="A TOML file, or a built-in name such as sn-pcfg-small."),
+    ] = None,
+    train: Annotated[
+        str | None,
+        typer.Option("--train", metavar="FILE", help="Training text, one sentence a line (or trees; .gz too)."),
+    ] = None,
+    valid: Annotated[
+        str | None,
+        typer.Option("--valid", metavar="FILE", help="Validation text; otherwise 5 % is held out."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder of the run.  [default: runs/NAME]"),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change one key, such as training.epochs=3; repeatable."),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", metavar="N", help="The one source of every random draw."),
+    ] = None,
+    device: Device = "auto",
+    resume: Annotated[
+        Path | None,
+        typer.Option("--resume", metavar="DIR", help="Go on with the run in this folder, instead of CONFIG."),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Learn a grammar from text; the best model by validation likelihood is kept in the run's folder.
+
+    Progress goes to standard error. After Ctrl-C everything is saved and --resume goes on, bit for bit.
+
+    \b
+    Example:
+      simplepcfg train sn-pcfg-small --train train.txt --valid valid.txt --out runs/first
+      simplepcfg train sn-pcfg-small --train train.txt --set training.epochs=3 --seed 7
+      simplepcfg train --resume runs/first
+    """
+    from simplepcfg.training.config_files import load_config
+    from simplepcfg.training.loop import train as train_run
+    from simplepcfg.training.progress import make_reporter
+    from simplepcfg.training.run_folder import RunFolder
+
+    changes = list(settings or [])
+    for key, value in (("data.train", train), ("data.valid", valid)):
+        if value is not None:
+            changes.append(f"{key}={json.dumps(value)}")
+    if seed is not None:
+        changes.append(f"seed={seed}")
+    if resume is not None:
+        if config is not None or out is not None:
+            raise InputError("--resume DIR goes on with the run in DIR; leave out CONFIG and --out")
+        saved = load_config(resume / "config.toml", changes) if changes else None
+        result = train_run(saved, resume, resume=True, device=device, reporter=make_reporter(quiet))
+    else:
+        if config is None:
+            raise InputError("name a configuration (a TOML file or a built-in name), or --resume DIR")
+        chosen = load_config(config, changes)
+        named = "name" in chosen.model_fields_set
+        folder = out if out is not None else Path("runs") / (chosen.name if named else Path(config).stem)
+        if chosen.data.train is None:
+            if config != DEMO:
+                raise InputError(f"{config} names no training text; give --train FILE")
+            from simplepcfg.cli.demo_data import with_builtin_text, write_treebank
+
+            RunFolder(folder).refuse_if_taken()
+            write_treebank(folder)
+            chosen = with_builtin_text(chosen, folder)
+        result = train_run(chosen, folder, device=device, reporter=make_reporter(quiet))
+    best = result.best
+    score = f"{best.perplexity:.2f}" if best.perplexity is not None else "infinite"
+    note(f"best epoch {best.epoch} of {result.epochs}: validation perplexity {score}", quiet)
+    note(f"the run is in {result.directory}; next: simplepcfg evaluate {result.directory} FILE", quiet)

@@ -1,0 +1,216 @@
+"""A trained grammar with all that is needed to use it: score, parse and evaluate sentences, save."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import nn
+
+from simplepcfg.data.batching import Batch, collate, evaluation_batches
+from simplepcfg.data.preprocessing import Prepared, Preprocessing
+from simplepcfg.data.readers import read_sentences, read_trees, sniff
+from simplepcfg.data.trees import SpanTree
+from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.errors import InputError, NumericalError, ResourceError
+from simplepcfg.evaluation.perplexity import perplexity
+from simplepcfg.evaluation.report import EvaluationReport
+from simplepcfg.evaluation.treebank import Spans, Treebank
+from simplepcfg.sentences import Sentence, as_tree, original_tree, split_sentences
+from simplepcfg.training.config import RunConfig
+from simplepcfg.training.failures import resource_errors
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
+
+Result = TypeVar("Result")
+
+# A batch's chart, with what its gradient needs, stays below this many bytes (a long sentence may exceed it).
+BATCH_BYTES = {"cpu": 256 * 2**20, "cuda": 4 * 2**30}
+# Chart, scales, adjoints: float32 numbers held for every span and nonterminal while a batch is decoded.
+NUMBERS_A_STATE = 8
+# Beyond this, more sentences a batch save nothing and differ more in length.
+MOST_CELLS = 100_000
+MEMORY_ADVICE = "leave out the longest sentences or use a smaller model"
+
+
+class Run:
+    """A model, its vocabulary and its preprocessing. Sentences are strings or lists of words.
+
+    run = simplepcfg.load("runs/demo")
+    run.parse(["the old man sees a dog ."])[0].pretty_print()
+    run.score(["the old man sees a dog ."])   # [-21.4], natural log-probabilities
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        vocabulary: Vocabulary,
+        config: RunConfig,
+        *,
+        directory: Path | None = None,
+        best: dict[str, Any] | None = None,
+    ) -> None:
+        self.model = model.eval()
+        self.vocabulary = vocabulary
+        self.config = config
+        self.directory = directory
+        self.best = dict(best or {})
+        self._grammar: Any = None
+
+    @property
+    def name(self) -> str:
+        """What the run is called in reports: its folder, or the name in its configuration."""
+        return str(self.directory) if self.directory is not None else self.config.name
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """What happens to words before the model sees them."""
+        return self.config.data.preprocessing
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model lies."""
+        return next(self.model.parameters()).device
+
+    @property
+    def grammar(self) -> Any:
+        """The rules, computed once from the weights."""
+        if self._grammar is None:
+            with torch.no_grad():
+                self._grammar = self.model.grammar()  # type: ignore[operator]
+        return self._grammar
+
+    def score(self, sentences: Iterable[Sentence]) -> list[float]:
+        """Natural log-probability of each sentence, in order; -inf for those of fewer than two words."""
+        return self._log_probabilities([item.tokens for _, item in self._prepared(sentences)])
+
+    def parse(self, sentences: Iterable[Sentence]) -> list[Tree]:
+        """The tree of each sentence over its original words, in order.
+
+        Dropped punctuation hangs from the lowest node around it. One word is the trivial tree `(X (T word))`,
+        an empty sentence a tree without children.
+        """
+        from nltk.tree import Tree
+
+        trees = self.parse_spans(sentences)
+        return [tree.to_nltk() if tree.words else Tree("X", []) for tree in trees]
+
+    def parse_spans(self, sentences: Iterable[Sentence]) -> list[SpanTree]:
+        """As `parse`, but the trees as arrays of spans, which have no limit of depth."""
+        prepared = self._prepared(sentences)
+        decoded = self._decode([item.tokens for _, item in prepared])
+        return [original_tree(words, item, spans) for (words, item), spans in zip(prepared, decoded, strict=True)]
+
+    def evaluate(self, data: str | PathLike[str] | Iterable[Sentence], name: str | None = None) -> EvaluationReport:
+        """F1 and perplexity on trees (`nltk.Tree`, `SpanTree`), perplexity on sentences; or a file."""
+        if isinstance(data, str | PathLike):
+            items: list[Any] = list(read_trees(data) if sniff(data) == "trees" else read_sentences(data))
+        else:
+            items = list(data)
+        if not items:
+            raise InputError("nothing to evaluate; give at least one tree or sentence")
+        trees = [as_tree(item) for item in items]
+        gold = [tree for tree in trees if tree is not None]
+        if not gold:
+            return self._evaluate_text(items, name or self.name)
+        if len(gold) < len(items):
+            raise InputError(f"item {trees.index(None)} is no tree but others are; give trees or sentences, not both")
+        return self.evaluate_treebank(Treebank(gold, self.preprocessing), name)
+
+    def evaluate_treebank(self, treebank: Treebank, name: str | None = None) -> EvaluationReport:
+        """F1 and perplexity on gold trees that have been prepared as this run wants them."""
+        tokens = [item.tokens for item in treebank.prepared]
+        spans = [item.word_spans(found) for item, found in zip(treebank.prepared, self._decode(tokens), strict=True)]
+        report = treebank.report(name or self.name, spans)
+        scores = perplexity(self._log_probabilities(tokens), [len(item) for item in tokens], self.preprocessing.eos)
+        return EvaluationReport(report.name, report.sentences, report.tokens, report.f1, scores)
+
+    def save(self, directory: str | PathLike[str]) -> Path:
+        """Write the run into a new folder, from which `load` and every command read it."""
+        from simplepcfg.training.config_files import save_config
+        from simplepcfg.training.run_folder import RunFolder
+        from simplepcfg.training.tensor_files import host_copy, write_tensor_file
+
+        folder = RunFolder(Path(directory))
+        folder.refuse_if_taken()
+        with resource_errors("saving the run", "choose another folder"):
+            folder.path.mkdir(parents=True, exist_ok=True)
+            self.vocabulary.save(folder.vocabulary)
+            write_tensor_file(folder.model, host_copy(self.model.state_dict()), self.best)
+            save_config(self.config, folder.config)
+        return folder.path
+
+    def _evaluate_text(self, items: Sequence[Sentence], name: str) -> EvaluationReport:
+        prepared = self._prepared(items)
+        tokens = [item.tokens for _, item in prepared]
+        scores = perplexity(self._log_probabilities(tokens), [len(item) for item in tokens], self.preprocessing.eos)
+        if not scores.sentences:
+            raise InputError(f"none of {len(items)} sentences has two words or more; perplexity needs one that has")
+        kept = sum(len(item.kept) for _, item in prepared)
+        return EvaluationReport(name, len(items), kept, None, scores)
+
+    def _prepared(self, sentences: Iterable[Sentence]) -> list[tuple[Sequence[str], Prepared]]:
+        apply = self.preprocessing.apply
+        return [(words, apply(words, tags)) for words, tags in split_sentences(sentences)]
+
+    def _log_probabilities(self, sentences: Sequence[Sequence[str]]) -> list[float]:
+        def compute(batch: Batch) -> list[float]:
+            with torch.no_grad():
+                return self.grammar.log_partition(batch.words, batch.lengths).tolist()
+
+        scores = self._in_batches(sentences, compute, lambda: float("-inf"))
+        if any(math.isnan(score) for score in scores):
+            raise NumericalError(f"{self.name}: log-probabilities are NaN; its weights are damaged, train it again")
+        return scores
+
+    def _decode(self, sentences: Sequence[Sequence[str]]) -> list[Spans]:
+        return self._in_batches(sentences, lambda batch: self.grammar.decode(batch.words, batch.lengths), list)
+
+    def _in_batches(
+        self,
+        sentences: Sequence[Sequence[str]],
+        compute: Callable[[Batch], Sequence[Result]],
+        otherwise: Callable[[], Result],
+    ) -> list[Result]:
+        """`compute` on batches of like length, results in the input's order; `otherwise` below two words."""
+        results = [otherwise() for _ in sentences]
+        places = [index for index, tokens in enumerate(sentences) if len(tokens) >= 2]
+        encoded = [self.vocabulary.encode(sentences[index]) for index in places]
+        for indices in evaluation_batches([len(ids) for ids in encoded], max_cells=self.cells_a_batch):
+            longest = len(encoded[indices[-1]])
+            _refuse_if_hopeless(longest, self._bytes_a_cell)
+            with resource_errors(f"computing on a sentence of {longest} words", MEMORY_ADVICE):
+                found = compute(collate(encoded, indices).to(self.device))
+            for index, result in zip(indices, found, strict=True):
+                results[places[index]] = result
+        return results
+
+    @property
+    def cells_a_batch(self) -> int:
+        """How large a batch may be, as sentences times words squared."""
+        budget = BATCH_BYTES.get(self.device.type, BATCH_BYTES["cpu"]) // self._bytes_a_cell
+        return min(max(budget, 1), MOST_CELLS)
+
+    @property
+    def _bytes_a_cell(self) -> int:
+        return 4 * NUMBERS_A_STATE * int(self.grammar.root.shape[-1])
+
+
+def _refuse_if_hopeless(words: int, bytes_a_cell: int) -> None:
+    """A chart larger than the machine would be killed by the system without a word; refuse it with one."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not every system tells
+        return
+    needed = words * words // 2 * bytes_a_cell
+    if needed > memory:
+        raise ResourceError(
+            f"a sentence of {words} words needs about {needed / 2**30:.0f} GiB, this machine has "
+            f"{memory / 2**30:.0f}; {MEMORY_ADVICE}"
+        )

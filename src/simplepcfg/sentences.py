@@ -1,0 +1,60 @@
+"""What callers may pass as sentences, and the way back from a model's tokens to their words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+from simplepcfg.data.preprocessing import Prepared
+from simplepcfg.data.trees import SpanTree
+from simplepcfg.errors import InputError
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
+
+# A string is split at white space; of a tree the words are taken, and the tags tell its punctuation.
+Sentence = Union[str, Sequence[str], SpanTree, "Tree"]
+
+
+def split_sentences(
+    sentences: Iterable[Sentence],
+) -> Iterator[tuple[Sequence[str], Sequence[str] | None]]:
+    """Words and, where the sentence is a tree, tags."""
+    if isinstance(sentences, str):
+        raise InputError(f"sentences is the single string {sentences[:40]!r}; give a list of sentences")
+    for number, sentence in enumerate(sentences):
+        if isinstance(sentence, str):
+            yield sentence.split(), None
+        elif (tree := as_tree(sentence)) is not None:
+            yield tree.words, tree.tags
+        else:
+            yield _checked(sentence, number), None  # type: ignore[arg-type]
+
+
+def as_tree(item: Any) -> SpanTree | None:
+    """A tree of either type as spans; None for anything else."""
+    if isinstance(item, SpanTree):
+        return item
+    return SpanTree.from_nltk(item) if hasattr(item, "label") else None
+
+
+def original_tree(words: Sequence[str], prepared: Prepared, spans: Iterable[tuple[int, int]]) -> SpanTree:
+    """A model's spans over its tokens as a tree over the original words.
+
+    Words that preprocessing dropped hang from the lowest node around them, which at the sentence's ends is the
+    root; an added `<eos>` is not shown.
+    """
+    if not words:
+        return SpanTree((), (), ())
+    kept = prepared.kept
+    whole = (0, len(kept))  # grows to the whole sentence, as which from_spans adds it
+    inner = [(kept[i], kept[j - 1] + 1) for i, j in prepared.word_spans(spans) if (i, j) != whole]
+    return SpanTree.from_spans(words, inner)
+
+
+def _checked(sentence: Sequence[str], number: int) -> list[str]:
+    words = list(sentence)
+    for word in words:
+        if not isinstance(word, str):
+            raise InputError(f"sentence {number}: {word!r} is not a string; give words, not ids")
+    return words

@@ -1,0 +1,68 @@
+"""Tiny runs made once a session, and a way to call the command line without a new process."""
+
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from command_calls import Call, Outcome
+from simplepcfg.cli.main import run as run_command
+from simplepcfg.data.synthetic import generate_treebank
+from tiny_runs import make_tiny_run, tiny_sentences
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Tiny tensors gain nothing from threads, and lose much on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Run the command line in this process; `stdin` is what it reads there."""
+
+    def invoke(*arguments: object, stdin: str | bytes = b"") -> Outcome:
+        raw = stdin.encode() if isinstance(stdin, str) else stdin
+        stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(raw)))  # type: ignore[arg-type]
+        monkeypatch.setattr(sys, "stdin", stream)
+        capsys.readouterr()
+        code = run_command([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return invoke
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Punctuation dropped, lower-cased."""
+    return make_tiny_run(tmp_path_factory.mktemp("tiny") / "run")
+
+
+@pytest.fixture(scope="session")
+def eos_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Punctuation kept, `<eos>` added."""
+    return make_tiny_run(tmp_path_factory.mktemp("eos") / "run", "data.eos=true", "data.punctuation=keep")
+
+
+@pytest.fixture(scope="session")
+def trees_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Gold trees of the built-in treebank, each with a full stop."""
+    path = tmp_path_factory.mktemp("trees") / "gold.trees"
+    trees = generate_treebank(25, seed=9)
+    path.write_text("".join(f"(TOP {tree.to_brackets()} (. .))\n" for tree in trees))
+    return path
+
+
+@pytest.fixture(scope="session")
+def text_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Raw sentences."""
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("\n".join(tiny_sentences(25, seed=9)) + "\n")
+    return path

@@ -1,0 +1,132 @@
+"""Failures are one line and an exit code; closed pipes are quiet; start-up is light."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import simplepcfg
+from command_calls import Call
+from simplepcfg.cli import score
+from simplepcfg.cli.main import run as run_command
+from simplepcfg.errors import NumericalError, ResourceError
+from simplepcfg.run import Run
+
+COMMANDS = ["demo", "train", "evaluate", "parse", "score"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(call: Call, command: str) -> None:
+    result = call(command, "--help")
+    assert (result.code, result.err) == (0, "")
+    assert f"simplepcfg {command}" in result.out.split("Example:")[1]
+
+
+def test_no_arguments_show_the_commands(call: Call) -> None:
+    result = call()
+    assert result.code == 0
+    assert all(command in result.out for command in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["parze"], "parse"),
+        (["parse"], "RUN"),
+        (["parse", "r", "--format", "xml"], "pretty"),
+        (["parse", "r", "f", "extra"], "extra"),
+        (["score", "r", "--nothing"], "--nothing"),
+        (["train", "sn-pcfg", "--seed", "x"], "--seed"),
+        (["evaluate"], "FILE"),
+        (["evaluate", "r", "f", "--decode", "viterbi"], "mbr"),
+        (["--nothing"], "--nothing"),
+    ],
+)
+def test_usage_errors_are_one_line(call: Call, arguments: list[str], said: str) -> None:
+    result = call(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("simplepcfg: ")
+    assert result.err.count("\n") == 1
+    assert said in result.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (NumericalError("NaN\nin two lines"), 3),
+        (ResourceError("full"), 4),
+        (MemoryError(), 4),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"), 4),
+        (OSError(28, "No space left on device", "f"), 4),
+        (PermissionError(13, "Permission denied", "f"), 2),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_exit_codes(
+    call: Call, tiny_run: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
+) -> None:
+    def fail(self: Run, sentences: object) -> list[float]:
+        raise error
+
+    monkeypatch.setattr(Run, "score", fail)
+    result = call("score", tiny_run, "--quiet", stdin="a b")
+    assert result.code == code
+    assert result.err.startswith("simplepcfg: ")
+    assert result.err.count("\n") == 1
+
+
+def test_a_defect_is_not_hidden(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: str) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(score, "sentence_chunks", fail)
+    with pytest.raises(ZeroDivisionError):
+        run_command(["score", str(tiny_run)])
+
+
+def test_a_sentence_beyond_the_machine_is_refused(call: Call, tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sysconf", lambda name: 100)
+    result = call("parse", tiny_run, stdin="dog " * 200)
+    assert result.code == 4
+    assert "200 words" in result.err
+
+
+def python(*arguments: str, **options: object) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(  # type: ignore[call-overload,no-any-return]
+        [sys.executable, *arguments], capture_output=True, text=True, env=environment, timeout=120, **options
+    )
+
+
+def test_python_m_and_version() -> None:
+    result = python("-m", "simplepcfg", "--version")
+    assert (result.returncode, result.stdout.strip()) == (0, f"simplepcfg {simplepcfg.__version__}")
+
+
+def test_a_closed_pipe_is_quiet(tiny_run: Path, tmp_path: Path) -> None:
+    text = tmp_path / "many.txt"
+    text.write_text("the dog sees a cat\n" * 20_000)
+    script = f"'{sys.executable}' -m simplepcfg score '{tiny_run}' '{text}' --quiet | head -1"
+    result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120)
+    assert len(result.stdout.splitlines()) == 1
+    assert result.stderr == ""
+
+
+def test_ops_and_models_need_torch_alone() -> None:
+    source = (
+        "import sys\n"
+        "for name in ('typer', 'rich', 'nltk', 'pydantic', 'safetensors', 'tomli_w', 'click'):\n"
+        "    sys.modules[name] = None\n"
+        "import simplepcfg\n"
+        "assert 'torch' not in sys.modules, 'importing the package must be quick'\n"
+        "import simplepcfg.ops.inside, simplepcfg.grammars, simplepcfg.models\n"
+    )
+    result = python("-c", source)
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_command_line_starts_without_torch() -> None:
+    source = "import sys, simplepcfg.cli.main; assert not {'torch', 'nltk', 'rich'} & sys.modules.keys()"
+    assert python("-c", source).returncode == 0

@@ -1,0 +1,114 @@
+"""`simplepcfg parse`: formats, order, awkward sentences."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+
+import pytest
+from nltk.tree import Tree
+
+from command_calls import Call
+from tiny_runs import tiny_sentences
+
+AWKWARD = "The dog , sees a cat .\n\ndog\n. ,\n( the man ) sleeps\n"
+
+
+def test_brackets_keep_words_order_and_lines(call: Call, tiny_run: Path) -> None:
+    result = call("parse", tiny_run, stdin=AWKWARD)
+    assert (result.code, result.err) == (0, "")
+    assert len(result.lines) == 5
+    assert Tree.fromstring(result.lines[0]).leaves() == ["The", "dog", ",", "sees", "a", "cat", "."]
+    assert result.lines[1:4] == ["", "(X (T dog))", "(X (T .) (T ,))"]
+    assert Tree.fromstring(result.lines[4]).leaves() == ["-LRB-", "the", "man", "-RRB-", "sleeps"]
+
+
+def test_dropped_punctuation_hangs_from_the_lowest_node_around_it(call: Call, tiny_run: Path) -> None:
+    tree = Tree.fromstring(call("parse", tiny_run, stdin="' the dog , sees a cat .").lines[0])
+    assert [tree[0].leaves(), tree[-1].leaves()] == [["'"], ["."]]
+    around = min(
+        (node for node in tree.subtrees() if "," in node.leaves() and node.height() > 2),
+        key=lambda node: len(node.leaves()),
+    )
+    assert any(child.leaves() == [","] for child in around)
+    assert len(around) == 3
+
+
+def test_order_is_kept_whatever_the_lengths(call: Call, tiny_run: Path) -> None:
+    sentences = tiny_sentences(40, seed=3)
+    random.Random(0).shuffle(sentences)
+    together = call("parse", tiny_run, stdin="\n".join(sentences)).lines
+    assert [Tree.fromstring(line).leaves() for line in together] == [line.split() for line in sentences]
+    alone = [call("parse", tiny_run, stdin=sentence).lines[0] for sentence in sentences[:5]]
+    assert together[:5] == alone
+
+
+def test_json(call: Call, tiny_run: Path) -> None:
+    lines = call("parse", tiny_run, "--format", "json", stdin=AWKWARD).lines
+    records = [json.loads(line) for line in lines]
+    assert [record["words"] for record in records][:3] == [["The", "dog", ",", "sees", "a", "cat", "."], [], ["dog"]]
+    assert records[0]["spans"][0] == [0, 7]
+    assert Tree.fromstring(records[0]["tree"]).leaves() == records[0]["words"]
+
+
+def test_pretty_shows_every_word_once(call: Call, tiny_run: Path) -> None:
+    result = call("parse", tiny_run, "--format", "pretty", stdin="the dog sees a cat\n")
+    words = [line.split("─ ")[-1] for line in result.lines if line]
+    assert [word for word in words if word != "X"] == ["the", "dog", "sees", "a", "cat"]
+
+
+def test_long_lines_are_neither_folded_nor_coloured(call: Call, tiny_run: Path) -> None:
+    sentence = " ".join(["[bold]dog[/bold]", ":smile:"] * 60)
+    for style in ("brackets", "json"):
+        result = call("parse", tiny_run, "--format", style, stdin=sentence)
+        assert len(result.lines) == 1
+        assert "\x1b" not in result.out
+        assert result.out.count("[bold]dog[/bold]") >= 60
+
+
+def test_files_plain_and_compressed(call: Call, tiny_run: Path, text_file: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "text.txt.gz"
+    packed.write_bytes(gzip.compress(text_file.read_bytes()))
+    plain = call("parse", tiny_run, text_file)
+    assert plain.code == 0
+    assert (
+        plain.out
+        == call("parse", tiny_run, packed).out
+        == call("parse", tiny_run, "-", stdin=text_file.read_bytes()).out
+    )
+
+
+def test_trees_are_parsed_by_their_words(call: Call, tiny_run: Path, trees_file: Path) -> None:
+    result = call("parse", tiny_run, trees_file)
+    gold = [Tree.fromstring(line).leaves() for line in trees_file.read_text().splitlines()]
+    assert [Tree.fromstring(line).leaves() for line in result.lines] == gold
+
+
+def test_eos_is_seen_by_the_grammar_and_not_shown(call: Call, eos_run: Path) -> None:
+    result = call("parse", eos_run, stdin="the dog sees a cat .\ndog\n\n")
+    assert "<eos>" not in result.out
+    assert Tree.fromstring(result.lines[0]).leaves() == ["the", "dog", "sees", "a", "cat", "."]
+    assert all(len(node) == 2 for node in Tree.fromstring(result.lines[0]).subtrees() if node.height() > 2)
+    assert result.lines[1:] == ["(X (T dog))", ""]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("left-branching", "(X (X (T a) (T b)) (T c) (T .))"),
+        ("right-branching", "(X (T a) (X (T b) (T c)) (T .))"),
+    ],
+)
+def test_baselines_need_no_run(call: Call, name: str, expected: str) -> None:
+    assert call("parse", name, stdin="a b c .\n\n").lines == [expected, ""]
+
+
+def test_random_baseline_repeats(call: Call) -> None:
+    sentence = " ".join("abcdefghij")
+    assert call("parse", "random", stdin=sentence).out == call("parse", "random", stdin=sentence).out
+
+
+def test_oracle_needs_gold_trees(call: Call) -> None:
+    result = call("parse", "oracle", stdin="a b c")
+    assert result.code == 2
+    assert "gold" in result.err

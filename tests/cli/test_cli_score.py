@@ -1,0 +1,35 @@
+"""`simplepcfg score`: one number a line."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from command_calls import Call
+from simplepcfg import load
+
+
+def test_numbers_in_the_input_s_order(call: Call, tiny_run: Path) -> None:
+    sentences = ["the dog sees a cat in the garden", "the dog", "", "dog", "the dog sees a cat"]
+    result = call("score", tiny_run, stdin="\n".join(sentences) + "\n")
+    scores = [float(line) for line in result.lines]
+    assert scores == pytest.approx(load(tiny_run).score(sentences), abs=1e-5)
+    assert scores[2:4] == [-math.inf, -math.inf]
+    assert scores[0] < scores[4] < scores[1] < 0
+
+
+def test_the_unit_is_said_on_standard_error_only(call: Call, tiny_run: Path) -> None:
+    assert "nats" in call("score", tiny_run, stdin="the dog").err
+    assert call("score", tiny_run, "--quiet", stdin="the dog").err == ""
+    assert "nats" in call("score", "--help").out
+
+
+def test_one_word_has_a_probability_with_eos(call: Call, eos_run: Path) -> None:
+    scores = [float(line) for line in call("score", eos_run, stdin="dog\n\n").lines]
+    assert math.isfinite(scores[0])
+    assert scores[1] == -math.inf
+
+
+def test_baselines_have_no_probability(call: Call) -> None:
+    result = call("score", "left-branching", stdin="a b")
+    assert (result.code, result.out) == (2, "")

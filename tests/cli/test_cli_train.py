@@ -1,0 +1,67 @@
+"""`simplepcfg train`: where runs go, what changes them, how they go on."""
+
+from pathlib import Path
+
+import pytest
+
+from command_calls import Call
+from simplepcfg import load
+from simplepcfg.training.config_files import load_config
+from tiny_runs import SETTINGS
+
+SET = [argument for setting in SETTINGS for argument in ("--set", setting)]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_built_in_configuration(call: Call, text_file: Path) -> None:
+    result = call("train", "sn-pcfg-small", "--train", text_file, "--valid", text_file, "--seed", 7, *SET)
+    assert (result.code, result.out) == (0, "")
+    assert "runs/sn-pcfg-small" in result.err
+    run = load("runs/sn-pcfg-small")
+    assert (run.config.seed, run.config.model.nonterminals) == (7, 4)
+    again = call("train", "sn-pcfg-small", "--train", text_file, *SET)
+    assert again.code == 2
+    assert "already holds a run" in again.err
+
+
+def test_a_file_of_one_s_own_names_the_folder(call: Call, text_file: Path, tmp_path: Path) -> None:
+    Path("mine.toml").write_text(f'[data]\ntrain = "{text_file}"\n[training]\nthreads = 1\n')
+    assert call("train", "mine.toml", "--quiet", *SET).err == ""
+    assert (tmp_path / "runs/mine/model.safetensors").exists()
+
+
+def test_resume_goes_on_to_more_epochs(call: Call, text_file: Path) -> None:
+    call("train", "sn-pcfg-small", "--train", text_file, "--out", "r", *SET)
+    finished = call("train", "--resume", "r")
+    assert finished.code == 0
+    assert "nothing left to do" in finished.err
+    assert call("train", "--resume", "r", "--set", "training.epochs=2").code == 0
+    assert load_config(Path("r/config.toml"), environment={}).training.epochs == 2
+    assert Path("r/metrics.jsonl").read_text().count('"epoch", "epoch"') == 2
+    refused = call("train", "--resume", "r", "--seed", "3")
+    assert refused.code == 2
+    assert "cannot change" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--resume"),
+        (["sn-pcfg-small"], "--train"),
+        (["sn-pcfg-smal"], "sn-pcfg-small"),
+        (["sn-pcfg-small", "--resume", "r"], "leave out"),
+        (["--resume", "nowhere"], "nowhere"),
+        (["sn-pcfg-small", "--train", "nowhere.txt"], "nowhere.txt"),
+        (["sn-pcfg-small", "--train", "x", "--set", "training.epoch=3"], "training.epochs"),
+        (["sn-pcfg-small", "--train", "x", "--device", "tpu"], "tpu"),
+    ],
+)
+def test_bad_usage_is_one_line(call: Call, arguments: list[str], said: str) -> None:
+    result = call("train", *arguments)
+    assert result.code == 2
+    assert said in result.err
+    assert result.err.count("\n") == 1

@@ -1,0 +1,56 @@
+"""The grammar's questions: the common contract, both kinds of emissions, and differentiable marginals."""
+
+import torch
+
+from contract import check_grammar
+from random_grammars import random_case
+from simplepcfg.grammars import DenseEmissions, FactoredEmissions, SimpleGrammar
+from simplepcfg.ops.inside import span_posteriors
+
+WORDS = torch.tensor([[1, 2, 3, 4, 5, 1], [6, 5, 0, 0, 0, 0], [3, 3, 3, 1, 0, 0], [2, 0, 0, 0, 0, 0]])
+LENGTHS = torch.tensor([6, 2, 4, 1])
+
+
+def grammar(batched: bool = False, dtype: torch.dtype = torch.float32) -> SimpleGrammar:
+    case = random_case(4, 6, 5, 7, scale=2.0, batched=batched, dtype=dtype)
+    generator = torch.Generator().manual_seed(1)
+    lead = (4,) if batched else ()
+    log_emit = torch.randn(*lead, 7, 9, generator=generator, dtype=dtype).log_softmax(-1)
+    return SimpleGrammar(case.root, case.left, case.right, DenseEmissions(log_emit))
+
+
+def test_contract() -> None:
+    check_grammar(grammar(), WORDS, LENGTHS)
+
+
+def test_rules_of_each_sentence() -> None:
+    whole = grammar(batched=True)
+    log_z = whole.log_partition(WORDS, LENGTHS)
+    assert isinstance(whole.emissions, DenseEmissions)
+    for b, length in enumerate(LENGTHS.tolist()):
+        emissions = DenseEmissions(whole.emissions.log_emit[b])
+        one = SimpleGrammar(whole.root[b], whole.left[b], whole.right[b], emissions)
+        torch.testing.assert_close(one.log_partition(WORDS[b : b + 1, :length])[0], log_z[b])
+
+
+def test_factored_emissions_are_the_table_they_factor() -> None:
+    generator = torch.Generator().manual_seed(0)
+    features, embeddings = (torch.randn(*size, generator=generator) for size in ((7, 3), (8, 3)))
+    factored = FactoredEmissions.normalised(features, embeddings)
+    table = (features @ embeddings.T).log_softmax(-1)  # column w - 1 is word w
+    torch.testing.assert_close(factored.log_probabilities(WORDS[:1]), table.T[WORDS[:1] - 1])
+
+
+def test_span_marginals_can_be_differentiated() -> None:
+    one = grammar(dtype=torch.float64)
+    marginals = one.span_marginals(WORDS[:1], LENGTHS[:1])
+    assert marginals.requires_grad
+    (by_left,) = torch.autograd.grad(marginals[0, 1, 4], one.left)
+    step = 1e-6
+    direction = torch.randn(one.left.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    emissions = one.emissions.log_probabilities(WORDS[:1])
+    ahead, behind = (
+        span_posteriors(emissions, one.root, one.left.detach() + sign * step * direction, one.right)[1][0, 1, 4]
+        for sign in (1, -1)
+    )
+    torch.testing.assert_close((by_left * direction).sum(), (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-8)

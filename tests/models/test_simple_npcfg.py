@@ -1,0 +1,61 @@
+"""SN-PCFG: distributions that sum to one, the contract, and that it learns."""
+
+import pytest
+import torch
+
+from contract import check_grammar
+from simplepcfg.errors import InputError
+from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
+
+
+def model(**sizes: int) -> SimpleNPCFG:
+    torch.manual_seed(0)
+    return SimpleNPCFG(SimpleNPCFGConfig(**{"nonterminals": 5, "preterminals": 9, "embedding": 16, **sizes}), 12)
+
+
+def test_rows_sum_to_one() -> None:
+    grammar = model().grammar()
+    for rules in (grammar.root, grammar.left, grammar.right):
+        torch.testing.assert_close(rules.sum(-1), torch.ones(rules.shape[:-1]))
+    every_word = torch.arange(1, 12)[None]
+    torch.testing.assert_close(grammar.emissions.log_probabilities(every_word).logsumexp(1), torch.zeros(1, 9))
+
+
+def test_contract() -> None:
+    words = torch.tensor([[1, 5, 11, 2, 7], [3, 4, 0, 0, 0], [9, 0, 0, 0, 0]])
+    with torch.no_grad():
+        check_grammar(model().grammar(), words, torch.tensor([5, 2, 1]))
+
+
+def test_probabilities_of_all_strings_of_two_words_sum_to_the_mass_of_two_leaves() -> None:
+    grammar = model().grammar()
+    words = torch.cartesian_prod(torch.arange(1, 12), torch.arange(1, 12))
+    both_preterminal = grammar.left[:, 5:].sum(-1) * grammar.right[:, 5:].sum(-1)
+    torch.testing.assert_close(grammar.log_partition(words).exp().sum(), grammar.root @ both_preterminal)
+
+
+def test_every_parameter_gets_a_gradient() -> None:
+    network = model()
+    network.loss(torch.tensor([[1, 2, 3, 4], [5, 6, 7, 0]]), torch.tensor([4, 3])).sum().backward()
+    for name, parameter in network.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        assert parameter.grad.abs().sum() > 0, name
+
+
+def test_training_lowers_the_loss() -> None:
+    network = model(nonterminals=16, preterminals=24, embedding=32)
+    words = torch.tensor([[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 1]])
+    before = float(network.loss(words).mean().detach())
+    optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
+    for _ in range(100):
+        optimiser.zero_grad()
+        network.loss(words).mean().backward()
+        optimiser.step()
+    assert float(network.loss(words).mean().detach()) < before / 2
+
+
+@pytest.mark.parametrize("key", ["nonterminals", "preterminals", "embedding", "residual_blocks"])
+def test_impossible_sizes_are_named(key: str) -> None:
+    with pytest.raises(InputError, match=f"model.{key} = -1"):
+        SimpleNPCFGConfig(**{key: -1})

@@ -1,0 +1,113 @@
+"""The library in a few lines: fit, load, score, parse, evaluate, save."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from nltk.tree import Tree
+
+import simplepcfg
+from simplepcfg import Run, fit, load
+from simplepcfg.data.readers import read_trees
+from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.errors import InputError, NumericalError
+from tiny_runs import SETTINGS, make_tiny_run, tiny_sentences
+
+TINY = {key: (value if value == "cpu" else int(value)) for key, value in (setting.split("=") for setting in SETTINGS)}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return load(make_tiny_run(tmp_path_factory.mktemp("api") / "run"))
+
+
+def test_fit_in_memory_then_save_and_load(tmp_path: Path) -> None:
+    sentences = tiny_sentences(60)
+    fitted = fit(sentences, settings=TINY)
+    assert fitted.directory is None
+    loaded = load(fitted.save(tmp_path / "saved"))
+    assert loaded.score(sentences) == fitted.score(sentences)
+    assert [str(tree) for tree in loaded.parse(sentences)] == [str(tree) for tree in fitted.parse(sentences)]
+    with pytest.raises(InputError, match="already holds a run"):
+        fitted.save(tmp_path / "saved")
+
+
+def test_fit_into_a_folder(tmp_path: Path) -> None:
+    words = [sentence.split() for sentence in tiny_sentences(60)]
+    fitted = fit(words, words[:10], settings=TINY, out=tmp_path / "run")
+    assert load(tmp_path / "run").score(words[:3]) == fitted.score(words[:3])
+
+
+def test_sentences_may_be_strings_words_or_trees(run: Run) -> None:
+    sentence = "The dog sees 2 cats ."
+    tree = Tree.fromstring("(S (NP (DT The) (NN dog)) (VP (VBZ sees) (NP (CD 2) (NNS cats))) (. .))")
+    scores = run.score([sentence, sentence.split(), tree])
+    assert scores[0] == scores[1] == scores[2] < 0
+    assert [found.leaves() for found in run.parse([sentence, sentence.split(), tree])] == [sentence.split()] * 3
+
+
+def test_scores_and_trees_do_not_depend_on_the_batch(run: Run) -> None:
+    sentences = tiny_sentences(30, seed=8)
+    together = run.score(sentences)
+    assert [run.score([sentence])[0] for sentence in sentences] == pytest.approx(together, rel=1e-5)
+    assert [run.parse([sentence])[0] for sentence in sentences] == run.parse(sentences)
+
+
+def test_awkward_sentences(run: Run) -> None:
+    trees = run.parse(["", "dog", ". .", []])
+    assert [tree.leaves() for tree in trees] == [[], ["dog"], [".", "."], []]
+    assert trees[1] == Tree("X", [Tree("T", ["dog"])])
+    assert run.score(["", "dog", ". ."]) == [-math.inf] * 3
+    assert run.score([]) == run.parse([]) == []
+
+
+def test_a_very_long_sentence_has_a_deep_tree(run: Run) -> None:
+    words = ["dog"] * 300
+    assert run.parse_spans([words])[0].words == tuple(words)
+    assert math.isfinite(run.score([words])[0])
+
+
+def test_evaluate_takes_trees_sentences_and_files(run: Run, tmp_path: Path) -> None:
+    trees = generate_treebank(20, seed=4)
+    path = tmp_path / "gold.trees"
+    path.write_text("".join(tree.to_brackets() + "\n" for tree in trees))
+    report = run.evaluate(trees)
+    assert report.sentence_f1 is not None
+    assert run.evaluate(path) == run.evaluate(str(path)) == report
+    assert run.evaluate([tree.to_nltk() for tree in read_trees(path)]) == report
+    text = run.evaluate([" ".join(tree.words) for tree in trees])
+    assert text.f1 is None
+    assert text.perplexity == report.perplexity
+    assert text.to_dict()["perplexity"] == report.to_dict()["perplexity"]
+
+
+@pytest.mark.parametrize("data", [[], ["dog", "cat"], [generate_treebank(1, 1)[0], "the dog"]])
+def test_evaluate_refuses(run: Run, data: list[object]) -> None:
+    with pytest.raises(InputError):
+        run.evaluate(data)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sentences", ["the dog barks", [[1, 2]], [["dog", None]]])
+def test_what_is_no_list_of_sentences_is_refused(run: Run, sentences: object) -> None:
+    with pytest.raises(InputError):
+        run.score(sentences)  # type: ignore[arg-type]
+
+
+def test_damaged_weights_are_a_numerical_error(run: Run, tmp_path: Path) -> None:
+    damaged = load(run.save(tmp_path / "copy"))
+    with torch.no_grad():
+        damaged.model.get_parameter("start").fill_(math.nan)
+    with pytest.raises(NumericalError):
+        damaged.score(["the dog sees a cat"])
+
+
+def test_exports() -> None:
+    assert {"fit", "load", "Run", "__version__"} <= set(dir(simplepcfg))
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = simplepcfg.nothing  # type: ignore[attr-defined]

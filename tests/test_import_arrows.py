@@ -1,0 +1,168 @@
+"""Imports run one way: cli → training, evaluation → models → grammars → ops; data and errors stand apart."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import simplepcfg
+
+PACKAGE = "simplepcfg"
+SOURCE = Path(simplepcfg.__file__).parent
+
+# What each part may import beside itself. Those not named here (cli, run, api, …) are the top of the house.
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "ops": {"errors"},
+    "data": {"errors"},
+    "grammars": {"errors", "ops"},
+    "models": {"errors", "ops", "grammars"},
+    "evaluation": {"errors", "ops", "grammars", "models", "data"},
+    "training": {"errors", "ops", "grammars", "models", "data", "evaluation"},
+}
+
+
+def module_name(path: Path) -> str:
+    """`.../ops/inside/__init__.py` is simplepcfg.ops.inside."""
+    parts = [PACKAGE, *path.relative_to(SOURCE).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module_name(path): path for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def imports(module: str, only_on_import: bool = False) -> Iterator[tuple[str, int]]:
+    """The modules that a file imports anywhere, with the lines, or only those loaded together with it."""
+    path = FILES[module]
+    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"), str(path))]
+    while waiting:
+        node = waiting.pop()
+        if only_on_import and (
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+        ):
+            continue
+        waiting += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = absolute_base(module, path, node)
+            # `from package import name` may import the module package.name, so both are counted.
+            yield base, node.lineno
+            yield from ((f"{base}.{alias.name}", node.lineno) for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+            for argument in node.args[:1]:
+                if isinstance(argument, ast.Constant):
+                    yield str(argument.value), node.lineno
+
+
+def absolute_base(module: str, path: Path, node: ast.ImportFrom) -> str:
+    """The absolute name in a `from … import`, relative ones resolved."""
+    if not node.level:
+        return node.module or ""
+    above = module.split(".") + ([""] if path.name == "__init__.py" else [])
+    return ".".join([*above[: -node.level], *([node.module] if node.module else [])])
+
+
+def part_of(module: str) -> str:
+    """The part of the house that a module belongs to: ops, data, …; empty for the package itself."""
+    return [*module.split("."), ""][1]
+
+
+def forbidden_imports(module: str) -> list[str]:
+    part = part_of(module)
+    if part not in ALLOWED:
+        return []
+    found = []
+    for target, line in imports(module):
+        if target.split(".")[0] != PACKAGE or target in (PACKAGE, f"{PACKAGE}.__version__"):
+            continue
+        if part_of(target) not in ALLOWED[part] | {part}:
+            found.append(f"{module}:{line} imports {target}")
+    return found
+
+
+def loads_triton(module: str) -> bool:
+    """Whether importing a module imports triton, itself or through the package's other modules."""
+    seen: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name.split(".")[0] == "triton":
+            return True
+        if name in seen:
+            continue
+        seen.add(name)
+        if "." in name:
+            waiting.append(name.rpartition(".")[0])  # a module's parents are imported before it
+        if name in FILES:
+            waiting += [target for target, _ in imports(name, only_on_import=True)]
+    return False
+
+
+def test_the_files_are_found() -> None:
+    assert {f"{PACKAGE}.{part}" for part in ALLOWED} <= set(FILES)
+    assert f"{PACKAGE}.errors" in {target for target, _ in imports(f"{PACKAGE}.data.readers")}
+
+
+@pytest.mark.parametrize("part", ALLOWED)
+def test_arrows(part: str) -> None:
+    """Each forbidden import is named."""
+    assert [line for module in FILES if part_of(module) == part for line in forbidden_imports(module)] == []
+
+
+def test_only_the_command_line_imports_the_command_line() -> None:
+    below = [module for module in FILES if part_of(module) not in ("cli", "__main__")]
+    assert [m for m in below for target, _ in imports(m) if target.startswith(f"{PACKAGE}.cli")] == []
+
+
+def test_triton_is_named_under_ops_only() -> None:
+    users = {module for module in FILES for target, _ in imports(module) if target.split(".")[0] == "triton"}
+    assert sorted(module for module in users if part_of(module) != "ops") == []
+
+
+def test_triton_is_imported_lazily() -> None:
+    """The CPU install has no triton: only modules in ops that are themselves imported lazily may load it."""
+    loading = [module for module in FILES if loads_triton(module)]
+    assert [module for module in loading if part_of(module) != "ops"] == []
+    assert [module for module in loading if FILES[module].name == "__init__.py"] == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "named"),
+    [
+        ("ops.bad", "from simplepcfg.grammars.simple import SimpleGrammar", ["simplepcfg.grammars.simple"]),
+        ("ops.inside.bad", "from ...models import build_model", ["simplepcfg.models"]),
+        ("data.bad", "def f():\n    import simplepcfg.training.config", ["simplepcfg.training.config"]),
+        ("data.bad", "from simplepcfg import ops", ["simplepcfg.ops"]),
+        (
+            "models.bad",
+            "import importlib\nimportlib.import_module('simplepcfg.data.trees')",
+            ["simplepcfg.data"],
+        ),
+        ("models.good", "from simplepcfg.errors import InputError\nfrom ..grammars import simple", []),
+    ],
+)
+def test_the_check_sees_what_it_should(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, source: str, named: list[str]
+) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(source, encoding="utf-8")
+    monkeypatch.setitem(FILES, f"{PACKAGE}.{module}", path)
+    found = forbidden_imports(f"{PACKAGE}.{module}")
+    assert bool(found) == bool(named)
+    assert all(any(name in line for line in found) for name in named)
+
+
+def test_the_lazy_check_follows_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = {
+        "simplepcfg.ops.a": "import triton.language as tl",
+        "simplepcfg.ops.b": "from simplepcfg.ops import a",
+        "simplepcfg.ops.c": "def launch():\n    from simplepcfg.ops import a",
+    }
+    for name, source in sources.items():
+        path = tmp_path / f"{name}.py"
+        path.write_text(source, encoding="utf-8")
+        monkeypatch.setitem(FILES, name, path)
+    assert [loads_triton(name) for name in sources] == [True, True, False]

@@ -1,0 +1,28 @@
+"""Runs so small that they train in a second, for tests of what is done with a run."""
+
+from pathlib import Path
+
+from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.training.config_files import load_config
+from simplepcfg.training.loop import train
+
+SETTINGS = [
+    "model.nonterminals=4",
+    "model.preterminals=8",
+    "model.embedding=8",
+    "training.epochs=1",
+    "training.device=cpu",
+    "training.threads=1",
+]
+
+
+def tiny_sentences(count: int = 120, seed: int = 5) -> list[str]:
+    """Sentences of the built-in treebank."""
+    return [" ".join(tree.words) for tree in generate_treebank(count, seed)]
+
+
+def make_tiny_run(folder: Path, *settings: str) -> Path:
+    """Train for an epoch into a new folder."""
+    config = load_config("sn-pcfg-small", [*SETTINGS, *settings], environment={})
+    train(config, folder, train_text=tiny_sentences())
+    return folder
