@@ -162,7 +162,7 @@ class PackedChart:
         plan = self.plan
         rows = plan.width(width)
         spans = rows.stop - rows.start
-        block, block_k = _tile(self.states, spans)
+        block, block_k, warps = _tile(self.states, spans, width - 1)
         blocks = triton.cdiv(self.states, block)
         peaks = self._empty(spans, blocks, dtype=self.precision.work)
         places = {
@@ -173,7 +173,7 @@ class PackedChart:
         kernels.inside_split_fwd_kernel[(spans, blocks)](
             self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, plan.first_rows, plan.sentence_of_row,
             width, rows.start, self.states, ONE_BLOCK=blocks == 1, SPLITS=triton.next_power_of_2(width - 1),
-            BLOCK_K=block_k, BLOCK=block, **places, **self.kinds,
+            BLOCK_K=block_k, BLOCK=block, num_warps=warps, **places, **self.kinds,
         )  # fmt: skip
         if blocks > 1:
             kernels.far_fwd_kernel[(spans,)](
@@ -262,18 +262,19 @@ class PackedChart:
         spans = rows.stop - rows.start
         if spans == 0:
             return
-        block, block_k = _tile(self.states, 2 * spans)
+        block, block_k, warps = _tile(self.states, 2 * spans, plan.n - width)
         kernels.inside_split_bwd_kernel[(spans, triton.cdiv(self.states, block), 2)](
             self.chart, alpha, by_child, self.exponent, self.bonus, plan.first_rows, plan.sentence_of_row,
             plan.words_before, plan.length_of_sentence, width, rows.start, self.states,
             HAS_BONUS=self.arguments.span_bonus is not None, LIMIT=self.precision.limit, BLOCK_K=block_k, BLOCK=block,
-            **self.kinds,
+            num_warps=warps, **self.kinds,
         )  # fmt: skip
 
     def _rule_gradients(self, by_child: Tensor) -> tuple[Tensor, Tensor]:
         """One product over all spans for the nonterminal columns, one over all words for the preterminal ones."""
         states, words = self.states, self.plan.words
-        both = self._empty(*self.rules.shape, dtype=self.precision.work)
+        # Summed in the wide type either way; written in the type of the rules, which autograd would cast to.
+        both = self._empty(*self.rules.shape, dtype=self.arguments.left.dtype)
         with self._matrix_mode():
             if both.dim() == 2:
                 _mm_wide(by_child[words:].T, self.beta[words:], both[:, :states])
@@ -286,8 +287,7 @@ class PackedChart:
                         values = self.emit if width == 1 else self.beta
                         both[sentence, :, columns] += by_child[rows].T.to(both.dtype) @ values[rows].to(both.dtype)
         left, right = both.chunk(2, -2)
-        kind = self.arguments.left.dtype
-        return (left, right) if kind == both.dtype else (left.to(kind), right.to(kind))
+        return left, right
 
     def _emission_gradients(self, by_child: Tensor) -> Tensor:
         plan = self.plan
@@ -385,9 +385,9 @@ def _block(columns: int, most: int) -> int:
     return min(triton.next_power_of_2(columns), most)
 
 
-def _tile(states: int, spans: int) -> tuple[int, int]:
-    """Columns and splits of a tile: wide ones stream well, narrow ones keep the card busy when spans are few."""
+def _tile(states: int, spans: int, splits: int) -> tuple[int, int, int]:
+    """Columns, splits and warps of a tile: wide ones stream well, narrow ones keep the card busy when spans are few."""
     block = _block(states, 512)
     while block > 128 and spans * triton.cdiv(states, block) < 528:
         block //= 2
-    return block, 4
+    return block, 4, 4

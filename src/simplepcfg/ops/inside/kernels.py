@@ -162,10 +162,10 @@ def inside_split_fwd_kernel(
     row = first_row + offset
     b = tl.load(sentence_of_row + row).to(tl.int64)
 
-    k = 1 + tl.arange(0, SPLITS)
-    some = k < width
-    left, right = _children(first_rows, offset, b, width, k, some)
-    places = tl.load(reach + left * 2, mask=some, other=DEAD) + tl.load(reach + right * 2 + 1, mask=some, other=DEAD)
+    every = 1 + tl.arange(0, SPLITS)
+    before, after = _children(first_rows, offset, b, width, every, every < width)
+    places = tl.load(reach + before * 2, mask=every < width, other=DEAD)
+    places += tl.load(reach + after * 2 + 1, mask=every < width, other=DEAD)
     largest = tl.max(places, 0)
     alive = largest > ALIVE
     place = tl.where(alive, largest - PEAK, 0.0)  # every product is at most 2^PEAK

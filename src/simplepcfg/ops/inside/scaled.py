@@ -105,13 +105,14 @@ class Chart:
         top = self.empty(self.batch, self.nonterminals).zero_()
         exponent = self.empty(self.batch).fill_(DEAD)
         for width in range(2, self.n + 1):
-            beta, exponents = self._split_sums(width)
-            self.beta[width] = beta
-            ends = self.whole_sentences(width)
-            if ends is not None:
-                top[ends], exponent[ends] = beta[ends, 0], exponents[ends, 0]
+            exponents = self._split_sums(width)
             if width < self.n:
                 self._children(width, exponents)
+            else:
+                self._mend_far_spans(width, exponents)
+            ends = self.whole_sentences(width)
+            if ends is not None:
+                top[ends], exponent[ends] = self.beta[width][ends, 0], exponents[ends, 0]
         # In logs: the root's and β's peaks may lie so far apart that no product of the two is in range.
         self.top = top.double().mul_(2.0**-self.range.peak)
         self.log_top = torch.logsumexp(self.top.log() + self.arguments.root.double().log(), -1)
@@ -131,14 +132,15 @@ class Chart:
         bonus = torch.diagonal(self.arguments.span_bonus.detach(), width, 1, 2).double() / math.log(2)
         whole = bonus.floor()
         forbidden = bonus == -math.inf
-        return whole.masked_fill(forbidden, DEAD), torch.exp2(bonus - whole).masked_fill(forbidden, 0.0)
+        fraction = torch.exp2(bonus - whole).masked_fill(forbidden, 0.0)
+        return whole.masked_fill(forbidden, DEAD).to(self.dtype), fraction.to(self.dtype)
 
-    def sentence_chunks(self, width: int) -> list[slice]:
-        """Slices of the batch whose [spans, splits, N] temporaries stay in cache; on other devices the whole batch."""
-        if self.device.type != "cpu":
-            return [slice(None)]
-        bytes_each = (self.n - width + 1) * (width - 1) * self.nonterminals * self.dtype.itemsize
-        step = max(1, CACHE_BYTES // bytes_each)
+    def sentence_chunks(self, width: int) -> list[slice] | None:
+        """Slices of the batch whose [spans, splits, N] temporaries stay in cache; None where the whole batch's do."""
+        each = (self.n - width + 1) * (width - 1) * self.nonterminals * self.dtype.itemsize
+        if each * self.batch <= CACHE_BYTES or self.device.type != "cpu":
+            return None
+        step = max(1, CACHE_BYTES // each)
         return [slice(start, start + step) for start in range(0, self.batch, step)]
 
     def _words(self) -> None:
@@ -152,81 +154,101 @@ class Chart:
         best.masked_fill_(dead, 0.0)
         self.log_words = best.double().sum(-1)
         self.words = (emissions - best[..., None]).exp_()
-        self._store(1, product(self.words, self.word_rules), torch.zeros_like(best).masked_fill_(dead, DEAD))
+        exponents = torch.zeros_like(best).masked_fill_(dead, DEAD)
+        self._store(1, *self._with_maxima(product(self.words, self.word_rules)), exponents)
 
-    def _split_sums(self, width: int) -> tuple[Tensor, Tensor]:
-        """β of every span of this width, Σ over splits of η ⊙ ζ, and its exponents."""
+    def _split_sums(self, width: int) -> Tensor:
+        """β of every span of this width, Σ over splits of η ⊙ ζ; gives its exponents, [B, spans]."""
         eta, zeta = self.square.children(width)  # views [B, spans, splits, N]
         eta_exponents, zeta_exponents = self.exponents.children(width)
         splits = eta_exponents + zeta_exponents  # [B, spans, splits]
         # Two rows near 2^peak make a product near 2^(2 peak); it is brought back to 2^peak.
         exponents = splits.amax(-1).add_(self.range.peak)
-        factors = (splits - exponents[..., None]).exp2_()
-        beta = self.empty(self.batch, self.n - width + 1, self.nonterminals)
-        for part in self.sentence_chunks(width):
-            self._sum_splits(eta[part], zeta[part], factors[part], beta[part])
-        peaks = beta.amax(-1)
-        if float(peaks.amin()) < self.range.safe:
-            self._sum_far_spans_in_logs(width, beta, peaks, exponents, factors, splits)
+        factors = self.factors[width] = (splits - exponents[..., None]).exp2_()
+        beta = self.beta[width] = self.empty(self.batch, self.n - width + 1, self.nonterminals)
+        parts = self.sentence_chunks(width)
+        if parts is None:
+            _sum_splits(eta, zeta, factors, beta)
+        else:
+            for part in parts:
+                _sum_splits(eta[part], zeta[part], factors[part], beta[part])
         bonus = self.bonus(width)
         if bonus is not None:
             whole, fraction = bonus
-            beta *= fraction.to(self.dtype)[..., None]
-            factors *= fraction.to(self.dtype)[..., None]
-            exponents = exponents + whole.to(self.dtype)
-        self.factors[width] = factors
-        return beta, exponents
+            beta *= fraction[..., None]
+            factors *= fraction[..., None]
+            exponents += whole
+        return exponents
 
-    def _sum_splits(self, eta: Tensor, zeta: Tensor, factors: Tensor, beta: Tensor) -> None:
-        products = torch.mul(eta, zeta).flatten(0, 1)  # [B · spans, splits, N]
-        rows, splits, states = products.shape
-        torch.bmm(factors.view(rows, 1, splits), products, out=beta.view(rows, 1, states))
-
-    def _sum_far_spans_in_logs(
-        self, width: int, beta: Tensor, peaks: Tensor, exponents: Tensor, factors: Tensor, splits: Tensor
-    ) -> None:
-        """Where η and ζ peak at states so far apart that the product has left the range, sum it again in logs."""
-        far = (peaks < self.range.safe) & (exponents > DEAD / 2)
+    def _mend_far_spans(self, width: int, exponents: Tensor) -> bool:
+        """Where η and ζ peak at states so far apart that their product has left the range, sum it again in logs."""
+        beta, factors = self.beta[width], self.factors[width]
+        far = (beta.amax(-1) < self.range.safe) & (exponents > DEAD / 2)
         if not bool(far.any()):
-            return
+            return False
         where = far.nonzero(as_tuple=True)
         eta, zeta = self.square.children(width)
-        logs = eta[where].double().log2_() + zeta[where].double().log2_() + splits[where].double()[..., None]
+        eta_exponents, zeta_exponents = self.exponents.children(width)
+        splits = eta_exponents[where].double() + zeta_exponents[where].double()
+        logs = eta[where].double().log2_() + zeta[where].double().log2_() + splits[..., None]
         largest = logs.amax((-1, -2))
         dead = largest == -math.inf
-        exponent = (largest.ceil() - self.range.peak).masked_fill_(dead, 0.0)
-        beta[where] = torch.exp2(logs - exponent[:, None, None]).sum(1).to(self.dtype)
-        exponents[where] = exponent.masked_fill(dead, DEAD).to(self.dtype)
+        place = (largest.ceil() - self.range.peak).masked_fill_(dead, 0.0)
+        sums = torch.exp2(logs - place[:, None, None]).sum(1)
+        found = place.masked_fill(dead, DEAD)
+        bonus = self.bonus(width)
+        if bonus is not None:
+            whole, fraction = bonus
+            sums, found = sums * fraction[where][:, None], found + whole[where]
+        beta[where], exponents[where] = sums.to(self.dtype), found.to(self.dtype)
         factors[where] = 0.0
-        self.far[width] = (where, splits[where].double() - exponent[:, None])
+        self.far[width] = (where, splits - place[:, None])
+        return True
 
     def _children(self, width: int, exponents: Tensor) -> None:
         """η and ζ of every span of this width: one matrix product with [L | R]."""
+        children, maxima, lowest = self._with_maxima(self._multiply(width))
+        # Where the children come out high, β was, and one look is enough for both.
+        if lowest < self.range.safe and self._mend_far_spans(width, exponents):
+            children, maxima, lowest = self._with_maxima(self._multiply(width))
+        self._store(width, children, maxima, lowest, exponents)
+
+    def _multiply(self, width: int) -> Tensor:
         beta = self.beta[width]
         if self.lengths is None or self.arguments.batched_rules:
-            children = product(beta, self.rules)
-        else:
-            ends = torch.arange(width, self.n + 1, device=self.device)
-            # A whole sentence has no parent, and a span beyond the end does not exist.
-            inner = (ends < self.lengths[:, None]) | ((ends == self.lengths[:, None]) & (ends > width))
-            self.with_parents[width] = rows = inner.flatten().nonzero().squeeze(1)
-            flat = beta.view(-1, self.nonterminals)
-            children = flat.new_zeros(flat.shape[0], 2 * self.nonterminals)
-            if rows.numel():
-                children.index_copy_(0, rows, flat.index_select(0, rows) @ self.rules.T)
-        self._store(width, children, exponents)
+            return product(beta, self.rules)
+        ends = torch.arange(width, self.n + 1, device=self.device)
+        # A whole sentence has no parent, and a span beyond the end does not exist.
+        inner = (ends < self.lengths[:, None]) | ((ends == self.lengths[:, None]) & (ends > width))
+        self.with_parents[width] = rows = inner.flatten().nonzero().squeeze(1)
+        flat = beta.view(-1, self.nonterminals)
+        children = flat.new_zeros(flat.shape[0], 2 * self.nonterminals)
+        if rows.numel():
+            children.index_copy_(0, rows, flat.index_select(0, rows) @ self.rules.T)
+        return children
 
-    def _store(self, width: int, children: Tensor, exponents: Tensor) -> None:
-        """Write a matrix product's rows, [η | ζ], to the square, each scaled to its place in the range."""
+    def _with_maxima(self, children: Tensor) -> tuple[Tensor, Tensor, float]:
+        """[B, spans, 2, N], its rows' maxima, and the lowest of these."""
         both = children.view(self.batch, -1, 2, self.nonterminals)
         maxima = both.amax(-1)
-        shifts = shift_to_peak(maxima, self.range)
+        return both, maxima, float(maxima.amin())
+
+    def _store(self, width: int, both: Tensor, maxima: Tensor, lowest: float, exponents: Tensor) -> None:
+        """Write a matrix product's rows, η and ζ, to the square, each scaled to its place in the range."""
+        shifts = shift_to_peak(maxima, self.range, lowest < self.range.low)
         scale = self.scales[width] = shifts.exp2()
-        torch.mul(both[:, :, 0], scale[..., :1], out=self.square.eta(width))
-        torch.mul(both[:, :, 1], scale[..., 1:], out=self.square.zeta(width))
-        stored = (exponents[..., None] - shifts).masked_fill_(maxima == 0, DEAD)
-        self.exponents.eta(width).copy_(stored[..., 0])
-        self.exponents.zeta(width).copy_(stored[..., 1])
+        torch.mul(both, scale[..., None], out=self.square.rows(width))
+        stored = exponents[..., None] - shifts
+        if lowest == 0.0:
+            stored.masked_fill_(maxima == 0, DEAD)
+        self.exponents.rows(width).copy_(stored)
+
+
+def _sum_splits(eta: Tensor, zeta: Tensor, factors: Tensor, beta: Tensor) -> None:
+    """beta = Σ over splits of factor · η ⊙ ζ."""
+    products = torch.mul(eta, zeta).flatten(0, 1)  # [B · spans, splits, N]
+    rows, splits, states = products.shape
+    torch.bmm(factors.view(rows, 1, splits), products, out=beta.view(rows, 1, states))
 
 
 def product(rows: Tensor, rules: Tensor) -> Tensor:

@@ -23,9 +23,10 @@ PENDING_ROWS = 512
 class Backward:
     """One backward pass over a filled chart, which it only reads: it can be run again."""
 
-    def __init__(self, chart: "Chart", grad: Tensor) -> None:
+    def __init__(self, chart: "Chart", grad: Tensor, careful: bool = False) -> None:
         self.chart = chart
         self.grad = grad
+        self.careful = careful
         self.gradients = Square(torch.zeros_like(chart.square.cells))
 
     def run(self, needs: tuple[bool, ...], posteriors: Tensor | None) -> list[Tensor | None]:
@@ -50,6 +51,9 @@ class Backward:
             if need_words:
                 words = self._in_range(_transposed_product(children, chart.word_rules), chart.words)
                 words = words.mul_(chart.words).mul_(self.grad[:, None, None])
+        if not self.careful and not _finite(words, posteriors, None if rules is None else rules.finish()):
+            # A derivative by a value of 0 has left the range and met a 0: once more, looking at every width.
+            return Backward(chart, self.grad, careful=True).run(needs, posteriors)
         left, right = rules.result() if rules is not None else (None, None)
         return [words, self._root() if need_root else None, left, right]
 
@@ -89,20 +93,15 @@ class Backward:
         chart = self.chart
         root = chart.arguments.root
         by_root = self._over_z(chart.top) * 2.0**chart.range.peak
-        by_root = self._in_range(by_root, root.expand_as(by_root)) * self.grad[:, None]
+        by_root = drop_out_of_range(by_root, root.expand_as(by_root), chart.range) * self.grad[:, None]
         return by_root if root.dim() == 2 else by_root.sum(0)
 
     def _child_derivatives(self, width: int) -> Tensor:
         """d log Z / d (matrix product) of every span of this width: [B, spans, 2N], left roles then right roles."""
         chart = self.chart
         both = chart.empty(chart.batch, chart.n - width + 1, 2, chart.nonterminals)
-        scale = chart.scales[width]
-        torch.mul(self.gradients.eta(width), scale[..., :1], out=both[:, :, 0])
-        torch.mul(self.gradients.zeta(width), scale[..., 1:], out=both[:, :, 1])
-        if not float(both.amax()) < chart.range.huge:
-            stored = torch.stack([chart.square.eta(width), chart.square.zeta(width)], 2)
-            both = drop_out_of_range(both, stored, chart.range)
-        return both.flatten(-2)
+        torch.mul(self.gradients.rows(width), chart.scales[width][..., None], out=both)
+        return self._in_range(both, chart.square.rows(width)).flatten(-2)
 
     def _spread(self, width: int, alpha: Tensor) -> None:
         """Hand each span's derivative to the two children of each of its splits."""
@@ -110,22 +109,24 @@ class Backward:
         eta, zeta = chart.square.children(width)
         to_eta, to_zeta = self.gradients.children(width)
         factors = chart.factors[width]
-        for part in chart.sentence_chunks(width):
-            weights = alpha[part].unsqueeze(2) * factors[part].unsqueeze(3)
-            to_eta[part].addcmul_(weights, zeta[part])
-            to_zeta[part].addcmul_(weights, eta[part])
+        parts = chart.sentence_chunks(width)
+        if parts is None:
+            _hand_down(alpha, factors, eta, zeta, to_eta, to_zeta)
+        else:
+            for p in parts:
+                _hand_down(alpha[p], factors[p], eta[p], zeta[p], to_eta[p], to_zeta[p])
         if width in chart.far:
             where, exponents = chart.far[width]
             bonus = chart.bonus(width)
             if bonus is not None:
-                alpha = alpha * bonus[1].to(chart.dtype)[..., None]
+                alpha = alpha * bonus[1][..., None]
             logs = alpha[where].double().log2_()[:, None] + exponents[..., None]
             limit = torch.finfo(chart.dtype).max
             to_eta[where] += torch.exp2(logs + zeta[where].double().log2_()).clamp_(max=limit).to(chart.dtype)
             to_zeta[where] += torch.exp2(logs + eta[where].double().log2_()).clamp_(max=limit).to(chart.dtype)
 
     def _in_range(self, derivative: Tensor, value: Tensor) -> Tensor:
-        if float(derivative.amax()) < self.chart.range.huge:  # the common case; false for NaN too
+        if not self.careful or float(derivative.amax()) < self.chart.range.huge:
             return derivative
         return drop_out_of_range(derivative, value, self.chart.range)
 
@@ -141,6 +142,7 @@ class _RuleGradient:
         self.both = torch.zeros_like(chart.all_rules)  # [(B,) 2N, N + P]
         self.total, self.words = self.both[..., : chart.nonterminals], self.both[..., chart.nonterminals :]
         self.pending: list[tuple[Tensor, Tensor]] = []
+        self.pending_rows = 0
 
     def add(self, children: Tensor, beta: Tensor) -> None:
         """Children [B, spans, 2N] and β [B, spans, N] of one width."""
@@ -166,7 +168,8 @@ class _RuleGradient:
 
     def _collect(self, children: Tensor, beta: Tensor) -> None:
         self.pending.append((children, beta))
-        if sum(rows.shape[0] for rows, _ in self.pending) >= PENDING_ROWS:
+        self.pending_rows += children.shape[0]
+        if self.pending_rows >= PENDING_ROWS:
             self._flush()
 
     def _flush(self) -> None:
@@ -174,11 +177,16 @@ class _RuleGradient:
             children, beta = (torch.cat(parts) for parts in zip(*self.pending, strict=True))
             self.total.addmm_(children.T, beta)
             self.pending.clear()
+            self.pending_rows = 0
+
+    def finish(self) -> Tensor:
+        """Both gradients, [(B,) 2N, N + P], before they are scaled."""
+        self._flush()
+        return self.both
 
     def result(self) -> tuple[Tensor, Tensor]:
         """Gradients by left and right."""
-        self._flush()
-        both = self.both
+        both = self.finish()
         low, high = torch.aminmax(both)
         if not (-self.chart.range.huge < float(low) and float(high) < self.chart.range.huge):
             both = drop_out_of_range(both, self.chart.all_rules, self.chart.range)
@@ -186,6 +194,18 @@ class _RuleGradient:
             both.mul_(self.common)
         left, right = both.chunk(2, -2)
         return left, right
+
+
+def _finite(*tensors: Tensor | None) -> bool:
+    """Whether no tensor holds NaN or an infinity: their sums would."""
+    return all(tensor is None or math.isfinite(float(tensor.sum(dtype=torch.float64))) for tensor in tensors)
+
+
+def _hand_down(alpha: Tensor, factors: Tensor, eta: Tensor, zeta: Tensor, to_eta: Tensor, to_zeta: Tensor) -> None:
+    """Each child's share: the parent's derivative times the sibling."""
+    weights = alpha.unsqueeze(2) * factors.unsqueeze(3)
+    to_eta.addcmul_(weights, zeta)
+    to_zeta.addcmul_(weights, eta)
 
 
 def _transposed_product(children: Tensor, rules: Tensor) -> Tensor:

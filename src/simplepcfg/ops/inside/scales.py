@@ -18,14 +18,15 @@ class Range:
     # backward forms posterior / (η ζ), about 2^(-2 peak), which must stay well above the smallest normal number.
     peak: int
     shift: int  # no row is scaled by more than 2^shift
+    low: float  # a row whose maximum is smaller may need that limit
     tiny: float  # the smallest normal number: 1 / x is finite from here on
     safe: float  # a split sum whose maximum is smaller than this has lost states that a row could hold
     huge: float  # a derivative by a value of 0 is kept up to here
 
 
 _RANGES = {
-    torch.float32: Range(peak=32, shift=126, tiny=2.0**-126, safe=2.0**-16, huge=2.0**100),
-    torch.float64: Range(peak=256, shift=1022, tiny=2.0**-1022, safe=2.0**-128, huge=2.0**900),
+    torch.float32: Range(peak=32, shift=126, low=2.0**-90, tiny=2.0**-126, safe=2.0**-16, huge=2.0**100),
+    torch.float64: Range(peak=256, shift=1022, low=2.0**-700, tiny=2.0**-1022, safe=2.0**-128, huge=2.0**900),
 }
 
 
@@ -34,13 +35,15 @@ def range_of(dtype: torch.dtype) -> Range:
     return _RANGES[dtype]
 
 
-def shift_to_peak(maxima: Tensor, limits: Range) -> Tensor:
-    """The exponents that bring rows with these maxima to their place in the range; 0 for rows of zeros.
+def shift_to_peak(maxima: Tensor, limits: Range, careful: bool) -> Tensor:
+    """The exponents that bring rows with these maxima to their place in the range.
 
-    Clamped so that 2^shift is itself in range: a row that starts very low ends a little lower than the others.
+    ``careful``, where some maximum is below ``limits.low``: 0 for rows of zeros, and never so much that 2^shift itself
+    leaves the range; a row that starts very low then ends a little lower than the others.
     """
     _, bits = torch.frexp(maxima)
-    return (limits.peak - bits.to(maxima.dtype)).masked_fill_(maxima == 0, 0.0).clamp_(max=limits.shift)
+    shift = limits.peak - bits.to(maxima.dtype)
+    return shift.masked_fill_(maxima == 0, 0.0).clamp_(max=limits.shift) if careful else shift
 
 
 def drop_out_of_range(derivative: Tensor, value: Tensor, limits: Range) -> Tensor:

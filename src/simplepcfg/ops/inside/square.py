@@ -28,12 +28,9 @@ class Square:
             torch.as_strided(self.cells, size, self.splits_stride, width * self.row + self.column),
         )
 
-    def eta(self, width: int) -> Tensor:
-        """View of η(i, i + width) of every span: [B, spans, …]."""
-        size = (self.batch, self.posts - width, *self.tail)
-        return torch.as_strided(self.cells, size, self.spans_stride, width * self.column)
-
-    def zeta(self, width: int) -> Tensor:
-        """View of ζ(i, i + width) of every span: [B, spans, …]."""
-        size = (self.batch, self.posts - width, *self.tail)
-        return torch.as_strided(self.cells, size, self.spans_stride, width * self.row)
+    def rows(self, width: int) -> Tensor:
+        """η and ζ of every span of a width, (i, i + width) and its mirror: one view [B, spans, 2, …]."""
+        size = (self.batch, self.posts - width, 2, *self.tail)
+        sides = width * (self.row - self.column)
+        stride = (self.spans_stride[0], self.spans_stride[1], sides, *self.spans_stride[2:])
+        return torch.as_strided(self.cells, size, stride, width * self.column)
