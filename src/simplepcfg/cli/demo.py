@@ -155,7 +155,7 @@ def next_commands(out: Path) -> list[str]:
     return [
         f"The run is in {out}. Next:",
         f"  simplepcfg evaluate {folder} right-branching oracle {folder}/test.trees",
-        f'  echo "the old man sees a dog in the garden" | simplepcfg parse {folder} --format pretty',
+        f'  echo "my old dog followed the cat in the garden" | simplepcfg parse {folder} --format pretty',
         f"  simplepcfg score {folder} {folder}/valid.txt",
         "  simplepcfg train sn-pcfg-small --train YOUR.txt --out runs/yours",
     ]

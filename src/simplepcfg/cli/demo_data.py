@@ -8,7 +8,7 @@ from simplepcfg.training.config import RunConfig
 from simplepcfg.training.files import write_text
 
 # Sentences and seed of each part; the parts are independent draws from one grammar.
-TRAIN, VALID, TEST = (5000, 1), (500, 2), (500, 3)
+TRAIN, VALID, TEST = (8000, 1), (500, 2), (500, 3)
 
 
 def train_file(folder: Path) -> Path:

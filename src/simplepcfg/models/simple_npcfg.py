@@ -28,12 +28,22 @@ class SimpleNPCFGConfig:
         default=2, metadata={"description": "Residual blocks in each of the networks f1 to f5."}
     )
 
+    initial_scores: float = field(
+        default=0.0,
+        metadata={
+            "description": "Standard deviation of the rule scores at the start; 0 takes the paper's Xavier-normal "
+            "embeddings, whose scores are all near 0."
+        },
+    )
+
     def __post_init__(self) -> None:
         for name in ("nonterminals", "preterminals", "embedding"):
             if getattr(self, name) < 1:
                 raise InputError(f"model.{name} = {getattr(self, name)}; it must be at least 1")
         if self.residual_blocks < 0:
             raise InputError(f"model.residual_blocks = {self.residual_blocks}; it must be at least 0")
+        if not self.initial_scores >= 0:
+            raise InputError(f"model.initial_scores = {self.initial_scores}; it must be at least 0")
 
 
 class SimpleNPCFG(nn.Module):
@@ -62,6 +72,11 @@ class SimpleNPCFG(nn.Module):
         self.root = ResidualNetwork(size, size, blocks)  # f4
         self.emission = ResidualNetwork(size, size, blocks)  # f5
         initialise_xavier(self)
+        if config.initial_scores:
+            # f(w) · u then has this deviation: symbols differ from the start instead of having to drift apart.
+            for embeddings in (self.symbols, self.start, self.word_embeddings):
+                nn.init.normal_(embeddings, std=config.initial_scores**0.5 / size**0.25)
+        self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> SimpleGrammar:
         """The grammar of the present parameters; it is the same for every sentence, so the arguments are not used."""
@@ -71,7 +86,8 @@ class SimpleNPCFG(nn.Module):
         left = (parents @ self.left_child(self.symbols).T).softmax(-1)
         right = (parents @ self.right_child(self.symbols).T).softmax(-1)
         preterminals = self.emission(self.symbols[self.config.nonterminals :])
-        return SimpleGrammar(root, left, right, FactoredEmissions.normalised(preterminals, self.word_embeddings))
+        emissions = FactoredEmissions.normalised(preterminals, self.word_embeddings)
+        return SimpleGrammar(root, left, right, emissions, self.precision if self.training else None)
 
     def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Negative log-likelihood of each sentence in nats: [B]."""

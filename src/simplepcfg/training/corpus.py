@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from simplepcfg.data.preprocessing import Preprocessing
+from simplepcfg.data.preprocessing import Preprocessing, has_penn_tags, with_word_tags
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import Vocabulary
@@ -18,7 +18,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.training.config import DataConfig
 
 HELD_OUT_SHARE = 0.05
-# A file, or sentences in memory: strings to be split at white space, lists of words, or trees.
+# A file, or sentences in memory: strings to be split at white space, lists of words, or trees (nltk's too).
 TextSource = str | PathLike[str] | Iterable[str | Sequence[str] | SpanTree]
 
 
@@ -58,10 +58,10 @@ def prepare_corpus(
     if source is None:
         raise InputError("no training text; set data.train to a file of one sentence a line")
     notes: list[str] = []
-    train_tokens = read_tokens(source, config.preprocessing)
+    train_tokens = read_tokens(source, config.preprocessing, notes)
     valid_source = valid if valid is not None else config.valid
     if valid_source is not None:
-        valid_tokens = read_tokens(valid_source, config.preprocessing)
+        valid_tokens = read_tokens(valid_source, config.preprocessing, notes)
     else:
         train_tokens, valid_tokens = hold_out(train_tokens, seed)
         notes.append(f"no validation text: {len(valid_tokens):,} sentences of the training text held out (seed {seed})")
@@ -75,14 +75,17 @@ def prepare_corpus(
     return Corpus(usable, held_out, vocabulary, notes)
 
 
-def read_tokens(source: TextSource, preprocessing: Preprocessing) -> list[list[str]]:
+def read_tokens(source: TextSource, preprocessing: Preprocessing, notes: list[str] | None = None) -> list[list[str]]:
     """Prepared tokens of each sentence of a file (text or trees) or in memory; some may come out empty."""
-    if isinstance(source, str | PathLike):
-        path = fspath(source)
-        if sniff(path) == "trees":
-            return [preprocessing.apply(tree.words, tree.tags).tokens for tree in read_trees(path)]
+    if not isinstance(source, str | PathLike):
+        return _tokens_in_memory(source, preprocessing)
+    path = fspath(source)
+    if sniff(path) == "text":
         return [preprocessing.apply(words).tokens for words in read_sentences(path)]
-    return [_tokens_in_memory(sentence, preprocessing, number) for number, sentence in enumerate(source)]
+    trees = list(read_trees(path))
+    if notes is not None and preprocessing.punctuation == "drop" and not has_penn_tags(trees):
+        notes.append(f"{path}: the tags are not Penn's, so punctuation is what has no letter or digit")
+    return [preprocessing.apply(tree.words, tree.tags).tokens for tree in with_word_tags(trees)]
 
 
 def hold_out(sentences: list[list[str]], seed: int) -> tuple[list[list[str]], list[list[str]]]:
@@ -118,14 +121,21 @@ def absolute_paths(config: DataConfig) -> DataConfig:
     return config.model_copy(update=found)
 
 
-def _tokens_in_memory(sentence: str | Sequence[str] | SpanTree, preprocessing: Preprocessing, number: int) -> list[str]:
-    if isinstance(sentence, SpanTree):
-        return preprocessing.apply(sentence.words, sentence.tags).tokens
-    words = sentence.split() if isinstance(sentence, str) else list(sentence)
-    for word in words:
-        if not isinstance(word, str):
-            raise InputError(f"sentence {number}: {word!r} is not a string; give words, not ids")
-    return preprocessing.apply(words).tokens
+def _tokens_in_memory(source: Iterable[Any], preprocessing: Preprocessing) -> list[list[str]]:
+    items = [SpanTree.from_nltk(item) if hasattr(item, "label") else item for item in source]
+    trees = iter(with_word_tags([item for item in items if isinstance(item, SpanTree)]))
+    tokens = []
+    for number, item in enumerate(items):
+        if isinstance(item, SpanTree):
+            tree = next(trees)
+            tokens.append(preprocessing.apply(tree.words, tree.tags).tokens)
+            continue
+        words = item.split() if isinstance(item, str) else list(item)
+        for word in words:
+            if not isinstance(word, str):
+                raise InputError(f"sentence {number}: {word!r} is not a string; give words, not ids")
+        tokens.append(preprocessing.apply(words).tokens)
+    return tokens
 
 
 def _leave_out_unusable(encoded: list[list[int]], max_length: int, notes: list[str]) -> list[list[int]]:

@@ -27,14 +27,14 @@ def resolve_device(name: str = "auto") -> torch.device:
     return device
 
 
-def set_precision(model: nn.Module, precision: str) -> None:
-    """Tell the model which arithmetic to use; `auto` leaves the choice to it."""
+def set_precision(model: nn.Module, precision: str, device: torch.device) -> None:
+    """Tell the model which arithmetic to train with; `auto` is bf16 on a card and float32 elsewhere."""
     if precision == "auto":
-        return
+        precision = "bf16" if device.type == "cuda" else "fp32"
     if hasattr(model, "precision"):
         model.precision = precision  # type: ignore[assignment]
     elif precision != "fp32":
-        raise InputError(f"training.precision = {precision}: this model has no choice of precision; use auto")
+        raise InputError(f"training.precision = {precision}: this model has no choice of precision; use fp32")
 
 
 @contextmanager

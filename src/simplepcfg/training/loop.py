@@ -79,8 +79,9 @@ def train(
         with folder.locked(), reproducible(chosen, config.training.threads):
             if not resume:
                 folder.refuse_if_taken()
-            checkpoint = _open_folder(folder, config, corpus, chosen)
+            # First the model, which can refuse its settings: then the folder is still free for a corrected run.
             trainer = Trainer(config, folder, corpus, chosen, reporter, stop)
+            checkpoint = _open_folder(folder, config, corpus, chosen)
             for note in corpus.notes:
                 reporter.note(note)
             reporter.note(_summary(corpus, trainer))

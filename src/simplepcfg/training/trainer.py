@@ -42,7 +42,7 @@ class Trainer:
         self.reporter, self.stop = reporter, stop
         torch.manual_seed(config.seed)
         self.model = build_model(config.model, len(corpus.vocabulary)).to(device)
-        set_precision(self.model, config.training.precision)
+        set_precision(self.model, config.training.precision, device)
         settings = config.training
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=settings.learning_rate, betas=settings.betas)
         self.state = TrainingState()
@@ -101,7 +101,7 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate()
         self.optimizer.zero_grad(set_to_none=True)
-        losses = self.model.loss(batch.words.to(self.device), batch.lengths.to(self.device))  # [B]
+        losses = self.model.loss(batch.words.to(self.device), batch.lengths)  # [B]
         # A sentence of probability zero has no gradient; the others of its batch still teach.
         possible = ~torch.isposinf(losses)
         torch.where(possible, losses, 0.0).sum().div(len(batch)).backward()
