@@ -20,6 +20,7 @@ ALLOWED: dict[str, set[str]] = {
     "models": {"errors", "ops", "grammars"},
     "evaluation": {"errors", "ops", "grammars", "models", "data"},
     "training": {"errors", "ops", "grammars", "models", "data", "evaluation"},
+    "benchmarking": {"errors", "ops"},
 }
 
 

@@ -1,4 +1,4 @@
-"""The errors a user can meet. Each is one line that names the value and the fix; the command line turns it into an exit code."""
+"""The errors a user can meet: one line that names the value and the fix, and the command line's exit code."""
 
 
 class SimplePCFGError(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
-from simplepcfg.data.preprocessing import Prepared
+from simplepcfg.data.preprocessing import Prepared, with_word_tags
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 
@@ -19,16 +19,19 @@ Sentence = Union[str, Sequence[str], SpanTree, "Tree"]
 def split_sentences(
     sentences: Iterable[Sentence],
 ) -> Iterator[tuple[Sequence[str], Sequence[str] | None]]:
-    """Words and, where the sentence is a tree, tags."""
+    """Words and, where the sentence is a tree, tags that tell its punctuation."""
     if isinstance(sentences, str):
         raise InputError(f"sentences is the single string {sentences[:40]!r}; give a list of sentences")
-    for number, sentence in enumerate(sentences):
-        if isinstance(sentence, str):
-            yield sentence.split(), None
-        elif (tree := as_tree(sentence)) is not None:
+    items = [sentence if (tree := as_tree(sentence)) is None else tree for sentence in sentences]
+    trees = iter(with_word_tags([item for item in items if isinstance(item, SpanTree)]))
+    for number, item in enumerate(items):
+        if isinstance(item, str):
+            yield item.split(), None
+        elif isinstance(item, SpanTree):
+            tree = next(trees)
             yield tree.words, tree.tags
         else:
-            yield _checked(sentence, number), None  # type: ignore[arg-type]
+            yield _checked(item, number), None
 
 
 def as_tree(item: Any) -> SpanTree | None:

@@ -6,6 +6,7 @@ import pytest
 
 from command_calls import Call
 from simplepcfg import load
+from simplepcfg.errors import InputError
 from simplepcfg.training.config_files import load_config
 from tiny_runs import SETTINGS
 
@@ -65,3 +66,30 @@ def test_bad_usage_is_one_line(call: Call, arguments: list[str], said: str) -> N
     assert result.code == 2
     assert said in result.err
     assert result.err.count("\n") == 1
+
+
+def test_trees_with_tags_of_another_kind(call: Call, tmp_path: Path) -> None:
+    """Training, parsing and scoring all know the punctuation of such trees by its characters."""
+    line = "(S (NP (DET the) (NOUN {})) (VP (VERB sees) (NP (NUM 5) (SYM °C))) (PUNCT .))\n"
+    file = tmp_path / "other.trees"
+    file.write_text("".join(line.format(noun) for noun in ("dog", "cat", "man", "bird")), encoding="utf-8")
+    result = call("train", "sn-pcfg-small", "--train", file, "--out", "r", *SET)
+    assert result.code == 0
+    assert "the tags are not Penn's" in result.err
+    assert "." not in load("r").vocabulary
+    text = call("score", "r", stdin="the dog sees 5 °C .\n").lines
+    assert call("score", "r", file).lines[:1] == text
+    assert call("parse", "r", file).lines[0].endswith(" (T .))")
+
+
+def test_settings_that_the_model_refuses_leave_the_folder_free(
+    call: Call, text_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise InputError("no such precision")
+
+    arguments = ("train", "sn-pcfg-small", "--train", text_file, "--out", "r", *SET)
+    with monkeypatch.context() as patch:
+        patch.setattr("simplepcfg.training.trainer.set_precision", refuse)
+        assert call(*arguments).code == 2
+    assert call(*arguments).code == 0

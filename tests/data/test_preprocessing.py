@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from simplepcfg.data.brackets import parse_tree
-from simplepcfg.data.preprocessing import PENN_WORD_TAGS, Preprocessing
+from simplepcfg.data.preprocessing import PENN_WORD_TAGS, Preprocessing, has_penn_tags, with_word_tags
 from simplepcfg.errors import InputError
 
 KEEP = Preprocessing(lowercase=False, numbers="keep", punctuation="keep")
@@ -111,3 +111,25 @@ def test_it_is_a_strict_frozen_setting() -> None:
     with pytest.raises(ValidationError):
         Preprocessing().lowercase = False
     assert Preprocessing(**Preprocessing(eos=True).model_dump()) == Preprocessing(eos=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "penn"),
+    [
+        ("(S (NP (DT a) (NN dog)) (. .))", True),
+        ("(NP ($ US$) (CD 5))", True),
+        ("(S (NP (DET a) (NOUN dog)) (PUNCT .))", False),
+        ("(NP (NUM 5) (SYM °C) (NOUN heat))", False),  # one name in common with Penn's tags
+        ("(X (T a) (T dog) (T .))", False),
+        ("(. .)", True),
+    ],
+)
+def test_other_tags_are_told_from_penns(text: str, penn: bool) -> None:
+    tree = parse_tree(text)
+    assert has_penn_tags([tree]) == penn
+    (tagged,) = with_word_tags([tree])
+    assert (tagged == tree) == penn
+    assert (tagged.words, tagged.spans) == (tree.words, tree.spans)
+    if not penn:
+        by_characters = Preprocessing().apply(tree.words)
+        assert Preprocessing().apply(tagged.words, tagged.tags) == by_characters

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from simplepcfg import __version__
-from simplepcfg.cli import demo, evaluate, parse, score, train
+from simplepcfg.cli import benchmark, demo, evaluate, parse, score, train
 from simplepcfg.cli.failures import exit_code_of
 from simplepcfg.cli.output import write_lines
 
@@ -20,6 +20,7 @@ app = typer.Typer(
 )
 for module in (demo, train, evaluate, parse, score):
     app.command(module.NAME, short_help=module.SUMMARY)(module.command)
+app.add_typer(benchmark.app, name=benchmark.NAME, short_help=benchmark.SUMMARY)
 
 
 def _print_version(wanted: bool) -> None:

@@ -47,10 +47,10 @@ class Prepared:
 class Preprocessing(BaseModel):
     """The choices of a run: by default the conventions of unsupervised parsing on the Penn Treebank.
 
-    Punctuation is known by its tag in trees (all but the 36 Penn word tags); in text it is a word without
-    letter or digit, or an escaped bracket such as -LRB-. Words are lower-cased first, then every number in
-    them becomes `N`. Text may be prepared already: `<unk>`, `<eos>` and, when numbers become `N`, a word that
-    is just `N` stay as they are.
+    Punctuation is known by its tag in trees (all but the 36 Penn word tags); in text, and in trees with other
+    tags (see `with_word_tags`), it is a word without letter or digit, or an escaped bracket such as -LRB-. Words
+    are lower-cased first, then every number in them becomes `N`. Text may be prepared already: `<unk>`, `<eos>`
+    and, when numbers become `N`, a word that is just `N` stay as they are.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -100,3 +100,27 @@ class Preprocessing(BaseModel):
 def is_punctuation(word: str) -> bool:
     """Whether a word of plain text is punctuation."""
     return word in ESCAPED_BRACKETS or not any(character.isalnum() for character in word)
+
+
+def has_penn_tags(trees: Iterable[SpanTree]) -> bool:
+    """Whether half or more of the words that are not punctuation by their characters have a Penn word tag.
+
+    Other tag sets share a few names with Penn's (SYM, NN, CD …), so that one such tag proves nothing.
+    """
+    words = penn = 0
+    for tree in trees:
+        for word, tag in zip(tree.words, tree.tags, strict=True):
+            if not is_punctuation(word):
+                words += 1
+                penn += tag in PENN_WORD_TAGS
+    return 2 * penn >= words
+
+
+def with_word_tags(trees: Sequence[SpanTree]) -> list[SpanTree]:
+    """Trees whose tags tell words from punctuation: as they are if the tags are Penn's, else by characters."""
+    if has_penn_tags(trees):
+        return list(trees)
+    return [
+        SpanTree(tree.words, tuple("." if is_punctuation(word) else "NN" for word in tree.words), tree.spans)
+        for tree in trees
+    ]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import torch
 
-from simplepcfg.data.preprocessing import PENN_WORD_TAGS, Prepared, Preprocessing, is_punctuation
+from simplepcfg.data.preprocessing import Prepared, Preprocessing, with_word_tags
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.baselines import left_branching, oracle, random_tree, right_branching
@@ -23,13 +23,11 @@ Spans = list[tuple[int, int]]
 class Treebank:
     """Gold trees, as they are in the file and after a run's preprocessing.
 
-    Where no leaf has a Penn word tag (a parser's output, say), punctuation is known by its characters.
+    Where the tags are not Penn's (a parser's output, say), punctuation is known by its characters.
     """
 
     def __init__(self, trees: Iterable[SpanTree], preprocessing: Preprocessing) -> None:
-        self.original = list(trees)
-        if not any(tag in PENN_WORD_TAGS for tree in self.original for tag in tree.tags):
-            self.original = [_with_penn_tags(tree) for tree in self.original]
+        self.original = with_word_tags(list(trees))
         self.prepared: list[Prepared] = [preprocessing.apply(tree.words, tree.tags) for tree in self.original]
         self.gold = [preprocessing.prepare_tree(tree) for tree in self.original]
         if self.original and not any(len(tree) >= 2 for tree in self.gold):
@@ -100,9 +98,3 @@ def branching_spans(name: str, lengths: Sequence[int], seed: int = RANDOM_SEED) 
     if name not in makers:
         raise InputError(f"baseline {name!r} is unknown; take one of {', '.join(BASELINES)}")
     return [makers[name](n) if n else [] for n in lengths]
-
-
-def _with_penn_tags(tree: SpanTree) -> SpanTree:
-    """Tags that tell punctuation from words, for trees whose own tags do not."""
-    tags = tuple("." if is_punctuation(word) else "NN" for word in tree.words)
-    return SpanTree(tree.words, tags, tree.spans)

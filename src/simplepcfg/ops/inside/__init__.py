@@ -1,7 +1,7 @@
 """The inside algorithm of a simple PCFG, several ways behind one function."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 
 import torch
@@ -29,12 +29,20 @@ def _fused_span_posteriors(arguments: InsideArguments) -> tuple[Tensor, Tensor]:
     return fused_span_posteriors(arguments)
 
 
+def _paper_inside(arguments: InsideArguments, recompute: bool) -> Tensor:
+    from simplepcfg.ops.inside.paper import paper_inside
+
+    return paper_inside(arguments, recompute)
+
+
 BACKENDS: dict[str, Callable[[InsideArguments], Tensor]] = {
     "naive": naive_inside,
     "log_sum_exp": log_sum_exp_inside,
     "log_einsum_exp": log_einsum_exp_inside,
     "torch": scaled_inside,
     "triton": _fused_inside,
+    "paper": partial(_paper_inside, recompute=False),
+    "paper_recompute": partial(_paper_inside, recompute=True),
 }
 # Backends that give span posteriors without going through autograd.
 _DIRECT_POSTERIORS: dict[str, Callable[[InsideArguments], tuple[Tensor, Tensor]]] = {

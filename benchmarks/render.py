@@ -1,0 +1,213 @@
+"""Fill the measured tables of the documentation from results/*.csv; no number in them is typed by hand.
+
+    python benchmarks/render.py            # rewrite the README
+    python benchmarks/render.py --check    # say whether it is up to date, and change nothing
+
+A table stands between `<!-- begin: NAME -->` and `<!-- end: NAME -->`, where NAME is one of TABLES. Results are only
+ever appended, so the last row of each setting is the one that is shown.
+"""
+
+import argparse
+import csv
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+PAGES = (Path(__file__).parent.parent / "README.md",)
+MARKED = re.compile(r"(<!-- begin: (?P<name>[\w-]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)
+# Where and with what a row was measured: said once below a table, not in every row.
+PROVENANCE = {
+    "device": "{}",
+    "machine": "{}",
+    "threads": "{} CPU threads",
+    "python": "Python {}",
+    "torch": "torch {}",
+    "triton": "triton {}",
+    "simplepcfg": "simplepcfg {}",
+    "commit": "commit {}",
+}
+WHEN = "when"
+
+Row = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Which results are shown and how: `columns` are headers by column, `setting` tells rows apart.
+
+    Without `columns` every one that is not about the machine is shown, and without `setting` all rows of the commit
+    that was measured last. A column in which no row has anything is left out.
+    """
+
+    csv: str
+    command: str  # what measures it
+    columns: Mapping[str, str] | None = None
+    setting: Sequence[str] = ()
+
+
+SIZES = {"B": "B", "n": "n", "N": "N", "P": "P"}
+TABLES = {
+    "cpu-inside": Table(
+        "inside_cpu.csv",
+        "python benchmarks/inside_cpu.py",
+        {
+            **SIZES,
+            "torch_ms_p50": "`torch` (ms)",
+            "log_einsum_exp_ms_p50": "`log_einsum_exp` (ms)",
+            "speedup": "times faster",
+            "torch_peak_mb": "`torch` peak (MB)",
+            "log_einsum_exp_peak_mb": "`log_einsum_exp` peak (MB)",
+            "products_ms": "the matrix products alone (ms)",
+            "torch_over_products": "`torch` over these",
+        },
+        (*SIZES, "machine", "threads"),
+    ),
+    "demo": Table(
+        "demo.csv",
+        "python benchmarks/demo.py",
+        {
+            "seed": "seed",
+            "training_s": "training (s)",
+            "perplexity": "perplexity",
+            "true_perplexity": "the true grammar's",
+            "over_true_percent": "above it (%)",
+            "sentence_f1": "S-F1",
+            "best_trivial_f1": "best trivial trees'",
+            "over_trivial": "above it",
+        },
+        ("seed",),
+    ),
+    "inside-gpu": Table(
+        "inside_gpu.csv",
+        "python benchmarks/inside_gpu.py",
+        {
+            **SIZES,
+            "lengths": "lengths",
+            "backend": "backend",
+            "precision": "precision",
+            "mode": "mode",
+            "ms_p50": "median (ms)",
+            "ms_p20": "p20",
+            "ms_p80": "p80",
+            "peak_mb": "peak (MB)",
+            "floor_ms": "floor (ms)",
+            "ratio": "times the floor",
+            "failure": "not measured because",
+        },
+        ("backend", "precision", "mode", *SIZES, "lengths", "machine"),
+    ),
+    "parse-throughput": Table(
+        "parse_throughput.csv",
+        "python benchmarks/parse_throughput.py",
+        {
+            "command": "command",
+            "data": "data",
+            "sentences": "sentences",
+            "words": "words",
+            "nonterminals": "N",
+            "operation_s": "the operation alone (s)",
+            "command_s": "with everything around it (s)",
+            "ratio": "ratio",
+            "sentences_per_s": "sentences a second",
+        },
+        ("command", "data", "nonterminals", "device", "threads"),
+    ),
+}
+
+
+def main() -> int:
+    """Render every page; with --check, 1 if one of them is out of date."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="change nothing, fail if something would change")
+    check = parser.parse_args().check
+    stale = 0
+    for page in PAGES:
+        before = page.read_text(encoding="utf-8")
+        after = render(before)
+        if after == before:
+            continue
+        stale += 1
+        if check:
+            print(f"{page.name} is out of date; run: python benchmarks/render.py", file=sys.stderr)
+        else:
+            page.write_text(after, encoding="utf-8")
+            print(f"{page.name}: tables written")
+    return 1 if check and stale else 0
+
+
+def render(text: str, results: Path = RESULTS) -> str:
+    """A page with all its tables made anew; a marker that names no table is a KeyError."""
+    return MARKED.sub(lambda match: match[1] + block(TABLES[match["name"]], results) + match[3], text)
+
+
+def block(table: Table, results: Path = RESULTS) -> str:
+    """What stands between two markers."""
+    path = results / table.csv
+    rows = read(path) if path.exists() else []
+    if not rows:
+        return f"Not measured yet: run `{table.command}`.\n"
+    chosen = latest(rows, table.setting)
+    columns = table.columns or {name: name for name in rows[0] if name not in PROVENANCE and name != WHEN}
+    missing = [name for name in (*columns, *table.setting) if name not in rows[0]]
+    if missing:
+        raise KeyError(f"{path}: no column {missing[0]}; mend TABLES in render.py")
+    columns = {name: header for name, header in columns.items() if any(row[name] for row in chosen)}
+    lines = ["| " + " | ".join(columns.values()) + " |", "|" + "".join(_ruler(chosen, name) for name in columns)]
+    lines += ["| " + " | ".join(_cell(row[name]) for name in columns) + " |" for row in chosen]
+    return "\n".join([*lines, "", provenance(chosen, table.command), ""])
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """The rows of a file of results."""
+    with open(path, newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def latest(rows: Sequence[Row], setting: Sequence[str]) -> list[Row]:
+    """The last row of each setting, in their order of appearance; all rows of the last commit if there is none."""
+    if not setting:
+        return [row for row in rows if row.get("commit") == rows[-1].get("commit")]
+    return list({tuple(row.get(name, "") for name in setting): row for row in rows}.values())
+
+
+def provenance(rows: Iterable[Row], command: str) -> str:
+    """One line about machine and versions, and how to measure again."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for name in PROVENANCE:
+            if row.get(name) and row[name] not in found.setdefault(name, []):
+                found[name].append(row[name])
+    parts = [PROVENANCE[name].format(" and ".join(values)) for name, values in found.items() if values]
+    return f"Measured by `{command}`: {', '.join(parts)}."
+
+
+def _ruler(rows: Iterable[Row], name: str) -> str:
+    return "---:|" if all(_is_number(row[name]) for row in rows if row[name]) else "---|"
+
+
+def _cell(value: str) -> str:
+    """Text as it is, numbers to four significant digits, nothing as a dash."""
+    if not value:
+        return "–"
+    if not _is_number(value):
+        return value.replace("|", "\\|")
+    number = float(value)
+    if number == int(number) and "." not in value:
+        return f"{int(number):,}"
+    digits = max(0, 3 - len(str(int(abs(number)))) + 1) if abs(number) >= 1 else 4
+    return f"{number:,.{digits}f}"
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""Peak memory of a forward and backward pass, above its inputs.
+
+On a card, what torch's allocator had handed out at most. On a CPU, the growth of a process of its own (resident set,
+as the system counts it: VmHWM), which runs the pass once: whatever allocates there, torch or a library, is counted.
+"""
+
+import contextlib
+import gc
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import astuple
+from pathlib import Path
+
+import torch
+
+import simplepcfg
+from simplepcfg.benchmarking.sizes import Size
+from simplepcfg.benchmarking.workload import forward_backward
+from simplepcfg.errors import ResourceError
+
+OUT_OF_MEMORY = 4
+
+
+def available_memory(device: torch.device) -> float:
+    """Bytes that could be allocated now."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        return float(torch.cuda.mem_get_info(device)[0])
+    free = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = 1024.0 * int(next(line.split()[1] for line in lines if line.startswith("MemAvailable")))
+    with contextlib.suppress(OSError, ValueError):  # a container may be allowed less than the machine has
+        limits = Path("/sys/fs/cgroup")
+        limit, used = (int((limits / f"memory.{name}").read_text()) for name in ("max", "current"))
+        free = min(free, float(limit - used))
+    return free
+
+
+def peak_on_card(function: Callable[[], object]) -> float:
+    """Bytes above what was allocated before, of a function that has run at least once."""
+    release()
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    function()
+    torch.cuda.synchronize()
+    return float(torch.cuda.max_memory_allocated() - before)
+
+
+def peak_on_cpu(size: Size, backend: str, precision: str) -> float:
+    """Bytes that a fresh process grows by; ResourceError where it ran out of memory."""
+    job = json.dumps([astuple(size), backend, precision, torch.get_num_threads()])
+    source = str(Path(simplepcfg.__file__).parents[1])
+    paths = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "simplepcfg.benchmarking.memory", job]
+    child = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": paths}
+    )
+    if child.returncode in (OUT_OF_MEMORY, -9, 137):
+        raise ResourceError(f"{backend} at {size} runs out of memory; take a smaller size")
+    if child.returncode:
+        raise RuntimeError(f"measuring the memory of {backend} at {size} failed: {child.stderr.strip()[-2000:]}")
+    return float(child.stdout)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that an allocation failed."""
+    if isinstance(error, torch.OutOfMemoryError | ResourceError | MemoryError):
+        return True
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and any(
+        words in text for words in ("allocate memory", "out of memory", "alloc_failed")
+    )
+
+
+def release() -> None:
+    """Give back what is no longer used, so that one measurement does not weigh on the next."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _resident_peak() -> int:
+    """Not ru_maxrss where that can be helped: a child inherits its parent's."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
+    except (OSError, StopIteration):
+        import resource
+
+        found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return found if sys.platform == "darwin" else 1024 * found
+
+
+def _forget_peak() -> None:
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _child(job: str) -> int:
+    (batch, n, nonterminals, preterminals, lengths), backend, precision, threads = json.loads(job)
+    torch.set_num_threads(threads)
+    cpu = torch.device("cpu")
+    forward_backward(Size(2, 4, 64, 64), backend, precision, cpu)()  # loads libraries and starts threads
+    size = Size(batch, n, nonterminals, preterminals, lengths and tuple(lengths))
+    try:
+        step = forward_backward(size, backend, precision, cpu)
+        _forget_peak()
+        before = _resident_peak()
+        step()
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        return OUT_OF_MEMORY
+    print(_resident_peak() - before)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_child(sys.argv[1]))

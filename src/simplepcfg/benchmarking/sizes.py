@@ -1,0 +1,105 @@
+"""Sizes of the inside algorithm, and what they cost: flops, bytes, and the memory that a backend is likely to take."""
+
+from dataclasses import dataclass
+
+from simplepcfg.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A batch of sentences and a grammar; ``lengths`` where the sentences differ, n being the longest."""
+
+    batch: int
+    n: int
+    nonterminals: int
+    preterminals: int
+    lengths: tuple[int, ...] | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "Size":
+        """From ``B,n,N,P``."""
+        parts = text.split(",")
+        try:
+            batch, n, nonterminals, preterminals = (int(part) for part in parts)
+        except ValueError:
+            raise InputError(f'size "{text}" is not four whole numbers; give B,n,N,P such as 16,20,512,1024') from None
+        if min(batch, nonterminals, preterminals) < 1 or n < 2:
+            raise InputError(f'size "{text}" is too small; n is at least 2, and the others at least 1')
+        return cls(batch, n, nonterminals, preterminals)
+
+    def __str__(self) -> str:
+        length = f"n = {self.n}" if self.lengths is None else f"n up to {self.n}"
+        return f"B = {self.batch}, {length}, N = {self.nonterminals}, P = {self.preterminals}"
+
+    @property
+    def all_lengths(self) -> tuple[int, ...]:
+        """One a sentence."""
+        return self.lengths or (self.n,) * self.batch
+
+    @property
+    def words(self) -> int:
+        """Of all sentences."""
+        return sum(self.all_lengths)
+
+    @property
+    def inner_spans(self) -> int:
+        """Spans that a matrix product is needed for: width 2 and more, whole sentences left out."""
+        return sum(max(0, n * (n - 1) // 2 - 1) for n in self.all_lengths)
+
+    @property
+    def splits(self) -> int:
+        """(i, k, j) of all sentences."""
+        return sum(n * (n * n - 1) // 6 for n in self.all_lengths)
+
+    @property
+    def flops(self) -> float:
+        """Of the matrix products, forward and backward: one product with [L | R] forward and two backward."""
+        states, tags = self.nonterminals, self.preterminals
+        return 12.0 * states * states * self.inner_spans + 12.0 * states * tags * self.words
+
+    def split_bytes(self, itemsize: int) -> float:
+        """What split sums read when no load serves two spans: two rows a split forward, four backward."""
+        return 6.0 * itemsize * self.nonterminals * self.splits
+
+    def memory(self, backend: str, precision: str = "fp32") -> float:
+        """A rough peak in bytes, forward and backward, the rules included: enough to tell what cannot be tried."""
+        states, tags, words = self.nonterminals, self.preterminals, self.words
+        rules = 2 * states * (states + tags)
+        rows = (self.inner_spans + self.batch + words) * states
+        widest = max(self.batch * (self.n - width + 1) * (width - 1) for width in range(2, self.n + 1)) * states
+        emissions = 3 * words * tags
+        match backend:
+            case "log_sum_exp":
+                pairs = 2 * states * max(states * self.batch * max(self.n - 2, 0), tags * words)
+                saved = 2 * states * (states * self.inner_spans + tags * words) + states * self.splits
+                return 4.0 * (saved + 3 * pairs + 4 * rules + emissions)
+            case "log_einsum_exp":
+                return 4.0 * (states * self.splits + 4 * widest + 10 * rows + 4 * rules + emissions)
+            case "paper" | "paper_recompute":
+                sums = states * self.splits if backend == "paper" else 0
+                return 4.0 * (sums + 5 * rows + 2 * rules + emissions)
+            case "triton":
+                item = 2 if precision == "bf16" else 4
+                return item * (6.0 * rows + emissions) + 8.0 * rules
+        square = self.batch * (self.n + 1) ** 2 * states
+        return 4.0 * (2 * square + 2 * rows + 3 * rules + emissions)
+
+
+def mixed_lengths(batch: int, seed: int = 0) -> tuple[int, ...]:
+    """Lengths as a treebank has them: mean about 21, from 2 to 60, the longest always 60."""
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    # A gamma variable of shape 4 has about a corpus' spread: standard deviation half the mean.
+    draws = -torch.rand(batch, 4, generator=generator).clamp(min=1e-9).log().sum(1) * (21 / 4)
+    lengths = [min(60, max(2, round(value))) for value in draws.tolist()]
+    lengths[0] = 60
+    return tuple(lengths)
+
+
+def equal_lengths_like(size: Size) -> Size:
+    """The batch of equal lengths that is nearest in spans and in words to one of mixed lengths."""
+    per_word = size.inner_spans / size.words
+    n = min(range(3, size.n + 1), key=lambda n: abs((n * (n - 1) // 2 - 1) / n - per_word))
+    batch = max(1, round(size.inner_spans / (n * (n - 1) // 2 - 1)))
+    return Size(batch, n, size.nonterminals, size.preterminals)

@@ -1,0 +1,133 @@
+"""Milliseconds of a function, and what the machine could do at best: matrix products and copies, measured here."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+
+import torch
+
+QUANTILES = (0.2, 0.5, 0.8)
+DTYPES = {"bf16": torch.bfloat16, "tf32": torch.float32, "fp32": torch.float32}
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Quantiles in milliseconds."""
+
+    p20: float
+    p50: float
+    p80: float
+
+    @classmethod
+    def of(cls, milliseconds: Sequence[float]) -> "Times":
+        """Quantiles of measured times."""
+        values = torch.tensor(list(milliseconds), dtype=torch.float64)
+        return cls(*torch.quantile(values, torch.tensor(QUANTILES, dtype=torch.float64)).tolist())
+
+
+def measure(function: Callable[[], object], device: torch.device, repeats: int, budget_s: float) -> Times:
+    """Median and spread over up to ``repeats`` runs, fewer where they would take longer than ``budget_s``."""
+    if device.type == "cuda":
+        return _measure_on_card(function, repeats, budget_s)
+    first = _once(function)
+    if first > 500 * budget_s:  # a second run would go over: this one must do
+        return Times.of([first])
+    count = max(1, min(repeats, int(1000 * budget_s / max(first, 1e-3))))
+    return Times.of([_once(function) for _ in range(count)])
+
+
+def measure_in_turns(functions: Sequence[Callable[[], object]], repeats: int) -> list[Times]:
+    """Times of several functions on the CPU, run in turns, so that a busy machine slows all of them alike."""
+    times: list[list[float]] = [[] for _ in functions]
+    for turn in range(repeats + 1):
+        for function, found in zip(functions, times, strict=True):
+            elapsed = _once(function)
+            if turn:  # the first warms up
+                found.append(elapsed)
+    return [Times.of(found) for found in times]
+
+
+def _once(function: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    function()
+    return 1000 * (time.perf_counter() - began)
+
+
+def _measure_on_card(function: Callable[[], object], repeats: int, budget_s: float) -> Times:
+    """By Triton's own timer where it is there and affordable (it adds seven runs), else by events."""
+    function()
+    first = _by_events(function, 1)[0]
+    affordable = int(1000 * budget_s / max(first, 1e-3)) - 7
+    if affordable > 3 and find_spec("triton") is not None:
+        from simplepcfg.ops.timing import bench_quantiles
+
+        return Times(*bench_quantiles(function, min(repeats, affordable) * first, QUANTILES))
+    return Times.of(_by_events(function, min(repeats, 3)))
+
+
+def _by_events(function: Callable[[], object], count: int) -> list[float]:
+    events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(count)]
+    for start, end in events:
+        start.record()
+        function()
+        end.record()
+    torch.cuda.synchronize()
+    return [start.elapsed_time(end) for start, end in events]
+
+
+def captured(function: Callable[[], object]) -> Callable[[], None]:
+    """The function as a CUDA graph: warmed up on a side stream, captured once, replayed by the result."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(2):
+            function()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        function()
+    return graph.replay
+
+
+@contextmanager
+def matrix_mode(precision: str) -> Iterator[None]:
+    """Let float32 products use TF32 on a card where that is what is measured."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+class Machine:
+    """What a device does at best, measured on first use."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        if device.type == "cuda" and device.index is not None:
+            torch.cuda.set_device(device)  # Triton launches on the current card
+        self._rates: dict[str, float] = {}
+
+    def flops_per_second(self, precision: str) -> float:
+        """Of one large matrix product in this precision."""
+        if precision not in self._rates:
+            size = 8192 if self.device.type == "cuda" else 1536
+            a = torch.rand(size, size, device=self.device).to(DTYPES[precision])
+            out = torch.empty_like(a)
+            with matrix_mode(precision):
+                times = measure(lambda: torch.mm(a, a, out=out), self.device, 10, 2.0)
+            self._rates[precision] = 2 * size**3 / times.p50 * 1000
+        return self._rates[precision]
+
+    @cached_property
+    def bytes_per_second(self) -> float:
+        """Read and written by copying a tensor that no cache holds."""
+        count = 1 << (28 if self.device.type == "cuda" else 26)
+        source = torch.rand(count, device=self.device)
+        target = torch.empty_like(source)
+        times = measure(lambda: target.copy_(source), self.device, 10, 1.0)
+        return 2 * 4 * count / times.p50 * 1000

@@ -1,0 +1,89 @@
+"""`simplepcfg benchmark inside`: speed and memory of the inside algorithm on this machine."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simplepcfg.cli.options import Device, Quiet
+from simplepcfg.cli.output import note, write_lines
+
+NAME = "benchmark"
+SUMMARY = "Measure speed and memory on this machine."
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.callback(invoke_without_command=True)
+def top(context: typer.Context) -> None:
+    """Measure speed and memory on this machine.
+
+    \b
+    Example:
+      simplepcfg benchmark inside
+    """
+    if context.invoked_subcommand is None:
+        write_lines([context.get_help()])
+
+
+@app.command("inside", short_help="The inside algorithm, forward and backward, by backend.")
+def inside(
+    sizes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sizes",
+            metavar="B,n,N,P",
+            help="Sentences, words, nonterminals, preterminals; repeatable.  [default: the paper's; on a CPU small]",
+        ),
+    ] = None,
+    backends: Annotated[
+        str | None, typer.Option("--backends", metavar="A,B", help="Only these backends, separated by commas.")
+    ] = None,
+    precision: Annotated[
+        str | None, typer.Option("--precision", metavar="bf16,tf32,fp32", help="Only these precisions.")
+    ] = None,
+    repeats: Annotated[int, typer.Option("--repeats", metavar="N", min=1, help="Runs to take the median of.")] = 20,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Append the rows to this CSV file, too.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="One small size and few repeats.")] = False,
+    device: Device = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Speed and memory of the inside algorithm, forward + backward, for each backend: a table on standard output.
+
+    Times are medians in milliseconds; peak memory is what comes on top of the inputs (on a CPU: growth of the
+    resident set of a process that runs it once). Speed × and memory × are relative to the first row that ran. The
+    floor is the time of the matrix products alone at this machine's own rate for large ones; "splits ms" is what
+    the sums over split points would take at its copying bandwidth. OOM: more memory than there is.
+
+    \b
+    Example:
+      simplepcfg benchmark inside --quick
+      simplepcfg benchmark inside --sizes 16,20,512,1024 --backends log_einsum_exp,torch --csv inside.csv
+    """
+    from simplepcfg.benchmarking import inside as benchmarking
+    from simplepcfg.benchmarking import report
+    from simplepcfg.benchmarking.sizes import Size
+    from simplepcfg.benchmarking.timing import Machine
+    from simplepcfg.training.device import resolve_device
+
+    place = resolve_device(device)
+    chosen = [Size.parse(text) for text in sizes or ()] or benchmarking.default_sizes(place, quick)
+    variants = benchmarking.choose_variants(place, _names(backends), _names(precision))
+    if csv is not None:
+        report.check_columns(csv)
+    machine = Machine(place)
+    note(report.describe(machine, [variant.precision for variant in variants]), quiet)
+    if place.type != "cuda" and backends is None:
+        note(f"no card: {', '.join(benchmarking.CARD_ONLY)} are left out", quiet)
+    count = min(repeats, 5) if quick else repeats
+    results = benchmarking.benchmark_inside(chosen, variants, place, repeats=count, machine=machine)
+    if csv is not None:
+        results = report.recorded(results, csv, report.environment(place))
+    for line in report.table(results):
+        write_lines([line])
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",")]

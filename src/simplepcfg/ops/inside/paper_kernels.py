@@ -1,0 +1,150 @@
+"""Triton kernels of FlashInside in log space, as the paper describes it: the reference that benchmarks compare with.
+
+Spans of one width lie together: row of width w, sentence b, start i = first(w) + b (n − w + 1) + i.
+"""
+
+# mypy: ignore-errors
+import triton
+import triton.language as tl
+
+NEG_INF = tl.constexpr(float("-inf"))
+
+
+@triton.jit
+def _row(width, b, i, B, n):
+    """Row of the span (i, i + width) of sentence b; width may be a block of them."""
+    before = B * ((width - 1) * (n + 1) - (width - 1) * width // 2)
+    return (before + b * (n - width + 1) + i).to(tl.int64)
+
+
+@triton.jit(do_not_specialize=["width"])
+def merge_fwd_kernel(
+    log_eta,  # [rows, N]
+    log_zeta,  # [rows, N]
+    log_beta,  # out [rows, N]
+    maxima,  # out [spans of this width, blocks]: the largest log β of each block
+    sums,  # out [spans of this width, splits, N]: log η + log ζ, where SAVE
+    width,
+    B,
+    n,
+    N,
+    SAVE: tl.constexpr,
+    WORK: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """log β = log-sum-exp over splits of log η + log ζ, for one span and one block of states."""
+    span = tl.program_id(0)
+    b, i = span // (n - width + 1), span % (n - width + 1)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = columns < N
+    top = tl.full((BLOCK,), NEG_INF, WORK)
+    total = tl.zeros((BLOCK,), WORK)
+    for start in range(1, width, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        mask = (k < width)[:, None] & inside[None, :]
+        left, right = _row(k, b, i, B, n), _row(width - k, b, i + k, B, n)
+        eta = tl.load(log_eta + left[:, None] * N + columns[None, :], mask=mask, other=NEG_INF)
+        zeta = tl.load(log_zeta + right[:, None] * N + columns[None, :], mask=mask, other=NEG_INF)
+        both = eta + zeta
+        if SAVE:
+            split = span.to(tl.int64) * (width - 1) + k - 1
+            tl.store(sums + split[:, None] * N + columns[None, :], both, mask=mask)
+        higher = tl.maximum(top, tl.max(both, 0))
+        place = tl.where(higher > NEG_INF, higher, 0.0)
+        total = total * tl.exp(top - place) + tl.sum(tl.exp(both - place[None, :]), 0)
+        top = higher
+    found = tl.where(total > 0, top + tl.log(tl.where(total > 0, total, 1.0)), NEG_INF)
+    tl.store(log_beta + _row(width, b, i, B, n) * N + columns, found, mask=inside)
+    tl.store(maxima + span * tl.num_programs(1) + tl.program_id(1), tl.max(tl.where(inside, found, NEG_INF), 0))
+
+
+@triton.jit(do_not_specialize=["width"])
+def merge_bwd_kernel(
+    log_eta,
+    log_zeta,
+    log_beta,
+    sums,  # [spans of this width, splits, N], where SAVED
+    by_log_beta,  # [spans of this width, N]
+    by_log_eta,  # in and out [rows, N]
+    by_log_zeta,
+    width,
+    B,
+    n,
+    N,
+    SAVED: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Hand a span's derivative to its children, each split by its share exp(log η + log ζ − log β).
+
+    A child has one parent of each width on each side, so that no two programs of a launch add to the same row.
+    """
+    span = tl.program_id(0)
+    b, i = span // (n - width + 1), span % (n - width + 1)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = columns < N
+    own = tl.load(log_beta + _row(width, b, i, B, n) * N + columns, mask=inside, other=NEG_INF)
+    slope = tl.load(by_log_beta + span.to(tl.int64) * N + columns, mask=inside, other=0.0)
+    slope = tl.where(own > NEG_INF, slope, 0.0)
+    own = tl.where(own > NEG_INF, own, 0.0)
+    for start in range(1, width, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        mask = (k < width)[:, None] & inside[None, :]
+        left, right = _row(k, b, i, B, n), _row(width - k, b, i + k, B, n)
+        to_left, to_right = left[:, None] * N + columns[None, :], right[:, None] * N + columns[None, :]
+        if SAVED:
+            split = span.to(tl.int64) * (width - 1) + k - 1
+            both = tl.load(sums + split[:, None] * N + columns[None, :], mask=mask, other=NEG_INF)
+        else:
+            eta = tl.load(log_eta + to_left, mask=mask, other=NEG_INF)
+            both = eta + tl.load(log_zeta + to_right, mask=mask, other=NEG_INF)
+        share = slope[None, :] * tl.exp(both - own[None, :])
+        tl.store(by_log_eta + to_left, tl.load(by_log_eta + to_left, mask=mask, other=0.0) + share, mask=mask)
+        tl.store(by_log_zeta + to_right, tl.load(by_log_zeta + to_right, mask=mask, other=0.0) + share, mask=mask)
+
+
+@triton.jit
+def normalise_kernel(logs, maxima, values, N, BLOCK: tl.constexpr):
+    """exp(log x − its row's maximum): what the matrix product takes."""
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = columns < N
+    top = tl.load(maxima + row)
+    top = tl.where(top > NEG_INF, top, 0.0)
+    found = tl.exp(tl.load(logs + row * N + columns, mask=inside, other=NEG_INF) - top)
+    tl.store(values + row * N + columns, found, mask=inside)
+
+
+@triton.jit
+def log_fwd_kernel(eta, zeta, maxima, N, BLOCK: tl.constexpr):
+    """The matrix products of a width back to logs, in place: log x + the row's maximum, -inf where x is 0."""
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = columns < N
+    top = tl.load(maxima + row)
+    top = tl.where(top > NEG_INF, top, 0.0)
+    place = row * N + columns
+    x = tl.load(eta + place, mask=inside, other=0.0)
+    tl.store(eta + place, tl.where(x > 0, tl.log(tl.where(x > 0, x, 1.0)) + top, NEG_INF), mask=inside)
+    x = tl.load(zeta + place, mask=inside, other=0.0)
+    tl.store(zeta + place, tl.where(x > 0, tl.log(tl.where(x > 0, x, 1.0)) + top, NEG_INF), mask=inside)
+
+
+@triton.jit
+def log_bwd_kernel(log_eta, log_zeta, maxima, by_eta, by_zeta, N, BLOCK: tl.constexpr):
+    """Derivatives by the logs become, in place, derivatives by the matrix products: divided by exp(log x − maximum)."""
+    row = tl.program_id(0).to(tl.int64)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = columns < N
+    top = tl.load(maxima + row)
+    top = tl.where(top > NEG_INF, top, 0.0)
+    place = row * N + columns
+    x = tl.load(log_eta + place, mask=inside, other=NEG_INF)
+    slope = tl.load(by_eta + place, mask=inside, other=0.0)
+    found = slope * tl.exp(top - tl.where(x > NEG_INF, x, top))
+    tl.store(by_eta + place, tl.where(x > NEG_INF, found, 0.0), mask=inside)
+    x = tl.load(log_zeta + place, mask=inside, other=NEG_INF)
+    slope = tl.load(by_zeta + place, mask=inside, other=0.0)
+    found = slope * tl.exp(top - tl.where(x > NEG_INF, x, top))
+    tl.store(by_zeta + place, tl.where(x > NEG_INF, found, 0.0), mask=inside)

@@ -1,0 +1,134 @@
+"""The documentation holds: its code runs, links lead somewhere, commands exist, what is generated is current."""
+
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+import typer
+
+from simplepcfg.cli.main import app
+from simplepcfg.training.config_files import builtin_configs
+from simplepcfg.training.config_reference import config_reference
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.md")])
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def python_blocks(page: Path) -> list[str]:
+    return [code for language, code in FENCED.findall(page.read_text(encoding="utf-8")) if language == "python"]
+
+
+def load_renderer() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("render", ROOT / "benchmarks" / "render.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def anchors(page: Path) -> set[str]:
+    """What GitHub makes of a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def options_of(command: Any) -> Iterator[str]:
+    """Of a command, or of all below it."""
+    for parameter in command.params:
+        yield from parameter.opts
+    for inner in getattr(command, "commands", {}).values():
+        yield from options_of(inner)
+
+
+COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+CODE = [(page, number) for page in PAGES for number in range(len(python_blocks(page)))]
+
+
+def test_the_readme_has_code() -> None:
+    assert (README, 0) in CODE
+
+
+@pytest.mark.parametrize(("page", "number"), CODE, ids=lambda value: getattr(value, "name", str(value)))
+def test_python_blocks_run(page: Path, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        exec(compile(python_blocks(page)[number], str(page), "exec"), {"__name__": "__main__"})
+    finally:
+        torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
+        if target.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.exists(), f"{page.name}: {target} leads nowhere"
+        if anchor:
+            assert anchor in anchors(found), f"{page.name}: {target} names no heading"
+
+
+@pytest.mark.parametrize("page", [README, *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name)
+def test_commands_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert set(re.findall(r"\bsimplepcfg ([a-z]+)\b", _code(text))) <= set(COMMANDS)
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(re.findall(r"\bmake ([\w-]+)", _code(text))) <= targets
+    options = set(re.findall(r"(?<![\w-])(--[a-z]+)", "\n".join(re.findall(r"simplepcfg [a-z]+ .*", _code(text)))))
+    assert options <= {"--help", *(option for command in COMMANDS.values() for option in options_of(command))}
+
+
+def test_the_readme_names_every_command_and_configuration() -> None:
+    text = README.read_text(encoding="utf-8")
+    for name in COMMANDS:
+        assert f"`simplepcfg {name}" in text
+    for name in builtin_configs():
+        assert f"| `{name}` |" in text
+
+
+def test_configuration_page_is_current() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert page == config_reference(), "run: python -m simplepcfg.training.config_reference > docs/configuration.md"
+
+
+def test_measured_tables_are_current() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert load_renderer().render(text) == text, "run: python benchmarks/render.py"
+
+
+def test_tables_come_from_results(tmp_path: Path) -> None:
+    render = load_renderer()
+    page = "before\n<!-- begin: parse-throughput -->\nold\n<!-- end: parse-throughput -->\nafter\n"
+    assert "Not measured yet: run `python benchmarks/parse_throughput.py`." in render.render(page, tmp_path)
+    header = "command,data,sentences,words,nonterminals,operation_s,command_s,ratio,sentences_per_s,device,threads"
+    rows = ["parse,text,9,90,4,1.0,1.5,1.5,6.0,box,1,a", "parse,text,9,90,4,2.0,2.5,1.25,1234.56,box,1,b"]
+    (tmp_path / "parse_throughput.csv").write_text("\n".join([header + ",commit", *rows]) + "\n")
+    text = render.render(page, tmp_path)
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "| parse | text | 9 | 90 | 4 | 2.000 | 2.500 | 1.250 | 1,235 |" in text  # the last row of a setting
+    assert text.count("| parse |") == 1
+    assert "box, 1 CPU threads, commit b" in text
+    assert render.render(text, tmp_path) == text
+    with pytest.raises(KeyError):
+        render.render(page.replace("parse-throughput", "no-such-table"), tmp_path)
+
+
+def _code(text: str) -> str:
+    """Everything on a page that is set as code, a line each."""
+    fenced = [code for _, code in FENCED.findall(text)]
+    rest = FENCED.sub("", text)
+    indented = re.findall(r"^    (.*)$", rest, re.MULTILINE)
+    return "\n".join([*fenced, *indented, *re.findall(r"`([^`\n]+)`", rest)])
