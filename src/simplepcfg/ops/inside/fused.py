@@ -18,8 +18,8 @@ from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
 from simplepcfg.ops.inside.plan import Plan, make_plan
 
 DEAD = kernels.DEAD.value
-# A tile of the split sums is this many splits by up to 1024 states on four warps: the fastest of the shapes measured on an
-# H200; taller tiles do not compile there, narrower ones leave the memory idle.
+# A tile of the split sums is this many splits by up to 1024 states on four warps: the fastest of the shapes measured on
+# an H200; taller tiles do not compile there, narrower ones leave the memory idle.
 SPLITS_AT_ONCE = 4
 
 

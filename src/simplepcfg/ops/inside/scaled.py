@@ -88,8 +88,9 @@ class Chart:
         posts = (self.batch, self.n + 1, self.n + 1)
         self.square = Square(self.empty(*posts, self.nonterminals))
         self.exponents = Square(self.empty(*posts))
-        self.words: Tensor  # [B, n, P], emissions relative to each word's best
+        self.words: Tensor  # [B, n, P], emissions relative to each word's best, times 2^peak
         self.beta: dict[int, Tensor] = {}  # by width: [B, spans, N]
+        self.splits: dict[int, tuple[Tensor, Tensor]] = {}  # by width: η and ζ of its splits, views of the square
         self.factors: dict[int, Tensor] = {}  # by width: [B, spans, splits], β = Σ factor · η ⊙ ζ
         self.scales: dict[int, Tensor] = {}  # by width: [B, spans, 2], stored row = scale · matrix product
         self.with_parents: dict[int, Tensor] = {}  # by width, where lengths differ: flat indices of such spans
@@ -114,9 +115,9 @@ class Chart:
             if ends is not None:
                 top[ends], exponent[ends] = self.beta[width][ends, 0], exponents[ends, 0]
         # In logs: the root's and β's peaks may lie so far apart that no product of the two is in range.
-        self.top = top.double().mul_(2.0**-self.range.peak)
+        self.top = top.double().mul_(2.0**-self.range.beta_peak)
         self.log_top = torch.logsumexp(self.top.log() + self.arguments.root.double().log(), -1)
-        log_z = self.log_top + (exponent.double() + self.range.peak) * math.log(2) + self.log_words
+        log_z = self.log_top + (exponent.double() + self.range.beta_peak) * math.log(2) + self.log_words
         return torch.where(self.log_top == -math.inf, self.log_top, log_z).to(self.dtype)
 
     def whole_sentences(self, width: int) -> Tensor | slice | None:
@@ -153,25 +154,25 @@ class Chart:
         dead = best == -math.inf
         best.masked_fill_(dead, 0.0)
         self.log_words = best.double().sum(-1)
-        self.words = (emissions - best[..., None]).exp_()
-        exponents = torch.zeros_like(best).masked_fill_(dead, DEAD)
+        # At 2^peak: their products with small rules keep clear of the smallest numbers, which have few digits.
+        self.words = (emissions - best[..., None]).exp_().mul_(2.0**self.range.peak)
+        exponents = torch.full_like(best, -self.range.peak).masked_fill_(dead, DEAD)
         self._store(1, *self._with_maxima(product(self.words, self.word_rules)), exponents)
 
     def _split_sums(self, width: int) -> Tensor:
         """β of every span of this width, Σ over splits of η ⊙ ζ; gives its exponents, [B, spans]."""
-        eta, zeta = self.square.children(width)  # views [B, spans, splits, N]
+        eta, zeta = self.splits[width] = self.square.children(width)
         eta_exponents, zeta_exponents = self.exponents.children(width)
         splits = eta_exponents + zeta_exponents  # [B, spans, splits]
-        # Two rows near 2^peak make a product near 2^(2 peak); it is brought back to 2^peak.
-        exponents = splits.amax(-1).add_(self.range.peak)
-        factors = self.factors[width] = (splits - exponents[..., None]).exp2_()
-        beta = self.beta[width] = self.empty(self.batch, self.n - width + 1, self.nonterminals)
+        # Two rows at 2^peak make products at 2^(2 peak), which is where β is kept.
+        exponents = splits.amax(-1)
+        factors = self.factors[width] = (splits - exponents.unsqueeze(-1)).exp2_()
         parts = self.sentence_chunks(width)
         if parts is None:
-            _sum_splits(eta, zeta, factors, beta)
+            beta = _sum_splits(eta, zeta, factors)
         else:
-            for part in parts:
-                _sum_splits(eta[part], zeta[part], factors[part], beta[part])
+            beta = torch.cat([_sum_splits(eta[part], zeta[part], factors[part]) for part in parts])
+        self.beta[width] = beta
         bonus = self.bonus(width)
         if bonus is not None:
             whole, fraction = bonus
@@ -187,13 +188,13 @@ class Chart:
         if not bool(far.any()):
             return False
         where = far.nonzero(as_tuple=True)
-        eta, zeta = self.square.children(width)
+        eta, zeta = self.splits[width]
         eta_exponents, zeta_exponents = self.exponents.children(width)
         splits = eta_exponents[where].double() + zeta_exponents[where].double()
         logs = eta[where].double().log2_() + zeta[where].double().log2_() + splits[..., None]
         largest = logs.amax((-1, -2))
         dead = largest == -math.inf
-        place = (largest.ceil() - self.range.peak).masked_fill_(dead, 0.0)
+        place = (largest.ceil() - self.range.beta_peak).masked_fill_(dead, 0.0)
         sums = torch.exp2(logs - place[:, None, None]).sum(1)
         found = place.masked_fill(dead, DEAD)
         bonus = self.bonus(width)
@@ -237,18 +238,18 @@ class Chart:
         """Write a matrix product's rows, η and ζ, to the square, each scaled to its place in the range."""
         shifts = shift_to_peak(maxima, self.range, lowest < self.range.low)
         scale = self.scales[width] = shifts.exp2()
-        torch.mul(both, scale[..., None], out=self.square.rows(width))
-        stored = exponents[..., None] - shifts
+        torch.mul(both, scale.unsqueeze(-1), out=self.square.rows(width))
+        stored = torch.sub(exponents.unsqueeze(-1), shifts, out=self.exponents.rows(width))
         if lowest == 0.0:
             stored.masked_fill_(maxima == 0, DEAD)
-        self.exponents.rows(width).copy_(stored)
 
 
-def _sum_splits(eta: Tensor, zeta: Tensor, factors: Tensor, beta: Tensor) -> None:
-    """beta = Σ over splits of factor · η ⊙ ζ."""
-    products = torch.mul(eta, zeta).flatten(0, 1)  # [B · spans, splits, N]
-    rows, splits, states = products.shape
-    torch.bmm(factors.view(rows, 1, splits), products, out=beta.view(rows, 1, states))
+def _sum_splits(eta: Tensor, zeta: Tensor, factors: Tensor) -> Tensor:
+    """Σ over splits of factor · η ⊙ ζ: [B, spans, N]."""
+    batch, spans, splits, states = eta.shape
+    rows = batch * spans
+    products = torch.mul(eta, zeta).view(rows, splits, states)
+    return torch.bmm(factors.view(rows, 1, splits), products).view(batch, spans, states)
 
 
 def product(rows: Tensor, rules: Tensor) -> Tensor:

@@ -86,13 +86,13 @@ class Backward:
         """value / (root · β) for each sentence; 0 where the sentence is impossible."""
         log_top = self.chart.log_top[:, None]
         impossible = log_top == -math.inf
-        scaled = (value.double().log() - log_top.masked_fill(impossible, 0.0)).exp() * 2.0**-self.chart.range.peak
+        scaled = (value.double().log() - log_top.masked_fill(impossible, 0.0)).exp() * 2.0**-self.chart.range.beta_peak
         return scaled.masked_fill(impossible, 0.0).to(self.chart.dtype)
 
     def _root(self) -> Tensor:
         chart = self.chart
         root = chart.arguments.root
-        by_root = self._over_z(chart.top) * 2.0**chart.range.peak
+        by_root = self._over_z(chart.top) * 2.0**chart.range.beta_peak
         by_root = drop_out_of_range(by_root, root.expand_as(by_root), chart.range) * self.grad[:, None]
         return by_root if root.dim() == 2 else by_root.sum(0)
 
@@ -106,7 +106,7 @@ class Backward:
     def _spread(self, width: int, alpha: Tensor) -> None:
         """Hand each span's derivative to the two children of each of its splits."""
         chart = self.chart
-        eta, zeta = chart.square.children(width)
+        eta, zeta = chart.splits[width]
         to_eta, to_zeta = self.gradients.children(width)
         factors = chart.factors[width]
         parts = chart.sentence_chunks(width)

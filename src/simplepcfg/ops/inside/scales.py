@@ -19,14 +19,20 @@ class Range:
     peak: int
     shift: int  # no row is scaled by more than 2^shift
     low: float  # a row whose maximum is smaller may need that limit
-    tiny: float  # the smallest normal number: 1 / x is finite from here on
-    safe: float  # a split sum whose maximum is smaller than this has lost states that a row could hold
+    # A split sum whose maximum is smaller than this reaches less far down than numbers of at most 1 would, the range
+    # that log space has: states that matter may be lost.
+    safe: float
     huge: float  # a derivative by a value of 0 is kept up to here
+
+    @property
+    def beta_peak(self) -> int:
+        """Where β lies: it sums products of two rows at their peaks."""
+        return 2 * self.peak
 
 
 _RANGES = {
-    torch.float32: Range(peak=32, shift=126, low=2.0**-90, tiny=2.0**-126, safe=2.0**-16, huge=2.0**100),
-    torch.float64: Range(peak=256, shift=1022, low=2.0**-700, tiny=2.0**-1022, safe=2.0**-128, huge=2.0**900),
+    torch.float32: Range(peak=32, shift=126, low=2.0**-90, safe=1.0, huge=2.0**100),
+    torch.float64: Range(peak=256, shift=1022, low=2.0**-700, safe=1.0, huge=2.0**900),
 }
 
 
@@ -41,17 +47,17 @@ def shift_to_peak(maxima: Tensor, limits: Range, careful: bool) -> Tensor:
     ``careful``, where some maximum is below ``limits.low``: 0 for rows of zeros, and never so much that 2^shift itself
     leaves the range; a row that starts very low then ends a little lower than the others.
     """
-    _, bits = torch.frexp(maxima)
-    shift = limits.peak - bits.to(maxima.dtype)
+    shift = limits.peak - maxima.log2().ceil_()
     return shift.masked_fill_(maxima == 0, 0.0).clamp_(max=limits.shift) if careful else shift
 
 
 def drop_out_of_range(derivative: Tensor, value: Tensor, limits: Range) -> Tensor:
     """Zero the derivatives by values of 0 that lie beyond the range: no probability flows through them.
 
-    A derivative by a positive value is a posterior divided by that value, hence in range. One by a value of 0 has no
-    such bound; it is exact while it is moderate, and where it is not it would turn 0 · ∞ into NaN further on.
+    A derivative by a positive value is a posterior divided by that value, hence in range, or at its limit where the
+    value is below the smallest normal number. One by a value of 0 has no such bound; it is exact while it is moderate,
+    and where it is not it would turn 0 · ∞ into NaN further on.
     """
     limit = torch.finfo(derivative.dtype).max
     derivative = derivative.nan_to_num(0.0, posinf=limit, neginf=-limit)
-    return derivative.masked_fill_((value < limits.tiny) & (derivative.abs() > limits.huge), 0.0)
+    return derivative.masked_fill_((value == 0) & (derivative.abs() > limits.huge), 0.0)
