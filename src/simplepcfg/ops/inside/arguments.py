@@ -1,4 +1,4 @@
-"""What every backend is given: checked shapes, one dtype, lengths on the right device."""
+"""What every backend is given: checked shapes, one dtype, lengths that the host can read."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class InsideArguments:
     root: Tensor  # [N] or [B, N]
     left: Tensor  # [N, N + P] or [B, N, N + P]
     right: Tensor
-    lengths: Tensor | None  # [B]
+    lengths: Tensor | None  # [B] int64, on the CPU: plans and loops are made from them without waiting for a card
     span_bonus: Tensor | None  # [B, n + 1, n + 1]
     precision: str | None
 
@@ -27,6 +27,11 @@ class InsideArguments:
         """B, n, N, P."""
         batch, n, preterminals = self.log_emissions.shape
         return batch, n, self.root.shape[-1], preterminals
+
+    @property
+    def lengths_on_device(self) -> Tensor | None:
+        """The lengths where the other tensors are."""
+        return None if self.lengths is None else self.lengths.to(self.log_emissions.device)
 
     @property
     def batched_rules(self) -> bool:
@@ -71,7 +76,7 @@ def check_arguments(
         root.to(dtype),
         left if left.dtype == right.dtype and _keeps_dtype(left, dtype) else left.to(dtype),
         right if left.dtype == right.dtype and _keeps_dtype(right, dtype) else right.to(dtype),
-        _check_lengths(lengths, batch, n, log_emissions.device),
+        _check_lengths(lengths, batch, n),
         _check_bonus(span_bonus, batch, n, dtype),
         precision,
     )
@@ -82,11 +87,12 @@ def _keeps_dtype(rules: Tensor, dtype: torch.dtype) -> bool:
     return rules.dtype == dtype or (rules.is_cuda and rules.dtype == torch.bfloat16)
 
 
-def _check_lengths(lengths: Tensor | None, batch: int, n: int, device: torch.device) -> Tensor | None:
+def _check_lengths(lengths: Tensor | None, batch: int, n: int) -> Tensor | None:
     if lengths is None:
         return None
     if tuple(lengths.shape) != (batch,):
         raise InputError(f"lengths has shape {_shape(lengths)}; it must be [{batch}], one length a sentence")
+    lengths = lengths.to("cpu", torch.int64)
     values = lengths.tolist()
     for index, value in enumerate(values):
         if value > n:
@@ -95,7 +101,7 @@ def _check_lengths(lengths: Tensor | None, batch: int, n: int, device: torch.dev
             raise InputError(f"lengths[{index}] = {value}; a sentence has at least one word")
     if all(value == n for value in values):
         return None
-    return lengths.to(device=device, dtype=torch.int64)
+    return lengths
 
 
 def _check_bonus(span_bonus: Tensor | None, batch: int, n: int, dtype: torch.dtype) -> Tensor | None:

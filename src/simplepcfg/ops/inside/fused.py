@@ -12,15 +12,20 @@ import triton.language as tl
 from torch import Tensor
 
 from simplepcfg.errors import ResourceError
-from simplepcfg.ops.inside import kernels
+from simplepcfg.ops.inside import kernels, pair_kernels
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
 from simplepcfg.ops.inside.plan import Plan, make_plan
 
 DEAD = kernels.DEAD.value
-# A tile of the split sums is this many splits by up to 1024 states on four warps: the fastest of the shapes measured on
+# A tile of the split sums is this many splits by this many states on four warps: the fastest of the shapes measured on
 # an H200; taller tiles do not compile there, narrower ones leave the memory idle.
 SPLITS_AT_ONCE = 4
+STATES_AT_ONCE = 1024
+# Two widths are summed together over this many neighbouring spans, from this width on, where the tiles fill the card.
+SPANS_AT_ONCE = 2
+PAIRED_FROM = 5
+LEAST_TILES = 264
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,8 @@ class PackedChart:
         self.log_top = self._empty(self.batch, dtype=torch.float64)
         self.bonus = self._bonus()
         self.kinds = {"WORK": self.precision.triton_work}
+        self.partial: tuple[Tensor, Tensor] | None = None  # what is done of the next width, of its spans in order
+        self.least_tiles = LEAST_TILES
 
     def fill(self) -> Tensor:
         """Run the forward pass; log Z of each sentence, in the batch's order."""
@@ -165,25 +172,44 @@ class PackedChart:
         plan = self.plan
         rows = plan.width(width)
         spans = rows.stop - rows.start
-        block = _block(self.states, 1024)
+        block = _block(self.states, STATES_AT_ONCE)
         blocks = triton.cdiv(self.states, block)
         peaks = self._empty(spans, blocks, dtype=self.precision.work)
-        places = {
-            "PEAK": self.precision.peak,
-            "SAFE": self.precision.safe,
-            "HAS_BONUS": self.arguments.span_bonus is not None,
-        }
-        kernels.inside_split_fwd_kernel[(spans, blocks)](
-            self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, plan.first_rows, plan.sentence_of_row,
-            width, rows.start, self.states, ONE_BLOCK=blocks == 1, SPLITS=triton.next_power_of_2(width - 1),
-            BLOCK_K=SPLITS_AT_ONCE, BLOCK=block, **places, **self.kinds,
-        )  # fmt: skip
+        places = {"PEAK": self.precision.peak, **self.kinds}
+        choices = {"SAFE": self.precision.safe, "HAS_BONUS": self.arguments.span_bonus is not None}
+        splits = triton.next_power_of_2(width - 1)
+        if self._pays_in_pairs(width, spans):
+            after = plan.width(width + 1)
+            self.partial = (
+                self._empty(after.stop - after.start, self.states, dtype=self.precision.work),
+                self._empty(after.stop - after.start, dtype=self.precision.work),
+            )
+            pair_kernels.inside_pair_fwd_kernel[(triton.cdiv(spans, SPANS_AT_ONCE), blocks)](
+                self.chart, self.beta, *self.partial, self.exponent, self.reach, peaks, plan.first_rows,
+                plan.sentence_of_row, plan.words_before, plan.length_of_sentence, width, rows.start, spans, self.states,
+                SPLITS=splits, ROWS=SPANS_AT_ONCE, BLOCK=block, **places,
+            )  # fmt: skip
+        else:
+            partial, self.partial = self.partial, None
+            kernels.inside_split_fwd_kernel[(spans, blocks)](
+                self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, *(partial or (peaks, peaks)),
+                plan.first_rows, plan.sentence_of_row, width, rows.start, self.states, HAS_PARTIAL=partial is not None,
+                ONE_BLOCK=blocks == 1, SPLITS=splits, BLOCK_K=SPLITS_AT_ONCE, BLOCK=block, **choices, **places,
+            )  # fmt: skip
         if blocks > 1:
             kernels.far_fwd_kernel[(spans,)](
                 self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, plan.first_rows,
                 plan.sentence_of_row, width, rows.start, self.states, blocks,
-                BLOCKS=triton.next_power_of_2(blocks), BLOCK=1024, **places, **self.kinds,
+                BLOCKS=triton.next_power_of_2(blocks), BLOCK=1024, **choices, **places,
             )  # fmt: skip
+
+    def _pays_in_pairs(self, width: int, spans: int) -> bool:
+        """Whether this width is summed together with its neighbour: where there is enough to do for the whole card."""
+        if self.partial is not None or self.arguments.span_bonus is not None:
+            return False  # the neighbour has been begun already; a bonus stays with the plain kernel
+        blocks = triton.cdiv(self.states, _block(self.states, STATES_AT_ONCE))
+        tiles = triton.cdiv(spans, SPANS_AT_ONCE)
+        return blocks > 1 and tiles * blocks >= self.least_tiles and PAIRED_FROM <= width < self.plan.n
 
     def _multiply(self, left: Tensor, rules: Tensor, rows: slice, width: int) -> None:
         """η and ζ of a width: its β times [L | R], and the largest of each row."""
@@ -200,13 +226,14 @@ class PackedChart:
             self.reach,
             rows.start,
             self.states,
-            BLOCK=_block(self.states, 1024),
+            BLOCK=_block(self.states, STATES_AT_ONCE),
             **self.kinds,
         )
 
     def backward(self, grad: Tensor, needs: tuple[bool, ...], posteriors: Tensor | None) -> list[Tensor | None]:
         """Gradients by log_emissions, root, left and right, of those needed; ``posteriors`` is filled where given."""
         need_words, need_root, need_left, need_right = needs
+        self.partial = None
         plan, states, stored = self.plan, self.states, self.precision.stored
         try:
             alpha = self._empty(plan.rows, states, dtype=stored)
@@ -265,12 +292,24 @@ class PackedChart:
         spans = rows.stop - rows.start
         if spans == 0:
             return
-        block = _block(self.states, 1024)
-        kernels.inside_split_bwd_kernel[(spans, triton.cdiv(self.states, block), 2)](
-            self.chart, alpha, by_child, self.exponent, self.bonus, plan.first_rows, plan.sentence_of_row,
-            plan.words_before, plan.length_of_sentence, width, rows.start, self.states,
-            HAS_BONUS=self.arguments.span_bonus is not None, LIMIT=self.precision.limit, BLOCK_K=SPLITS_AT_ONCE, BLOCK=block,
-            **self.kinds,
+        block = _block(self.states, STATES_AT_ONCE)
+        blocks = triton.cdiv(self.states, block)
+        tables = (plan.first_rows, plan.sentence_of_row, plan.words_before, plan.length_of_sentence)
+        choices = {"LIMIT": self.precision.limit, "BLOCK": block, **self.kinds}
+        if width > 1 and self._pays_in_pairs(plan.n - width, 2 * spans):
+            below = plan.width(width - 1)
+            rest = self._empty(below.stop - below.start, 2 * self.states, dtype=self.precision.work)
+            self.partial = (rest, rest)
+            pair_kernels.inside_pair_bwd_kernel[(triton.cdiv(spans, SPANS_AT_ONCE), blocks, 2)](
+                self.chart, alpha, by_child, rest, self.exponent, *tables, width, rows.start, spans, self.states,
+                ROWS=SPANS_AT_ONCE, **choices,
+            )  # fmt: skip
+            return
+        partial, self.partial = self.partial, None
+        kernels.inside_split_bwd_kernel[(spans, blocks, 2)](
+            self.chart, alpha, by_child, self.exponent, self.bonus, partial[0] if partial else alpha, *tables, width,
+            rows.start, self.states, HAS_BONUS=self.arguments.span_bonus is not None, HAS_PARTIAL=partial is not None,
+            BLOCK_K=SPLITS_AT_ONCE, **choices,
         )  # fmt: skip
 
     def _rule_gradients(self, by_child: Tensor) -> tuple[Tensor, Tensor]:
@@ -315,16 +354,11 @@ class PackedChart:
     def _sentence_rows(self, width: int) -> Iterator[tuple[slice, int]]:
         """Rows with parents of each sentence, and the sentence's place in the batch: for rules of their own."""
         row = self.plan.first[width]
-        order = sorted(range(self.batch), key=lambda b: -self._lengths()[b])
-        for place, length in enumerate(self.plan.lengths):
+        for sentence, length in zip(self.plan.sentences, self.plan.lengths, strict=True):
             if length > width:
                 count = length - width + 1
-                yield slice(row, row + count), order[place]
+                yield slice(row, row + count), sentence
                 row += count
-
-    def _lengths(self) -> list[int]:
-        lengths = self.arguments.lengths
-        return [self.plan.n] * self.batch if lengths is None else lengths.tolist()
 
     def _bonus(self) -> Tensor:
         """log2 of each row's weight, DEAD where it is forbidden; any tensor where there is no bonus."""

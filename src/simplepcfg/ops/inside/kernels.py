@@ -142,12 +142,15 @@ def inside_split_fwd_kernel(
     reach,  # [rows, 2]
     peaks,  # out [spans, blocks]: the largest β of each block, for ``far_fwd_kernel``
     bonus,  # [rows] log2 of the span's weight, or anything where HAS_BONUS is false
+    partial,  # [spans, N] and
+    partial_place,  # [spans]: all splits but the first and the last, where HAS_PARTIAL
     first_rows,
     sentence_of_row,
     width,
     first_row,
     N,
     HAS_BONUS: tl.constexpr,
+    HAS_PARTIAL: tl.constexpr,
     PEAK: tl.constexpr,
     SAFE: tl.constexpr,
     WORK: tl.constexpr,
@@ -166,15 +169,25 @@ def inside_split_fwd_kernel(
     before, after = _children(first_rows, offset, b, width, every, every < width)
     places = tl.load(reach + before * 2, mask=every < width, other=DEAD)
     places += tl.load(reach + after * 2 + 1, mask=every < width, other=DEAD)
+    if HAS_PARTIAL:
+        places = tl.where((every == 1) | (every == width - 1), places, DEAD)
     largest = tl.max(places, 0)
+    if HAS_PARTIAL:
+        before_place = tl.load(partial_place + offset)
+        largest = tl.maximum(largest, before_place + PEAK)
     alive = largest > ALIVE
     place = tl.where(alive, largest - PEAK, 0.0)  # every product is at most 2^PEAK
 
     columns = block * BLOCK + tl.arange(0, BLOCK)
     inside = columns < N
     total = tl.zeros((BLOCK_K, BLOCK), WORK)
-    for start in range(1, width, BLOCK_K):
+    last = width
+    if HAS_PARTIAL:
+        last = 2
+    for start in range(1, last, BLOCK_K):
         k = start + tl.arange(0, BLOCK_K)
+        if HAS_PARTIAL:  # only the two splits that need the width just done
+            k = tl.where(k == 1, 1, tl.where(k == 2, width - 1, width))
         some = k < width
         left, right = _children(first_rows, offset, b, width, k, some)
         scale = tl.load(exponent + left, mask=some, other=DEAD) + tl.load(exponent + right, mask=some, other=DEAD)
@@ -185,6 +198,9 @@ def inside_split_fwd_kernel(
         zeta = tl.load(chart + right[:, None] * 2 * N + N + columns[None, :], mask=mask, other=0.0).to(WORK)
         total += (eta * first_half[:, None]) * (zeta * second_half[:, None])
     sums = tl.sum(total, 0)
+    if HAS_PARTIAL:
+        factor = tl.where(before_place > ALIVE, tl.exp2(before_place - place), 0.0)
+        sums += tl.load(partial + offset * N + columns, mask=inside, other=0.0) * factor
     peak = tl.max(sums, 0)
     weight = tl.zeros((), WORK)
     if HAS_BONUS:  # its whole part joins the exponent, which stays a whole number; the rest the values
@@ -309,6 +325,7 @@ def inside_split_bwd_kernel(
     by_child,  # out [rows, 2N]: d log Z / d η and d log Z / d ζ of this width
     exponent,
     bonus,
+    partial,  # [spans, 2N]: all parents but the nearest, where HAS_PARTIAL
     first_rows,
     sentence_of_row,
     words_before,
@@ -317,6 +334,7 @@ def inside_split_bwd_kernel(
     first_row,
     N,
     HAS_BONUS: tl.constexpr,
+    HAS_PARTIAL: tl.constexpr,
     WORK: tl.constexpr,
     LIMIT: tl.constexpr,
     BLOCK_K: tl.constexpr,
@@ -334,9 +352,12 @@ def inside_split_bwd_kernel(
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < N
     total = tl.zeros((BLOCK_K, BLOCK), WORK)
-    for start in range(1, parents + 1, BLOCK_K):
+    nearest = parents
+    if HAS_PARTIAL:
+        nearest = tl.minimum(parents, 1)
+    for start in range(1, nearest + 1, BLOCK_K):
         d = start + tl.arange(0, BLOCK_K)  # the sibling's width
-        some = d <= parents
+        some = d <= nearest
         shift = tl.where(side == 0, 0, d)
         parent = offset + tl.load(first_rows + width + d, mask=some, other=0).to(tl.int64) - b * d - shift
         sibling = offset + tl.load(first_rows + d, mask=some, other=0).to(tl.int64) + b * (width - d)
@@ -354,6 +375,9 @@ def inside_split_bwd_kernel(
         )
         total += (outside * first_half[:, None]) * (beside * second_half[:, None])
     found = tl.sum(total, 0)
+    if HAS_PARTIAL:
+        rest = columns < tl.where(parents > 1, N, 0)
+        found += tl.load(partial + offset * 2 * N + side * N + columns, mask=rest, other=0.0)
     target = row * 2 * N + side * N + columns
     mine = tl.load(chart + target, mask=inside, other=0.0).to(WORK)
     # A state that forward left at 0 takes no part; the others' derivatives are posteriors over values, hence bounded.

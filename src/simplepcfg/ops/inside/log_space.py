@@ -63,7 +63,7 @@ class _LogSumExp:
 
 def _inside(arguments: InsideArguments, step: _LogEinsumExp | _LogSumExp) -> Tensor:
     batch, n, nonterminals, _ = arguments.sizes
-    lengths = arguments.lengths
+    lengths = arguments.lengths_on_device
     emissions = arguments.log_emissions
     if lengths is not None:
         beyond = torch.arange(n, device=emissions.device) >= lengths[:, None]

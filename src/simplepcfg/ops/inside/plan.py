@@ -16,13 +16,14 @@ class Plan:
 
     n: int
     lengths: tuple[int, ...]  # in falling order
+    sentences: tuple[int, ...]  # the batch's index of each of these
     first: tuple[int, ...]  # by width 0 … n + 1: first row of the width; first[1] = 0
     inner: tuple[int, ...]  # by width: how many of its rows have a parent
     first_rows: Tensor  # [n + 2] int32: ``first`` on the device
     sentence_of_row: Tensor  # [rows] int32
     words_before: Tensor  # [B] int32: words of the sentences before
     length_of_sentence: Tensor  # [B] int32
-    order: Tensor  # [B] int32: the batch's index of the b-th longest sentence
+    order: Tensor  # [B] int32: ``sentences`` on the device
     top_rows: Tensor  # [B] int32: row of the whole sentence; -1 for a sentence of one word
     cells: Tensor  # [rows of width 2 or more] int64: flat index into [B, n + 1, n + 1]
 
@@ -76,6 +77,7 @@ def make_plan(n: int, lengths: tuple[int, ...], device: torch.device) -> Plan:
     return Plan(
         n,
         tuple(falling),
+        tuple(order),
         tuple(first),
         tuple(inner),
         table(first),

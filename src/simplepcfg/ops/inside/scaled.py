@@ -80,7 +80,7 @@ class Chart:
         self.arguments = arguments
         self.batch, self.n, self.nonterminals, _ = arguments.sizes
         self.dtype, self.device = arguments.log_emissions.dtype, arguments.log_emissions.device
-        self.lengths = arguments.lengths
+        self.lengths = arguments.lengths_on_device
         self.range = range_of(self.dtype)
         left, right, split = arguments.left, arguments.right, self.nonterminals
         self.all_rules = torch.cat([left, right], -2)  # [(B,) 2N, N + P]: one matrix product for both

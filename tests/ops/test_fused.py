@@ -1,0 +1,85 @@
+"""The Triton backend's own paths: two widths at once, several blocks of states, too little memory, no Triton at all."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from random_grammars import random_case
+from simplepcfg.errors import ResourceError
+from simplepcfg.ops.inside import fused, inside, span_posteriors
+from simplepcfg.ops.inside.plan import make_plan
+
+
+@pytest.mark.parametrize("lengths", [[8, 8], [5, 8]])
+@pytest.mark.parametrize("paired", [True, False])
+def test_more_states_than_a_block(monkeypatch: pytest.MonkeyPatch, paired: bool, lengths: list[int]) -> None:
+    calls: list[str] = []
+
+    class Counted:
+        """The kernel, and a note that it ran."""
+
+        def __init__(self, name: str) -> None:
+            self.name, self.kernel = name, getattr(fused.pair_kernels, name)
+
+        def __getitem__(self, grid: tuple[int, ...]) -> object:
+            calls.append(self.name)
+            return self.kernel[grid]
+
+    for name in ("inside_pair_fwd_kernel", "inside_pair_bwd_kernel"):
+        monkeypatch.setattr(fused.pair_kernels, name, Counted(name))
+    monkeypatch.setattr(fused, "LEAST_TILES", 1 if paired else 10**9)
+    monkeypatch.setattr(fused, "STATES_AT_ONCE", 16)
+    case = random_case(2, 8, 20, 6, scale=3.0)
+    weights = torch.tensor([1.0, -0.5], dtype=torch.float64)
+    found, expected = (
+        torch.autograd.grad((log_z * weights).sum(), case.tensors(), retain_graph=True)
+        for log_z in (
+            inside(*case.tensors(), lengths=torch.tensor(lengths), backend=name) for name in ("triton", "torch")
+        )
+    )
+    for ours, theirs in zip(found, expected, strict=True):
+        assert float((ours - theirs).norm() / theirs.norm()) < 1e-11
+    assert set(calls) == ({"inside_pair_fwd_kernel", "inside_pair_bwd_kernel"} if paired else set())
+    _, posteriors = span_posteriors(*case.tensors(), lengths=torch.tensor(lengths), backend="triton")
+    assert posteriors.sum((1, 2)).tolist() == pytest.approx([length - 1 for length in lengths])
+
+
+def test_rows_of_the_plan() -> None:
+    """The row of every span is where the formula says, and whole sentences are the last rows of their width."""
+    lengths = (4, 6, 2, 6)
+    plan = make_plan(6, lengths, torch.device("cpu"))
+    assert plan.sentences == (1, 3, 0, 2)
+    words = plan.words_before.tolist()
+    seen = []
+    for width in range(1, 7):
+        for b, length in enumerate(plan.lengths):
+            for i in range(length - width + 1):
+                row = plan.first[width] + words[b] - b * (width - 1) + i
+                assert plan.sentence_of_row[row] == b
+                assert (row < plan.first[width] + plan.inner[width]) == (width < length)
+                seen.append(row)
+    assert seen == list(range(plan.rows))
+
+
+def test_too_little_memory_says_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> torch.Tensor:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(fused.PackedChart, "_empty", refuse)
+    with pytest.raises(ResourceError, match=r"needs 0\.0 GB.*reduce the batch, the length") as caught:
+        inside(*random_case(2, 4, 3, 5).tensors(), backend="triton")
+    assert "\n" not in str(caught.value)
+
+
+def test_without_triton_there_is_every_other_backend() -> None:
+    program = (
+        "import sys; sys.modules['triton'] = None\n"
+        "import torch\n"
+        "from simplepcfg.ops.inside import inside\n"
+        "rules = torch.full((1, 2), 0.5)\n"
+        "print(inside(torch.zeros(1, 3, 1), torch.ones(1), rules, rules).exp().item())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert float(done.stdout) == pytest.approx(0.125)
