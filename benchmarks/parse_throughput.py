@@ -6,19 +6,16 @@ The weights are random: time does not depend on them. Appends two rows to result
 """
 
 import argparse
-import csv
-import platform
-import subprocess
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from statistics import median
 
 import torch
 
-from simplepcfg import Run, __version__
+from simplepcfg import Run
+from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.data.batching import Batch, collate, evaluation_batches
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.synthetic import generate_treebank
@@ -58,7 +55,7 @@ def main() -> None:
             f"{name}: {len(sentences) / whole:,.0f} sentences/s, {words / whole:,.0f} words/s, "
             f"{whole / bare:.3f} times the operation's own {bare:.3f} s"
         )
-    record(rows)
+    append_rows(RESULTS, rows)
 
 
 def read(path: str | None, count: int) -> list[list[str]]:
@@ -113,7 +110,6 @@ def row(
     name: str, arguments: argparse.Namespace, run: Run, sentences: int, words: int, bare: float, whole: float
 ) -> dict[str, object]:
     """One line of the results, with where it was measured."""
-    card = run.device.type == "cuda"
     return {
         "command": name,
         "data": Path(arguments.file).name if arguments.file else "built-in treebank",
@@ -124,41 +120,8 @@ def row(
         "command_s": round(whole, 4),
         "ratio": round(whole / bare, 4),
         "sentences_per_s": round(sentences / whole, 1),
-        "device": torch.cuda.get_device_name() if card else processor(),
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "simplepcfg": __version__,
-        "commit": commit(),
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        **environment(run.device),
     }
-
-
-def processor() -> str:
-    """The CPU's name where the system tells, otherwise its architecture."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.machine()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
-def commit() -> str:
-    """The commit that was measured, marked where the tree had changes."""
-    command = ["git", "describe", "--always", "--dirty", "--exclude", "*"]
-    result = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    return result.stdout.strip() or "unknown"
-
-
-def record(rows: Sequence[dict[str, object]]) -> None:
-    """Append to the results, with a header if the file is new."""
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not RESULTS.exists()
-    with open(RESULTS, "a", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, rows[0].keys(), lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerows(rows)
 
 
 if __name__ == "__main__":

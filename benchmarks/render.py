@@ -113,7 +113,7 @@ TABLES = {
             "ratio": "ratio",
             "sentences_per_s": "sentences a second",
         },
-        ("command", "data", "nonterminals", "device", "threads"),
+        ("command", "data", "nonterminals", "machine", "threads"),
     ),
 }
 

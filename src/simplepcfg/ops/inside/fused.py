@@ -44,12 +44,12 @@ class Precision:
         return tl.float64 if self.work == torch.float64 else tl.float32
 
 
-_FLOAT32 = {"peak": 32.0, "safe": 2.0**-16, "limit": 2.0**126}
+_FLOAT32 = {"peak": 32.0, "safe": 1.0, "limit": 2.0**126}
 PRECISIONS = {
     "bf16": Precision(torch.bfloat16, torch.float32, False, **_FLOAT32),
     "tf32": Precision(torch.float32, torch.float32, True, **_FLOAT32),
     "fp32": Precision(torch.float32, torch.float32, False, **_FLOAT32),
-    "fp64": Precision(torch.float64, torch.float64, False, peak=256.0, safe=2.0**-128, limit=2.0**1022),
+    "fp64": Precision(torch.float64, torch.float64, False, peak=256.0, safe=1.0, limit=2.0**1022),
 }
 
 
@@ -347,7 +347,7 @@ class PackedChart:
         block = _block(self.tags, 1024)
         kernels.words_bwd_kernel[(plan.words, triton.cdiv(self.tags, block))](
             by_emit, self.emit, found, plan.sentence_of_row, plan.words_before, plan.order, self.tags,
-            *found.stride()[:2], BLOCK=block, **self.kinds,
+            *found.stride()[:2], LIMIT=self.precision.limit, BLOCK=block, **self.kinds,
         )  # fmt: skip
         return found
 

@@ -101,16 +101,19 @@ def _far_split_sum(
     chart, beta, exponent, reach, first_rows, row, offset, b, width, bonus, N,
     PEAK: tl.constexpr, WORK: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One span in logs, in two passes: for rows whose η and ζ peak too far apart for a product to be in range."""
-    largest = tl.full((BLOCK,), float("-inf"), WORK)
+    """One span in logs, in two passes: for rows whose η and ζ peak too far apart for a product to be in range.
+
+    In float64: a log of some hundreds leaves float32 too few digits behind the point.
+    """
+    largest = tl.full((BLOCK,), float("-inf"), tl.float64)
     for start in range(0, N, BLOCK):
         columns = start + tl.arange(0, BLOCK)
         inside = columns < N
         for k in range(1, width):
             left, right = _children(first_rows, offset, b, width, k, True)
-            scale = tl.load(exponent + left) + tl.load(exponent + right)
-            eta = tl.load(chart + left * 2 * N + columns, mask=inside, other=0.0).to(WORK)
-            zeta = tl.load(chart + right * 2 * N + N + columns, mask=inside, other=0.0).to(WORK)
+            scale = (tl.load(exponent + left) + tl.load(exponent + right)).to(tl.float64)
+            eta = tl.load(chart + left * 2 * N + columns, mask=inside, other=0.0).to(WORK).to(tl.float64)
+            zeta = tl.load(chart + right * 2 * N + N + columns, mask=inside, other=0.0).to(WORK).to(tl.float64)
             both = (eta > 0) & (zeta > 0)
             logs = tl.log2(tl.where(both, eta, 1.0)) + tl.log2(tl.where(both, zeta, 1.0)) + scale
             largest = tl.maximum(largest, tl.where(both, logs, float("-inf")))
@@ -120,17 +123,17 @@ def _far_split_sum(
     for start in range(0, N, BLOCK):
         columns = start + tl.arange(0, BLOCK)
         inside = columns < N
-        total = tl.zeros((BLOCK,), WORK)
+        total = tl.zeros((BLOCK,), tl.float64)
         for k in range(1, width):
             left, right = _children(first_rows, offset, b, width, k, True)
-            scale = tl.load(exponent + left) + tl.load(exponent + right)
-            eta = tl.load(chart + left * 2 * N + columns, mask=inside, other=0.0).to(WORK)
-            zeta = tl.load(chart + right * 2 * N + N + columns, mask=inside, other=0.0).to(WORK)
+            scale = (tl.load(exponent + left) + tl.load(exponent + right)).to(tl.float64)
+            eta = tl.load(chart + left * 2 * N + columns, mask=inside, other=0.0).to(WORK).to(tl.float64)
+            zeta = tl.load(chart + right * 2 * N + N + columns, mask=inside, other=0.0).to(WORK).to(tl.float64)
             both = (eta > 0) & (zeta > 0)
             logs = tl.log2(tl.where(both, eta, 1.0)) + tl.log2(tl.where(both, zeta, 1.0)) + scale
             total += tl.where(both, tl.exp2(logs - place), 0.0)
         total *= tl.exp2(bonus - tl.floor(bonus))
-        tl.store(beta + row * N + columns, total.to(beta.dtype.element_ty), mask=inside)
+        tl.store(beta + row * N + columns, total.to(WORK).to(beta.dtype.element_ty), mask=inside)
     tl.store(exponent + row, tl.where(alive, tl.where(bonus > ALIVE, place + tl.floor(bonus), DEAD), DEAD).to(WORK))
 
 
@@ -191,7 +194,10 @@ def inside_split_fwd_kernel(
         some = k < width
         left, right = _children(first_rows, offset, b, width, k, some)
         scale = tl.load(exponent + left, mask=some, other=DEAD) + tl.load(exponent + right, mask=some, other=DEAD)
-        scale = tl.where(scale > ALIVE, tl.minimum(scale - place, MOST), DEAD)
+        # A row can have an exponent and yet hold no η, or no ζ: nothing bounds its 2^scale, and 0 · ∞ is NaN.
+        reached = tl.load(reach + left * 2, mask=some, other=DEAD)
+        reached += tl.load(reach + right * 2 + 1, mask=some, other=DEAD)
+        scale = tl.where(reached > ALIVE, tl.minimum(scale - place, MOST), DEAD)
         first_half, second_half = _halves(scale)
         mask = some[:, None] & inside[None, :]
         eta = tl.load(chart + left[:, None] * 2 * N + columns[None, :], mask=mask, other=0.0).to(WORK)
@@ -373,7 +379,9 @@ def inside_split_bwd_kernel(
         beside = tl.load(chart + sibling[:, None] * 2 * N + (1 - side) * N + columns[None, :], mask=mask, other=0.0).to(
             WORK
         )
-        total += (outside * first_half[:, None]) * (beside * second_half[:, None])
+        # Half a product can leave the range where the whole does not; ∞ would become NaN beside a 0.
+        outside = tl.minimum(tl.maximum(outside * first_half[:, None], -LIMIT), LIMIT)
+        total += outside * tl.minimum(beside * second_half[:, None], LIMIT)
     found = tl.sum(total, 0)
     if HAS_PARTIAL:
         rest = columns < tl.where(parents > 1, N, 0)
@@ -404,7 +412,7 @@ def outside_kernel(beta, alpha, posterior, first_row, N, WORK: tl.constexpr, LIM
 @triton.jit
 def words_bwd_kernel(
     by_emit, emit, by_log_emission, sentence_of_row, words_before, order, P, stride_b, stride_n,
-    WORK: tl.constexpr, BLOCK: tl.constexpr,
+    WORK: tl.constexpr, LIMIT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """d log Z / d log-emission: the posterior of each preterminal at each word."""
     row = tl.program_id(0).to(tl.int64)
@@ -415,4 +423,5 @@ def words_bwd_kernel(
     inside = columns < P
     value = tl.load(emit + row * P + columns, mask=inside, other=0.0).to(WORK)
     slope = tl.load(by_emit + row * P + columns, mask=inside, other=0.0).to(WORK)
+    slope = tl.minimum(tl.maximum(slope, -LIMIT), LIMIT)
     tl.store(target + columns, tl.where(value > 0, value * slope, 0.0), mask=inside)

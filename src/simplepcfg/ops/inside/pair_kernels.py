@@ -57,9 +57,9 @@ def inside_pair_fwd_kernel(
     lefts = offset[:, None] + to_left[None, :] + b[:, None] * (width - every)[None, :]
     rights = offset[:, None] + (to_right + every)[None, :] + b[:, None] * every[None, :]
     nexts = offset[:, None] + (to_next + every)[None, :] + b[:, None] * (every - 1)[None, :]
-    left_reach = tl.load(reach + lefts * 2, mask=some, other=DEAD)
-    largest = tl.max(left_reach + tl.load(reach + rights * 2 + 1, mask=some, other=DEAD), 1)
-    next_largest = tl.max(left_reach + tl.load(reach + nexts * 2 + 1, mask=inner, other=DEAD), 1)
+    all_left = tl.load(reach + lefts * 2, mask=some, other=DEAD)
+    largest = tl.max(all_left + tl.load(reach + rights * 2 + 1, mask=some, other=DEAD), 1)
+    next_largest = tl.max(all_left + tl.load(reach + nexts * 2 + 1, mask=inner, other=DEAD), 1)
     alive = largest > ALIVE
     place = tl.where(alive, largest - PEAK, 0.0)
     next_alive = next_largest > ALIVE
@@ -77,8 +77,12 @@ def inside_pair_fwd_kernel(
         left_exponent = tl.load(exponent + left, mask=real, other=DEAD)
         scale = left_exponent + tl.load(exponent + right, mask=real, other=DEAD)
         next_scale = left_exponent + tl.load(exponent + far_right, mask=both, other=DEAD)
-        one, two = _halves_of(scale - place, scale > ALIVE)
-        three, four = _halves_of(next_scale - next_place, next_scale > ALIVE)
+        # A row can have an exponent and yet hold no η, or no ζ: nothing bounds its 2^scale, and 0 · ∞ is NaN.
+        left_reach = tl.load(reach + left * 2, mask=real, other=DEAD)
+        reached = left_reach + tl.load(reach + right * 2 + 1, mask=real, other=DEAD)
+        next_reached = left_reach + tl.load(reach + far_right * 2 + 1, mask=both, other=DEAD)
+        one, two = _halves_of(scale - place, reached > ALIVE)
+        three, four = _halves_of(next_scale - next_place, next_reached > ALIVE)
         mask = real[:, None] & inside[None, :]
         next_mask = both[:, None] & inside[None, :]
         eta = tl.load(chart + left[:, None] * 2 * N + columns[None, :], mask=mask, other=0.0).to(WORK)
@@ -155,8 +159,11 @@ def inside_pair_bwd_kernel(
         shift = (1 - side) * N
         beside = tl.load(chart + sibling[:, None] * 2 * N + shift + columns[None, :], mask=mask, other=0.0).to(WORK)
         beyond = tl.load(chart + wider[:, None] * 2 * N + shift + columns[None, :], mask=mask, other=0.0).to(WORK)
-        found += (outside * one[:, None]) * (beside * two[:, None])
-        found_below += (outside * three[:, None]) * (beyond * four[:, None])
+        # Half a product can leave the range where the whole does not; ∞ would become NaN beside a 0.
+        half = tl.minimum(tl.maximum(outside * one[:, None], -LIMIT), LIMIT)
+        found += half * tl.minimum(beside * two[:, None], LIMIT)
+        half = tl.minimum(tl.maximum(outside * three[:, None], -LIMIT), LIMIT)
+        found_below += half * tl.minimum(beyond * four[:, None], LIMIT)
 
     within = real[:, None] & inside[None, :]
     target = row[:, None] * 2 * N + side * N + columns[None, :]
