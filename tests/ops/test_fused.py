@@ -8,7 +8,7 @@ import torch
 
 from random_grammars import random_case
 from simplepcfg.errors import ResourceError
-from simplepcfg.ops.inside import fused, inside, span_posteriors
+from simplepcfg.ops.inside import inside, packed_chart, span_posteriors
 from simplepcfg.ops.inside.plan import make_plan
 
 
@@ -21,16 +21,16 @@ def test_more_states_than_a_block(monkeypatch: pytest.MonkeyPatch, paired: bool,
         """The kernel, and a note that it ran."""
 
         def __init__(self, name: str) -> None:
-            self.name, self.kernel = name, getattr(fused.pair_kernels, name)
+            self.name, self.kernel = name, getattr(packed_chart.pair_kernels, name)
 
         def __getitem__(self, grid: tuple[int, ...]) -> object:
             calls.append(self.name)
             return self.kernel[grid]
 
     for name in ("inside_pair_fwd_kernel", "inside_pair_bwd_kernel"):
-        monkeypatch.setattr(fused.pair_kernels, name, Counted(name))
-    monkeypatch.setattr(fused, "LEAST_TILES", 1 if paired else 10**9)
-    monkeypatch.setattr(fused, "STATES_AT_ONCE", 16)
+        monkeypatch.setattr(packed_chart.pair_kernels, name, Counted(name))
+    monkeypatch.setattr(packed_chart, "LEAST_TILES", 1 if paired else 10**9)
+    monkeypatch.setattr(packed_chart, "STATES_AT_ONCE", 16)
     case = random_case(2, 8, 20, 6, scale=3.0)
     weights = torch.tensor([1.0, -0.5], dtype=torch.float64)
     found, expected = (
@@ -67,7 +67,7 @@ def test_too_little_memory_says_how_much(monkeypatch: pytest.MonkeyPatch) -> Non
     def refuse(*_: object, **__: object) -> torch.Tensor:
         raise torch.cuda.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(fused.PackedChart, "_empty", refuse)
+    monkeypatch.setattr(packed_chart.PackedChart, "_empty", refuse)
     with pytest.raises(ResourceError, match=r"needs 0\.0 GB.*reduce the batch, the length") as caught:
         inside(*random_case(2, 4, 3, 5).tensors(), backend="triton")
     assert "\n" not in str(caught.value)

@@ -59,10 +59,10 @@ def test_triton_backend(name: str, precision: str) -> None:
 @pytest.mark.parametrize("name", ["hollow row", "shadowed state"])
 def test_triton_backend_with_several_blocks_of_states(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """As it is with thousands of states; where two widths are summed at once, from the first on."""
-    from simplepcfg.ops.inside import fused
+    from simplepcfg.ops.inside import packed_chart
 
     for constant, value in {"STATES_AT_ONCE": 1, "LEAST_TILES": 1, "PAIRED_FROM": 2}.items():
-        monkeypatch.setattr(fused, constant, value)
+        monkeypatch.setattr(packed_chart, constant, value)
     assert complaints(short(name)[:2], "triton", "fp32", Allowance.of("fp32"), posteriors=False) == []
 
 

@@ -5,16 +5,13 @@ What flows in from above multiplies a sentence's results, which is the same and 
 """
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.inside.scaled_chart import ScaledChart
 from simplepcfg.ops.inside.scales import drop_out_of_range
 from simplepcfg.ops.inside.square import Square
-
-if TYPE_CHECKING:
-    from simplepcfg.ops.inside.scaled import Chart
 
 # Rows of the rule gradient's matrix product are collected up to here, so that few, large products are made.
 PENDING_ROWS = 512
@@ -23,7 +20,7 @@ PENDING_ROWS = 512
 class Backward:
     """One backward pass over a filled chart, which it only reads: it can be run again."""
 
-    def __init__(self, chart: "Chart", grad: Tensor, careful: bool = False) -> None:
+    def __init__(self, chart: ScaledChart, grad: Tensor, careful: bool = False) -> None:
         self.chart = chart
         self.grad = grad
         self.careful = careful
@@ -134,7 +131,7 @@ class Backward:
 class _RuleGradient:
     """Collects rows of β and of its children's derivatives, and multiplies them in few, large products."""
 
-    def __init__(self, chart: "Chart", grad: Tensor) -> None:
+    def __init__(self, chart: ScaledChart, grad: Tensor) -> None:
         self.chart = chart
         # The usual loss weighs every sentence alike: then the result is scaled once, not every row.
         self.common = float(grad[0]) if bool((grad == grad[0]).all()) else None

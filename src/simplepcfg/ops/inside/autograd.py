@@ -1,0 +1,86 @@
+"""What every backend with a hand-written backward shares: the autograd function around its chart."""
+
+import math
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
+
+
+class Chart(Protocol):
+    """Filled by forward; backward only reads it, so that it can run again."""
+
+    def __init__(self, arguments: InsideArguments) -> None: ...
+
+    def fill(self) -> Tensor:
+        """Run the forward pass; log Z of each sentence, [B]."""
+        ...
+
+    def backward(self, grad: Tensor, needs: tuple[bool, ...], posteriors: Tensor | None) -> list[Tensor | None]:
+        """Gradients by log_emissions, root, left and right, of those that are needed.
+
+        ``posteriors`` [B, n + 1, n + 1], where given, is filled with the gradient by the span bonus.
+        """
+        ...
+
+
+def chart_inside(kind: type[Chart], arguments: InsideArguments) -> Tensor:
+    """log Z of each sentence by a chart of this kind; see ``inside``."""
+    if arguments.log_emissions.shape[1] == 1:
+        return log_einsum_exp_inside(arguments)
+    return _ChartInside.apply(
+        arguments.log_emissions,
+        arguments.root,
+        arguments.left,
+        arguments.right,
+        arguments.span_bonus,
+        arguments.lengths,
+        arguments.precision,
+        kind,
+    )
+
+
+def chart_span_posteriors(kind: type[Chart], arguments: InsideArguments) -> tuple[Tensor, Tensor]:
+    """log Z and span posteriors, with no graph, so that ``inference_mode`` is no obstacle."""
+    batch, n, _, _ = arguments.sizes
+    posteriors = arguments.log_emissions.new_zeros(batch, n + 1, n + 1)
+    if n == 1:
+        return posteriors.new_full((batch,), -math.inf), posteriors
+    chart = kind(arguments)
+    log_z = chart.fill()
+    chart.backward(torch.ones_like(log_z), (False,) * 4, posteriors)
+    return log_z, posteriors
+
+
+class _ChartInside(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        log_emissions, root, left, right, span_bonus, lengths, precision, kind = inputs
+        chart = kind(InsideArguments(log_emissions, root, left, right, lengths, span_bonus, precision))
+        log_z: Tensor = chart.fill()
+        if any(ctx.needs_input_grad):
+            ctx.save_for_backward(log_emissions, root, left, right, span_bonus, lengths)
+            ctx.chart = chart
+        return log_z
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        needs = ctx.needs_input_grad[:5]
+        if torch.is_grad_enabled():  # create_graph: the gradient itself must be differentiable
+            return *_differentiable_gradients(ctx.saved_tensors, needs, grads[0]), None, None, None
+        bonus = torch.zeros_like(ctx.saved_tensors[4]) if needs[4] else None
+        return *ctx.chart.backward(grads[0], needs[:4], bonus), bonus, None, None, None
+
+
+def _differentiable_gradients(saved: Any, needs: tuple[bool, ...], grad: Tensor) -> list[Tensor | None]:
+    """The same gradients through autograd over log-einsum-exp, which can be differentiated again."""
+    log_emissions, root, left, right, span_bonus, lengths = saved
+    kind = log_emissions.dtype
+    arguments = InsideArguments(log_emissions, root, left.to(kind), right.to(kind), lengths, span_bonus, None)
+    wanted = [tensor for tensor, need in zip(saved[:5], needs, strict=True) if need]
+    log_z = log_einsum_exp_inside(arguments)
+    found = iter(torch.autograd.grad(log_z, wanted, grad, create_graph=True, allow_unused=True))
+    return [next(found) if need else None for need in needs]

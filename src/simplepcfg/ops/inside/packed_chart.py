@@ -1,0 +1,332 @@
+"""The packed chart of FlashInside: launches the kernels and the matrix products, forward and backward."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import triton
+from torch import Tensor
+
+from simplepcfg.errors import ResourceError
+from simplepcfg.ops.inside import end_kernels, kernels, pair_kernels
+from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.plan import Plan, make_plan
+from simplepcfg.ops.inside.precision import precision_of
+
+DEAD = kernels.DEAD.value
+# A tile of the split sums is this many splits by this many states on four warps: the fastest of the shapes measured on
+# an H200; taller tiles do not compile there, narrower ones leave the memory idle.
+SPLITS_AT_ONCE = 4
+STATES_AT_ONCE = 1024
+# Two widths are summed together over this many neighbouring spans, from this width on, where the tiles fill the card.
+SPANS_AT_ONCE = 2
+PAIRED_FROM = 5
+LEAST_TILES = 264
+
+
+class PackedChart:
+    """Filled by forward, only read by backward: β [rows, N], η and ζ [rows, 2N], and each row's exponent."""
+
+    def __init__(self, arguments: InsideArguments) -> None:
+        self.arguments = arguments
+        self.batch, n, self.states, self.tags = arguments.sizes
+        self.device = arguments.log_emissions.device
+        self.precision = precision_of(arguments)
+        lengths = (n,) * self.batch if arguments.lengths is None else tuple(arguments.lengths.tolist())
+        self.plan: Plan = make_plan(n, lengths, self.device)
+        stored, work = self.precision.stored, self.precision.work
+        rows = self.plan.rows
+        try:
+            self.rules = _stacked(arguments.left, arguments.right, stored)  # [(B,) 2N, N + P]
+            self.emit = self._empty(self.plan.words, self.tags, dtype=stored)
+            self.beta = self._empty(rows, self.states, dtype=stored)
+            self.chart = self._empty(rows, 2 * self.states, dtype=stored)
+        except torch.cuda.OutOfMemoryError as error:
+            raise self._too_little_memory() from error
+        self.exponent = self._empty(rows, dtype=work)
+        self.reach = self._empty(rows, 2, dtype=work)
+        self.best = self._empty(self.plan.words, dtype=torch.float64)
+        self.log_top = self._empty(self.batch, dtype=torch.float64)
+        self.bonus = self._bonus()
+        self.kinds = {"WORK": self.precision.triton_work}
+        self.partial: tuple[Tensor, Tensor] | None = None  # what is done of the next width, of its spans in order
+        self.least_tiles = LEAST_TILES
+
+    def fill(self) -> Tensor:
+        """Run the forward pass; log Z of each sentence, in the batch's order."""
+        plan, states = self.plan, self.states
+        emissions = self.arguments.log_emissions.contiguous()
+        end_kernels.words_kernel[(plan.words,)](
+            emissions, self.emit, self.best, self.exponent, plan.sentence_of_row, plan.words_before, plan.order,
+            plan.n, self.tags, *emissions.stride()[:2], PEAK=self.precision.peak, BLOCK=_block(self.tags, 1024),
+            **self.kinds,
+        )  # fmt: skip
+        self._multiply(self.emit, self.rules[..., states:], plan.with_parents(1), 1)
+        for width in range(2, plan.n + 1):
+            self._split_sums(width)
+            if plan.inner[width]:
+                self._multiply(
+                    self.beta[plan.with_parents(width)], self.rules[..., :states], plan.with_parents(width), width
+                )
+        log_z = self._empty(self.batch, dtype=self.arguments.log_emissions.dtype)
+        root = self.arguments.root.contiguous()
+        end_kernels.top_fwd_kernel[(self.batch,)](
+            self.beta, self.exponent, self.best, root, self.log_top, log_z, plan.top_rows, plan.words_before,
+            plan.length_of_sentence, plan.order, states, states if root.dim() == 2 else 0,
+            BLOCK=_block(states, 1024), **self.kinds,
+        )  # fmt: skip
+        return log_z
+
+    def _split_sums(self, width: int) -> None:
+        plan = self.plan
+        rows = plan.width(width)
+        spans = rows.stop - rows.start
+        block = _block(self.states, STATES_AT_ONCE)
+        blocks = triton.cdiv(self.states, block)
+        peaks = self._empty(spans, blocks, dtype=self.precision.work)
+        places = {"PEAK": self.precision.peak, **self.kinds}
+        choices = {"SAFE": self.precision.safe, "HAS_BONUS": self.arguments.span_bonus is not None}
+        splits = triton.next_power_of_2(width - 1)
+        if self._pays_in_pairs(width, spans):
+            after = plan.width(width + 1)
+            self.partial = (
+                self._empty(after.stop - after.start, self.states, dtype=self.precision.work),
+                self._empty(after.stop - after.start, dtype=self.precision.work),
+            )
+            pair_kernels.inside_pair_fwd_kernel[(triton.cdiv(spans, SPANS_AT_ONCE), blocks)](
+                self.chart, self.beta, *self.partial, self.exponent, self.reach, peaks, plan.first_rows,
+                plan.sentence_of_row, plan.words_before, plan.length_of_sentence, width, rows.start, spans, self.states,
+                SPLITS=splits, ROWS=SPANS_AT_ONCE, BLOCK=block, **places,
+            )  # fmt: skip
+        else:
+            partial, self.partial = self.partial, None
+            kernels.inside_split_fwd_kernel[(spans, blocks)](
+                self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, *(partial or (peaks, peaks)),
+                plan.first_rows, plan.sentence_of_row, width, rows.start, self.states, HAS_PARTIAL=partial is not None,
+                ONE_BLOCK=blocks == 1, SPLITS=splits, BLOCK_K=SPLITS_AT_ONCE, BLOCK=block, **choices, **places,
+            )  # fmt: skip
+        if blocks > 1:
+            kernels.far_fwd_kernel[(spans,)](
+                self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, plan.first_rows,
+                plan.sentence_of_row, width, rows.start, self.states, blocks,
+                BLOCKS=triton.next_power_of_2(blocks), BLOCK=1024, **choices, **places,
+            )  # fmt: skip
+
+    def _pays_in_pairs(self, width: int, spans: int) -> bool:
+        """Whether this width is summed together with its neighbour: where there is enough to do for the whole card."""
+        if self.partial is not None or self.arguments.span_bonus is not None:
+            return False  # the neighbour has been begun already; a bonus stays with the plain kernel
+        blocks = triton.cdiv(self.states, _block(self.states, STATES_AT_ONCE))
+        tiles = triton.cdiv(spans, SPANS_AT_ONCE)
+        return blocks > 1 and tiles * blocks >= self.least_tiles and PAIRED_FROM <= width < self.plan.n
+
+    def _multiply(self, left: Tensor, rules: Tensor, rows: slice, width: int) -> None:
+        """η and ζ of a width: its β times [L | R], and the largest of each row."""
+        with self._matrix_mode():
+            if rules.dim() == 2:
+                torch.mm(left[: rows.stop - rows.start], rules.T, out=self.chart[rows])
+            else:
+                for here, sentence in self._sentence_rows(width):
+                    part = slice(here.start - rows.start, here.stop - rows.start)
+                    torch.mm(left[part], rules[sentence].T, out=self.chart[here])
+        kernels.reach_kernel[(rows.stop - rows.start, 2)](
+            self.chart,
+            self.exponent,
+            self.reach,
+            rows.start,
+            self.states,
+            BLOCK=_block(self.states, STATES_AT_ONCE),
+            **self.kinds,
+        )
+
+    def backward(self, grad: Tensor, needs: tuple[bool, ...], posteriors: Tensor | None) -> list[Tensor | None]:
+        """Gradients by log_emissions, root, left and right, of those needed; ``posteriors`` is filled where given."""
+        need_words, need_root, need_left, need_right = needs
+        self.partial = None
+        plan, states, stored = self.plan, self.states, self.precision.stored
+        try:
+            alpha = self._empty(plan.rows, states, dtype=stored)
+            by_child = self._empty(plan.rows, 2 * states, dtype=stored)
+        except torch.cuda.OutOfMemoryError as error:
+            raise self._too_little_memory() from error
+        posterior = self._empty(plan.rows, dtype=self.precision.work)
+        by_root = self._empty(self.batch, states, dtype=self.precision.work)
+        root = self.arguments.root.contiguous()
+        block = _block(states, 1024)
+        limit = {"LIMIT": self.precision.limit}
+        end_kernels.top_bwd_kernel[(self.batch, triton.cdiv(states, block))](
+            self.beta, root, self.log_top, grad.contiguous(), alpha, by_root, plan.top_rows, plan.order, states,
+            states if root.dim() == 2 else 0, BLOCK=block, **limit, **self.kinds,
+        )  # fmt: skip
+        for width in range(plan.n, 1, -1):
+            self._outside(width, alpha, by_child)
+            rows = plan.width(width)
+            kernels.outside_kernel[(rows.stop - rows.start,)](
+                self.beta, alpha, posterior, rows.start, states, BLOCK=block, **limit, **self.kinds
+            )
+        if posteriors is not None:
+            posteriors.view(-1)[plan.cells] = posterior[plan.words :].to(posteriors.dtype)
+        words = left = right = None
+        if need_words or need_left or need_right:
+            self._gather(1, alpha, by_child)
+        if need_left or need_right:
+            left, right = self._rule_gradients(by_child)
+        if need_words:
+            words = self._emission_gradients(by_child)
+        if not need_root:
+            return [words, None, left, right]
+        return [words, by_root if self.arguments.root.dim() == 2 else by_root.sum(0), left, right]
+
+    def _outside(self, width: int, alpha: Tensor, by_child: Tensor) -> None:
+        """d log Z / d β of the spans of a width that have parents."""
+        rows = self.plan.with_parents(width)
+        tops = slice(rows.stop, self.plan.width(width).stop)
+        by_child[tops].zero_()  # a whole sentence is nobody's child; the rule gradient reads these rows
+        if rows.stop == rows.start:
+            return
+        self._gather(width, alpha, by_child)
+        rules = self.rules[..., : self.states]
+        with self._matrix_mode():
+            if rules.dim() == 2:
+                torch.mm(by_child[rows], rules, out=alpha[rows])
+            else:
+                for here, sentence in self._sentence_rows(width):
+                    torch.mm(by_child[here], rules[sentence], out=alpha[here])
+
+    def _gather(self, width: int, alpha: Tensor, by_child: Tensor) -> None:
+        plan = self.plan
+        rows = plan.with_parents(width)
+        if width == 1:
+            by_child[rows.stop : plan.words].zero_()
+        spans = rows.stop - rows.start
+        if spans == 0:
+            return
+        block = _block(self.states, STATES_AT_ONCE)
+        blocks = triton.cdiv(self.states, block)
+        tables = (plan.first_rows, plan.sentence_of_row, plan.words_before, plan.length_of_sentence)
+        choices = {"LIMIT": self.precision.limit, "BLOCK": block, **self.kinds}
+        if width > 1 and self._pays_in_pairs(plan.n - width, 2 * spans):
+            below = plan.width(width - 1)
+            rest = self._empty(below.stop - below.start, 2 * self.states, dtype=self.precision.work)
+            self.partial = (rest, rest)
+            pair_kernels.inside_pair_bwd_kernel[(triton.cdiv(spans, SPANS_AT_ONCE), blocks, 2)](
+                self.chart, alpha, by_child, rest, self.exponent, *tables, width, rows.start, spans, self.states,
+                ROWS=SPANS_AT_ONCE, **choices,
+            )  # fmt: skip
+            return
+        partial, self.partial = self.partial, None
+        kernels.inside_split_bwd_kernel[(spans, blocks, 2)](
+            self.chart, alpha, by_child, self.exponent, self.bonus, partial[0] if partial else alpha, *tables, width,
+            rows.start, self.states, HAS_BONUS=self.arguments.span_bonus is not None, HAS_PARTIAL=partial is not None,
+            BLOCK_K=SPLITS_AT_ONCE, **choices,
+        )  # fmt: skip
+
+    def _rule_gradients(self, by_child: Tensor) -> tuple[Tensor, Tensor]:
+        """One product over all spans for the nonterminal columns, one over all words for the preterminal ones."""
+        states, words = self.states, self.plan.words
+        # Summed in the wide type either way; written in the type of the rules, which autograd would cast to.
+        both = self._empty(*self.rules.shape, dtype=self.arguments.left.dtype)
+        with self._matrix_mode():
+            if both.dim() == 2:
+                _mm_wide(by_child[words:].T, self.beta[words:], both[:, :states])
+                _mm_wide(by_child[:words].T, self.emit, both[:, states:])
+            else:
+                both.zero_()
+                for width in range(1, self.plan.n + 1):
+                    for rows, sentence in self._sentence_rows(width):
+                        columns = slice(states, None) if width == 1 else slice(0, states)
+                        values = self.emit if width == 1 else self.beta
+                        both[sentence, :, columns] += by_child[rows].T.to(both.dtype) @ values[rows].to(both.dtype)
+        left, right = both.chunk(2, -2)
+        return left, right
+
+    def _emission_gradients(self, by_child: Tensor) -> Tensor:
+        plan = self.plan
+        emissions = self.arguments.log_emissions
+        by_emit = self._empty(plan.words, self.tags, dtype=self.precision.work)
+        rules = self.rules[..., self.states :]
+        with self._matrix_mode():
+            if rules.dim() == 2:
+                _mm_wide(by_child[: plan.words], rules, by_emit)
+            else:
+                by_emit.zero_()
+                for rows, sentence in self._sentence_rows(1):
+                    _mm_wide(by_child[rows], rules[sentence], by_emit[rows])
+        found = torch.zeros_like(emissions, memory_format=torch.contiguous_format)
+        block = _block(self.tags, 1024)
+        end_kernels.words_bwd_kernel[(plan.words, triton.cdiv(self.tags, block))](
+            by_emit, self.emit, found, plan.sentence_of_row, plan.words_before, plan.order, self.tags,
+            *found.stride()[:2], LIMIT=self.precision.limit, BLOCK=block, **self.kinds,
+        )  # fmt: skip
+        return found
+
+    def _sentence_rows(self, width: int) -> Iterator[tuple[slice, int]]:
+        """Rows with parents of each sentence, and the sentence's place in the batch: for rules of their own."""
+        row = self.plan.first[width]
+        for sentence, length in zip(self.plan.sentences, self.plan.lengths, strict=True):
+            if length > width:
+                count = length - width + 1
+                yield slice(row, row + count), sentence
+                row += count
+
+    def _bonus(self) -> Tensor:
+        """log2 of each row's weight, DEAD where it is forbidden; any tensor where there is no bonus."""
+        if self.arguments.span_bonus is None:
+            return self.exponent
+        bonus = self._empty(self.plan.rows, dtype=self.precision.work).zero_()
+        cells = self.arguments.span_bonus.detach().reshape(-1)[self.plan.cells] / math.log(2)
+        bonus[self.plan.words :] = cells.clamp(min=DEAD)
+        return bonus
+
+    def _empty(self, *size: int, dtype: torch.dtype) -> Tensor:
+        return torch.empty(size, dtype=dtype, device=self.device)
+
+    @contextmanager
+    def _matrix_mode(self) -> Iterator[None]:
+        """Let float32 products use TF32 where that was asked for, and nowhere else."""
+        before = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = self.precision.tf32
+        try:
+            yield
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = before
+
+    def _too_little_memory(self) -> ResourceError:
+        item = self.precision.stored.itemsize
+        chart = 6 * self.states * self.plan.rows * item
+        rules = 2 * self.states * (self.states + self.tags)
+        return ResourceError(
+            f"the chart of {self.batch} sentences of up to {self.plan.n} words at N = {self.states} needs "
+            f"{chart / 1e9:.1f} GB, and the rules' gradient {rules * self.precision.work.itemsize / 1e9:.1f} GB more; "
+            "reduce the batch, the length or the number of nonterminals"
+        )
+
+
+def _stacked(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
+    """[(B,) 2N, N + P] of both: a view where they lie one behind the other already, else a copy."""
+    behind = left.data_ptr() + left.numel() * left.element_size() == right.data_ptr()
+    if (
+        left.dim() == 2
+        and behind
+        and left.dtype == right.dtype == dtype
+        and left.is_contiguous()
+        and right.is_contiguous()
+        and left.untyped_storage().data_ptr() == right.untyped_storage().data_ptr()
+    ):
+        return left.detach().as_strided((2 * left.shape[0], left.shape[1]), left.stride())
+    return torch.cat([left.detach().to(dtype), right.detach().to(dtype)], -2)
+
+
+def _mm_wide(a: Tensor, b: Tensor, out: Tensor) -> None:
+    """out = a @ b, summed and written in the type of ``out``, which may be wider than that of a and b."""
+    if a.dtype == out.dtype:
+        torch.mm(a, b, out=out)
+    elif a.is_cuda:
+        torch.mm(a, b, out_dtype=out.dtype, out=out)
+    else:
+        torch.mm(a.to(out.dtype), b.to(out.dtype), out=out)
+
+
+def _block(columns: int, most: int) -> int:
+    return min(triton.next_power_of_2(columns), most)
