@@ -1,7 +1,5 @@
 """Neural networks that give grammars. Importable with torch alone: configurations are plain dataclasses."""
 
-from torch import nn
-
 from simplepcfg.models.simple_npcfg import SimpleNPCFG, SimpleNPCFGConfig
 
 __all__ = ["ModelConfig", "SimpleNPCFG", "SimpleNPCFGConfig", "build_model"]
@@ -12,8 +10,3 @@ ModelConfig = SimpleNPCFGConfig
 def build_model(config: ModelConfig, vocabulary_size: int) -> SimpleNPCFG:
     """The model that a configuration describes, freshly initialised from torch's random state."""
     return SimpleNPCFG(config, vocabulary_size)
-
-
-def parameter_count(model: nn.Module) -> int:
-    """How many numbers are learned."""
-    return sum(parameter.numel() for parameter in model.parameters())
