@@ -1,5 +1,6 @@
 """The inside algorithm in scaled probabilities with a hand-written backward, for the CPU and any other device."""
 
+import torch
 from torch import Tensor
 
 from simplepcfg.ops.inside.arguments import InsideArguments
@@ -9,8 +10,24 @@ from simplepcfg.ops.inside.scaled_chart import ScaledChart
 
 
 class _Chart(ScaledChart):
+    """In inference mode throughout, an eighth less time at small sizes: only what leaves it is an ordinary tensor."""
+
+    def __init__(self, arguments: InsideArguments) -> None:
+        with torch.inference_mode():
+            super().__init__(arguments)
+
+    def fill(self) -> Tensor:
+        with torch.inference_mode():
+            log_z = super().fill()
+        return log_z.clone()
+
     def backward(self, grad: Tensor, needs: tuple[bool, ...], posteriors: Tensor | None) -> list[Tensor | None]:
-        return Backward(self, grad).run(needs, posteriors)
+        need_words, need_root, need_left, need_right = needs
+        rules = self.arguments.left.new_zeros(self.all_rules.shape) if need_left or need_right else None
+        with torch.inference_mode():
+            words, root = Backward(self, grad).run(need_words, need_root, rules, posteriors)
+        left, right = (None, None) if rules is None else rules.chunk(2, -2)
+        return [None if words is None else words.clone(), None if root is None else root.clone(), left, right]
 
 
 def scaled_inside(arguments: InsideArguments) -> Tensor:

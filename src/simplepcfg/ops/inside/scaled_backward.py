@@ -26,14 +26,16 @@ class Backward:
         self.careful = careful
         self.gradients = Square(torch.zeros_like(chart.square.cells))
 
-    def run(self, needs: tuple[bool, ...], posteriors: Tensor | None) -> list[Tensor | None]:
-        """Gradients by log_emissions, root, left and right, of those that are needed.
+    def run(
+        self, need_words: bool, need_root: bool, by_rules: Tensor | None, posteriors: Tensor | None
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Gradients by log_emissions and root, where they are needed.
 
-        ``posteriors`` [B, n + 1, n + 1], where given, is filled with the gradient by the span bonus.
+        ``by_rules`` [(B,) 2N, N + P], zeros, where given, is filled with those by left and right, and ``posteriors``
+        [B, n + 1, n + 1] with that by the span bonus.
         """
-        need_words, need_root, need_left, need_right = needs
         chart = self.chart
-        rules = _RuleGradient(chart, self.grad) if need_left or need_right else None
+        rules = None if by_rules is None else _RuleGradient(chart, self.grad, by_rules)
         for width in range(chart.n, 1, -1):
             alpha = self._outside(width, rules)
             if posteriors is not None:
@@ -48,11 +50,14 @@ class Backward:
             if need_words:
                 words = self._in_range(_transposed_product(children, chart.word_rules), chart.words)
                 words = words.mul_(chart.words).mul_(self.grad[:, None, None])
-        if not self.careful and not _finite(words, posteriors, None if rules is None else rules.finish()):
+        largest = rules.largest() if rules is not None else 0.0
+        if not self.careful and not (math.isfinite(largest) and _finite(words, posteriors)):
             # A derivative by a value of 0 has left the range and met a 0: once more, looking at every width.
-            return Backward(chart, self.grad, careful=True).run(needs, posteriors)
-        left, right = rules.result() if rules is not None else (None, None)
-        return [words, self._root() if need_root else None, left, right]
+            by_rules = None if by_rules is None else by_rules.zero_()
+            return Backward(chart, self.grad, careful=True).run(need_words, need_root, by_rules, posteriors)
+        if rules is not None:
+            rules.finish(largest)
+        return words, self._root() if need_root else None
 
     def _outside(self, width: int, rules: "_RuleGradient | None") -> Tensor:
         """d log Z / d β of every span of this width, from its roles as left and right child and as whole sentence."""
@@ -131,13 +136,13 @@ class Backward:
 class _RuleGradient:
     """Collects rows of β and of its children's derivatives, and multiplies them in few, large products."""
 
-    def __init__(self, chart: ScaledChart, grad: Tensor) -> None:
+    def __init__(self, chart: ScaledChart, grad: Tensor, both: Tensor) -> None:
         self.chart = chart
         # The usual loss weighs every sentence alike: then the result is scaled once, not every row.
         self.common = float(grad[0]) if bool((grad == grad[0]).all()) else None
         self.grad = grad
-        self.both = torch.zeros_like(chart.all_rules)  # [(B,) 2N, N + P]
-        self.total, self.words = self.both[..., : chart.nonterminals], self.both[..., chart.nonterminals :]
+        self.both = both
+        self.total, self.words = both[..., : chart.nonterminals], both[..., chart.nonterminals :]
         self.pending: list[tuple[Tensor, Tensor]] = []
         self.pending_rows = 0
 
@@ -176,21 +181,18 @@ class _RuleGradient:
             self.pending.clear()
             self.pending_rows = 0
 
-    def finish(self) -> Tensor:
-        """Both gradients, [(B,) 2N, N + P], before they are scaled."""
+    def largest(self) -> float:
+        """The largest magnitude in the gradient; NaN if there is one."""
         self._flush()
-        return self.both
+        low, high = torch.aminmax(self.both)
+        return float(torch.maximum(-low, high))
 
-    def result(self) -> tuple[Tensor, Tensor]:
-        """Gradients by left and right."""
-        both = self.finish()
-        low, high = torch.aminmax(both)
-        if not (-self.chart.range.huge < float(low) and float(high) < self.chart.range.huge):
-            both = drop_out_of_range(both, self.chart.all_rules, self.chart.range)
+    def finish(self, largest: float) -> None:
+        """Bring the gradient into range and give it the loss's weight."""
+        if not largest < self.chart.range.huge:
+            self.both.copy_(drop_out_of_range(self.both, self.chart.all_rules, self.chart.range))
         if self.common is not None and self.common != 1.0:
-            both.mul_(self.common)
-        left, right = both.chunk(2, -2)
-        return left, right
+            self.both.mul_(self.common)
 
 
 def _finite(*tensors: Tensor | None) -> bool:
