@@ -1,6 +1,7 @@
 """The library in a few lines: fit, load, score, parse, evaluate, save."""
 
 import math
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from simplepcfg import Run, fit, load
 from simplepcfg.data.readers import read_trees
 from simplepcfg.data.synthetic import generate_treebank
 from simplepcfg.errors import InputError, NumericalError
+from simplepcfg.training.loop import train
+from simplepcfg.training.signals import Interrupted
 from tiny_runs import SETTINGS, make_tiny_run, tiny_sentences
 
 TINY = {key: (value if value == "cpu" else int(value)) for key, value in (setting.split("=") for setting in SETTINGS)}
@@ -93,7 +96,7 @@ def test_evaluate_refuses(run: Run, data: list[object]) -> None:
         run.evaluate(data)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("sentences", ["the dog barks", [[1, 2]], [["dog", None]]])
+@pytest.mark.parametrize("sentences", ["the dog barks", [[1, 2]], [["dog", None]], [3], 3])
 def test_what_is_no_list_of_sentences_is_refused(run: Run, sentences: object) -> None:
     with pytest.raises(InputError):
         run.score(sentences)  # type: ignore[arg-type]
@@ -111,3 +114,42 @@ def test_exports() -> None:
     assert {"fit", "load", "Run", "__version__"} <= set(dir(simplepcfg))
     with pytest.raises(AttributeError, match="nothing"):
         _ = simplepcfg.nothing  # type: ignore[attr-defined]
+
+
+def test_a_run_fitted_to_files_can_be_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("train.txt", "valid.txt"):
+        Path(name).write_text("\n".join(tiny_sentences(40)))
+    fitted = fit("train.txt", Path("valid.txt"), settings=TINY, out="run")
+    data = fitted.config.data
+    assert (data.train, data.valid) == (str(tmp_path / "train.txt"), str(tmp_path / "valid.txt"))
+    assert train(None, "run", resume=True).epochs == 1
+
+
+@pytest.mark.parametrize("value", [None, object(), {1, 2}])
+def test_settings_that_no_configuration_can_hold(value: object) -> None:
+    with pytest.raises(InputError, match=r"^settings data\.valid = "):
+        fit(["the dog"], settings={"data.valid": value})
+
+
+def test_settings_take_paths_and_any_character(tmp_path: Path) -> None:
+    text = tmp_path / "😀.txt"
+    text.write_text("\n".join(tiny_sentences(20)))
+    fitted = fit(tiny_sentences(40), settings=TINY | {"data.valid": text, "name": "😀"})
+    assert (fitted.config.name, fitted.config.data.valid) == ("😀", str(text))
+
+
+@pytest.mark.parametrize("source", [3, [3, 4], [None]])
+def test_fit_refuses_what_is_no_text(source: object) -> None:
+    with pytest.raises(InputError, match=r"give a"):
+        fit(source, settings=TINY)  # type: ignore[arg-type]
+
+
+def test_an_interrupted_fit_in_memory_promises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise Interrupted("all saved; go on with --resume", signal.SIGINT)
+
+    monkeypatch.setattr("simplepcfg.api.train_run", stop)
+    with pytest.raises(Interrupted, match=r"^stopped by SIGINT; nothing was kept: .*out=") as caught:
+        fit(["the dog barks"], settings=TINY)
+    assert caught.value.exit_code == 130

@@ -112,7 +112,7 @@ def test_tables_come_from_results(tmp_path: Path) -> None:
     render = load_renderer()
     page = "before\n<!-- begin: parse-throughput -->\nold\n<!-- end: parse-throughput -->\nafter\n"
     assert "Not measured yet: run `python benchmarks/parse_throughput.py`." in render.render(page, tmp_path)
-    header = "command,data,sentences,words,nonterminals,operation_s,command_s,ratio,sentences_per_s,device,threads"
+    header = "command,data,sentences,words,nonterminals,operation_s,command_s,ratio,sentences_per_s,machine,threads"
     rows = ["parse,text,9,90,4,1.0,1.5,1.5,6.0,box,1,a", "parse,text,9,90,4,2.0,2.5,1.25,1234.56,box,1,b"]
     (tmp_path / "parse_throughput.csv").write_text("\n".join([header + ",commit", *rows]) + "\n")
     text = render.render(page, tmp_path)

@@ -1,6 +1,8 @@
 """Runs so small that they train in a second, for tests of what is done with a run."""
 
+import os
 from pathlib import Path
+from threading import Thread
 
 from simplepcfg.data.synthetic import generate_treebank
 from simplepcfg.training.config_files import load_config
@@ -26,3 +28,10 @@ def make_tiny_run(folder: Path, *settings: str) -> Path:
     config = load_config("sn-pcfg-small", [*SETTINGS, *settings], environment={})
     train(config, folder, train_text=tiny_sentences())
     return folder
+
+
+def make_fifo(path: Path, text: str) -> Path:
+    """A pipe that gives `text` to whoever reads it first."""
+    os.mkfifo(path)
+    Thread(target=path.write_text, args=(text,), daemon=True).start()
+    return path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,10 +18,11 @@ from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError, NumericalError, ResourceError
+from simplepcfg.evaluation.likelihood import bytes_a_cell, cells_a_batch
 from simplepcfg.evaluation.perplexity import perplexity
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
-from simplepcfg.sentences import Sentence, as_tree, original_tree, split_sentences
+from simplepcfg.sentences import Sentence, as_tree, listed, original_tree, split_sentences
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.failures import resource_errors
 
@@ -30,12 +31,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# A batch's chart, with what its gradient needs, stays below this many bytes (a long sentence may exceed it).
-BATCH_BYTES = {"cpu": 256 * 2**20, "cuda": 4 * 2**30}
-# Chart, scales, adjoints: float32 numbers held for every span and nonterminal while a batch is decoded.
-NUMBERS_A_STATE = 8
-# Beyond this, more sentences a batch save nothing and differ more in length.
-MOST_CELLS = 100_000
 MEMORY_ADVICE = "leave out the longest sentences or use a smaller model"
 
 
@@ -112,7 +107,7 @@ class Run:
         if isinstance(data, str | PathLike):
             items: list[Any] = list(read_trees(data) if sniff(data) == "trees" else read_sentences(data))
         else:
-            items = list(data)
+            items = listed(data)
         if not items:
             raise InputError("nothing to evaluate; give at least one tree or sentence")
         trees = [as_tree(item) for item in items]
@@ -121,7 +116,8 @@ class Run:
             return self._evaluate_text(items, name or self.name)
         if len(gold) < len(items):
             raise InputError(f"item {trees.index(None)} is no tree but others are; give trees or sentences, not both")
-        return self.evaluate_treebank(Treebank(gold, self.preprocessing), name)
+        source = fspath(data) if isinstance(data, str | PathLike) else None
+        return self.evaluate_treebank(Treebank(gold, self.preprocessing, source), name)
 
     def evaluate_treebank(self, treebank: Treebank, name: str | None = None) -> EvaluationReport:
         """F1 and perplexity on gold trees that have been prepared as this run wants them."""
@@ -184,7 +180,7 @@ class Run:
         encoded = [self.vocabulary.encode(sentences[index]) for index in places]
         for indices in evaluation_batches([len(ids) for ids in encoded], max_cells=self.cells_a_batch):
             longest = len(encoded[indices[-1]])
-            _refuse_if_hopeless(longest, self._bytes_a_cell)
+            _refuse_if_hopeless(longest, bytes_a_cell(self.grammar))
             with resource_errors(f"computing on a sentence of {longest} words", MEMORY_ADVICE):
                 found = compute(collate(encoded, indices).to(self.device))
             for index, result in zip(indices, found, strict=True):
@@ -194,21 +190,16 @@ class Run:
     @property
     def cells_a_batch(self) -> int:
         """How large a batch may be, as sentences times words squared."""
-        budget = BATCH_BYTES.get(self.device.type, BATCH_BYTES["cpu"]) // self._bytes_a_cell
-        return min(max(budget, 1), MOST_CELLS)
-
-    @property
-    def _bytes_a_cell(self) -> int:
-        return 4 * NUMBERS_A_STATE * int(self.grammar.root.shape[-1])
+        return cells_a_batch(self.grammar, self.device)
 
 
-def _refuse_if_hopeless(words: int, bytes_a_cell: int) -> None:
+def _refuse_if_hopeless(words: int, cell: int) -> None:
     """A chart larger than the machine would be killed by the system without a word; refuse it with one."""
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # not every system tells
         return
-    needed = words * words // 2 * bytes_a_cell
+    needed = words * words // 2 * cell
     if needed > memory:
         raise ResourceError(
             f"a sentence of {words} words needs about {needed / 2**30:.0f} GiB, this machine has "

@@ -20,9 +20,7 @@ def split_sentences(
     sentences: Iterable[Sentence],
 ) -> Iterator[tuple[Sequence[str], Sequence[str] | None]]:
     """Words and, where the sentence is a tree, tags that tell its punctuation."""
-    if isinstance(sentences, str):
-        raise InputError(f"sentences is the single string {sentences[:40]!r}; give a list of sentences")
-    items = [sentence if (tree := as_tree(sentence)) is None else tree for sentence in sentences]
+    items = [sentence if (tree := as_tree(sentence)) is None else tree for sentence in listed(sentences)]
     trees = iter(with_word_tags([item for item in items if isinstance(item, SpanTree)]))
     for number, item in enumerate(items):
         if isinstance(item, str):
@@ -32,6 +30,19 @@ def split_sentences(
             yield tree.words, tree.tags
         else:
             yield _checked(item, number), None
+
+
+def listed(sentences: Iterable[Any]) -> list[Any]:
+    """All of them; what is no list of sentences is refused."""
+    if isinstance(sentences, str):
+        raise InputError(f"sentences is the single string {sentences[:40]!r}; give a list of sentences")
+    if not isinstance(sentences, Iterable):
+        raise InputError(f"sentences is {sentences!r}; give a list of sentences")
+    items = list(sentences)
+    for number, item in enumerate(items):
+        if not isinstance(item, Iterable | SpanTree):
+            raise InputError(f"sentence {number} is {item!r}; give a string, a list of words or a tree")
+    return items
 
 
 def as_tree(item: Any) -> SpanTree | None:

@@ -120,3 +120,23 @@ def test_text_has_no_gold_trees(call: Call, text_file: Path, arguments: list[str
 
 def test_a_file_alone_is_not_enough(call: Call, trees_file: Path) -> None:
     assert "name a run" in call("evaluate", trees_file).err
+
+
+@pytest.mark.parametrize("target", ["nowhere/report.json", "."])
+def test_a_bad_json_target_is_named_before_any_work(call: Call, trees_file: Path, tmp_path: Path, target: str) -> None:
+    result = call("evaluate", "oracle", trees_file, "--json", tmp_path / target)
+    assert (result.code, result.out) == (2, "")
+    assert f"{tmp_path / target}: " in result.err
+
+
+def test_json_to_a_device_leaves_the_device(call: Call, trees_file: Path) -> None:
+    assert call("evaluate", "oracle", trees_file, "--json", "/dev/null").code == 0
+    assert Path("/dev/null").is_char_device()
+
+
+def test_trees_of_one_word_alone(call: Call, tmp_path: Path) -> None:
+    gold = tmp_path / "gold.trees"
+    gold.write_text("(S (NN dog) (. .))\n")
+    result = call("evaluate", "oracle", gold)
+    assert result.code == 2
+    assert f"{gold}: none of the 1 trees has two words or more" in result.err

@@ -1,14 +1,17 @@
 """`simplepcfg parse`: formats, order, awkward sentences."""
 
 import gzip
+import io
 import json
 import random
+import sys
 from pathlib import Path
 
 import pytest
 from nltk.tree import Tree
 
 from command_calls import Call
+from simplepcfg.cli.options import sentence_chunks
 from tiny_runs import tiny_sentences
 
 AWKWARD = "The dog , sees a cat .\n\ndog\n. ,\n( the man ) sleeps\n"
@@ -112,3 +115,36 @@ def test_oracle_needs_gold_trees(call: Call) -> None:
     result = call("parse", "oracle", stdin="a b c")
     assert result.code == 2
     assert "gold" in result.err
+
+
+def test_random_baseline_does_not_depend_on_chunks(
+    call: Call, trees_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = call("parse", "random", trees_file)
+    monkeypatch.setattr("simplepcfg.cli.options.CHUNK", 7)
+    assert call("parse", "random", trees_file).out == whole.out
+    parsed = tmp_path / "parsed.trees"
+    parsed.write_text(whole.out)
+    reports = json.loads(call("evaluate", "random", trees_file, "--predictions", parsed, "--json", "-").out)
+    assert reports[0]["sentence_f1"] == reports[1]["sentence_f1"]
+
+
+@pytest.mark.parametrize(("name", "meant"), [("right-branch", "right-branching"), ("randm", "random")])
+def test_a_misspelt_baseline(call: Call, text_file: Path, name: str, meant: str) -> None:
+    for command in ("parse", "evaluate"):
+        result = call(command, name, text_file)
+        assert result.code == 2
+        assert f"did you mean {meant}?" in result.err
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_at_a_keyboard_the_remark_can_be_silenced(
+    quiet: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Keyboard(io.BytesIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Keyboard(b"a b\nc\n")))
+    assert list(sentence_chunks("-", quiet)) == [[["a", "b"]], [["c"]]]
+    assert capsys.readouterr().err == ("" if quiet else "type one sentence a line; Ctrl-D ends\n")

@@ -93,3 +93,30 @@ def test_settings_that_the_model_refuses_leave_the_folder_free(
         patch.setattr("simplepcfg.training.trainer.set_precision", refuse)
         assert call(*arguments).code == 2
     assert call(*arguments).code == 0
+
+
+def test_file_names_beyond_the_basic_plane(call: Call, text_file: Path, tmp_path: Path) -> None:
+    file = tmp_path / "😀 é.txt"
+    file.write_bytes(text_file.read_bytes())
+    assert call("train", "sn-pcfg-small", "--train", file.name, "--out", "r", *SET).code == 0
+    assert load_config(Path("r/config.toml"), environment={}).data.train == str(file)
+
+
+def test_resume_reads_no_environment(call: Call, text_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call("train", "sn-pcfg-small", "--train", text_file, "--out", "r", *SET)
+    monkeypatch.setenv("SIMPLEPCFG_SEED", "9")
+    assert call("train", "--resume", "r", "--set", "training.patience=3").code == 0
+
+
+def test_resume_of_nothing_names_the_folder(call: Call) -> None:
+    result = call("train", "--resume", "nosuch", "--seed", "4")
+    assert result.code == 2
+    assert "nosuch: no such run folder" in result.err
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/b", "..", ""])
+def test_a_name_cannot_lead_out_of_runs(call: Call, text_file: Path, tmp_path: Path, name: str) -> None:
+    result = call("train", "sn-pcfg-small", "--train", text_file, "--set", f'name="{name}"', *SET)
+    assert result.code == 2
+    assert "give --out DIR" in result.err
+    assert not list(tmp_path.iterdir())

@@ -5,13 +5,14 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from simplepcfg.data.readers import open_text, read_sentences, read_trees, sniff
 from simplepcfg.errors import InputError
+from tiny_runs import make_fifo
 
 
 def write(path: Path, content: bytes) -> Path:
@@ -131,3 +132,17 @@ def test_standard_input_is_named_in_errors(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n\xff\n")))
     with pytest.raises(InputError, match=r"^standard input:2: byte 0xff"):
         list(read_sentences("-"))
+
+
+@pytest.mark.parametrize(("line", "kind"), [("(S (NN a) (NN b))", "trees"), ("the dog sees a cat", "text")])
+def test_a_pipe_loses_nothing_when_it_is_sniffed(tmp_path: Path, line: str, kind: str) -> None:
+    fifo = make_fifo(tmp_path / "pipe", f"\n{line}\n" * 20_000)
+    assert sniff(fifo) == kind
+    read: Callable[[Path], Iterator[object]] = read_trees if kind == "trees" else read_sentences
+    assert len(list(read(fifo))) == 20_000
+
+
+def test_a_short_pipe_keeps_its_blank_lines(tmp_path: Path) -> None:
+    fifo = make_fifo(tmp_path / "pipe", "\na b\n\n")
+    assert sniff(fifo) == "text"
+    assert list(read_sentences(fifo, keep_blank=True)) == [[], ["a", "b"], []]

@@ -7,7 +7,7 @@ import pytest
 from nltk.tree import Tree
 
 from simplepcfg.data.brackets import parse_tree
-from simplepcfg.data.trees import SpanTree, tree_from_binary_spans
+from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 
 
@@ -65,11 +65,11 @@ def test_a_word_with_brackets_is_escaped() -> None:
     assert SpanTree(("(a)",), ("NN",), ()).to_brackets() == "(NN -LRB-a-RRB-)"
 
 
-def test_tree_from_binary_spans() -> None:
+def test_a_parser_s_spans() -> None:
     words = ["the", "dog", "barks"]
-    assert str(tree_from_binary_spans(words, [(0, 3), (0, 2)])) == "(X (X (T the) (T dog)) (T barks))"
-    assert str(tree_from_binary_spans(words, [(0, 2)], label="NT", tag="PT")).startswith("(NT (NT (PT the)")
-    assert str(tree_from_binary_spans(["one"], [])) == "(X (T one))"
+    assert SpanTree.from_spans(words, [(0, 3), (0, 2)]).to_brackets() == "(X (X (T the) (T dog)) (T barks))"
+    assert SpanTree.from_spans(words, [(0, 2)], label="NT", tag="PT").to_brackets().startswith("(NT (NT (PT the)")
+    assert SpanTree.from_spans(["one"], []).to_brackets() == "(X (T one))"
 
 
 def test_the_empty_tree() -> None:

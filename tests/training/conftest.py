@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from toy_runs import TOY_SETTINGS, toy_sentences
 
 from simplepcfg.training import RunConfig, RunFolder, load_config, train
+from toy_runs import TOY_SETTINGS, toy_sentences
 
 MakeConfig = Callable[..., RunConfig]
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from simplepcfg import __version__
 from simplepcfg.errors import InputError
 from simplepcfg.training import RunConfig, builtin_configs, load_config, save_config
 from simplepcfg.training.config_files import parse_value
@@ -95,6 +96,26 @@ def test_override_values(text: str, value: object) -> None:
             'override "training.epochs=3": "training" is a single value',
         ),
         ("", ["training.epochs"], 'override "training.epochs" is not of the form key=value'),
+        (
+            "seed = 1\n",
+            ["training.inner.deep=3"],
+            'override "training.inner.deep=3": unknown key "training.inner"',
+        ),
+        ("", ['training={epochs="x"}'], 'override "training={epochs="x"}": training.epochs = \'x\''),
+        (
+            "",
+            ["training.threads=99999999999"],
+            "training.threads = 99999999999: input should be less than or equal to 1024",
+        ),
+        ("", [f"training.batch_size={10**21}"], "input should be less than 2147483648"),
+        ("", [f"training.epochs={10**21}"], "input should be less than 2147483648"),
+        ("", [f"data.max_length={10**21}"], "input should be less than 2147483648"),
+        ("", [f"model.embedding={10**21}"], f"model.embedding = {10**21}; it must be below 16777216"),
+        ("", ["model.residual_blocks=1025"], "model.residual_blocks = 1025; it must be at most 1024"),
+        ("", ["model.initial_scores=inf"], "model.initial_scores = inf; it must be finite"),
+        ("", ["training.learning_rate=inf"], "training.learning_rate = inf: input should be a finite number"),
+        ("", ["training.clip=inf"], "training.clip = inf: input should be a finite number"),
+        ("", ["training.checkpoint_minutes=inf"], "training.checkpoint_minutes = inf: input should be a finite number"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path: Path, text: str, overrides: list[str], message: str) -> None:
@@ -103,6 +124,16 @@ def test_mistakes_are_one_line(tmp_path: Path, text: str, overrides: list[str], 
         load_config(file, overrides, environment={})
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_run_of_a_newer_version_says_so(tmp_path: Path) -> None:
+    file = write(tmp_path / "config.toml", "[training]\nfuture = 3\n")
+    write(tmp_path / "run.json", '{"simplepcfg": "99.0.1"}')
+    with pytest.raises(InputError, match=f"written by simplepcfg 99.0.1, this is {__version__}: upgrade"):
+        load_config(file, environment={})
+    write(tmp_path / "run.json", '{"simplepcfg": "0.0.1"}')
+    with pytest.raises(InputError, match=r'unknown key "training\.future"$'):
+        load_config(file, environment={})
 
 
 def test_mistake_in_the_environment_names_the_variable() -> None:
@@ -136,6 +167,8 @@ def test_configs_are_frozen() -> None:
 
 def test_nearest_key_gives_up_on_nonsense() -> None:
     assert nearest_key("zzzzzzzz") is None
+    assert nearest_key("training.future") is None
+    assert nearest_key("trainin.epochs") == "training.epochs"
 
 
 def test_reference_describes_every_key() -> None:

@@ -95,6 +95,22 @@ def test_too_little_text(make_config, tmp_path: Path, lines: list, message: str)
     assert not (tmp_path / "run").exists()
 
 
+def test_too_little_text_names_the_file(make_config, tmp_path: Path) -> None:
+    file = tmp_path / "short.txt"
+    file.write_text("a\nb\n", "utf-8")
+    with pytest.raises(InputError, match=r"short\.txt has 0 sentences of two words or more"):
+        train(make_config(f'data.train="{file}"'), tmp_path / "run")
+    with pytest.raises(InputError, match=r"short\.txt has no sentence of two words or more to validate on"):
+        train(make_config(f'data.valid="{file}"'), tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["file/below", "x" * 300])
+def test_folder_that_cannot_be_made(make_config, tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"cannot be .*; choose another"):
+        train(make_config(), tmp_path / name)
+
+
 def test_no_text_at_all(make_config, tmp_path: Path) -> None:
     config = make_config()
     config = config.model_copy(update={"data": config.data.model_copy(update={"train": None})})
@@ -168,6 +184,7 @@ def test_twenty_nonfinite_steps_in_a_row_end_the_run(make_config, tmp_path: Path
     with pytest.raises(NumericalError, match=f"{MAX_SKIPPED_IN_A_ROW} steps in a row") as caught:
         train(config, tmp_path / "run")
     assert caught.value.exit_code == 3
+    assert str(caught.value).endswith("lower training.learning_rate")  # fp32 is in use already
 
 
 def test_impossible_sentence_does_not_spoil_its_batch(make_config, tmp_path: Path, monkeypatch) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from toy_runs import differences, toy_sentences
 
 from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.training import Interrupted, PlainReporter, Reporter, RunFolder, load_run, train
 from simplepcfg.training.checkpoint import Checkpoint
 from simplepcfg.training.progress import EpochReport, StepReport
+from toy_runs import differences, toy_sentences
 
 
 class SignalAt(Reporter):
@@ -68,11 +68,11 @@ def test_checkpoints_do_not_disturb(make_config, tmp_path: Path) -> None:
 
 def test_caller_keeps_its_random_state_and_settings(make_config, tmp_path: Path) -> None:
     torch.manual_seed(3)
-    before = torch.get_rng_state()
+    before, handler = torch.get_rng_state(), signal.getsignal(signal.SIGINT)
     train(make_config(), tmp_path / "run")
     assert torch.equal(torch.get_rng_state(), before)
     assert not torch.are_deterministic_algorithms_enabled()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 def test_second_signal_stops_at_once(make_config, tmp_path: Path) -> None:
@@ -127,6 +127,29 @@ def test_changed_text_is_refused(make_config, text_file: Path, tmp_path: Path) -
         train(None, tmp_path / "run", resume=True)
 
 
+def test_refused_text_leaves_the_configuration_alone(make_config, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    train(make_config(), folder.path)
+    before = folder.config.read_bytes()
+    other = tmp_path / "other.txt"
+    other.write_text("\n".join(toy_sentences(random.Random(2), 60)) + "\n", "utf-8")
+    with pytest.raises(InputError, match="training text is not the one"):
+        train(make_config(f'data.train="{other}"'), folder.path, resume=True)
+    assert folder.config.read_bytes() == before
+
+
+def test_model_without_checkpoint_is_not_trained_over(make_config, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    train(make_config("training.epochs=1"), folder.path)
+    folder.checkpoint.unlink()
+    before = folder.model.read_bytes()
+    with pytest.raises(InputError, match=r"holds a model but no checkpoint\.safetensors"):
+        train(None, folder.path, resume=True)
+    assert folder.model.read_bytes() == before
+    folder.model.unlink()  # as a run that was killed before its first checkpoint
+    assert train(None, folder.path, resume=True).epochs == 1
+
+
 def test_a_run_is_never_overwritten(make_config, tmp_path: Path) -> None:
     train(make_config(), tmp_path / "run")
     with pytest.raises(InputError, match="already holds a run; go on with `simplepcfg train --resume"):
@@ -145,7 +168,7 @@ def test_incomplete_folder_names_what_is_missing(make_config, tmp_path: Path, mi
 
 
 def test_no_folder_and_no_run(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such run folder"):
+    with pytest.raises(InputError, match="no such run folder; give one that `simplepcfg train` wrote"):
         load_run(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"config\.toml is missing"):
         train(None, tmp_path, resume=True)

@@ -99,11 +99,12 @@ def perplexity_table(run: "Run", treebank: "Treebank", induced: "EvaluationRepor
     from simplepcfg.training.corpus import read_tokens
 
     assert induced.perplexity is not None
+    assert run.directory is not None
     eos, size = run.preprocessing.eos, len(run.vocabulary)
     tokens = [item.tokens for item in treebank.prepared]
     lengths = [len(item) for item in tokens]
     encode = run.vocabulary.encode
-    training = (encode(item) for item in read_tokens(train_file(Path(run.name)), run.preprocessing))
+    training = (encode(item) for item in read_tokens(train_file(run.directory), run.preprocessing))
     unigram = unigram_log_likelihood(training, [encode(item) for item in tokens], size, eos)
     true = true_log_probability([tree.words for tree in treebank.original])
     rows = [

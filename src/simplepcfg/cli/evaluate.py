@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simplepcfg.cli.options import Device, Quiet
-from simplepcfg.cli.output import note, results_console, write_json
+from simplepcfg.cli.output import note, refuse_unwritable, results_console, write_json
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ def command(
     *names, file = arguments
     if not names and predictions is None:
         raise InputError(f"nothing to evaluate on {file}; name a run folder, a baseline, or --predictions FILE")
+    if json is not None:
+        refuse_unwritable(json)
     from simplepcfg.evaluation.report import report_table, reports_to_json
 
     reports = evaluate_all(names, file, predictions, device, quiet)
@@ -80,9 +82,13 @@ def evaluate_all(
     from simplepcfg.api import load
     from simplepcfg.data.preprocessing import Preprocessing
     from simplepcfg.data.readers import read_sentences, read_trees, sniff
-    from simplepcfg.evaluation.treebank import BASELINES, Treebank
+    from simplepcfg.evaluation.treebank import BASELINES, Treebank, refuse_misspelt_baseline
 
-    runs: dict[str, Run] = {name: load(name, device) for name in dict.fromkeys(names) if name not in BASELINES}
+    runs: dict[str, Run] = {}
+    for name in dict.fromkeys(names):
+        if name not in BASELINES:
+            refuse_misspelt_baseline(name)
+            runs[name] = load(name, device)
     if sniff(file) == "text":
         _refuse_without_trees([name for name in names if name in BASELINES], predictions, file)
         sentences = list(read_sentences(file))
@@ -92,7 +98,7 @@ def evaluate_all(
 
     def prepared(preprocessing: Preprocessing) -> Treebank:
         if preprocessing not in treebanks:
-            treebanks[preprocessing] = Treebank(trees, preprocessing)
+            treebanks[preprocessing] = Treebank(trees, preprocessing, file)
         return treebanks[preprocessing]
 
     common = next((run.preprocessing for run in runs.values()), Preprocessing())
@@ -103,7 +109,8 @@ def evaluate_all(
         for name in names
     ]
     if predictions is not None:
-        report, different = prepared(common).predictions(predictions, list(read_trees(predictions)))
+        guesses = trees if predictions == file else list(read_trees(predictions))  # a pipe has no second reading
+        report, different = prepared(common).predictions(predictions, guesses)
         if different:
             note(f"{predictions}: {different} trees have other words than {file}; is it the same text?", quiet)
         reports.append(report)

@@ -7,9 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
+from simplepcfg.cli.output import note
+
 Device = Annotated[
     str,
-    typer.Option("--device", metavar="auto|cpu|cuda", help="Where to compute; auto takes a card if there is one."),
+    typer.Option(
+        "--device", metavar="auto|cpu|cuda|cuda:N", help="Where to compute; auto takes a card if there is one."
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on standard error but errors.")]
 
@@ -17,14 +21,17 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stand
 CHUNK = 10_000
 
 
-def sentence_chunks(path: str) -> Iterator[list[Any]]:
+def sentence_chunks(path: str, quiet: bool = False) -> Iterator[list[Any]]:
     """Sentences of a file or of standard input (`-`), line for line; of trees, the trees.
 
     At a keyboard each line is answered at once.
     """
+    at_keyboard = path == "-" and sys.stdin.isatty()
+    if at_keyboard:
+        note("type one sentence a line; Ctrl-D ends", quiet)
     from simplepcfg.data.readers import read_sentences, read_trees, sniff
 
     items: Iterator[Any] = read_trees(path) if sniff(path) == "trees" else read_sentences(path, keep_blank=True)
-    size = 1 if path == "-" and sys.stdin.isatty() else CHUNK
+    size = 1 if at_keyboard else CHUNK
     while chunk := list(islice(items, size)):
         yield chunk

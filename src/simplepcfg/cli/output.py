@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simplepcfg.errors import InputError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -45,6 +47,19 @@ def write_lines(lines: Iterable[str]) -> None:
     sys.stdout.flush()
 
 
+def refuse_unwritable(path: str) -> None:
+    """Say before any work is done that a file cannot be written in its place."""
+    target = Path(path)
+    if path == "-":
+        return
+    if target.is_dir():
+        raise InputError(f"{path}: is a directory; give a file in it")
+    if not target.parent.is_dir():
+        raise InputError(f"{path}: there is no folder {target.parent}; make it, or give another file")
+    if not os.access(target if target.exists() and not target.is_file() else target.parent, os.W_OK):
+        raise InputError(f"{path}: permission denied; give another file")
+
+
 def write_json(value: Any, path: str) -> None:
     """Readable JSON to a file (replaced in one step) or to standard output (`-`); NaN, infinity: null."""
     text = json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False)
@@ -52,9 +67,16 @@ def write_json(value: Any, path: str) -> None:
         write_lines([text])
         return
     target = Path(path)
+    if target.exists() and not target.is_file():  # a pipe or a device is written to, not replaced
+        target.write_text(text + "\n", encoding="utf-8")
+        return
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    temporary.write_text(text + "\n", encoding="utf-8")
-    os.replace(temporary, target)
+    try:
+        temporary.write_text(text + "\n", encoding="utf-8")
+        os.replace(temporary, target)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, path) from None
 
 
 def _finite(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`simplepcfg parse`: the most probable bracketing of each sentence."""
+"""`simplepcfg parse`: for each sentence the tree with the largest sum of span posteriors."""
 
 import json
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def command(
       echo "the dog sees a cat" | simplepcfg parse runs/demo --format pretty
       simplepcfg parse runs/demo sentences.txt > parsed.trees
     """
-    for trees in _parsed_chunks(run, file, device):
+    for trees in _parsed_chunks(run, file, device, quiet):
         write_lines(render(tree, format) for tree in trees)
 
 
@@ -64,29 +64,29 @@ def render(tree: "SpanTree", format: Format) -> str:
     return json.dumps({"words": tree.words, "spans": spans, "tree": tree.to_brackets()}, ensure_ascii=False)
 
 
-def _parsed_chunks(run: str, file: str, device: str) -> Iterator[list["SpanTree"]]:
-    from simplepcfg.evaluation.treebank import BASELINES
+def _parsed_chunks(run: str, file: str, device: str, quiet: bool) -> Iterator[list["SpanTree"]]:
+    from simplepcfg.evaluation.treebank import BASELINES, refuse_misspelt_baseline
 
     if run in BASELINES:
-        yield from _baseline_chunks(run, file)
+        yield from _baseline_chunks(run, file, quiet)
         return
+    refuse_misspelt_baseline(run)
     from simplepcfg.api import load
 
     model = load(run, device)
-    for chunk in sentence_chunks(file):
+    for chunk in sentence_chunks(file, quiet):
         yield model.parse_spans(chunk)
 
 
-def _baseline_chunks(name: str, file: str) -> Iterator[list["SpanTree"]]:
+def _baseline_chunks(name: str, file: str, quiet: bool) -> Iterator[list["SpanTree"]]:
     """Trees that need no model, over the words that are left without punctuation."""
     from simplepcfg.data.preprocessing import Preprocessing
-    from simplepcfg.evaluation.treebank import branching_spans
+    from simplepcfg.evaluation.treebank import brancher
     from simplepcfg.sentences import original_tree, split_sentences
 
-    branching_spans(name, [])  # refuses oracle before anything is read
+    branch = brancher(name)  # refuses oracle before anything is read
     preprocessing = Preprocessing()
     chunk: list[Any]
-    for number, chunk in enumerate(sentence_chunks(file)):
+    for chunk in sentence_chunks(file, quiet):
         prepared = [(words, preprocessing.apply(words, tags)) for words, tags in split_sentences(chunk)]
-        spans = branching_spans(name, [len(item.kept) for _, item in prepared], seed=number)
-        yield [original_tree(words, item, found) for (words, item), found in zip(prepared, spans, strict=True)]
+        yield [original_tree(words, item, branch(len(item.kept))) for words, item in prepared]

@@ -36,5 +36,5 @@ def command(
         raise InputError(f"{run} trees have no probability; give the folder of a trained run")
     model = load(run, device)
     note("unit: nats (natural log-probability), one number a line", quiet)
-    for chunk in sentence_chunks(file):
+    for chunk in sentence_chunks(file, quiet):
         write_lines(f"{value:.6f}" for value in model.score(chunk))

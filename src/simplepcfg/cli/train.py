@@ -65,30 +65,48 @@ def command(
     changes = list(settings or [])
     for key, value in (("data.train", train), ("data.valid", valid)):
         if value is not None:
-            changes.append(f"{key}={json.dumps(value)}")
+            changes.append(f"{key}={json.dumps(value, ensure_ascii=False)}")
     if seed is not None:
         changes.append(f"seed={seed}")
     if resume is not None:
         if config is not None or out is not None:
             raise InputError("--resume DIR goes on with the run in DIR; leave out CONFIG and --out")
-        saved = load_config(resume / "config.toml", changes) if changes else None
+        folder = RunFolder(resume)
+        folder.require(folder.config)
+        saved = load_config(folder.config, changes, environment={}) if changes else None
         result = train_run(saved, resume, resume=True, device=device, reporter=make_reporter(quiet))
     else:
         if config is None:
             raise InputError("name a configuration (a TOML file or a built-in name), or --resume DIR")
         chosen = load_config(config, changes)
         named = "name" in chosen.model_fields_set
-        folder = out if out is not None else Path("runs") / (chosen.name if named else Path(config).stem)
+        directory = out if out is not None else default_folder(chosen.name if named else Path(config).stem)
         if chosen.data.train is None:
             if config != DEMO:
                 raise InputError(f"{config} names no training text; give --train FILE")
             from simplepcfg.cli.demo_data import with_builtin_text, write_treebank
 
-            RunFolder(folder).refuse_if_taken()
-            write_treebank(folder)
-            chosen = with_builtin_text(chosen, folder)
-        result = train_run(chosen, folder, device=device, reporter=make_reporter(quiet))
+            RunFolder(directory).refuse_if_taken()
+            write_treebank(directory)
+            chosen = with_builtin_text(chosen, directory)
+        refuse_one_pipe_twice(chosen.data.train, chosen.data.valid)
+        result = train_run(chosen, directory, device=device, reporter=make_reporter(quiet))
     best = result.best
     score = f"{best.perplexity:.2f}" if best.perplexity is not None else "infinite"
     note(f"best epoch {best.epoch} of {result.epochs}: validation perplexity {score}", quiet)
     note(f"the run is in {result.directory}; next: simplepcfg evaluate {result.directory} FILE", quiet)
+
+
+def default_folder(name: str) -> Path:
+    """runs/NAME; a name that would lead out of runs is refused."""
+    if not name or name in {".", ".."} or any(character in name for character in "/\\\0"):
+        raise InputError(f"name = {name!r} cannot name a folder in runs; choose another, or give --out DIR")
+    return Path("runs") / name
+
+
+def refuse_one_pipe_twice(train: str | None, valid: str | None) -> None:
+    """Text from a pipe is gone when it has been read."""
+    if train is None or train != valid:
+        return
+    if train == "-" or (Path(train).exists() and not Path(train).is_file()):
+        raise InputError(f"{train} is a pipe, so cannot be training and validation text both; save it to a file")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
+import stat
 import sys
 import zlib
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain
 from os import PathLike, fspath
 from typing import IO, Literal
 
@@ -18,13 +20,17 @@ from simplepcfg.errors import InputError
 Path = str | PathLike[str]
 
 STDIN = "-"
-_SNIFFED_BYTES = 4096
+_SNIFFED_BYTES, _SNIFFED_LINES = 4096, 20
 # A tree opens a second bracket after at most a label, or is one tagged word; "( he said )" is text.
 _TREE_START = re.compile(r"\s*\(\s*[^\s()]*\s*\(|\s*\(\s*[^\s()]+\s+[^\s()]+\s*\)\s*$", re.MULTILINE)
+# A pipe can be read once only: what sniff took from it waits here, with the rest, for whoever reads it next.
+_sniffed_pipes: dict[tuple[str, int, int], Iterator[str]] = {}
 
 
 def open_text(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file without their line ends; `.gz` is decompressed, `-` is standard input."""
+    if (pipe := _pipe_identity(path)) is not None and pipe in _sniffed_pipes:
+        return _sniffed_pipes.pop(pipe)
     name = _display_name(path)
     return _decoded_lines(_open_binary(path, name), name, close=fspath(path) != STDIN)
 
@@ -52,9 +58,37 @@ def sniff(path: Path) -> Literal["trees", "text"]:
         peek = getattr(sys.stdin.buffer, "peek", None)
         start = peek(_SNIFFED_BYTES)[:_SNIFFED_BYTES].decode("utf-8", "replace") if peek else ""
     else:
+        pipe = _pipe_identity(path)
         lines = open_text(path)
-        start = "\n".join(islice((line for line in lines if line.strip()), 20))
+        taken = _first_lines(lines)
+        if pipe is not None:
+            _sniffed_pipes[pipe] = chain(taken, lines)
+        start = "\n".join(line for line in taken if line.strip())
     return "trees" if _TREE_START.match(start.removeprefix("\ufeff")) else "text"
+
+
+def _pipe_identity(path: Path) -> tuple[str, int, int] | None:
+    """What tells a FIFO, a process substitution or a device from all others; None for files and what is missing."""
+    name = fspath(path)
+    try:
+        found = os.stat(name)
+    except (OSError, ValueError):  # opening it says what is wrong
+        return None
+    if name == STDIN or stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
+        return None
+    return name, found.st_dev, found.st_ino
+
+
+def _first_lines(lines: Iterator[str]) -> list[str]:
+    """As many lines as hold the first few that are not blank."""
+    taken: list[str] = []
+    found = 0
+    for line in lines:
+        taken.append(line)
+        found += bool(line.strip())
+        if found == _SNIFFED_LINES:
+            break
+    return taken
 
 
 def _display_name(path: Path) -> str:

@@ -124,16 +124,6 @@ class SpanTree:
         return " ".join(parts)
 
 
-def tree_from_binary_spans(
-    words: Sequence[str],
-    spans: Iterable[tuple[int, int]],
-    label: str = PHRASE_LABEL,
-    tag: str = WORD_LABEL,
-) -> Tree:
-    """A parser's spans over its words as `nltk.Tree`; one word gives the trivial tree `(X (T word))`."""
-    return SpanTree.from_spans(words, spans, label, tag).to_nltk()
-
-
 def check_nested(spans: Sequence[tuple[int, int]], n: int) -> None:
     """Refuse spans (sorted parents first) that cross each other or leave the sentence."""
     open_ends = [n]

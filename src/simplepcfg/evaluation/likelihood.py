@@ -7,8 +7,12 @@ import torch
 
 from simplepcfg.data.batching import collate, evaluation_batches
 
-# A batch's chart stays below this many bytes, so that validation needs no more room than training.
-CHART_BYTES = {"cpu": 256 * 2**20, "cuda": 4 * 2**30}
+# A batch's chart, with what its gradient needs, stays below this many bytes (a long sentence may exceed it).
+BATCH_BYTES = {"cpu": 256 * 2**20, "cuda": 4 * 2**30}
+# Chart, scales, adjoints: float32 numbers held for every span and nonterminal while a batch is decoded.
+NUMBERS_A_STATE = 8
+# Beyond this, more sentences a batch save nothing and differ more in length.
+MOST_CELLS = 100_000
 
 
 def log_likelihoods(
@@ -29,7 +33,7 @@ def log_likelihoods(
         with torch.no_grad():
             grammar = model.grammar()
             lengths = [len(sentences[index]) for index in scorable]
-            for positions in evaluation_batches(lengths, max_cells=_cells(grammar, device)):
+            for positions in evaluation_batches(lengths, max_cells=cells_a_batch(grammar, device)):
                 indices = [scorable[position] for position in positions]
                 batch = collate(sentences, indices).to(device)
                 result[indices] = grammar.log_partition(batch.words, batch.lengths).double().cpu()
@@ -40,7 +44,12 @@ def log_likelihoods(
     return result
 
 
-def _cells(grammar: Any, device: torch.device) -> int:
-    """How many spans fit the budget: of each, η and ζ are kept in float32, and as much again is in use."""
-    bytes_a_cell = 16 * int(grammar.root.shape[-1])
-    return max(1, CHART_BYTES.get(device.type, CHART_BYTES["cpu"]) // bytes_a_cell)
+def cells_a_batch(grammar: Any, device: torch.device) -> int:
+    """How large a batch may be, as sentences times words squared."""
+    budget = BATCH_BYTES.get(device.type, BATCH_BYTES["cpu"]) // bytes_a_cell(grammar)
+    return min(max(budget, 1), MOST_CELLS)
+
+
+def bytes_a_cell(grammar: Any) -> int:
+    """Memory for one span while a batch is decoded."""
+    return 4 * NUMBERS_A_STATE * int(grammar.root.shape[-1])

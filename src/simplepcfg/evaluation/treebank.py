@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 
 import torch
 
@@ -23,15 +25,19 @@ Spans = list[tuple[int, int]]
 class Treebank:
     """Gold trees, as they are in the file and after a run's preprocessing.
 
-    Where the tags are not Penn's (a parser's output, say), punctuation is known by its characters.
+    Where the tags are not Penn's (a parser's output, say), punctuation is known by its characters. Errors name
+    `source`.
     """
 
-    def __init__(self, trees: Iterable[SpanTree], preprocessing: Preprocessing) -> None:
+    def __init__(self, trees: Iterable[SpanTree], preprocessing: Preprocessing, source: str | None = None) -> None:
         self.original = with_word_tags(list(trees))
         self.prepared: list[Prepared] = [preprocessing.apply(tree.words, tree.tags) for tree in self.original]
         self.gold = [preprocessing.prepare_tree(tree) for tree in self.original]
         if self.original and not any(len(tree) >= 2 for tree in self.gold):
-            raise InputError(f"none of the {len(self.original)} trees has two words or more after preprocessing")
+            raise InputError(
+                f"{source or 'treebank'}: none of the {len(self.original)} trees has two words or more after "
+                "preprocessing; F1 needs one, give a file with longer sentences"
+            )
 
     @property
     def tokens(self) -> int:
@@ -82,11 +88,12 @@ def baseline_spans(name: str, gold: Sequence[SpanTree], seed: int = RANDOM_SEED)
     """Binary trees over the words of the gold trees; only `oracle` looks at the gold spans."""
     if name == "oracle":
         return [oracle([(i, j) for i, j, _ in tree.spans], len(tree)) if len(tree) else [] for tree in gold]
-    return branching_spans(name, [len(tree) for tree in gold], seed)
+    branch = brancher(name, seed)
+    return [branch(len(tree)) for tree in gold]
 
 
-def branching_spans(name: str, lengths: Sequence[int], seed: int = RANDOM_SEED) -> list[Spans]:
-    """Binary trees that follow from the sentences' lengths alone; `random` draws them one after the other."""
+def brancher(name: str, seed: int = RANDOM_SEED) -> Callable[[int], Spans]:
+    """Binary trees that follow from a sentence's length alone; `random` draws them one after the other."""
     generator = torch.Generator().manual_seed(seed)
     makers: dict[str, Callable[[int], Spans]] = {
         "left-branching": left_branching,
@@ -97,4 +104,15 @@ def branching_spans(name: str, lengths: Sequence[int], seed: int = RANDOM_SEED) 
         raise InputError("oracle trees are made from gold trees; use it with evaluate and a file of trees")
     if name not in makers:
         raise InputError(f"baseline {name!r} is unknown; take one of {', '.join(BASELINES)}")
-    return [makers[name](n) if n else [] for n in lengths]
+    maker = makers[name]
+    return lambda n: maker(n) if n else []
+
+
+def refuse_misspelt_baseline(name: str) -> None:
+    """A name that is no folder but nearly a baseline's is taken for a slip."""
+    if os.path.exists(name):  # Path.exists raises where a name is too long
+        return
+    started = [baseline for baseline in BASELINES if name and baseline.startswith(name)]
+    close = started or get_close_matches(name, BASELINES, n=1, cutoff=0.75)
+    if close:
+        raise InputError(f"{name} is neither a run folder nor a baseline; did you mean {close[0]}?")

@@ -1,5 +1,6 @@
 """SN-PCFG: the neural simple PCFG, whose rules are scores between shared symbol embeddings."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -9,6 +10,10 @@ from torch import Tensor, nn
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import FactoredEmissions, SimpleGrammar
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
+
+# No machine holds a matrix of this many rows and columns: a larger number is a mistake.
+SIZE_LIMIT = 2**24
+MOST_BLOCKS = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +45,14 @@ class SimpleNPCFGConfig:
         for name in ("nonterminals", "preterminals", "embedding"):
             if getattr(self, name) < 1:
                 raise InputError(f"model.{name} = {getattr(self, name)}; it must be at least 1")
+            if getattr(self, name) >= SIZE_LIMIT:
+                raise InputError(f"model.{name} = {getattr(self, name)}; it must be below {SIZE_LIMIT}")
         if self.residual_blocks < 0:
             raise InputError(f"model.residual_blocks = {self.residual_blocks}; it must be at least 0")
-        if not self.initial_scores >= 0:
-            raise InputError(f"model.initial_scores = {self.initial_scores}; it must be at least 0")
+        if self.residual_blocks > MOST_BLOCKS:
+            raise InputError(f"model.residual_blocks = {self.residual_blocks}; it must be at most {MOST_BLOCKS}")
+        if not (self.initial_scores >= 0 and math.isfinite(self.initial_scores)):
+            raise InputError(f"model.initial_scores = {self.initial_scores}; it must be finite and at least 0")
 
 
 class SimpleNPCFG(nn.Module):

@@ -8,6 +8,9 @@ from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.models import ModelConfig, SimpleNPCFGConfig
 
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
+# Counts beyond this are mistakes, and overflow somewhere below.
+LIMIT = 2**31
+MOST_THREADS = 1024  # far more end the process inside the thread library
 
 
 class DataConfig(Preprocessing):
@@ -22,12 +25,13 @@ class DataConfig(Preprocessing):
         "training sentences is held out.",
     )
     vocabulary_size: int = Field(
-        default=10_000, ge=0, description="The most frequent training words that are kept; 0 keeps all."
+        default=10_000, ge=0, lt=LIMIT, description="The most frequent training words that are kept; 0 keeps all."
     )
-    min_count: int = Field(default=1, ge=1, description="A word seen less often than this becomes `<unk>`.")
+    min_count: int = Field(default=1, ge=1, lt=LIMIT, description="A word seen less often than this becomes `<unk>`.")
     max_length: int = Field(
         default=40,
         ge=0,
+        lt=LIMIT,
         description="Longer training sentences are left out (validation is never cut); 0 keeps all.",
     )
 
@@ -42,14 +46,17 @@ class TrainingConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    epochs: int = Field(default=30, ge=1, description="Passes over the training text, at most.")
+    epochs: int = Field(default=30, ge=1, lt=LIMIT, description="Passes over the training text, at most.")
     patience: int = Field(
         default=5,
         ge=0,
+        lt=LIMIT,
         description="Stop after this many epochs without a better validation likelihood; 0 never does.",
     )
-    batch_size: int = Field(default=16, ge=1, description="Sentences a step.")
-    learning_rate: float = Field(default=0.002, gt=0, description="Adam's step size at its highest.")
+    batch_size: int = Field(default=16, ge=1, lt=LIMIT, description="Sentences a step.")
+    learning_rate: float = Field(
+        default=0.002, gt=0, allow_inf_nan=False, description="Adam's step size at its highest."
+    )
     betas: tuple[float, float] = Field(
         default=(0.75, 0.999),
         description="Adam's decay rates of the first and the second moment, each in [0, 1).",
@@ -58,30 +65,39 @@ class TrainingConfig(BaseModel):
         default="constant", description="`linear` lets the learning rate fall to 0 over all epochs."
     )
     warmup_steps: int = Field(
-        default=0, ge=0, description="Steps over which the learning rate rises from 0; 0 starts at full rate."
+        default=0,
+        ge=0,
+        lt=LIMIT,
+        description="Steps over which the learning rate rises from 0; 0 starts at full rate.",
     )
-    clip: float = Field(default=3.0, ge=0, description="Largest gradient norm of a step; 0 does not clip.")
+    clip: float = Field(
+        default=3.0, ge=0, allow_inf_nan=False, description="Largest gradient norm of a step; 0 does not clip."
+    )
     precision: Precision = Field(
         default="auto",
-        description="Arithmetic of the inside algorithm; `auto` is the fastest that is safe on the device.",
+        description="Arithmetic of the inside algorithm in training. `auto`: bf16 on a card, fp32 on a CPU; evaluation "
+        "is always fp32-grade; the CPU backend has fp32 only.",
     )
     device: str = Field(default="auto", description="`auto` (a CUDA card if there is one), `cpu`, `cuda` or `cuda:1`.")
     threads: int = Field(
         default=0,
         ge=0,
+        le=MOST_THREADS,
         description="CPU threads; 0 leaves the choice to torch. Bit-for-bit repeats need the same number.",
     )
     checkpoint_minutes: float = Field(
         default=10.0,
         ge=0,
+        allow_inf_nan=False,
         description="A checkpoint at least this often, besides one an epoch; 0 writes none by the clock.",
     )
     checkpoint_steps: int = Field(
         default=0,
         ge=0,
+        lt=LIMIT,
         description="A checkpoint every so many steps, besides one an epoch; 0 writes none by steps.",
     )
-    log_every: int = Field(default=100, ge=1, description="Steps between two lines of metrics.jsonl.")
+    log_every: int = Field(default=100, ge=1, lt=LIMIT, description="Steps between two lines of metrics.jsonl.")
 
     @model_validator(mode="after")
     def _betas_below_one(self) -> "TrainingConfig":

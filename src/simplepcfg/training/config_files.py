@@ -1,6 +1,7 @@
 """Reads a run's configuration: command line beats environment beats file beats default."""
 
 import difflib
+import json
 import os
 import re
 import tomllib
@@ -13,6 +14,7 @@ import tomli_w
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from simplepcfg import __version__
 from simplepcfg.errors import InputError
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.config_keys import nearest_key
@@ -60,7 +62,7 @@ def load_config(
     try:
         return RunConfig.model_validate(values)
     except ValidationError as error:
-        raise InputError(_explain(error.errors(), name, text, origins)) from None
+        raise InputError(_explain(error.errors(), name, text, origins) + _newer_version(name)) from None
 
 
 def parse_value(text: str) -> Any:
@@ -130,7 +132,7 @@ def _explain(errors: Sequence[ErrorDetails], name: str, text: str, origins: Mapp
         key = named[1]  # a table checked as a whole names the key itself
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     line = key_line(text, key)
-    place = origins.get(key) or (f"{name}:{line}" if line else name) or "configuration"
+    place = _origin(key, origins, exact=bool(line)) or (f"{name}:{line}" if line else name) or "configuration"
     if error["type"] in UNKNOWN_KEY:
         meant = nearest_key(key)
         hint = f'; did you mean "{meant}"?' if meant else ""
@@ -139,6 +141,29 @@ def _explain(errors: Sequence[ErrorDetails], name: str, text: str, origins: Mapp
         return f"{place}: {reason}{more}"
     given = "" if error["type"] == "missing" or isinstance(error["input"], dict) else f" = {error['input']!r}"
     return f"{place}: {key}{given}: {reason[:1].lower()}{reason[1:]}{more}"
+
+
+def _origin(key: str, origins: Mapping[str, str], exact: bool) -> str | None:
+    """The override or variable that set a key; unless `exact`, also one that set the table around or below it."""
+    if key in origins or exact:
+        return origins.get(key)
+    related = (name for name in origins if name.startswith(f"{key}.") or key.startswith(f"{name}."))
+    return origins.get(next(related, ""))
+
+
+def _newer_version(name: str) -> str:
+    """An addition to a message about a run's configuration, where a later version of this package wrote the run."""
+    try:
+        written = str(json.loads(Path(name).with_name("run.json").read_text("utf-8"))["simplepcfg"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    if Path(name).name != "config.toml" or _release(written) <= _release(__version__):
+        return ""
+    return f"; the run was written by simplepcfg {written}, this is {__version__}: upgrade"
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
 def _dotted(error: ErrorDetails) -> str:

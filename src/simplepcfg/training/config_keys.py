@@ -54,9 +54,10 @@ def nearest_key(unknown: str) -> str | None:
     for candidates, word in (
         (siblings, leaf),
         ({name.rpartition(".")[2]: name for name in valid}, leaf),
-        ({name: name for name in valid}, unknown),
+        # In a table that exists, the table's name alone would make any key look near.
+        ({} if siblings else {name: name for name in valid}, unknown),
     ):
-        matches = difflib.get_close_matches(word, candidates, n=1, cutoff=0.6)
+        matches = difflib.get_close_matches(word, candidates, n=1, cutoff=0.75)
         if matches:
             return candidates[matches[0]]
     return None

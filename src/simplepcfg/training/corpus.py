@@ -63,15 +63,16 @@ def prepare_corpus(
     if valid_source is not None:
         valid_tokens = read_tokens(valid_source, config.preprocessing, notes)
     else:
-        train_tokens, valid_tokens = hold_out(train_tokens, seed)
+        train_tokens, valid_tokens = hold_out(train_tokens, seed, _name(source, "training"))
         notes.append(f"no validation text: {len(valid_tokens):,} sentences of the training text held out (seed {seed})")
     if vocabulary is None:
         vocabulary = Vocabulary.from_sentences(train_tokens, config.vocabulary_size or None, config.min_count)
     encoded = [vocabulary.encode(tokens) for tokens in train_tokens]
-    usable = _leave_out_unusable(encoded, config.max_length, notes)
+    usable = _leave_out_unusable(encoded, config.max_length, notes, _name(source, "training"))
     held_out = [vocabulary.encode(tokens) for tokens in valid_tokens if tokens]
     if not any(len(sentence) >= 2 for sentence in held_out):
-        raise InputError("the validation text has no sentence of two words or more; give a larger data.valid")
+        name = _name(valid_source if valid_source is not None else source, "validation")
+        raise InputError(f"{name} has no sentence of two words or more to validate on; give a larger data.valid")
     return Corpus(usable, held_out, vocabulary, notes)
 
 
@@ -88,13 +89,15 @@ def read_tokens(source: TextSource, preprocessing: Preprocessing, notes: list[st
     return [preprocessing.apply(tree.words, tree.tags).tokens for tree in with_word_tags(trees)]
 
 
-def hold_out(sentences: list[list[str]], seed: int) -> tuple[list[list[str]], list[list[str]]]:
+def hold_out(
+    sentences: list[list[str]], seed: int, name: str = "the training text"
+) -> tuple[list[list[str]], list[list[str]]]:
     """Split off a seeded 5 % of the sentences of two words or more, at least one."""
     candidates = [index for index, tokens in enumerate(sentences) if len(tokens) >= 2]
     if len(candidates) < 2:
         raise InputError(
-            f"the training text has {len(candidates)} sentences of two words or more; at least 2 are needed, "
-            "one of them for validation"
+            f"{name} has {len(candidates)} sentences of two words or more; at least 2 are needed, one of them for "
+            "validation: give more text, or set data.valid"
         )
     count = max(1, int(len(candidates) * HELD_OUT_SHARE))
     order = torch.randperm(len(candidates), generator=torch.Generator().manual_seed(seed))
@@ -121,6 +124,11 @@ def absolute_paths(config: DataConfig) -> DataConfig:
     return config.model_copy(update=found)
 
 
+def _name(source: TextSource, kind: str) -> str:
+    """What messages call a text: its file, or the kind of text it is."""
+    return fspath(source) if isinstance(source, str | PathLike) else f"the {kind} text"
+
+
 def _tokens_in_memory(source: Iterable[Any], preprocessing: Preprocessing) -> list[list[str]]:
     items = [SpanTree.from_nltk(item) if hasattr(item, "label") else item for item in source]
     trees = iter(with_word_tags([item for item in items if isinstance(item, SpanTree)]))
@@ -138,7 +146,7 @@ def _tokens_in_memory(source: Iterable[Any], preprocessing: Preprocessing) -> li
     return tokens
 
 
-def _leave_out_unusable(encoded: list[list[int]], max_length: int, notes: list[str]) -> list[list[int]]:
+def _leave_out_unusable(encoded: list[list[int]], max_length: int, notes: list[str], name: str) -> list[list[int]]:
     """Sentences that have a tree and are not too long; what goes is counted in `notes`."""
     usable = [sentence for sentence in encoded if len(sentence) >= 2 and len(sentence) <= (max_length or len(sentence))]
     empty = sum(not sentence for sentence in encoded)
@@ -153,7 +161,7 @@ def _leave_out_unusable(encoded: list[list[int]], max_length: int, notes: list[s
             notes.append(f"{count:,} of {len(encoded):,} training sentences left out: {what}")
     if not usable:
         raise InputError(
-            f"no training sentence is left ({empty} empty, {one_word} of one word, {too_long} longer than "
-            f"{max_length}); give more text or raise data.max_length"
+            f"{name}: no training sentence is left ({empty} empty, {one_word} of one word, {too_long} longer than "
+            f"data.max_length = {max_length}); give more text or raise data.max_length"
         )
     return usable

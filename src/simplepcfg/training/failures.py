@@ -8,7 +8,7 @@ import torch
 
 from simplepcfg.errors import ResourceError
 
-_DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 _NO_MEMORY = ("not enough memory", "out of memory", "can't allocate memory", "cannot allocate memory")
 
 
@@ -24,7 +24,7 @@ def resource_errors(doing: str, advice: str) -> Iterator[None]:
             raise
         raise ResourceError(f"out of memory while {doing}; {advice}") from error
     except OSError as error:
-        if error.errno in _DISK_FULL:
+        if error.errno in DISK_FULL:
             raise ResourceError(
                 f"no space left on the disk while {doing}{_file_of(error)}; free some and resume"
             ) from error

@@ -1,6 +1,7 @@
 """train(): from a configuration and text to a run folder with the best model in it."""
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from simplepcfg.training.config import RunConfig
 from simplepcfg.training.config_files import load_config, save_config
 from simplepcfg.training.corpus import Corpus, TextSource, absolute_paths, prepare_corpus
 from simplepcfg.training.device import reproducible, resolve_device
-from simplepcfg.training.failures import resource_errors
+from simplepcfg.training.failures import DISK_FULL, resource_errors
 from simplepcfg.training.files import remove_leftovers, sync_file, write_json
+from simplepcfg.training.memory import require_memory
 from simplepcfg.training.progress import Reporter
 from simplepcfg.training.run_folder import RunFolder, run_facts
 from simplepcfg.training.signals import StopSignals
@@ -75,6 +77,7 @@ def train(
         chosen = resolve_device(config.training.device if device == "auto" else device)
         vocabulary = Vocabulary.load(folder.vocabulary) if resume and folder.checkpoint.exists() else None
         corpus = prepare_corpus(config.data, config.seed, train_text, valid_text, vocabulary)
+        require_memory(config, corpus, chosen)
         _make_folder(folder.path)
         with folder.locked(), reproducible(chosen, config.training.threads):
             if not resume:
@@ -107,6 +110,11 @@ def _resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
     folder.require(folder.config)
     if folder.checkpoint.exists():
         folder.require(folder.vocabulary, folder.facts, folder.metrics)
+    elif folder.model.exists():  # training writes the checkpoint first, so this was saved or copied without one
+        raise InputError(
+            f"{folder.path} holds a model but no {folder.checkpoint.name} to go on from, and beginning again would "
+            "overwrite the model; restore the checkpoint or train into another folder"
+        )
     saved = load_config(folder.config, environment={})
     if config is None:
         return saved
@@ -124,10 +132,12 @@ def _resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
 def _open_folder(folder: RunFolder, config: RunConfig, corpus: Corpus, device: torch.device) -> Checkpoint | None:
     """Write what a run begins with, or check that it belongs to this text; the checkpoint if there is one."""
     remove_leftovers(folder.path)
-    save_config(config, folder.config)
     if folder.checkpoint.exists():
         _check_same_text(folder, corpus)
-        return Checkpoint.load(folder.checkpoint)
+        checkpoint = Checkpoint.load(folder.checkpoint)
+        save_config(config, folder.config)  # last: what is refused changes nothing
+        return checkpoint
+    save_config(config, folder.config)
     # A run that was stopped before its first checkpoint has lost nothing: it begins again.
     corpus.vocabulary.save(folder.vocabulary)
     sync_file(folder.vocabulary)
@@ -154,8 +164,12 @@ def _check_same_text(folder: RunFolder, corpus: Corpus) -> None:
 def _make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
-    except (PermissionError, NotADirectoryError, FileExistsError) as error:
+    except OSError as error:
+        if error.errno in DISK_FULL:
+            raise
         raise InputError(f"{path}: the run folder cannot be made ({error.strerror}); choose another") from None
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        raise InputError(f"{path}: the run folder cannot be written to; change its permissions or choose another")
 
 
 def _flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -80,9 +80,14 @@ class RunFolder:
 
     def refuse_if_taken(self) -> None:
         """No run is ever overwritten."""
-        if self.path.exists() and not self.path.is_dir():
+        try:
+            is_file = self.path.exists() and not self.path.is_dir()
+            taken = self.config.exists()
+        except OSError as error:  # a name too long, or below a folder that may not be entered
+            raise InputError(f"{self.path}: cannot be a run folder ({error.strerror}); choose another") from None
+        if is_file:
             raise InputError(f"{self.path} is a file; give a folder for the run")
-        if self.config.exists():
+        if taken:
             raise InputError(
                 f"{self.path} already holds a run; go on with `{self.resume_command}`, or choose another folder"
             )
@@ -92,7 +97,9 @@ class RunFolder:
     def require(self, *files: Path) -> None:
         """InputError that names the first of `files` that is missing."""
         if not self.path.is_dir():
-            raise InputError(f"{self.path}: no such run folder")
+            raise InputError(
+                f"{self.path}: no such run folder; give one that `simplepcfg train` wrote (it holds config.toml)"
+            )
         for file in files:
             if not file.is_file():
                 raise InputError(f"{self.path} is not a complete run: {file.name} is missing{self._advice(file)}")

@@ -128,10 +128,11 @@ class Trainer:
         self.state.skipped_steps += 1
         self.state.skipped_in_a_row += 1
         if self.state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
+            exact = self.device.type == "cpu" or getattr(self.model, "precision", "fp32") == "fp32"
             raise NumericalError(
                 f"{MAX_SKIPPED_IN_A_ROW} steps in a row without a finite loss and gradient "
-                f"(norm {gradient_norm}) at step {self.state.step}; lower training.learning_rate "
-                "or set training.precision=fp32"
+                f"(norm {gradient_norm}) at step {self.state.step}; lower training.learning_rate"
+                + ("" if exact else " or set training.precision=fp32")
             )
 
     def learning_rate(self) -> float:
