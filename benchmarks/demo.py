@@ -41,7 +41,8 @@ def main() -> None:
     if len(seeds) > 1:
         found["mean"] = {name: mean(item[name] for item in found.values()) for name in found[str(seeds[0])]}
         show("mean", found["mean"])
-    where = {**environment(torch.device("cpu")), "threads": torch.get_num_threads()}
+    threads = load_config("demo", environment={}).training.threads or torch.get_num_threads()
+    where = {**environment(torch.device("cpu")), "threads": threads}
     rows = [
         {"seed": seed, **{name: round(value, 2) for name, value in item.items()}, **where}
         for seed, item in found.items()
