@@ -155,16 +155,16 @@ def current_commit() -> str:
         )
         if tracked.returncode:  # an installed copy inside somebody else's repository
             return "unknown"
-        described = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--exclude", "*"],
-            cwd=home,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        commit = _git("describe", "--always", "--exclude", "*", cwd=home)
+        # Results are appended while measuring: they do not change what is measured.
+        changed = _git("status", "--porcelain", "-uno", ":(top)", ":(top,exclude)benchmarks/results", cwd=home)
     except OSError:
         return "unknown"
-    return described.stdout.strip() or "unknown"
+    return commit + ("-dirty" if changed else "") if commit else "unknown"
+
+
+def _git(*arguments: str, cwd: Path) -> str:
+    return subprocess.run(["git", *arguments], cwd=cwd, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _version(name: str) -> str:
