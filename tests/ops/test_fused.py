@@ -31,6 +31,8 @@ def test_more_states_than_a_block(monkeypatch: pytest.MonkeyPatch, paired: bool,
         monkeypatch.setattr(packed_chart.pair_kernels, name, Counted(name))
     monkeypatch.setattr(packed_chart, "LEAST_TILES", 1 if paired else 10**9)
     monkeypatch.setattr(packed_chart, "STATES_AT_ONCE", 16)
+    monkeypatch.setattr(packed_chart, "PAIRED_STATES", 8)
+    monkeypatch.setattr(packed_chart, "PAIRED_STATES_BACK", 4)
     case = random_case(2, 8, 20, 6, scale=3.0)
     weights = torch.tensor([1.0, -0.5], dtype=torch.float64)
     found, expected = (

@@ -61,7 +61,13 @@ def test_triton_backend_with_several_blocks_of_states(monkeypatch: pytest.Monkey
     """As it is with thousands of states; where two widths are summed at once, from the first on."""
     from simplepcfg.ops.inside import packed_chart
 
-    for constant, value in {"STATES_AT_ONCE": 1, "LEAST_TILES": 1, "PAIRED_FROM": 2}.items():
+    for constant, value in {
+        "STATES_AT_ONCE": 1,
+        "PAIRED_STATES": 1,
+        "PAIRED_STATES_BACK": 1,
+        "LEAST_TILES": 1,
+        "PAIRED_FROM": 2,
+    }.items():
         monkeypatch.setattr(packed_chart, constant, value)
     assert complaints(short(name)[:2], "triton", "fp32", Allowance.of("fp32"), posteriors=False) == []
 

@@ -13,6 +13,7 @@ def words_kernel(
     emit,  # out [words, P]
     best,  # out [words], float64
     exponent,  # out [rows]
+    reach,  # out [rows]
     sentence_of_row,
     words_before,
     order,
@@ -38,6 +39,7 @@ def words_kernel(
     top = tl.where(alive, top, 0.0)
     tl.store(best + row, top.to(tl.float64))
     tl.store(exponent + row, tl.where(alive, -PEAK, DEAD).to(WORK))
+    tl.store(reach + row, tl.where(alive, 0.0, DEAD).to(WORK))
     boost = tl.exp2(tl.full((), PEAK, WORK))
     for start in range(0, P, BLOCK):
         columns = start + tl.arange(0, BLOCK)

@@ -1,16 +1,17 @@
 """Triton kernels of the inside algorithm: split sums, outside sums, row maxima. README.md derives them.
 
-Rows are probabilities times 2^exponent. ``exponent`` [rows] holds each row's own; ``reach`` [rows, 2] adds the exponent
-of the largest stored η and ζ, so that a product's place is known before it is formed. DEAD marks rows of zeros.
+Rows are probabilities times 2^exponent. ``exponent`` [rows] holds each row's own; ``reach`` [rows] adds the exponent of
+the row's largest β: rules sum to 1, so no η or ζ lies above it, and a product's place is known before it is formed.
+DEAD marks rows of zeros.
 """
 
 # mypy: ignore-errors
+# ruff: noqa: RET505 (a jitted function returns from both branches of a constexpr condition)
 import triton
 import triton.language as tl
 
 DEAD = tl.constexpr(-1.0e9)
 ALIVE = tl.constexpr(-5.0e8)
-MOST = tl.constexpr(252.0)  # two halves of 2^126: no row that can be told from 0 needs more
 
 
 @triton.jit
@@ -28,40 +29,57 @@ def _halves(x):
 
 
 @triton.jit
-def reach_kernel(
-    chart,  # [rows, 2N]
-    exponent,
-    reach,  # out [rows, 2]
-    first_row,
-    N,
-    WORK: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """The exponent of the largest η, or ζ, of a row; the matrix product has just written it."""
-    row = first_row + tl.program_id(0).to(tl.int64)
-    side = tl.program_id(1)
-    source = chart + row * 2 * N + side * N
-    largest = tl.zeros((BLOCK,), WORK)
-    for start in range(0, N, BLOCK):
-        columns = start + tl.arange(0, BLOCK)
-        largest = tl.maximum(largest, tl.load(source + columns, mask=columns < N, other=0.0).to(WORK))
-    top = tl.max(largest, 0)
-    own = tl.load(exponent + row)
-    tl.store(reach + row * 2 + side, tl.where(top > 0, own + _exponent(top, WORK), DEAD).to(WORK))
+def _parent_factors(own, sibling, above, HEAD: tl.constexpr):
+    """2^(own + sibling − above) as a factor of at most 1 for α, and two for the sibling's row, of which the second is 1
+    but where the parent's η and ζ peak very far apart. So no factor makes 0 · ∞."""
+    scale = own + sibling - above
+    scale = tl.where(above > ALIVE, scale, DEAD)
+    middle = tl.minimum(tl.maximum(scale, -HEAD), HEAD)
+    rest = scale - middle
+    return tl.exp2(tl.minimum(rest, 0.0)), tl.exp2(middle), tl.exp2(tl.minimum(tl.maximum(rest, 0.0), HEAD))
 
 
 @triton.jit
-def _children(first_rows, offset, b, width, k, mask):
+def _first_row(first_rows, width, mask, batch, n, EQUAL: tl.constexpr):
+    """First row of a width: by arithmetic where all sentences are n words long, else from the plan."""
+    if EQUAL:
+        narrower = width - 1
+        return (batch * (narrower * n - narrower * (narrower - 1) // 2)).to(tl.int64)
+    else:
+        return tl.load(first_rows + width, mask=mask, other=0).to(tl.int64)
+
+
+@triton.jit
+def _sentence(sentence_of_row, first_row, offset, mask, width, n, EQUAL: tl.constexpr):
+    """Which sentence, in falling order of length, the span at ``offset`` within its width belongs to."""
+    if EQUAL:
+        return (offset // (n - width + 1)).to(tl.int64)
+    else:
+        return tl.load(sentence_of_row + first_row + offset, mask=mask, other=0).to(tl.int64)
+
+
+@triton.jit
+def _start_and_length(words_before, length_of_sentence, offset, b, width, n, EQUAL: tl.constexpr):
+    """The span's first word, and its sentence's length."""
+    if EQUAL:
+        return offset - b * (n - width + 1), b * 0 + n
+    else:
+        start = offset - tl.load(words_before + b) + b * (width - 1)
+        return start, tl.load(length_of_sentence + b).to(tl.int64)
+
+
+@triton.jit
+def _children(first_rows, offset, b, width, k, mask, batch, n, EQUAL: tl.constexpr):
     """Rows of the left and right child of split k of the span at ``offset`` within its width."""
-    before = tl.load(first_rows + k, mask=mask, other=0).to(tl.int64)
-    after = tl.load(first_rows + width - k, mask=mask, other=0).to(tl.int64)
+    before = _first_row(first_rows, k, mask, batch, n, EQUAL)
+    after = _first_row(first_rows, width - k, mask, batch, n, EQUAL)
     return offset + before + b * (width - k), offset + after + b * k + k
 
 
 @triton.jit
 def _far_split_sum(
-    chart, beta, exponent, reach, first_rows, row, offset, b, width, bonus, N,
-    PEAK: tl.constexpr, WORK: tl.constexpr, BLOCK: tl.constexpr,
+    chart, beta, exponent, reach, first_rows, row, offset, b, width, batch, n, bonus, N,
+    EQUAL: tl.constexpr, PEAK: tl.constexpr, WORK: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One span in logs, in two passes: for rows whose η and ζ peak too far apart for a product to be in range.
 
@@ -72,7 +90,7 @@ def _far_split_sum(
         columns = start + tl.arange(0, BLOCK)
         inside = columns < N
         for k in range(1, width):
-            left, right = _children(first_rows, offset, b, width, k, True)
+            left, right = _children(first_rows, offset, b, width, k, True, batch, n, EQUAL)
             scale = (tl.load(exponent + left) + tl.load(exponent + right)).to(tl.float64)
             eta = tl.load(chart + left * 2 * N + columns, mask=inside, other=0.0).to(WORK).to(tl.float64)
             zeta = tl.load(chart + right * 2 * N + N + columns, mask=inside, other=0.0).to(WORK).to(tl.float64)
@@ -82,12 +100,13 @@ def _far_split_sum(
     top = tl.max(largest, 0)
     alive = top > ALIVE
     place = tl.where(alive, tl.ceil(top) - PEAK, 0.0)
+    peak = tl.zeros((BLOCK,), tl.float64)
     for start in range(0, N, BLOCK):
         columns = start + tl.arange(0, BLOCK)
         inside = columns < N
         total = tl.zeros((BLOCK,), tl.float64)
         for k in range(1, width):
-            left, right = _children(first_rows, offset, b, width, k, True)
+            left, right = _children(first_rows, offset, b, width, k, True, batch, n, EQUAL)
             scale = (tl.load(exponent + left) + tl.load(exponent + right)).to(tl.float64)
             eta = tl.load(chart + left * 2 * N + columns, mask=inside, other=0.0).to(WORK).to(tl.float64)
             zeta = tl.load(chart + right * 2 * N + N + columns, mask=inside, other=0.0).to(WORK).to(tl.float64)
@@ -95,8 +114,12 @@ def _far_split_sum(
             logs = tl.log2(tl.where(both, eta, 1.0)) + tl.log2(tl.where(both, zeta, 1.0)) + scale
             total += tl.where(both, tl.exp2(logs - place), 0.0)
         total *= tl.exp2(bonus - tl.floor(bonus))
+        peak = tl.maximum(peak, total)
         tl.store(beta + row * N + columns, total.to(WORK).to(beta.dtype.element_ty), mask=inside)
-    tl.store(exponent + row, tl.where(alive, tl.where(bonus > ALIVE, place + tl.floor(bonus), DEAD), DEAD).to(WORK))
+    alive = tl.where(bonus > ALIVE, top, DEAD) > ALIVE
+    own = tl.where(alive, place + tl.floor(bonus), DEAD)
+    tl.store(exponent + row, own.to(WORK))
+    tl.store(reach + row, tl.where(alive, own + _exponent(tl.max(peak, 0), tl.float64), DEAD).to(WORK))
 
 
 @triton.jit
@@ -104,16 +127,19 @@ def inside_split_fwd_kernel(
     chart,  # [rows, 2N]: η then ζ
     beta,  # out [rows, N]
     exponent,  # [rows], this width's are written
-    reach,  # [rows, 2]
-    peaks,  # out [spans, blocks]: the largest β of each block, for ``far_fwd_kernel``
+    reach,  # [rows], this width's are written where ONE_BLOCK
+    peaks,  # out [spans, blocks]: the largest β of each block, for ``settle_fwd_kernel``
     bonus,  # [rows] log2 of the span's weight, or anything where HAS_BONUS is false
     partial,  # [spans, N] and
     partial_place,  # [spans]: all splits but the first and the last, where HAS_PARTIAL
     first_rows,
     sentence_of_row,
     width,
+    batch,
+    n,
     first_row,
     N,
+    EQUAL: tl.constexpr,
     HAS_BONUS: tl.constexpr,
     HAS_PARTIAL: tl.constexpr,
     PEAK: tl.constexpr,
@@ -125,15 +151,15 @@ def inside_split_fwd_kernel(
     BLOCK: tl.constexpr,
 ):
     """β = Σ over splits of η ⊙ ζ for one span and one block of states."""
+    b = _sentence(sentence_of_row, first_row, tl.program_id(0), True, width, n, EQUAL)
     offset = tl.program_id(0).to(tl.int64)
     block = tl.program_id(1)
     row = first_row + offset
-    b = tl.load(sentence_of_row + row).to(tl.int64)
 
     every = 1 + tl.arange(0, SPLITS)
-    before, after = _children(first_rows, offset, b, width, every, every < width)
-    places = tl.load(reach + before * 2, mask=every < width, other=DEAD)
-    places += tl.load(reach + after * 2 + 1, mask=every < width, other=DEAD)
+    before, after = _children(first_rows, offset, b, width, every, every < width, batch, n, EQUAL)
+    places = tl.load(reach + before, mask=every < width, other=DEAD)
+    places += tl.load(reach + after, mask=every < width, other=DEAD)
     if HAS_PARTIAL:
         places = tl.where((every == 1) | (every == width - 1), places, DEAD)
     largest = tl.max(places, 0)
@@ -154,13 +180,10 @@ def inside_split_fwd_kernel(
         if HAS_PARTIAL:  # only the two splits that need the width just done
             k = tl.where(k == 1, 1, tl.where(k == 2, width - 1, width))
         some = k < width
-        left, right = _children(first_rows, offset, b, width, k, some)
+        left, right = _children(first_rows, offset, b, width, k, some, batch, n, EQUAL)
         scale = tl.load(exponent + left, mask=some, other=DEAD) + tl.load(exponent + right, mask=some, other=DEAD)
-        # A row can have an exponent and yet hold no η, or no ζ: nothing bounds its 2^scale, and 0 · ∞ is NaN.
-        reached = tl.load(reach + left * 2, mask=some, other=DEAD)
-        reached += tl.load(reach + right * 2 + 1, mask=some, other=DEAD)
-        scale = tl.where(reached > ALIVE, tl.minimum(scale - place, MOST), DEAD)
-        first_half, second_half = _halves(scale)
+        # At most 2^PEAK: no row's β lies below 1, so no row's reach below its exponent.
+        first_half, second_half = _halves(tl.where(scale > ALIVE, scale - place, DEAD))
         mask = some[:, None] & inside[None, :]
         eta = tl.load(chart + left[:, None] * 2 * N + columns[None, :], mask=mask, other=0.0).to(WORK)
         zeta = tl.load(chart + right[:, None] * 2 * N + N + columns[None, :], mask=mask, other=0.0).to(WORK)
@@ -169,47 +192,51 @@ def inside_split_fwd_kernel(
     if HAS_PARTIAL:
         factor = tl.where(before_place > ALIVE, tl.exp2(before_place - place), 0.0)
         sums += tl.load(partial + offset * N + columns, mask=inside, other=0.0) * factor
-    peak = tl.max(sums, 0)
     weight = tl.zeros((), WORK)
     if HAS_BONUS:  # its whole part joins the exponent, which stays a whole number; the rest the values
         weight = tl.load(bonus + row).to(WORK)
         sums *= tl.exp2(weight - tl.floor(weight))
+    peak = tl.max(sums, 0)
+    own = tl.where(alive, tl.where(weight > ALIVE, place + tl.floor(weight), DEAD), DEAD).to(WORK)
+    tl.store(beta + row * N + columns, sums.to(beta.dtype.element_ty), mask=inside)
     if ONE_BLOCK:
-        if tl.where(alive, peak, SAFE) < SAFE:
+        if tl.where(own > ALIVE, peak, SAFE) < SAFE:
             _far_split_sum(
-                chart, beta, exponent, reach, first_rows, row, offset, b, width, weight, N, PEAK, WORK, BLOCK
-            )
+                chart, beta, exponent, reach, first_rows, row, offset, b, width, batch, n, weight, N,
+                EQUAL, PEAK, WORK, BLOCK,
+            )  # fmt: skip
         else:
-            tl.store(beta + row * N + columns, sums.to(beta.dtype.element_ty), mask=inside)
-            tl.store(
-                exponent + row, tl.where(alive, tl.where(weight > ALIVE, place + tl.floor(weight), DEAD), DEAD).to(WORK)
-            )
+            tl.store(exponent + row, own)
+            tl.store(reach + row, tl.where(own > ALIVE, own + _exponent(peak, WORK), DEAD).to(WORK))
     else:
-        tl.store(beta + row * N + columns, sums.to(beta.dtype.element_ty), mask=inside)
-        tl.store(peaks + offset * tl.num_programs(1) + block, tl.where(alive, peak, float("inf")))
+        tl.store(peaks + offset * tl.num_programs(1) + block, peak)
         if block == 0:
-            tl.store(
-                exponent + row, tl.where(alive, tl.where(weight > ALIVE, place + tl.floor(weight), DEAD), DEAD).to(WORK)
-            )
+            tl.store(exponent + row, own)
 
 
 @triton.jit
-def far_fwd_kernel(
-    chart, beta, exponent, reach, peaks, bonus, first_rows, sentence_of_row, width, first_row, N, blocks,
-    HAS_BONUS: tl.constexpr, PEAK: tl.constexpr, SAFE: tl.constexpr, WORK: tl.constexpr,
+def settle_fwd_kernel(
+    chart, beta, exponent, reach, peaks, bonus, first_rows, sentence_of_row, width, batch, n, first_row, N, blocks,
+    EQUAL: tl.constexpr, HAS_BONUS: tl.constexpr, PEAK: tl.constexpr, SAFE: tl.constexpr, WORK: tl.constexpr,
     BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Sum again in logs what the split sums left out of range: rare, else it returns at once."""
+    """A row's reach from its blocks' peaks; what the split sums left out of range, which is rare, is summed in logs."""
     offset = tl.program_id(0).to(tl.int64)
+    row = first_row + offset
     index = tl.arange(0, BLOCKS)
     peak = tl.max(tl.load(peaks + offset * blocks + index, mask=index < blocks, other=0.0), 0)
-    if peak < SAFE:
-        row = first_row + offset
+    own = tl.load(exponent + row)
+    if tl.where(own > ALIVE, peak, SAFE) < SAFE:
         weight = tl.zeros((), WORK)
         if HAS_BONUS:
             weight = tl.load(bonus + row).to(WORK)
-        b = tl.load(sentence_of_row + row).to(tl.int64)
-        _far_split_sum(chart, beta, exponent, reach, first_rows, row, offset, b, width, weight, N, PEAK, WORK, BLOCK)
+        b = _sentence(sentence_of_row, first_row, tl.program_id(0), True, width, n, EQUAL)
+        _far_split_sum(
+            chart, beta, exponent, reach, first_rows, row, offset, b, width, batch, n, weight, N,
+            EQUAL, PEAK, WORK, BLOCK,
+        )  # fmt: skip
+    else:
+        tl.store(reach + row, tl.where(own > ALIVE, own + _exponent(peak, WORK), DEAD).to(WORK))
 
 
 @triton.jit
@@ -225,22 +252,26 @@ def inside_split_bwd_kernel(
     words_before,
     length_of_sentence,
     width,
+    batch,
+    n,
     first_row,
     N,
+    EQUAL: tl.constexpr,
     HAS_BONUS: tl.constexpr,
     HAS_PARTIAL: tl.constexpr,
     WORK: tl.constexpr,
     LIMIT: tl.constexpr,
+    CHILD_LIMIT: tl.constexpr,
+    HEAD: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """What its parents hand to a span, gathered: as left child from ends beyond, as right child from starts before."""
+    b = _sentence(sentence_of_row, first_row, tl.program_id(0), True, width, n, EQUAL)
     offset = tl.program_id(0).to(tl.int64)
     side = tl.program_id(2)  # 0: as left child, by η; 1: as right child, by ζ
     row = first_row + offset
-    b = tl.load(sentence_of_row + row).to(tl.int64)
-    start_word = offset - tl.load(words_before + b) + b * (width - 1)
-    length = tl.load(length_of_sentence + b)
+    start_word, length = _start_and_length(words_before, length_of_sentence, offset, b, width, n, EQUAL)
     parents = tl.where(side == 0, length - (start_word + width), start_word)
     own = tl.load(exponent + row)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -253,23 +284,21 @@ def inside_split_bwd_kernel(
         d = start + tl.arange(0, BLOCK_K)  # the sibling's width
         some = d <= nearest
         shift = tl.where(side == 0, 0, d)
-        parent = offset + tl.load(first_rows + width + d, mask=some, other=0).to(tl.int64) - b * d - shift
-        sibling = offset + tl.load(first_rows + d, mask=some, other=0).to(tl.int64) + b * (width - d)
+        parent = offset + _first_row(first_rows, width + d, some, batch, n, EQUAL) - b * d - shift
+        sibling = offset + _first_row(first_rows, d, some, batch, n, EQUAL) + b * (width - d)
         sibling += tl.where(side == 0, width, -d)
         above = tl.load(exponent + parent, mask=some, other=DEAD)
-        scale = own + tl.load(exponent + sibling, mask=some, other=DEAD) - above
+        below = own + tl.load(exponent + sibling, mask=some, other=DEAD)
         if HAS_BONUS:
-            scale += tl.load(bonus + parent, mask=some, other=0.0).to(WORK)
-        live = some & (above > ALIVE) & (scale > ALIVE)
-        first_half, second_half = _halves(tl.where(live, tl.minimum(scale, MOST), DEAD))
-        mask = live[:, None] & inside[None, :]
+            below += tl.load(bonus + parent, mask=some, other=0.0).to(WORK)
+        one, two, three = _parent_factors(below, 0.0, above, HEAD)
+        mask = some[:, None] & inside[None, :]
         outside = tl.load(alpha + parent[:, None] * N + columns[None, :], mask=mask, other=0.0).to(WORK)
         beside = tl.load(chart + sibling[:, None] * 2 * N + (1 - side) * N + columns[None, :], mask=mask, other=0.0).to(
             WORK
         )
-        # Half a product can leave the range where the whole does not; ∞ would become NaN beside a 0.
-        outside = tl.minimum(tl.maximum(outside * first_half[:, None], -LIMIT), LIMIT)
-        total += outside * tl.minimum(beside * second_half[:, None], LIMIT)
+        # A sibling's state can leave the range where its product with α does not; ∞ would become NaN beside a 0.
+        total += (outside * one[:, None]) * tl.minimum(beside * two[:, None] * three[:, None], LIMIT)
     found = tl.sum(total, 0)
     if HAS_PARTIAL:
         rest = columns < tl.where(parents > 1, N, 0)
@@ -277,13 +306,15 @@ def inside_split_bwd_kernel(
     target = row * 2 * N + side * N + columns
     mine = tl.load(chart + target, mask=inside, other=0.0).to(WORK)
     # A state that forward left at 0 takes no part; the others' derivatives are posteriors over values, hence bounded.
-    found = tl.where(mine > 0, tl.minimum(tl.maximum(found, -LIMIT), LIMIT), 0.0)
+    found = tl.where(mine > 0, tl.minimum(tl.maximum(found, -CHILD_LIMIT), CHILD_LIMIT), 0.0)
     tl.store(by_child + target, found.to(by_child.dtype.element_ty), mask=inside)
 
 
 @triton.jit
-def outside_kernel(beta, alpha, posterior, first_row, N, WORK: tl.constexpr, LIMIT: tl.constexpr, BLOCK: tl.constexpr):
-    """Tie the outside values to what forward kept, and give the span's posterior, Σ α β."""
+def posterior_kernel(
+    beta, alpha, posterior, first_row, N, WORK: tl.constexpr, LIMIT: tl.constexpr, BLOCK: tl.constexpr
+):
+    """A span's posterior, Σ α β over the states that forward kept."""
     row = first_row + tl.program_id(0).to(tl.int64)
     total = tl.zeros((BLOCK,), WORK)
     for start in range(0, N, BLOCK):
@@ -291,7 +322,5 @@ def outside_kernel(beta, alpha, posterior, first_row, N, WORK: tl.constexpr, LIM
         inside = columns < N
         value = tl.load(beta + row * N + columns, mask=inside, other=0.0).to(WORK)
         outside = tl.load(alpha + row * N + columns, mask=inside, other=0.0).to(WORK)
-        outside = tl.where(value > 0, tl.minimum(tl.maximum(outside, -LIMIT), LIMIT), 0.0)
-        total += value * outside
-        tl.store(alpha + row * N + columns, outside.to(alpha.dtype.element_ty), mask=inside)
+        total += tl.where(value > 0, value * tl.minimum(tl.maximum(outside, -LIMIT), LIMIT), 0.0)
     tl.store(posterior + row, tl.sum(total, 0))

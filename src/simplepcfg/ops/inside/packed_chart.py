@@ -19,8 +19,12 @@ DEAD = kernels.DEAD.value
 # an H200; taller tiles do not compile there, narrower ones leave the memory idle.
 SPLITS_AT_ONCE = 4
 STATES_AT_ONCE = 1024
-# Two widths are summed together over this many neighbouring spans, from this width on, where the tiles fill the card.
-SPANS_AT_ONCE = 2
+# A block of few states is shared by fewer warps, for every warp repeats the arithmetic of rows and factors.
+WARPS, FEW_STATES, WARPS_OF_FEW = 4, 512, 2
+# Two widths of two neighbouring spans are summed together by tiles of this many states on so many warps, forward and
+# backward, from this width on, where the tiles fill the card.
+PAIRED_STATES, PAIRED_WARPS = 512, 1
+PAIRED_STATES_BACK, PAIRED_WARPS_BACK = 1024, 4
 PAIRED_FROM = 5
 LEAST_TILES = 264
 
@@ -45,11 +49,13 @@ class PackedChart:
         except torch.cuda.OutOfMemoryError as error:
             raise self._too_little_memory() from error
         self.exponent = self._empty(rows, dtype=work)
-        self.reach = self._empty(rows, 2, dtype=work)
+        self.reach = self._empty(rows, dtype=work)
         self.best = self._empty(self.plan.words, dtype=torch.float64)
         self.log_top = self._empty(self.batch, dtype=torch.float64)
         self.bonus = self._bonus()
         self.kinds = {"WORK": self.precision.triton_work}
+        # Rows of equally long sentences are found by arithmetic: no load has to wait for a table's.
+        self.equal = {"EQUAL": arguments.lengths is None}
         self.partial: tuple[Tensor, Tensor] | None = None  # what is done of the next width, of its spans in order
         self.least_tiles = LEAST_TILES
 
@@ -58,9 +64,9 @@ class PackedChart:
         plan, states = self.plan, self.states
         emissions = self.arguments.log_emissions.contiguous()
         end_kernels.words_kernel[(plan.words,)](
-            emissions, self.emit, self.best, self.exponent, plan.sentence_of_row, plan.words_before, plan.order,
-            plan.n, self.tags, *emissions.stride()[:2], PEAK=self.precision.peak, BLOCK=_block(self.tags, 1024),
-            **self.kinds,
+            emissions, self.emit, self.best, self.exponent, self.reach, plan.sentence_of_row, plan.words_before,
+            plan.order, plan.n, self.tags, *emissions.stride()[:2], PEAK=self.precision.peak,
+            BLOCK=_block(self.tags, 1024), **self.kinds,
         )  # fmt: skip
         self._multiply(self.emit, self.rules[..., states:], plan.with_parents(1), 1)
         for width in range(2, plan.n + 1):
@@ -82,34 +88,37 @@ class PackedChart:
         plan = self.plan
         rows = plan.width(width)
         spans = rows.stop - rows.start
-        block = _block(self.states, STATES_AT_ONCE)
+        paired = self._pays_in_pairs(width, spans)
+        block = _block(self.states, PAIRED_STATES if paired else STATES_AT_ONCE)
         blocks = triton.cdiv(self.states, block)
         peaks = self._empty(spans, blocks, dtype=self.precision.work)
-        places = {"PEAK": self.precision.peak, **self.kinds}
+        places = {"PEAK": self.precision.peak, **self.equal, **self.kinds}
         choices = {"SAFE": self.precision.safe, "HAS_BONUS": self.arguments.span_bonus is not None}
         splits = triton.next_power_of_2(width - 1)
-        if self._pays_in_pairs(width, spans):
+        if paired:
             after = plan.width(width + 1)
             self.partial = (
                 self._empty(after.stop - after.start, self.states, dtype=self.precision.work),
                 self._empty(after.stop - after.start, dtype=self.precision.work),
             )
-            pair_kernels.inside_pair_fwd_kernel[(triton.cdiv(spans, SPANS_AT_ONCE), blocks)](
+            pair_kernels.inside_pair_fwd_kernel[(triton.cdiv(spans, 2), blocks)](
                 self.chart, self.beta, *self.partial, self.exponent, self.reach, peaks, plan.first_rows,
-                plan.sentence_of_row, plan.words_before, plan.length_of_sentence, width, rows.start, spans, self.states,
-                SPLITS=splits, ROWS=SPANS_AT_ONCE, BLOCK=block, **places,
+                plan.sentence_of_row, plan.words_before, plan.length_of_sentence, width, self.batch, plan.n, rows.start,
+                spans, self.states, SPLITS=splits, BLOCK=block, EVEN=self.states % block == 0,
+                num_warps=PAIRED_WARPS, **places,
             )  # fmt: skip
         else:
             partial, self.partial = self.partial, None
             kernels.inside_split_fwd_kernel[(spans, blocks)](
                 self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, *(partial or (peaks, peaks)),
-                plan.first_rows, plan.sentence_of_row, width, rows.start, self.states, HAS_PARTIAL=partial is not None,
-                ONE_BLOCK=blocks == 1, SPLITS=splits, BLOCK_K=SPLITS_AT_ONCE, BLOCK=block, **choices, **places,
+                plan.first_rows, plan.sentence_of_row, width, self.batch, plan.n, rows.start, self.states,
+                HAS_PARTIAL=partial is not None, ONE_BLOCK=blocks == 1, SPLITS=splits,
+                BLOCK_K=2 if partial else SPLITS_AT_ONCE, BLOCK=block, num_warps=_warps(block), **choices, **places,
             )  # fmt: skip
-        if blocks > 1:
-            kernels.far_fwd_kernel[(spans,)](
+        if paired or blocks > 1:
+            kernels.settle_fwd_kernel[(spans,)](
                 self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, plan.first_rows,
-                plan.sentence_of_row, width, rows.start, self.states, blocks,
+                plan.sentence_of_row, width, self.batch, plan.n, rows.start, self.states, blocks,
                 BLOCKS=triton.next_power_of_2(blocks), BLOCK=1024, **choices, **places,
             )  # fmt: skip
 
@@ -117,12 +126,11 @@ class PackedChart:
         """Whether this width is summed together with its neighbour: where there is enough to do for the whole card."""
         if self.partial is not None or self.arguments.span_bonus is not None:
             return False  # the neighbour has been begun already; a bonus stays with the plain kernel
-        blocks = triton.cdiv(self.states, _block(self.states, STATES_AT_ONCE))
-        tiles = triton.cdiv(spans, SPANS_AT_ONCE)
-        return blocks > 1 and tiles * blocks >= self.least_tiles and PAIRED_FROM <= width < self.plan.n
+        tiles = triton.cdiv(spans, 2) * triton.cdiv(self.states, STATES_AT_ONCE)
+        return self.states > STATES_AT_ONCE and tiles >= self.least_tiles and PAIRED_FROM <= width < self.plan.n
 
     def _multiply(self, left: Tensor, rules: Tensor, rows: slice, width: int) -> None:
-        """η and ζ of a width: its β times [L | R], and the largest of each row."""
+        """η and ζ of a width: its β times [L | R]."""
         with self._matrix_mode():
             if rules.dim() == 2:
                 torch.mm(left[: rows.stop - rows.start], rules.T, out=self.chart[rows])
@@ -130,15 +138,6 @@ class PackedChart:
                 for here, sentence in self._sentence_rows(width):
                     part = slice(here.start - rows.start, here.stop - rows.start)
                     torch.mm(left[part], rules[sentence].T, out=self.chart[here])
-        kernels.reach_kernel[(rows.stop - rows.start, 2)](
-            self.chart,
-            self.exponent,
-            self.reach,
-            rows.start,
-            self.states,
-            BLOCK=_block(self.states, STATES_AT_ONCE),
-            **self.kinds,
-        )
 
     def backward(self, grad: Tensor, needs: tuple[bool, ...], posteriors: Tensor | None) -> list[Tensor | None]:
         """Gradients by log_emissions, root, left and right, of those needed; ``posteriors`` is filled where given."""
@@ -150,7 +149,6 @@ class PackedChart:
             by_child = self._empty(plan.rows, 2 * states, dtype=stored)
         except torch.cuda.OutOfMemoryError as error:
             raise self._too_little_memory() from error
-        posterior = self._empty(plan.rows, dtype=self.precision.work)
         by_root = self._empty(self.batch, states, dtype=self.precision.work)
         root = self.arguments.root.contiguous()
         block = _block(states, 1024)
@@ -161,11 +159,11 @@ class PackedChart:
         )  # fmt: skip
         for width in range(plan.n, 1, -1):
             self._outside(width, alpha, by_child)
-            rows = plan.width(width)
-            kernels.outside_kernel[(rows.stop - rows.start,)](
-                self.beta, alpha, posterior, rows.start, states, BLOCK=block, **limit, **self.kinds
-            )
         if posteriors is not None:
+            posterior = self._empty(plan.rows, dtype=self.precision.work)
+            kernels.posterior_kernel[(plan.rows - plan.words,)](
+                self.beta, alpha, posterior, plan.words, states, BLOCK=block, **limit, **self.kinds
+            )
             posteriors.view(-1)[plan.cells] = posterior[plan.words :].to(posteriors.dtype)
         words = left = right = None
         if need_words or need_left or need_right:
@@ -202,24 +200,28 @@ class PackedChart:
         spans = rows.stop - rows.start
         if spans == 0:
             return
-        block = _block(self.states, STATES_AT_ONCE)
+        paired = width > 1 and self._pays_in_pairs(plan.n - width, 2 * spans)
+        block = _block(self.states, PAIRED_STATES_BACK if paired else STATES_AT_ONCE)
         blocks = triton.cdiv(self.states, block)
         tables = (plan.first_rows, plan.sentence_of_row, plan.words_before, plan.length_of_sentence)
-        choices = {"LIMIT": self.precision.limit, "BLOCK": block, **self.kinds}
-        if width > 1 and self._pays_in_pairs(plan.n - width, 2 * spans):
+        # What children hand on is bounded so that its product with the rules is in range.
+        bounds = {"LIMIT": self.precision.limit, "CHILD_LIMIT": self.precision.limit / _block(4 * self.states, 2**40)}
+        choices = {"BLOCK": block, "HEAD": self.precision.head, **bounds, **self.equal, **self.kinds}
+        if paired:
             below = plan.width(width - 1)
             rest = self._empty(below.stop - below.start, 2 * self.states, dtype=self.precision.work)
             self.partial = (rest, rest)
-            pair_kernels.inside_pair_bwd_kernel[(triton.cdiv(spans, SPANS_AT_ONCE), blocks, 2)](
-                self.chart, alpha, by_child, rest, self.exponent, *tables, width, rows.start, spans, self.states,
-                ROWS=SPANS_AT_ONCE, **choices,
+            pair_kernels.inside_pair_bwd_kernel[(triton.cdiv(spans, 2), blocks, 2)](
+                self.chart, alpha, by_child, rest, self.exponent, *tables, width, self.batch, plan.n, rows.start, spans,
+                self.states, EVEN=self.states % block == 0, num_warps=PAIRED_WARPS_BACK, **choices,
             )  # fmt: skip
             return
         partial, self.partial = self.partial, None
         kernels.inside_split_bwd_kernel[(spans, blocks, 2)](
             self.chart, alpha, by_child, self.exponent, self.bonus, partial[0] if partial else alpha, *tables, width,
-            rows.start, self.states, HAS_BONUS=self.arguments.span_bonus is not None, HAS_PARTIAL=partial is not None,
-            BLOCK_K=SPLITS_AT_ONCE, **choices,
+            self.batch, plan.n, rows.start, self.states, HAS_BONUS=self.arguments.span_bonus is not None,
+            HAS_PARTIAL=partial is not None, BLOCK_K=1 if partial else SPLITS_AT_ONCE,
+            num_warps=_warps(block), **choices,
         )  # fmt: skip
 
     def _rule_gradients(self, by_child: Tensor) -> tuple[Tensor, Tensor]:
@@ -326,6 +328,10 @@ def _mm_wide(a: Tensor, b: Tensor, out: Tensor) -> None:
         torch.mm(a, b, out_dtype=out.dtype, out=out)
     else:
         torch.mm(a.to(out.dtype), b.to(out.dtype), out=out)
+
+
+def _warps(block: int) -> int:
+    return WARPS_OF_FEW if block <= FEW_STATES else WARPS
 
 
 def _block(columns: int, most: int) -> int:

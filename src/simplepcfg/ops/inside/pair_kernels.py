@@ -1,19 +1,91 @@
 """Split sums of two widths at once: a row that both need is read once. README.md counts what that saves.
 
 β(i, i + w) and β(i, i + w + 1) have the same left children but for one, and the right child of one split is nearly that
-of the neighbour's next split. The wider one's two splits that need width w itself are added afterwards.
+of the neighbour's next split. The wider one's two splits that need width w itself are added afterwards. Two spans, a
+and its neighbour b, are written out one by one: their rows and factors are then scalars, which cost a warp once.
 """
 
 # mypy: ignore-errors
+# ruff: noqa: RET505 (a jitted function returns from both branches of a constexpr condition)
 import triton
 import triton.language as tl
 
-from simplepcfg.ops.inside.kernels import ALIVE, DEAD, MOST, _halves
+from simplepcfg.ops.inside.kernels import (
+    ALIVE,
+    DEAD,
+    _first_row,
+    _halves,
+    _parent_factors,
+    _sentence,
+    _start_and_length,
+)
 
 
 @triton.jit
-def _halves_of(scale, alive):
-    return _halves(tl.where(alive, tl.minimum(scale, MOST), DEAD))
+def _row(base, row, stride, columns, N, WORK: tl.constexpr, EVEN: tl.constexpr):
+    """A block of a row's states; no mask where the blocks fill the row."""
+    if EVEN:
+        return tl.load(base + row * stride + columns).to(WORK)
+    else:
+        return tl.load(base + row * stride + columns, mask=columns < N, other=0.0).to(WORK)
+
+
+@triton.jit
+def _everywhere(real, columns):
+    """One condition for a whole block; sums because the interpreter cannot broadcast a condition."""
+    return tl.zeros_like(columns) + real.to(tl.int32) > 0
+
+
+@triton.jit
+def _row_if(real, base, row, stride, columns, N, WORK: tl.constexpr, EVEN: tl.constexpr):
+    """The same, or zeros."""
+    if EVEN:
+        return tl.load(base + row * stride + columns, mask=_everywhere(real, columns), other=0.0).to(WORK)
+    else:
+        return tl.load(base + row * stride + columns, mask=tl.where(real, columns, N) < N, other=0.0).to(WORK)
+
+
+@triton.jit
+def _keep(base, row, stride, columns, values, real, N, EVEN: tl.constexpr):
+    """Store a block of a row's states, where the row is real."""
+    values = values.to(base.dtype.element_ty)
+    if EVEN:
+        tl.store(base + row * stride + columns, values, mask=_everywhere(real, columns))
+    else:
+        tl.store(base + row * stride + columns, values, mask=tl.where(real, columns, N) < N)
+
+
+@triton.jit
+def _splits(first_rows, offset, b, width, k, mask, batch, n, EQUAL: tl.constexpr):
+    """Rows of split k: the left child, the right child, and the right child that ends one word later."""
+    left = offset + _first_row(first_rows, k, mask, batch, n, EQUAL) + b * (width - k)
+    right = offset + _first_row(first_rows, width - k, mask, batch, n, EQUAL) + b * k + k
+    later = offset + _first_row(first_rows, width + 1 - k, mask, batch, n, EQUAL) + b * (k - 1) + k
+    return left, right, later
+
+
+@triton.jit
+def _places(
+    reach, first_rows, offset, b, wider, width, batch, n,
+    PEAK: tl.constexpr, EQUAL: tl.constexpr, SPLITS: tl.constexpr,
+):  # fmt: skip
+    """Exponents of this span's sum and of the wider one's, DEAD where nothing is alive: no product exceeds 2^PEAK."""
+    k = 1 + tl.arange(0, SPLITS)
+    some = k < width
+    left, right, later = _splits(first_rows, offset, b, width, k, some, batch, n, EQUAL)
+    lefts = tl.load(reach + left, mask=some, other=DEAD)
+    largest = tl.max(lefts + tl.load(reach + right, mask=some, other=DEAD), 0)
+    inner = tl.where(wider, k, width) < width
+    inner &= k > 1
+    next_largest = tl.max(lefts + tl.load(reach + later, mask=inner, other=DEAD), 0)
+    return tl.where(largest > ALIVE, largest - PEAK, DEAD), tl.where(next_largest > ALIVE, next_largest - PEAK, DEAD)
+
+
+@triton.jit
+def _factors(left, right, place):
+    """2^(exponent of the product − place), in two halves; 0 where a row is dead. At most 2^PEAK."""
+    scale = left + right
+    return _halves(tl.where(scale > ALIVE, scale - place, DEAD))
 
 
 @triton.jit
@@ -30,78 +102,89 @@ def inside_pair_fwd_kernel(
     words_before,
     length_of_sentence,
     width,
+    batch,
+    n,
     first_row,
     spans,
     N,
+    EQUAL: tl.constexpr,
+    EVEN: tl.constexpr,  # N is a multiple of BLOCK
     PEAK: tl.constexpr,
     WORK: tl.constexpr,
     SPLITS: tl.constexpr,
-    ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """β of this width, and most of β of the next, for a few neighbouring spans and one block of states."""
-    block = tl.program_id(1)
-    offset = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    real = offset < spans
-    row = first_row + offset
-    b = tl.load(sentence_of_row + row, mask=real, other=0).to(tl.int64)
-    start = offset - tl.load(words_before + b) + b * (width - 1)
-    wider = real & (start + width < tl.load(length_of_sentence + b))
+    """β of this width, and most of β of the next, for two neighbouring spans and one block of states."""
+    offset_a = tl.program_id(0) * 2
+    has_a = offset_a < spans  # always: a condition that is a value, as b's
+    has_b = offset_a + 1 < spans
+    offset_b = tl.minimum(offset_a + 1, spans - 1)  # a last span alone is summed twice
+    b_a = _sentence(sentence_of_row, first_row, offset_a, True, width, n, EQUAL)
+    b_b = _sentence(sentence_of_row, first_row, offset_b, True, width, n, EQUAL)
+    offset_a = offset_a.to(tl.int64)
+    offset_b = offset_b.to(tl.int64)
+    start_a, length_a = _start_and_length(words_before, length_of_sentence, offset_a, b_a, width, n, EQUAL)
+    start_b, length_b = _start_and_length(words_before, length_of_sentence, offset_b, b_b, width, n, EQUAL)
+    wider_a = start_a + width < length_a
+    wider_b = start_b + width < length_b
+    place_a, next_place_a = _places(reach, first_rows, offset_a, b_a, wider_a, width, batch, n, PEAK, EQUAL, SPLITS)
+    place_b, next_place_b = _places(reach, first_rows, offset_b, b_b, wider_b, width, batch, n, PEAK, EQUAL, SPLITS)
 
-    every = 1 + tl.arange(0, SPLITS)
-    some = real[:, None] & (every < width)[None, :]
-    inner = wider[:, None] & ((every > 1) & (every < width))[None, :]
-    to_left = tl.load(first_rows + every, mask=every < width, other=0).to(tl.int64)
-    to_right = tl.load(first_rows + width - every, mask=every < width, other=0).to(tl.int64)
-    to_next = tl.load(first_rows + width + 1 - every, mask=every < width, other=0).to(tl.int64)
-    lefts = offset[:, None] + to_left[None, :] + b[:, None] * (width - every)[None, :]
-    rights = offset[:, None] + (to_right + every)[None, :] + b[:, None] * every[None, :]
-    nexts = offset[:, None] + (to_next + every)[None, :] + b[:, None] * (every - 1)[None, :]
-    all_left = tl.load(reach + lefts * 2, mask=some, other=DEAD)
-    largest = tl.max(all_left + tl.load(reach + rights * 2 + 1, mask=some, other=DEAD), 1)
-    next_largest = tl.max(all_left + tl.load(reach + nexts * 2 + 1, mask=inner, other=DEAD), 1)
-    alive = largest > ALIVE
-    place = tl.where(alive, largest - PEAK, 0.0)
-    next_alive = next_largest > ALIVE
-    next_place = tl.where(next_alive, next_largest - PEAK, 0.0)
-
-    columns = block * BLOCK + tl.arange(0, BLOCK)
-    inside = columns < N
-    sums = tl.zeros((ROWS, BLOCK), WORK)
-    next_sums = tl.zeros((ROWS, BLOCK), WORK)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    sums_a = tl.zeros((BLOCK,), WORK)
+    sums_b = tl.zeros((BLOCK,), WORK)
+    next_a = tl.zeros((BLOCK,), WORK)
+    next_b = tl.zeros((BLOCK,), WORK)
+    zetas = chart + N
     for k in range(1, width):
-        left = offset + tl.load(first_rows + k).to(tl.int64) + b * (width - k)
-        right = offset + tl.load(first_rows + width - k).to(tl.int64) + b * k + k
-        far_right = offset + tl.load(first_rows + width + 1 - k).to(tl.int64) + b * (k - 1) + k
-        both = wider & (offset * 0 + k > 1)
-        left_exponent = tl.load(exponent + left, mask=real, other=DEAD)
-        scale = left_exponent + tl.load(exponent + right, mask=real, other=DEAD)
-        next_scale = left_exponent + tl.load(exponent + far_right, mask=both, other=DEAD)
-        # A row can have an exponent and yet hold no η, or no ζ: nothing bounds its 2^scale, and 0 · ∞ is NaN.
-        left_reach = tl.load(reach + left * 2, mask=real, other=DEAD)
-        reached = left_reach + tl.load(reach + right * 2 + 1, mask=real, other=DEAD)
-        next_reached = left_reach + tl.load(reach + far_right * 2 + 1, mask=both, other=DEAD)
-        one, two = _halves_of(scale - place, reached > ALIVE)
-        three, four = _halves_of(next_scale - next_place, next_reached > ALIVE)
-        mask = real[:, None] & inside[None, :]
-        next_mask = both[:, None] & inside[None, :]
-        eta = tl.load(chart + left[:, None] * 2 * N + columns[None, :], mask=mask, other=0.0).to(WORK)
-        zeta = tl.load(chart + right[:, None] * 2 * N + N + columns[None, :], mask=mask, other=0.0).to(WORK)
-        far = tl.load(chart + far_right[:, None] * 2 * N + N + columns[None, :], mask=next_mask, other=0.0).to(WORK)
-        sums += (eta * one[:, None]) * (zeta * two[:, None])
-        next_sums += (eta * three[:, None]) * (far * four[:, None])
+        left_a, right_a, later_a = _splits(first_rows, offset_a, b_a, width, k, True, batch, n, EQUAL)
+        left_b, right_b, later_b = _splits(first_rows, offset_b, b_b, width, k, True, batch, n, EQUAL)
+        # Split 1 of the wider span needs this width itself: read a row that is there, and take nothing of it.
+        inner_a = tl.where(wider_a, k, 1) > 1
+        inner_b = tl.where(wider_b, k, 1) > 1
+        later_a = tl.where(inner_a, later_a, right_a)
+        later_b = tl.where(inner_b, later_b, right_b)
+        eta_a = _row(chart, left_a, 2 * N, columns, N, WORK, EVEN)
+        eta_b = _row(chart, left_b, 2 * N, columns, N, WORK, EVEN)
+        zeta_a = _row(zetas, right_a, 2 * N, columns, N, WORK, EVEN)
+        zeta_b = _row(zetas, right_b, 2 * N, columns, N, WORK, EVEN)
+        far_a = _row(zetas, later_a, 2 * N, columns, N, WORK, EVEN)
+        far_b = _row(zetas, later_b, 2 * N, columns, N, WORK, EVEN)
+        own_a = tl.load(exponent + left_a)
+        own_b = tl.load(exponent + left_b)
+        one, two = _factors(own_a, tl.load(exponent + right_a), place_a)
+        sums_a += (eta_a * one) * (zeta_a * two)
+        one, two = _factors(own_b, tl.load(exponent + right_b), place_b)
+        sums_b += (eta_b * one) * (zeta_b * two)
+        one, two = _factors(own_a, tl.where(inner_a, tl.load(exponent + later_a), DEAD), next_place_a)
+        next_a += (eta_a * one) * (far_a * two)
+        one, two = _factors(own_b, tl.where(inner_b, tl.load(exponent + later_b), DEAD), next_place_b)
+        next_b += (eta_b * one) * (far_b * two)
 
-    tl.store(
-        beta + row[:, None] * N + columns[None, :],
-        sums.to(beta.dtype.element_ty),
-        mask=real[:, None] & inside[None, :],
-    )
-    tl.store(peaks + offset * tl.num_programs(1) + block, tl.where(alive, tl.max(sums, 1), float("inf")), mask=real)
-    target = offset - b  # the next width has one span less a sentence
-    tl.store(partial + target[:, None] * N + columns[None, :], next_sums, mask=wider[:, None] & inside[None, :])
+    block = tl.program_id(1)
+    blocks = tl.num_programs(1)
+    _keep(beta, first_row + offset_a, N, columns, sums_a, has_a, N, EVEN)
+    _keep(beta, first_row + offset_b, N, columns, sums_b, has_b, N, EVEN)
+    tl.store(peaks + offset_a * blocks + block, tl.max(sums_a, 0))
+    tl.store(peaks + offset_b * blocks + block, tl.max(sums_b, 0), mask=has_b)
+    # The next width has one span less a sentence.
+    _keep(partial, offset_a - b_a, N, columns, next_a, wider_a, N, EVEN)
+    _keep(partial, offset_b - b_b, N, columns, next_b, has_b & wider_b, N, EVEN)
     if block == 0:
-        tl.store(exponent + row, tl.where(alive, place, DEAD), mask=real)
-        tl.store(partial_place + target, tl.where(next_alive, next_place, DEAD), mask=wider)
+        tl.store(exponent + first_row + offset_a, place_a)
+        tl.store(exponent + first_row + offset_b, place_b, mask=has_b)
+        tl.store(partial_place + offset_a - b_a, next_place_a, mask=wider_a)
+        tl.store(partial_place + offset_b - b_b, next_place_b, mask=has_b & wider_b)
+
+
+@triton.jit
+def _parents_of(first_rows, offset, b, width, d, side, batch, n, EQUAL: tl.constexpr):
+    """Rows of the parent whose other child has width d, of that sibling, and of the sibling of the narrower child."""
+    moved = tl.where(side == 0, 0, d)
+    parent = offset + _first_row(first_rows, width + d, True, batch, n, EQUAL) - b * d - moved
+    sibling = offset + _first_row(first_rows, d, True, batch, n, EQUAL) + b * (width - d)
+    wider = offset + _first_row(first_rows, d + 1, True, batch, n, EQUAL) + b * (width - 1 - d)
+    return parent, sibling + tl.where(side == 0, width, -d), wider + tl.where(side == 0, width - 1, -d)
 
 
 @triton.jit
@@ -116,58 +199,85 @@ def inside_pair_bwd_kernel(
     words_before,
     length_of_sentence,
     width,
+    batch,
+    n,
     first_row,
     spans,
     N,
+    EQUAL: tl.constexpr,
+    EVEN: tl.constexpr,
     WORK: tl.constexpr,
     LIMIT: tl.constexpr,
-    ROWS: tl.constexpr,
+    CHILD_LIMIT: tl.constexpr,
+    HEAD: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """d log Z / d η and d ζ of this width, and most of those of the width below, which share their parents' rows."""
     side = tl.program_id(2)
-    offset = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    real = offset < spans
-    row = first_row + offset
-    b = tl.load(sentence_of_row + row, mask=real, other=0).to(tl.int64)
-    start = offset - tl.load(words_before + b) + b * (width - 1)
-    length = tl.load(length_of_sentence + b).to(tl.int64)
-    parents = tl.where(side == 0, length - (start + width), start)
-    parents = tl.where(real, parents, 0)
+    offset_a = tl.program_id(0) * 2
+    has_a = offset_a < spans  # always: a condition that is a value, as b's
+    has_b = offset_a + 1 < spans
+    offset_b = tl.minimum(offset_a + 1, spans - 1)
+    b_a = _sentence(sentence_of_row, first_row, offset_a, True, width, n, EQUAL)
+    b_b = _sentence(sentence_of_row, first_row, offset_b, True, width, n, EQUAL)
+    offset_a = offset_a.to(tl.int64)
+    offset_b = offset_b.to(tl.int64)
+    start_a, length_a = _start_and_length(words_before, length_of_sentence, offset_a, b_a, width, n, EQUAL)
+    start_b, length_b = _start_and_length(words_before, length_of_sentence, offset_b, b_b, width, n, EQUAL)
+    parents_a = tl.where(side == 0, length_a - (start_a + width), start_a)
+    parents_b = tl.where(side == 0, length_b - (start_b + width), start_b)
     # The narrower child of the same parents: it starts where this one does, or ends where this one does.
-    below = offset + b + side
-    own = tl.load(exponent + row, mask=real, other=DEAD)
-    own_below = tl.load(exponent + tl.load(first_rows + width - 1).to(tl.int64) + below, mask=real, other=DEAD)
+    below_a = offset_a + b_a + side
+    below_b = offset_b + b_b + side
+    narrower = _first_row(first_rows, width - 1, True, batch, n, EQUAL)
+    own_a = tl.load(exponent + first_row + offset_a)
+    own_b = tl.load(exponent + first_row + offset_b)
+    own_below_a = tl.load(exponent + narrower + below_a)
+    own_below_b = tl.load(exponent + narrower + below_b)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    inside = columns < N
-    found = tl.zeros((ROWS, BLOCK), WORK)
-    found_below = tl.zeros((ROWS, BLOCK), WORK)
-    for d in range(1, tl.max(parents, 0) + 1):
-        some = parents >= d
-        moved = tl.where(side == 0, 0, d)
-        parent = offset + tl.load(first_rows + width + d).to(tl.int64) - b * d - moved
-        sibling = offset + tl.load(first_rows + d).to(tl.int64) + b * (width - d) + tl.where(side == 0, width, -d)
-        wider = offset + tl.load(first_rows + d + 1).to(tl.int64) + b * (width - 1 - d)
-        wider += tl.where(side == 0, width - 1, -d)
-        above = tl.load(exponent + parent, mask=some, other=DEAD)
-        scale = own + tl.load(exponent + sibling, mask=some, other=DEAD) - above
-        scale_below = own_below + tl.load(exponent + wider, mask=some, other=DEAD) - above
-        one, two = _halves_of(scale, (above > ALIVE) & (scale > ALIVE))
-        three, four = _halves_of(scale_below, (above > ALIVE) & (scale_below > ALIVE))
-        mask = (some & (above > ALIVE))[:, None] & inside[None, :]
-        outside = tl.load(alpha + parent[:, None] * N + columns[None, :], mask=mask, other=0.0).to(WORK)
-        shift = (1 - side) * N
-        beside = tl.load(chart + sibling[:, None] * 2 * N + shift + columns[None, :], mask=mask, other=0.0).to(WORK)
-        beyond = tl.load(chart + wider[:, None] * 2 * N + shift + columns[None, :], mask=mask, other=0.0).to(WORK)
-        # Half a product can leave the range where the whole does not; ∞ would become NaN beside a 0.
-        half = tl.minimum(tl.maximum(outside * one[:, None], -LIMIT), LIMIT)
-        found += half * tl.minimum(beside * two[:, None], LIMIT)
-        half = tl.minimum(tl.maximum(outside * three[:, None], -LIMIT), LIMIT)
-        found_below += half * tl.minimum(beyond * four[:, None], LIMIT)
+    siblings = chart + (1 - side) * N
+    found_a = tl.zeros((BLOCK,), WORK)
+    found_b = tl.zeros((BLOCK,), WORK)
+    found_below_a = tl.zeros((BLOCK,), WORK)
+    found_below_b = tl.zeros((BLOCK,), WORK)
+    for d in range(1, tl.maximum(parents_a, parents_b).to(tl.int32) + 1):
+        parent_a, sibling_a, wider_a = _parents_of(first_rows, offset_a, b_a, width, d, side, batch, n, EQUAL)
+        parent_b, sibling_b, wider_b = _parents_of(first_rows, offset_b, b_b, width, d, side, batch, n, EQUAL)
+        some_a = d <= parents_a
+        some_b = d <= parents_b
+        alpha_a = _row_if(some_a, alpha, parent_a, N, columns, N, WORK, EVEN)
+        alpha_b = _row_if(some_b, alpha, parent_b, N, columns, N, WORK, EVEN)
+        beside_a = _row_if(some_a, siblings, sibling_a, 2 * N, columns, N, WORK, EVEN)
+        beside_b = _row_if(some_b, siblings, sibling_b, 2 * N, columns, N, WORK, EVEN)
+        beyond_a = _row_if(some_a, siblings, wider_a, 2 * N, columns, N, WORK, EVEN)
+        beyond_b = _row_if(some_b, siblings, wider_b, 2 * N, columns, N, WORK, EVEN)
+        above_a = tl.load(exponent + parent_a, mask=some_a, other=DEAD)
+        above_b = tl.load(exponent + parent_b, mask=some_b, other=DEAD)
+        a1, a2, a3 = _parent_factors(own_a, tl.load(exponent + sibling_a, mask=some_a, other=DEAD), above_a, HEAD)
+        b1, b2, b3 = _parent_factors(own_b, tl.load(exponent + sibling_b, mask=some_b, other=DEAD), above_b, HEAD)
+        c1, c2, c3 = _parent_factors(own_below_a, tl.load(exponent + wider_a, mask=some_a, other=DEAD), above_a, HEAD)
+        d1, d2, d3 = _parent_factors(own_below_b, tl.load(exponent + wider_b, mask=some_b, other=DEAD), above_b, HEAD)
+        beside_a = tl.minimum(beside_a * a2, LIMIT)
+        beside_b = tl.minimum(beside_b * b2, LIMIT)
+        beyond_a = tl.minimum(beyond_a * c2, LIMIT)
+        beyond_b = tl.minimum(beyond_b * d2, LIMIT)
+        if tl.maximum(tl.maximum(a3, b3), tl.maximum(c3, d3)) > 1.0:  # rare
+            beside_a = tl.minimum(beside_a * a3, LIMIT)
+            beside_b = tl.minimum(beside_b * b3, LIMIT)
+            beyond_a = tl.minimum(beyond_a * c3, LIMIT)
+            beyond_b = tl.minimum(beyond_b * d3, LIMIT)
+        found_a += (alpha_a * a1) * beside_a
+        found_b += (alpha_b * b1) * beside_b
+        found_below_a += (alpha_a * c1) * beyond_a
+        found_below_b += (alpha_b * d1) * beyond_b
 
-    within = real[:, None] & inside[None, :]
-    target = row[:, None] * 2 * N + side * N + columns[None, :]
-    mine = tl.load(chart + target, mask=within, other=0.0).to(WORK)
-    found = tl.where(mine > 0, tl.minimum(tl.maximum(found, -LIMIT), LIMIT), 0.0)
-    tl.store(by_child + target, found.to(by_child.dtype.element_ty), mask=within)
-    tl.store(partial + below[:, None] * 2 * N + side * N + columns[None, :], found_below, mask=within)
+    row_a = first_row + offset_a
+    row_b = first_row + offset_b
+    mine = _row(chart + side * N, row_a, 2 * N, columns, N, WORK, EVEN)
+    found_a = tl.where(mine > 0, tl.minimum(tl.maximum(found_a, -CHILD_LIMIT), CHILD_LIMIT), 0.0)
+    _keep(by_child + side * N, row_a, 2 * N, columns, found_a, has_a, N, EVEN)
+    mine = _row(chart + side * N, row_b, 2 * N, columns, N, WORK, EVEN)
+    found_b = tl.where(mine > 0, tl.minimum(tl.maximum(found_b, -CHILD_LIMIT), CHILD_LIMIT), 0.0)
+    _keep(by_child + side * N, row_b, 2 * N, columns, found_b, has_b, N, EVEN)
+    _keep(partial + side * N, below_a, 2 * N, columns, found_below_a, has_a, N, EVEN)
+    _keep(partial + side * N, below_b, 2 * N, columns, found_below_b, has_b, N, EVEN)
