@@ -1,0 +1,181 @@
+"""Exact prefix probabilities of a simple PCFG: how probable is it that a sentence begins with these words."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.inside.arguments import check_arguments
+from simplepcfg.ops.prefix.closure import Closure, left_corner_closure, termination_probabilities
+from simplepcfg.ops.prefix.left_to_right import LeftToRight, left_to_right
+from simplepcfg.ops.prefix.prefix_grammar import differentiable_prefix, prefix_rules
+
+__all__ = [
+    "Closure",
+    "NextWord",
+    "PrefixStates",
+    "left_corner_closure",
+    "next_word",
+    "prefix_log_probabilities",
+    "prefix_rules",
+    "prefix_states",
+    "termination_probabilities",
+]
+
+
+def prefix_log_probabilities(
+    log_emissions: Tensor,
+    root: Tensor,
+    left: Tensor,
+    right: Tensor,
+    *,
+    lengths: Tensor | None = None,
+    closure: Closure | None = None,
+    precision: str | None = None,
+    backend: str = "auto",
+) -> Tensor:
+    """log P(a sentence begins with w_0 … w_{m−1}) in nats for m = 0 … n: ``[B, n + 1]``, in float64.
+
+    Args:
+        log_emissions, root, left, right, lengths, precision: as for ``inside``; rows of the rules must sum to 1.
+        closure: of these rules, from ``left_corner_closure``, where it has been computed before.
+        backend: ``auto``, ``torch`` or ``triton``: of the inside algorithm whose chart this reads.
+
+    Position 0 is 0, those beyond a sentence's length are −inf. The differences of neighbours are what is wanted, hence
+    float64 whatever the emissions' type. Gradients reach every tensor argument; where one is needed the cost is an
+    inside pass over twice the nonterminals for each m, otherwise it is one pass for all.
+
+    >>> emissions = torch.zeros(1, 3, 1)                        # one preterminal that emits its word surely
+    >>> rules = torch.full((1, 2), 0.5)                         # a sentence ends after two words with probability 1/4
+    >>> prefix_log_probabilities(emissions, torch.ones(1), rules, rules).exp()
+    tensor([[1.0000, 1.0000, 1.0000, 0.7500]], dtype=torch.float64)
+    """
+    arguments = check_arguments(log_emissions, root, left, right, lengths, None, precision)
+    tensors = (log_emissions, root, left, right)
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        if closure is not None and not closure.carry.requires_grad and any(t.requires_grad for t in tensors[1:]):
+            raise InputError("closure was made without gradients; leave it out to differentiate by the rules")
+        if closure is None:
+            closure = left_corner_closure(arguments.root, arguments.left, arguments.right)
+        return differentiable_prefix(arguments, closure, backend)
+    with torch.no_grad():
+        if closure is None:
+            closure = left_corner_closure(arguments.root, arguments.left, arguments.right)
+        found = left_to_right(arguments, closure, backend).log_next()
+        return _within(F.pad(found, (1, 0)), arguments.lengths)
+
+
+@dataclass(frozen=True)
+class PrefixStates:
+    """All that is known after each prefix w_0 … w_{m−1}, m = 0 … n, of each sentence."""
+
+    log_prefix: Tensor  # [B, n + 1] float64: log P(a sentence begins so)
+    log_sentence: Tensor  # [B, n + 1] float64: log P(a sentence is just this)
+    states: LeftToRight  # of the sentences with one more word, so that what comes after the last is known too
+
+    def next_tags(self, positions: slice) -> Tensor:
+        """P(the next word's preterminal | prefix) after each of these prefixes: [B, positions, P], float64.
+
+        It sums to 1 less the probability that the sentence ends. After an impossible prefix everything is 0.
+        """
+        log_prefix = self.log_prefix[:, positions]
+        impossible = log_prefix == -math.inf
+        scale = (
+            self.states.exponents[:, positions] * math.log(2)
+            + self.states.log_words[:, positions]
+            - log_prefix.masked_fill(impossible, 0.0)
+        )
+        scale = scale.exp().masked_fill(impossible, 0.0)
+        parts = [self.states.tag_weights(columns, positions) for columns in self.states.column_chunks()]
+        tags = torch.cat(parts, -1) * scale[..., None]
+        return tags.masked_fill(impossible[..., None], 0.0)
+
+
+def prefix_states(
+    log_emissions: Tensor,
+    root: Tensor,
+    left: Tensor,
+    right: Tensor,
+    *,
+    lengths: Tensor | None = None,
+    closure: Closure | None = None,
+    precision: str | None = None,
+    backend: str = "auto",
+) -> PrefixStates:
+    """The states after every prefix of every sentence, the empty one and the whole sentence included.
+
+    Arguments as for ``prefix_log_probabilities``, but sentences may be empty: n, or a length, may be 0. This one is not
+    differentiable.
+    """
+    tensors = (log_emissions, root, left, right)
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        raise InputError("prefix states cannot be differentiated; ask for them under torch.no_grad()")
+    if log_emissions.dim() != 3:
+        raise InputError(f"log_emissions has shape {list(log_emissions.shape)}; it must be [B, n, P]")
+    n = log_emissions.shape[1]
+    # One more word, whatever it is: its chart holds what may come after each sentence's last.
+    longer = F.pad(log_emissions, (0, 0, 0, 1))
+    if lengths is not None:
+        if tuple(lengths.shape) != longer.shape[:1] or not bool(((lengths >= 0) & (lengths <= n)).all()):
+            raise InputError(f"lengths = {lengths.tolist()}; give {len(longer)} lengths of 0 to n = {n}")
+        beyond = torch.arange(n + 1, device=longer.device) >= lengths.to(longer.device)[:, None]
+        longer = longer.masked_fill(beyond[..., None], 0.0)
+        lengths = lengths + 1
+    arguments = check_arguments(longer, root, left, right, lengths, None, precision)
+    with torch.no_grad():
+        if closure is None:
+            closure = left_corner_closure(arguments.root, arguments.left, arguments.right)
+        states = left_to_right(arguments, closure, backend)
+        # What is "next" at the added word is nothing that anyone asked for.
+        log_prefix = F.pad(states.log_next()[:, :n], (1, 0))
+        within = None if arguments.lengths is None else arguments.lengths - 1
+        return PrefixStates(_within(log_prefix, within), _within(states.log_sentences(), within), states)
+
+
+@dataclass(frozen=True)
+class NextWord:
+    """What comes after each sentence of a batch, taken as a prefix."""
+
+    log_prefix: Tensor  # [B] float64: log P(a sentence begins so)
+    tags: Tensor  # [B, P] float64: P(the next word's preterminal | prefix)
+    log_end: Tensor  # [B] float64: log P(the sentence ends here | prefix)
+
+
+def next_word(
+    log_emissions: Tensor,
+    root: Tensor,
+    left: Tensor,
+    right: Tensor,
+    *,
+    lengths: Tensor | None = None,
+    closure: Closure | None = None,
+    precision: str | None = None,
+    backend: str = "auto",
+) -> NextWord:
+    """The next word's preterminal, or the end, after each whole sentence; ``tags`` times emit is its distribution."""
+    states = prefix_states(
+        log_emissions, root, left, right, lengths=lengths, closure=closure, precision=precision, backend=backend
+    )
+    batch, posts = states.log_prefix.shape
+    ends = torch.full((batch,), posts - 1) if lengths is None else lengths.to("cpu", torch.int64)
+    tags = log_emissions.new_empty(batch, log_emissions.shape[-1], dtype=torch.float64)
+    for end in sorted(set(ends.tolist())):
+        chosen = (ends == end).to(tags.device)
+        tags[chosen] = states.next_tags(slice(end, end + 1))[chosen, 0]
+    at = (torch.arange(batch, device=tags.device), ends.to(tags.device))
+    log_prefix, log_sentence = states.log_prefix[at], states.log_sentence[at]
+    impossible = log_prefix == -math.inf
+    log_end = (log_sentence - log_prefix.masked_fill(impossible, 0.0)).masked_fill(impossible, -math.inf)
+    return NextWord(log_prefix, tags, log_end)
+
+
+def _within(logs: Tensor, lengths: Tensor | None) -> Tensor:
+    """−inf at prefixes longer than their sentence; none is more probable than 1, but by rounding."""
+    logs = logs.clamp(max=0.0)
+    if lengths is None:
+        return logs
+    beyond = torch.arange(logs.shape[1]) > lengths[:, None]
+    return logs.masked_fill(beyond.to(logs.device), -math.inf)

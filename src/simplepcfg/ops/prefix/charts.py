@@ -1,0 +1,61 @@
+"""What the prefix probabilities read of an inside chart, whichever backend has filled it: rows that end at a place."""
+
+from importlib.util import find_spec
+from typing import Protocol
+
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.scaled_chart import ScaledChart
+from simplepcfg.ops.inside.scales import DEAD
+
+BACKENDS = ("torch", "triton")
+
+
+class InsideRows(Protocol):
+    """Rows of a filled chart in float64, relative to each word's best emission: value = row · 2^exponent."""
+
+    def __init__(self, arguments: InsideArguments) -> None: ...
+
+    def left_children(self, j: int) -> tuple[Tensor, Tensor]:
+        """η(i, j) for i = 0 … j − 1: [B, j, N] and exponents [B, j]; DEAD, and 0, where there is no such span."""
+        ...
+
+    def prefix(self, m: int) -> tuple[Tensor, Tensor]:
+        """β(0, m), m of 2 or more: [B, N] and exponents [B]."""
+        ...
+
+
+def inside_rows(arguments: InsideArguments, backend: str) -> InsideRows:
+    """Run the inside algorithm and keep its chart."""
+    if backend == "auto":
+        backend = "triton" if arguments.log_emissions.is_cuda and find_spec("triton") is not None else "torch"
+    if backend == "torch":
+        return _ScaledRows(arguments)
+    if backend == "triton":
+        from simplepcfg.ops.prefix.packed_rows import PackedRows
+
+        return PackedRows(arguments)
+    raise InputError(f"backend {backend!r} gives no prefix probabilities; take one of auto, {', '.join(BACKENDS)}")
+
+
+class _ScaledRows(ScaledChart):
+    """The square of the scaled chart: η(i, j) lies at [i, j]."""
+
+    def __init__(self, arguments: InsideArguments) -> None:
+        super().__init__(arguments)
+        self.beta_exponents: dict[int, Tensor] = {}  # by width: [B, spans]
+        self.fill()
+
+    def _split_sums(self, width: int) -> Tensor:
+        # The same tensor is corrected in place where a span is summed again in logs.
+        self.beta_exponents[width] = super()._split_sums(width)
+        return self.beta_exponents[width]
+
+    def left_children(self, j: int) -> tuple[Tensor, Tensor]:
+        return self.square.cells[:, :j, j].double(), self.exponents.cells[:, :j, j].double()
+
+    def prefix(self, m: int) -> tuple[Tensor, Tensor]:
+        exponents = self.beta_exponents[m][:, 0].double()
+        return self.beta[m][:, 0].double(), exponents.masked_fill(exponents < DEAD / 2, DEAD)

@@ -1,0 +1,63 @@
+"""Prefix probabilities over all (i, m), as README.md derives them first: what the fast ones are held against."""
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.prefix.closure import left_corner_closure
+
+
+def naive_prefix(arguments: InsideArguments) -> Tensor:
+    """log P(the sentence begins with w_0 … w_{m−1}), [B, n + 1] in float64; one sentence, one sum at a time."""
+    batch, n, _, _ = arguments.sizes
+    found = torch.full((batch, n + 1), -torch.inf, dtype=torch.float64, device=arguments.log_emissions.device)
+    for b in range(batch):
+        row = _one_sentence(arguments, b)
+        found[b, : len(row)] = torch.stack(row)
+    return found
+
+
+def _one_sentence(arguments: InsideArguments, b: int) -> list[Tensor]:
+    _, n, nonterminals, _ = arguments.sizes
+    if arguments.lengths is not None:
+        n = int(arguments.lengths[b])
+    root = (arguments.root[b] if arguments.root.dim() == 2 else arguments.root).double()
+    left, right = ((rules[b] if rules.dim() == 3 else rules).double() for rules in (arguments.left, arguments.right))
+    left_n, left_p = left[:, :nonterminals], left[:, nonterminals:]
+    right_n, right_p = right[:, :nonterminals], right[:, nonterminals:]
+    left_corner_closure(root, left, right)  # refuses what has none
+    corners = _series(left_n)  # C
+    log_emissions = arguments.log_emissions[b, :n].double()
+    # A word's best emission is taken out and added back at the end: long sentences stay in range.
+    best = log_emissions.detach().amax(1)
+    best = torch.where(best.isfinite(), best, torch.zeros_like(best))
+    emit = (log_emissions - best[:, None]).exp()  # [n, P]
+
+    eta: dict[tuple[int, int], Tensor] = {}
+    zeta: dict[tuple[int, int], Tensor] = {}
+    rho: dict[tuple[int, int], Tensor] = {}
+    y: dict[tuple[int, int], Tensor] = {}
+    for i in range(n):
+        eta[i, i + 1], zeta[i, i + 1] = left_p @ emit[i], right_p @ emit[i]
+        y[i, i + 1] = left_p @ emit[i]
+        rho[i, i + 1] = right_n @ (corners @ y[i, i + 1]) + right_p @ emit[i]
+    for width in range(2, n + 1):
+        for i in range(n - width + 1):
+            m = i + width
+            beta = sum((eta[i, k] * zeta[k, m] for k in range(i + 1, m)), torch.zeros_like(root))
+            eta[i, m], zeta[i, m] = left_n @ beta, right_n @ beta
+            y[i, m] = sum((eta[i, j] * rho[j, m] for j in range(i + 1, m)), torch.zeros_like(root))
+            rho[i, m] = right_n @ (corners @ y[i, m])
+    logs = [torch.zeros((), dtype=torch.float64, device=root.device)]
+    for m in range(1, n + 1):
+        logs.append((root @ corners @ y[0, m]).log() + best[:m].sum())
+    return logs
+
+
+def _series(left_n: Tensor) -> Tensor:
+    """I + L + L² + …, as the product of I + L^(2^k): sums of what is not negative, so that zeros stay zeros."""
+    identity = torch.eye(left_n.shape[0], dtype=torch.float64, device=left_n.device)
+    total, power = identity, left_n
+    while float(power.amax()) > 1e-20:
+        total, power = total @ (identity + power), power @ power
+    return total

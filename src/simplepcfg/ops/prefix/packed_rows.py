@@ -1,0 +1,44 @@
+"""Rows of the packed chart of the Triton backend, found by where a span begins and ends."""
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.kernels import ALIVE
+from simplepcfg.ops.inside.packed_chart import PackedChart
+from simplepcfg.ops.inside.scales import DEAD
+
+
+class PackedRows(PackedChart):
+    """A filled packed chart with a table of its rows."""
+
+    def __init__(self, arguments: InsideArguments) -> None:
+        super().__init__(arguments)
+        self.fill()
+        self.row_of = self._table()  # [B, n + 1, n + 1], -1 where there is no span
+
+    def left_children(self, j: int) -> tuple[Tensor, Tensor]:
+        """η(i, j) for i = 0 … j − 1, as ``InsideRows`` asks."""
+        rows, exponents = self._at(self.row_of[:, :j, j])
+        dead = exponents == DEAD
+        return self.chart[rows, : self.states].double().masked_fill(dead[..., None], 0.0), exponents
+
+    def prefix(self, m: int) -> tuple[Tensor, Tensor]:
+        """β(0, m), as ``InsideRows`` asks."""
+        rows, exponents = self._at(self.row_of[:, 0, m])
+        return self.beta[rows].double().masked_fill((exponents == DEAD)[..., None], 0.0), exponents
+
+    def _at(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        there = rows.clamp(min=0)
+        exponents = self.exponent[there].double()
+        return there, exponents.masked_fill((rows < 0) | (exponents < ALIVE.value), DEAD)
+
+    def _table(self) -> Tensor:
+        plan, posts = self.plan, self.plan.n + 1
+        table = torch.full((self.batch * posts * posts,), -1, dtype=torch.int64, device=self.device)
+        table[plan.cells] = torch.arange(plan.words, plan.rows, device=self.device)
+        words = torch.arange(plan.words, device=self.device)
+        ranks = plan.sentence_of_row[: plan.words].long()
+        starts = words - plan.words_before[ranks]
+        table[(plan.order[ranks] * posts + starts) * posts + starts + 1] = words
+        return table.view(self.batch, posts, posts)

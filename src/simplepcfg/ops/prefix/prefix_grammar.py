@@ -1,0 +1,61 @@
+"""Prefix probabilities as the inside algorithm of another simple grammar: how they are differentiated."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.inside import inside
+from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.prefix.closure import Closure, left_corner_closure
+
+
+def prefix_rules(
+    root: Tensor, left: Tensor, right: Tensor, closure: Closure | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Rules with 2N nonterminals under which ``inside`` gives the probability of a prefix, of two words or more.
+
+    Each nonterminal A has a twin for "A begins with these words". Rows of the twins do not sum to one.
+
+    >>> rules = torch.tensor([[0.25, 0.75]], dtype=torch.float64)
+    >>> words = torch.zeros(1, 2, 1, dtype=torch.float64)  # every sentence begins with these two
+    >>> inside(words, *prefix_rules(torch.ones(1, dtype=torch.float64), rules, rules)).exp()
+    tensor([1.], dtype=torch.float64)
+    """
+    closure = left_corner_closure(root, left, right) if closure is None else closure
+    nonterminals = root.shape[-1]
+    start, carry = closure.start.to(root.dtype), closure.carry.to(left.dtype)
+    none = torch.zeros_like(carry)
+    left_n, left_p = left[..., :nonterminals], left[..., nonterminals:]
+    right_n, right_p = right[..., :nonterminals], right[..., nonterminals:]
+    left_rows = torch.cat([left_n, none, left_p], -1)
+    begun = torch.cat([none, carry, right_p + carry @ left_p], -1)
+    return (
+        torch.cat([torch.zeros_like(start), start], -1),
+        torch.cat([left_rows, left_rows], -2),
+        torch.cat([torch.cat([right_n, none, right_p], -1), begun], -2),
+    )
+
+
+def differentiable_prefix(arguments: InsideArguments, closure: Closure, backend: str) -> Tensor:
+    """log P(w_0 … w_{m−1} …) for every m by one inside pass each: [B, n + 1] float64, with gradients."""
+    batch, n, nonterminals, _ = arguments.sizes
+    emissions = arguments.log_emissions
+    rules = prefix_rules(arguments.root, arguments.left, arguments.right, closure)
+    lengths = torch.full((batch,), n) if arguments.lengths is None else arguments.lengths
+    first_tags = (closure.start.unsqueeze(-2) @ arguments.left[..., nonterminals:].double()).squeeze(-2)  # [(B,) P]
+    columns = [torch.zeros(batch, dtype=torch.float64, device=emissions.device), _first(emissions[:, 0], first_tags)]
+    for m in range(2, n + 1):
+        log_z = inside(emissions[:, :m], *rules, lengths=lengths.clamp(max=m), backend=backend).double()
+        exists = (lengths >= m).to(emissions.device)
+        columns.append(torch.where(exists, log_z, torch.full_like(log_z, -math.inf)))
+    return torch.stack(columns, 1)
+
+
+def _first(log_emissions: Tensor, tags: Tensor) -> Tensor:
+    """log Σ_T tags[T] emit[T, w_0], with a gradient of 0 where there is none."""
+    impossible = (tags == 0) | (log_emissions == -math.inf)
+    logs = torch.where(impossible, 0.0, log_emissions.double()) + torch.where(impossible, 1.0, tags).log()
+    logs = logs.masked_fill(impossible, -math.inf)
+    never = impossible.all(-1)
+    return torch.logsumexp(logs.masked_fill(never[:, None], 0.0), -1).masked_fill(never, -math.inf)
