@@ -14,6 +14,15 @@ class Emissions(Protocol):
         """``words`` [B, n] → [B, n, P]."""
         ...
 
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of word ids, padding included."""
+        ...
+
+    def of_words(self, start: int, stop: int) -> Tensor:
+        """The words ``start`` … ``stop`` − 1, whoever says them: [words, P] or [B, words, P]; −inf for what is none."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class DenseEmissions:
@@ -27,6 +36,15 @@ class DenseEmissions:
             return self.log_emit.T[words]
         index = words[:, None, :].expand(-1, self.log_emit.shape[1], -1)
         return self.log_emit.gather(2, index).transpose(1, 2)
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of word ids."""
+        return self.log_emit.shape[-1]
+
+    def of_words(self, start: int, stop: int) -> Tensor:
+        """The words ``start`` … ``stop`` − 1: [words, P] or [B, words, P]."""
+        return self.log_emit[..., start:stop].transpose(-1, -2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +64,13 @@ class FactoredEmissions:
         """``words`` [B, n] → [B, n, P]."""
         rows = torch.nn.functional.embedding((words - 1).clamp(min=0), self.embeddings)  # [B, n, D]
         return rows @ self.features.T - self.log_normaliser
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of word ids, padding included."""
+        return self.embeddings.shape[0] + 1
+
+    def of_words(self, start: int, stop: int) -> Tensor:
+        """The words ``start`` … ``stop`` − 1: [words, P]; −inf for padding."""
+        logs = self.embeddings[max(start - 1, 0) : stop - 1] @ self.features.T - self.log_normaliser
+        return torch.nn.functional.pad(logs, (0, 0, 1, 0), value=-torch.inf) if start == 0 else logs

@@ -1,13 +1,15 @@
 """A simple PCFG: root, left and right production probabilities, and emissions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from simplepcfg.grammars import prefix
 from simplepcfg.grammars.emissions import Emissions
 from simplepcfg.ops.inside import inside, span_posteriors
 from simplepcfg.ops.mbr import best_trees
+from simplepcfg.ops.prefix import Closure, PrefixStates, left_corner_closure, termination_probabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ class SimpleGrammar:
     emissions: Emissions
     precision: str | None = None
     backend: str = "auto"
+    _closure: list[Closure] = field(default_factory=list, init=False, repr=False, compare=False)  # once computed
 
     def log_partition(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
@@ -63,3 +66,37 @@ class SimpleGrammar:
         """The minimum-Bayes-risk tree of each sentence, as spans of width 2 or more in preorder."""
         with torch.no_grad():
             return best_trees(self.span_marginals(words, lengths, span_bonus=span_bonus), lengths)
+
+    def prefix_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """log P(a sentence begins with the first m words) in nats, m = 0 … n: [B, n + 1] float64, differentiable."""
+        return prefix.log_prefixes(self, words, lengths)
+
+    def surprisal(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """−log P(word | the words before it) in nats: [B, n] float64; 0 beyond a sentence's length."""
+        return prefix.surprisals(self.prefix_log_probabilities(words, lengths), lengths)
+
+    def prefix_states(self, words: Tensor, lengths: Tensor | None = None) -> PrefixStates:
+        """What is known after each prefix, the empty one and the whole sentence included; with no gradients."""
+        return prefix.states_of(self, words, lengths)
+
+    def next_word_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """log P(next word | sentence as a prefix): [B, V + 1] float64, the last column for "it ends here".
+
+        Words may be [B, 0] and lengths 0: the first word. Rows sum to 1, or to 0 after an impossible prefix.
+        """
+        return prefix.log_next_words(self, words, lengths)
+
+    def next_word_entropy(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Entropy in nats of what comes after the first m words, a word or the end, m = 0 … n: [B, n + 1]."""
+        return prefix.next_word_entropies(self.prefix_states(words, lengths), self.emissions)
+
+    def termination_probability(self) -> Tensor:
+        """The probability that a derivation ever ends: below 1 the rest are endless sentences; a scalar or [B]."""
+        return termination_probabilities(self.root, self.left, self.right)
+
+    def closure(self) -> Closure:
+        """The left-corner closure that prefix probabilities need, computed once and kept; without gradients."""
+        if not self._closure:
+            with torch.no_grad():
+                self._closure.append(left_corner_closure(self.root, self.left, self.right))
+        return self._closure[0]

@@ -34,7 +34,7 @@ class LeftToRight:
     log_words: Tensor  # [B, n]: Σ of the best log-emissions of the words before, which the rows are relative to
 
     def tag_weights(self, columns: slice, positions: slice = ALL) -> Tensor:
-        """u, the preterminals in ``columns`` as tags of the words at ``positions``, on the rows' scale: [B, n, columns]."""
+        """u, the preterminals in ``columns`` as tags of words at ``positions``, on the rows' scale: [B, n, columns]."""
         nonterminals = self.arguments.root.shape[-1]
         columns = slice(nonterminals + columns.start, nonterminals + columns.stop)
         left, right = (rules[..., columns].double() for rules in (self.arguments.left, self.arguments.right))

@@ -1,0 +1,107 @@
+"""What a grammar knows from left to right: surprisal, the next word, its entropy. Nothing of size P × V is held."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.prefix import PrefixStates, next_word, prefix_log_probabilities, prefix_states
+
+if TYPE_CHECKING:
+    from simplepcfg.grammars.emissions import Emissions
+    from simplepcfg.grammars.simple import SimpleGrammar
+
+# Words, and prefixes, are handled as many at a time as keep a float64 number for each preterminal below this.
+CHUNK_BYTES = 64 << 20
+
+
+def log_prefixes(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None) -> Tensor:
+    """See ``SimpleGrammar.prefix_log_probabilities``."""
+    return prefix_log_probabilities(
+        grammar.emissions.log_probabilities(words),
+        grammar.root,
+        grammar.left,
+        grammar.right,
+        lengths=lengths,
+        closure=None if _needs_gradients(grammar) else grammar.closure(),
+        precision=grammar.precision,
+        backend=grammar.backend,
+    )
+
+
+def states_of(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None) -> PrefixStates:
+    """See ``SimpleGrammar.prefix_states``."""
+    with torch.no_grad():
+        return prefix_states(
+            grammar.emissions.log_probabilities(words),
+            grammar.root,
+            grammar.left,
+            grammar.right,
+            lengths=lengths,
+            closure=grammar.closure(),
+            precision=grammar.precision,
+            backend=grammar.backend,
+        )
+
+
+def surprisals(log_prefix: Tensor, lengths: Tensor | None = None) -> Tensor:
+    """−log P(word | the words before) of each word, [B, n]: inf from an impossible word on, 0 beyond the length."""
+    impossible = log_prefix == -math.inf
+    finite = log_prefix.masked_fill(impossible, 0.0)
+    found = (finite[:, :-1] - finite[:, 1:]).masked_fill(impossible[:, 1:], math.inf)
+    if lengths is None:
+        return found
+    beyond = torch.arange(found.shape[1], device=found.device) >= lengths.to(found.device)[:, None]
+    return found.masked_fill(beyond, 0.0)
+
+
+def log_next_words(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None) -> Tensor:
+    """See ``SimpleGrammar.next_word_log_probabilities``."""
+    with torch.no_grad():
+        after = next_word(
+            grammar.emissions.log_probabilities(words),
+            grammar.root,
+            grammar.left,
+            grammar.right,
+            lengths=lengths,
+            closure=grammar.closure(),
+            precision=grammar.precision,
+            backend=grammar.backend,
+        )
+        every = torch.cat(list(_next_words(grammar.emissions, after.tags[:, None])), -1)[:, 0]
+        return torch.cat([every.log(), after.log_end[:, None]], -1)
+
+
+def next_word_entropies(states: PrefixStates, emissions: Emissions) -> Tensor:
+    """Entropy in nats of what comes after each prefix, a word or the end: [B, n + 1]; 0 where there is no prefix."""
+    with torch.no_grad():
+        batch, posts = states.log_prefix.shape
+        possible = states.log_prefix > -math.inf
+        ending = states.log_sentence - states.log_prefix.masked_fill(~possible, 0.0)
+        entropy = torch.special.entr(ending.exp().masked_fill(~possible, 0.0))
+        preterminals = states.states.arguments.sizes[3]
+        for positions in _chunks(posts, 8 * batch * preterminals):
+            for probabilities in _next_words(emissions, states.next_tags(positions)):
+                entropy[:, positions] += torch.special.entr(probabilities).sum(-1)
+        return entropy
+
+
+def _next_words(emissions: Emissions, tags: Tensor) -> Iterator[Tensor]:
+    """P(next word | prefix) of some words at a time, in the order of their ids: [B, positions, words] each."""
+    copies, _, preterminals = tags.shape
+    for ids in _chunks(emissions.vocabulary_size, 8 * preterminals * copies):
+        emit = emissions.of_words(ids.start, ids.stop).double().exp()  # [words, P] or [B, words, P]
+        yield torch.matmul(tags, emit.transpose(-1, -2))
+
+
+def _chunks(count: int, bytes_each: int) -> Iterator[slice]:
+    step = max(1, CHUNK_BYTES // bytes_each)
+    return (slice(start, min(start + step, count)) for start in range(0, count, step))
+
+
+def _needs_gradients(grammar: SimpleGrammar) -> bool:
+    return torch.is_grad_enabled() and any(t.requires_grad for t in (grammar.root, grammar.left, grammar.right))
