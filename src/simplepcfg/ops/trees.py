@@ -1,0 +1,125 @@
+"""Labelled binary trees as tensors: what Viterbi and sampling give, and the probability of what they gave."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.inside.arguments import InsideArguments
+
+Found = tuple[Tensor, Tensor, Tensor, Tensor]  # spans, splits, labels and tags, as in Trees
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledTree:
+    """One tree: spans of two words or more in preorder with their nonterminals, and a preterminal for each word."""
+
+    spans: list[tuple[int, int]]
+    labels: list[int]  # 0 … N − 1, one a span
+    tags: list[int]  # 0 … P − 1, one a word; empty where there is no tree
+    log_probability: float  # of the words with this tree, in nats; -inf where there is no tree
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """Many trees of up to n words: n − 1 nodes each, in preorder; -1 where a tree has fewer, or where there is none.
+
+    ``trees.listed()`` gives them one by one. Leading dimensions are [B], or [B, samples].
+    """
+
+    spans: Tensor  # [..., n - 1, 2]
+    splits: Tensor  # [..., n - 1]: where each span's right child begins
+    labels: Tensor  # [..., n - 1]
+    tags: Tensor  # [..., n]
+    log_probability: Tensor  # [...]; of the words with this tree, in nats; -inf where there is no tree
+
+    def listed(self) -> list[Any]:
+        """LabelledTree for each, in lists nested as the leading dimensions are."""
+        columns = (self.spans, self.labels, self.tags, self.log_probability)
+        return _listed(self.log_probability.dim(), *(column.tolist() for column in columns))
+
+    def view(self, *shape: int) -> "Trees":
+        """The same with other leading dimensions."""
+        lead = self.log_probability.dim()
+        tensors = (self.spans, self.splits, self.labels, self.tags, self.log_probability)
+        return Trees(*(tensor.reshape(*shape, *tensor.shape[lead:]) for tensor in tensors))
+
+
+def _listed(depth: int, spans: Any, labels: Any, tags: Any, log_probability: Any) -> Any:
+    if depth:
+        rows = zip(spans, labels, tags, log_probability, strict=True)
+        return [_listed(depth - 1, *row) for row in rows]
+    kept = [index for index, label in enumerate(labels) if label >= 0]
+    return LabelledTree(
+        [(spans[index][0], spans[index][1]) for index in kept],
+        [labels[index] for index in kept],
+        [tag for tag in tags if tag >= 0],
+        log_probability,
+    )
+
+
+def stacked(trees: Sequence[LabelledTree], n: int, device: torch.device) -> Found:
+    """The way back from single trees to tensors."""
+    count = len(trees)
+    spans, splits = torch.full((count, n - 1, 2), -1), torch.full((count, n - 1), -1)
+    labels, tags = torch.full((count, n - 1), -1), torch.full((count, n), -1)
+    for row, tree in enumerate(trees):
+        known = set(tree.spans)
+        tags[row, : len(tree.tags)] = torch.tensor(tree.tags, dtype=torch.int64)
+        for node, ((i, j), label) in enumerate(zip(tree.spans, tree.labels, strict=True)):
+            spans[row, node] = torch.tensor([i, j])
+            labels[row, node] = label
+            # The left child is the longest shorter span that starts here, or a word.
+            splits[row, node] = max((k for k in range(i + 1, j) if (i, k) in known), default=i + 1)
+    return spans.to(device), splits.to(device), labels.to(device), tags.to(device)
+
+
+def no_trees(count: int, like: Tensor) -> Trees:
+    """For sentences of one word, in the type and place of another tensor."""
+    spans = torch.empty(count, 0, 2, dtype=torch.int64, device=like.device)
+    tags = torch.full((count, 1), -1, dtype=torch.int64, device=like.device)
+    return Trees(spans, spans[..., 0], spans[..., 0], tags, like.new_full((count,), -math.inf))
+
+
+def tree_log_probabilities(
+    arguments: InsideArguments, sentence: Tensor, spans: Tensor, splits: Tensor, labels: Tensor, tags: Tensor
+) -> Tensor:
+    """log p of each tree with its words: [T], summed in float64, differentiable by everything that has a part in it.
+
+    ``sentence`` [T] is the place in the batch that each tree belongs to; a tree without labels has -inf. Bonuses count.
+    """
+    _, n, nonterminals, _ = arguments.sizes
+    count = labels.shape[0]
+    root = _of(arguments.root, sentence, 1, labels[:, 0].clamp(min=0)).double().log()
+    some = labels >= 0
+    parent = labels.clamp(min=0)  # [T, n - 1]
+    start, end = spans[..., 0].clamp(min=0), spans[..., 1].clamp(min=0)
+    middle = splits.clamp(min=0)
+    node = torch.arange(n - 1, device=labels.device)
+    total = torch.where(labels[:, 0] >= 0, root, -torch.inf)
+    # In preorder a left child comes right after its parent, and a right child after all of the left one's nodes.
+    for rules, begin, stop, place in (
+        (arguments.left, start, middle, node + 1),
+        (arguments.right, middle, end, node + middle - start),
+    ):
+        inner = parent.gather(1, place.expand(count, -1).clamp(max=n - 2))
+        word = nonterminals + tags.clamp(min=0).gather(1, begin.clamp(max=n - 1))
+        child = torch.where(stop - begin == 1, word, inner)
+        where = sentence[:, None].expand_as(parent)
+        scores = _of(rules, where, 2, parent, child).double().log()
+        total = total + torch.where(some, scores, 0.0).sum(1)
+    if arguments.span_bonus is not None:
+        bonus = arguments.span_bonus[sentence[:, None], start, end].double()
+        total = total + torch.where(some, bonus, 0.0).sum(1)
+    position = torch.arange(n, device=labels.device)
+    words = arguments.log_emissions[sentence[:, None], position, tags.clamp(min=0)].double()
+    total = total + torch.where(tags >= 0, words, 0.0).sum(1)
+    return total.to(arguments.log_emissions.dtype)
+
+
+def _of(table: Tensor, sentence: Tensor, dims: int, *index: Tensor) -> Tensor:
+    """Entries of a table that may have a batch dimension before its own."""
+    return table[(sentence, *index)] if table.dim() > dims else table[index]

@@ -1,0 +1,87 @@
+"""The most probable labelled tree of each sentence under a simple PCFG; README.md derives it."""
+
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
+from simplepcfg.ops.trees import Found, Trees, no_trees, stacked, tree_log_probabilities
+from simplepcfg.ops.viterbi.chart import ViterbiChart
+from simplepcfg.ops.viterbi.naive import naive_best_tree
+
+__all__ = ["BACKENDS", "viterbi", "viterbi_chart"]
+
+
+def _naive(arguments: InsideArguments) -> Found:
+    batch, n, _, _ = arguments.sizes
+    with torch.no_grad():
+        found = [naive_best_tree(arguments, b) for b in range(batch)]
+    return stacked(found, n, arguments.log_emissions.device)
+
+
+def _by_chart(arguments: InsideArguments, backend: str) -> Found:
+    with torch.no_grad():
+        chart = viterbi_chart(arguments, backend)
+        return chart.trees(chart.fill())
+
+
+BACKENDS: dict[str, Callable[[InsideArguments], Found]] = {
+    "naive": _naive,
+    "torch": lambda arguments: _by_chart(arguments, "torch"),
+    "triton": lambda arguments: _by_chart(arguments, "triton"),
+}
+
+
+def viterbi(
+    log_emissions: Tensor,
+    root: Tensor,
+    left: Tensor,
+    right: Tensor,
+    *,
+    lengths: Tensor | None = None,
+    span_bonus: Tensor | None = None,
+    backend: str = "auto",
+) -> Trees:
+    """The best tree of each sentence with its symbols; arguments as for ``simplepcfg.ops.inside.inside``.
+
+    Its log-probability is differentiable by rules, emissions and bonus. Ties go to the leftmost split and the first
+    symbol. A sentence of one word, or of probability 0, has no tree: no labels, and -inf.
+
+    >>> rules = torch.tensor([[0.2, 0.8]])                          # one nonterminal, one preterminal
+    >>> trees = viterbi(torch.zeros(1, 2, 1), torch.ones(1), rules, rules)
+    >>> trees.spans.tolist(), trees.labels.tolist(), trees.tags.tolist(), trees.log_probability.exp()
+    ([[[0, 2]]], [[0]], [[0, 0]], tensor([0.6400]))
+    """
+    arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, None)
+    backend = default_backend(log_emissions) if backend == "auto" else backend
+    if backend not in BACKENDS:
+        raise InputError(f"backend {backend!r} is unknown; take one of auto, {', '.join(BACKENDS)}")
+    batch, n, _, _ = arguments.sizes
+    sentence = torch.arange(batch, device=log_emissions.device)
+    if n == 1:
+        return no_trees(batch, log_emissions)
+    found = BACKENDS[backend](arguments)
+    return Trees(*found, tree_log_probabilities(arguments, sentence, *found))
+
+
+def viterbi_chart(arguments: InsideArguments, backend: str) -> ViterbiChart:
+    """An empty chart of the backend; Triton is imported here, on first use."""
+    if backend != "triton":
+        return ViterbiChart(arguments)
+    from simplepcfg.ops.viterbi.fused import FusedViterbiChart
+
+    return FusedViterbiChart(arguments)
+
+
+def default_backend(log_emissions: Tensor) -> str:
+    """The fastest backend for where the tensors lie."""
+    return "triton" if log_emissions.is_cuda and _has_triton() else "torch"
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None

@@ -1,0 +1,153 @@
+"""The Viterbi chart in log space, rows packed as in the inside algorithm's: for the CPU and any other device."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.descent import Nodes, descend
+from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.plan import Plan, make_plan
+
+# The temporary of a maximum-plus product: what a core's cache holds, or a modest part of another device's memory.
+CACHE_BYTES = 1 << 19
+DEVICE_BYTES = 1 << 28
+
+
+class ViterbiChart:
+    """``best`` [rows, N] holds log β*, ``children`` [rows, 2N] log η* and log ζ*; ``plan`` knows the rows."""
+
+    def __init__(self, arguments: InsideArguments) -> None:
+        self.arguments = arguments
+        self.batch, n, self.states, self.tags = arguments.sizes
+        self.device, self.dtype = arguments.log_emissions.device, arguments.log_emissions.dtype
+        lengths = (n,) * self.batch if arguments.lengths is None else tuple(arguments.lengths.tolist())
+        self.plan: Plan = make_plan(n, lengths, self.device)
+        plan = self.plan
+        sentence = plan.sentence_of_row[: plan.words].long()
+        position = torch.arange(plan.words, device=self.device) - plan.words_before[sentence]
+        self.emit = arguments.log_emissions.detach()[plan.order[sentence].long(), position]  # [words, P]
+        self.best = torch.empty(plan.rows, self.states, dtype=self.dtype, device=self.device)
+        self.children = torch.empty(plan.rows, 2 * self.states, dtype=self.dtype, device=self.device)
+        self.bonus = None
+        if arguments.span_bonus is not None:  # [rows of width 2 or more]
+            self.bonus = arguments.span_bonus.detach().reshape(-1)[plan.cells]
+        self.make_rules()
+
+    def make_rules(self) -> None:
+        """[(B,) 2N, N + P]: log L over log R."""
+        rules = torch.cat([self.arguments.left.detach(), self.arguments.right.detach()], -2)
+        self.rules = rules.to(self.dtype).log_()
+
+    def fill(self) -> Tensor:
+        """Run the recursion; log-probability of each sentence's best tree, in the order of the plan: [B]."""
+        plan = self.plan
+        self.multiply(1)
+        for width in range(2, plan.n + 1):
+            self.split_maxima(width)
+            if plan.inner[width]:
+                self.multiply(width)
+        self.top = self.best[plan.top_rows.clamp(min=0).long()] + self._root()  # [B, N]
+        return torch.where(plan.top_rows >= 0, self.top.amax(-1), -torch.inf)
+
+    def _root(self) -> Tensor:
+        root = self.arguments.root.detach().log()
+        return root[self.plan.order.long()] if root.dim() == 2 else root
+
+    def split_maxima(self, width: int) -> None:
+        """β* of a width: the best split of each span for each state."""
+        plan, states = self.plan, self.states
+        rows = plan.width(width)
+        offset = torch.arange(rows.stop - rows.start, device=self.device)
+        b = plan.sentence_of_row[rows].long()
+        found = self.best[rows]
+        for k in range(1, width):
+            before = self.children[:, :states].index_select(0, plan.first[k] + offset + b * (width - k))
+            after = self.children[:, states:].index_select(0, plan.first[width - k] + offset + b * k + k)
+            if k == 1:
+                torch.add(before, after, out=found)
+            else:
+                torch.maximum(found, before.add_(after), out=found)
+        if self.bonus is not None:
+            found += self.bonus[rows.start - plan.words : rows.stop - plan.words, None]
+
+    def multiply(self, width: int) -> None:
+        """η* and ζ* of a width's rows that have parents: the maximum-plus product of β* with [L | R]."""
+        rows = self.plan.with_parents(width)
+        values = self.emit if width == 1 else self.best
+        columns = slice(self.states, None) if width == 1 else slice(0, self.states)
+        if self.rules.dim() == 2:
+            max_plus(values[rows], self.rules[:, columns], self.children[rows])
+            return
+        for part, sentence in self.sentence_rows(width):
+            max_plus(values[part], self.rules[sentence, :, columns], self.children[part])
+
+    def sentence_rows(self, width: int) -> Iterator[tuple[slice, int]]:
+        """Rows with parents of each sentence, and the sentence's place in the batch: for rules of their own."""
+        row = self.plan.first[width]
+        for sentence, length in zip(self.plan.sentences, self.plan.lengths, strict=True):
+            if length > width:
+                count = length - width + 1
+                yield slice(row, row + count), sentence
+                row += count
+
+    def trees(self, best: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Spans, splits, labels and tags of the best trees, in the batch's order; ``best`` as ``fill`` gave it."""
+        plan = self.plan
+        roots = torch.where(best > -torch.inf, self.top.argmax(-1), -1)
+        nodes = Nodes.begin(roots, plan.length_of_sentence.long(), plan.n)
+        self.descend(nodes)
+        back = plan.order.long().argsort()
+        spans, splits, labels, tags = (tensor[back] for tensor in nodes.finished())
+        return spans, splits, labels, tags
+
+    def descend(self, nodes: Nodes) -> None:
+        """From the first node of each tree to its words, by choosing again what the recursion chose."""
+        descend(nodes, self._choose)
+
+    def rows_of(self, b: Tensor, start: Tensor, width: Tensor) -> Tensor:
+        """Rows of spans of the b-th longest sentences; that of some span where there is no such one."""
+        plan = self.plan
+        rows = plan.first_rows[width].long() + plan.words_before[b] - b * (width - 1) + start
+        return rows.clamp(max=plan.rows - 1)
+
+    def rule_row(self, b: int, rule: int, wide: bool) -> Tensor:
+        """log-rules of one row of [L | R], of the b-th longest sentence: its nonterminal columns, or the others."""
+        rules = self.rules if self.rules.dim() == 2 else self.rules[self.plan.sentences[b]]
+        return rules[rule, : self.states] if wide else rules[rule, self.states :]
+
+    def _choose(
+        self, step: int, start: Tensor, end: Tensor, label: Tensor, active: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        plan, states = self.plan, self.states
+        b = torch.arange(self.batch, device=self.device)
+        k = torch.arange(1, plan.n, device=self.device)
+        width = (end - start)[:, None]
+        before = self.rows_of(b[:, None], start[:, None], k.minimum(width))
+        after = self.rows_of(b[:, None], start[:, None] + k, (width - k).clamp(min=1))
+        scores = self.children[before, label[:, None]] + self.children[after, states + label[:, None]]
+        split = start + 1 + scores.masked_fill(k >= width, -torch.inf).argmax(1)  # ties: the leftmost
+        left = self._best_child(b, start, split - start, label)
+        return split, left, self._best_child(b, split, end - split, states + label)
+
+    def _best_child(self, b: Tensor, start: Tensor, width: Tensor, rule: Tensor) -> Tensor:
+        states = self.states
+        rows = self.rows_of(b, start, width)
+        rules = self.rules[rule] if self.rules.dim() == 2 else self.rules[self.plan.order.long(), rule]
+        inner = (rules[:, :states] + self.best[rows]).argmax(1)
+        word = (rules[:, states:] + self.emit[rows.clamp(max=self.plan.words - 1)]).argmax(1)
+        return torch.where(width > 1, inner, word)
+
+
+def max_plus(values: Tensor, rules: Tensor, out: Tensor) -> None:
+    """out[r, a] = max_b (rules[a, b] + values[r, b]), in pieces that stay in cache, or in a bounded part of memory."""
+    (rows, symbols), parents = values.shape, rules.shape[0]
+    room = CACHE_BYTES if values.device.type == "cpu" else DEVICE_BYTES
+    pairs = max(1, room // (symbols * values.element_size()))  # of a row and a parent
+    together = max(1, pairs // parents)
+    step = min(parents, pairs)
+    for first in range(0, parents, step):
+        some = rules[first : first + step]
+        for row in range(0, rows, together):
+            part = values[row : row + together]
+            torch.amax(part[:, None, :] + some, 2, out=out[row : row + together, first : first + step])

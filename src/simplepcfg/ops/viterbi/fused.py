@@ -1,0 +1,142 @@
+"""The Viterbi chart by Triton kernels: for CUDA cards."""
+
+from functools import lru_cache
+
+import torch
+import triton
+from torch import Tensor
+
+from simplepcfg.errors import ResourceError
+from simplepcfg.ops.descent import Nodes
+from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.viterbi import kernels
+from simplepcfg.ops.viterbi.chart import ViterbiChart
+
+# A tile of 64 rows by 128 parents on four warps: a thread holds 8 by 8 results, and four such programs fit on a
+# multiprocessor. Half as tall where there are few rows.
+TILE = {"UNROLL": 2, "WIDE": 4, "ROWS": 8, "COLUMNS": 16}
+TALL_ROWS, LOW_ROWS = 64, 32
+TILE_COLUMNS = 2 * TILE["WIDE"] * TILE["COLUMNS"]
+PROGRAMS_A_PROCESSOR = 4
+MOST_PARTS = 8
+SPLIT_BLOCK = 1024
+CHILD_BLOCK = 1024
+
+
+class FusedViterbiChart(ViterbiChart):
+    """As its base; rules lie transposed, [(B,) N + P, 2N], padded so that no load of the product needs a mask."""
+
+    def __init__(self, arguments: InsideArguments) -> None:
+        try:
+            super().__init__(arguments)
+            columns = triton.cdiv(self.plan.words, TALL_ROWS) * TALL_ROWS
+            room = (max(self.states, self.tags) + TILE["UNROLL"]) * columns
+            self.values = torch.empty(room, dtype=self.dtype, device=self.device)
+        except torch.cuda.OutOfMemoryError as error:
+            raise self._too_little_memory() from error
+        self.processors = _processors(self.device)
+
+    def make_rules(self) -> None:
+        """log L beside log R, one child symbol a row."""
+        left, right = self.arguments.left.detach(), self.arguments.right.detach()
+        columns = triton.cdiv(2 * self.states, TILE_COLUMNS) * TILE_COLUMNS
+        symbols = self.states + self.tags + TILE["UNROLL"]
+        self.rules = torch.zeros(*left.shape[:-2], symbols, columns, dtype=self.dtype, device=self.device)
+        for first, side in ((0, left), (self.states, right)):
+            target = self.rules[..., : self.states + self.tags, first : first + self.states]
+            target.copy_(side.transpose(-1, -2))
+            target.log_()
+
+    def rule_row(self, b: int, rule: int, wide: bool) -> Tensor:
+        """As in the base, a column of what lies transposed."""
+        rules = self.rules if self.rules.dim() == 2 else self.rules[self.plan.sentences[b]]
+        return rules[: self.states, rule] if wide else rules[self.states : self.states + self.tags, rule]
+
+    def split_maxima(self, width: int) -> None:
+        """β* of a width."""
+        plan = self.plan
+        rows = plan.width(width)
+        block = min(triton.next_power_of_2(self.states), SPLIT_BLOCK)
+        kernels.split_maxima_kernel[(rows.stop - rows.start, triton.cdiv(self.states, block))](
+            self.children, self.best, self.best if self.bonus is None else self.bonus, plan.first_rows,
+            plan.sentence_of_row, width, rows.start, plan.words, self.states,
+            HAS_BONUS=self.bonus is not None, BLOCK=block,
+        )  # fmt: skip
+
+    def multiply(self, width: int) -> None:
+        """η* and ζ* of a width's rows that have parents."""
+        rows = self.plan.with_parents(width)
+        values = self.emit if width == 1 else self.best
+        first = self.states if width == 1 else 0
+        if self.rules.dim() == 2:
+            self._product(values[rows], self.rules[first:], self.children[rows])
+            return
+        for part, sentence in self.sentence_rows(width):
+            self._product(values[part], self.rules[sentence, first:], self.children[part])
+
+    def _product(self, values: Tensor, rules: Tensor, out: Tensor) -> None:
+        rows, symbols = values.shape
+        if not rows:
+            return
+        height = LOW_ROWS if rows <= LOW_ROWS else TALL_ROWS
+        stride = triton.cdiv(rows, height) * height
+        # Transposed, so that a thread's rows and a thread's columns are both read along the memory.
+        ready = self.values[: (symbols + TILE["UNROLL"]) * stride].view(-1, stride)
+        ready[:symbols, :rows].copy_(values.T)
+        if symbols % TILE["UNROLL"]:
+            ready[symbols:].fill_(-torch.inf)
+        parents = out.shape[1]
+        tiles = (triton.cdiv(parents, TILE_COLUMNS), stride // height)
+        parts = _parts(tiles[0] * tiles[1], symbols, self.processors)
+        target = out if parts == 1 else torch.empty(parts, rows, parents, dtype=out.dtype, device=out.device)
+        kernels.max_plus_kernel[(*tiles, parts)](
+            ready, rules, target, rows, symbols, parents, stride, rules.stride(0),
+            TALL=height // TILE["ROWS"], num_warps=4, **TILE,
+        )  # fmt: skip
+        if parts > 1:
+            torch.amax(target, 0, out=out)
+
+    def descend(self, nodes: Nodes) -> None:
+        """One launch a node."""
+        plan = self.plan
+        block = min(triton.next_power_of_2(max(self.states, self.tags)), CHILD_BLOCK)
+        stride = self.rules.stride()
+        for step in range(plan.n - 1):
+            kernels.descend_kernel[(self.batch, 2)](
+                self.children, self.best, self.emit, self.rules, nodes.starts, nodes.ends, nodes.splits, nodes.labels,
+                nodes.tags, plan.first_rows, plan.words_before, plan.order, step, plan.n, self.states, self.tags,
+                stride[-2], stride[0] if self.rules.dim() == 3 else 0,
+                SPLITS=triton.next_power_of_2(max(plan.n - 1, 2)), BLOCK=block,
+            )  # fmt: skip
+
+    def _too_little_memory(self) -> ResourceError:
+        batch, n, states, tags = self.arguments.sizes
+        item = self.arguments.log_emissions.element_size()
+        chart = 3 * states * batch * n * (n + 1) // 2 * item
+        rules = 2 * states * (states + tags) * item * (batch if self.arguments.batched_rules else 1)
+        return ResourceError(
+            f"the Viterbi chart of {batch} sentences of up to {n} words at N = {states} needs {chart / 1e9:.1f} GB, "
+            f"and its rules {rules / 1e9:.1f} GB more; reduce the batch, the length or the number of nonterminals"
+        )
+
+
+@lru_cache(maxsize=1024)
+def _parts(tiles: int, symbols: int, processors: int) -> int:
+    """Into how many parts the symbols of a product are cut, so that its programs fill the card and end together."""
+    most = max(1, min(MOST_PARTS, symbols // 64))
+    wanted = PROGRAMS_A_PROCESSOR * processors
+
+    def cost(parts: int) -> float:
+        programs = tiles * parts
+        rounds = -(-programs // processors)
+        # Few programs on a multiprocessor cannot hide each other's latency; many parts write and read more.
+        return rounds / parts * (1.0 if programs >= wanted else 1.15) * (1.0 + 0.01 * parts)
+
+    return min(range(1, most + 1), key=cost)
+
+
+@lru_cache(maxsize=16)
+def _processors(device: torch.device) -> int:
+    if device.type != "cuda":
+        return 1  # under the interpreter
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)

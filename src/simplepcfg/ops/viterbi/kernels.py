@@ -1,0 +1,156 @@
+"""Triton kernels of the Viterbi algorithm: a maximum-plus matrix product, best splits, the way down. See README.md."""
+
+# mypy: ignore-errors
+import triton
+import triton.language as tl
+
+NONE = tl.constexpr(1 << 30)  # above every index
+
+
+@triton.jit
+def max_plus_kernel(
+    values,  # [K, stride_values]: log β*, transposed; at least K rounded up to UNROLL rows, -inf beyond K
+    rules,  # [K, stride_rules]: log rules, transposed; as many rows
+    out,  # [parts, R, M]
+    R,
+    K,
+    M,
+    stride_values,
+    stride_rules,
+    UNROLL: tl.constexpr,
+    TALL: tl.constexpr,  # a thread holds TALL rows of the tile
+    WIDE: tl.constexpr,  # and twice WIDE columns
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,  # ROWS · COLUMNS is the number of threads
+):
+    """out[r, a] = max_b values[b, r] + rules[b, a] over this program's part of the b's, a tile of 64 by 128 at once.
+
+    Every dimension of the tile that the threads do not span is held in registers: a thread then makes TALL · 2 WIDE
+    results from TALL + 2 WIDE numbers. Two halves of the columns, because a load of fewer elements than threads is made
+    by each thread for itself, without a detour through shared memory.
+    """
+    row = tl.program_id(1) * (TALL * ROWS) + (tl.arange(0, TALL) * ROWS)[:, None] + tl.arange(0, ROWS)[None, :]
+    column = tl.program_id(0) * (2 * WIDE * COLUMNS)
+    column += (tl.arange(0, WIDE) * COLUMNS)[:, None] + tl.arange(0, COLUMNS)[None, :]
+    part = tl.program_id(2)
+    each = tl.cdiv(tl.cdiv(K, UNROLL), tl.num_programs(2)) * UNROLL
+    first = part * each
+    last = tl.minimum(first + each, K)
+    value = values + first.to(tl.int64) * stride_values + row
+    rule = rules + first.to(tl.int64) * stride_rules + column
+    near = tl.full((TALL, WIDE, ROWS, COLUMNS), float("-inf"), out.dtype.element_ty)
+    far = tl.full((TALL, WIDE, ROWS, COLUMNS), float("-inf"), out.dtype.element_ty)
+    for _ in range(first, last, UNROLL):
+        for _ in tl.static_range(UNROLL):
+            beta = tl.load(value)[:, None, :, None]
+            near = tl.maximum(near, beta + tl.load(rule)[None, :, None, :])
+            far = tl.maximum(far, beta + tl.load(rule + WIDE * COLUMNS)[None, :, None, :])
+            value += stride_values
+            rule += stride_rules
+    r = row[:, None, :, None]
+    a = column[None, :, None, :]
+    target = out + (part.to(tl.int64) * R + r) * M + a
+    tl.store(target, near, mask=(r < R) & (a < M))
+    tl.store(target + WIDE * COLUMNS, far, mask=(r < R) & (a < M - WIDE * COLUMNS))
+
+
+@triton.jit
+def split_maxima_kernel(
+    children,  # [rows, 2N]
+    best,  # out [rows, N]
+    bonus,  # [rows from width 2 on], or anything where HAS_BONUS is false
+    first_rows,
+    sentence_of_row,
+    width,
+    first_row,
+    words,
+    N,
+    HAS_BONUS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """The best split of one span for a block of states."""
+    offset = tl.program_id(0).to(tl.int64)
+    row = first_row + offset
+    b = tl.load(sentence_of_row + row).to(tl.int64)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = columns < N
+    found = tl.full((BLOCK,), float("-inf"), best.dtype.element_ty)
+    for k in range(1, width):
+        before = offset + tl.load(first_rows + k) + b * (width - k)
+        after = offset + tl.load(first_rows + width - k) + b * k + k
+        eta = tl.load(children + before * 2 * N + columns, mask=inside, other=float("-inf"))
+        zeta = tl.load(children + after * 2 * N + N + columns, mask=inside, other=float("-inf"))
+        found = tl.maximum(found, eta + zeta)
+    if HAS_BONUS:
+        found += tl.load(bonus + row - words)
+    tl.store(best + row * N + columns, found, mask=inside)
+
+
+@triton.jit
+def _best_child(values, rules, stride_rules, count, BLOCK: tl.constexpr):
+    """The first symbol whose value plus rule is largest."""
+    top = tl.full((BLOCK,), float("-inf"), values.dtype.element_ty)
+    symbol = tl.full((BLOCK,), 0, tl.int32) + NONE
+    for start in range(0, count, BLOCK):
+        index = start + tl.arange(0, BLOCK)
+        inside = index < count
+        score = tl.load(values + index, mask=inside, other=float("-inf"))
+        score += tl.load(rules + index.to(tl.int64) * stride_rules, mask=inside, other=float("-inf"))
+        symbol = tl.where(score > top, index, symbol)
+        top = tl.maximum(score, top)
+    return tl.min(tl.where(top == tl.max(top, 0), symbol, NONE), 0)
+
+
+@triton.jit
+def descend_kernel(
+    children,
+    best,
+    emit,  # [words, P]
+    rules,  # [(B,) N + P, stride_rules]: log rules, transposed
+    starts,  # of the trees' nodes [B, n], see ops/descent.py
+    ends,
+    splits,
+    labels,
+    tags,  # [B, n + 1]
+    first_rows,
+    words_before,
+    order,
+    step,
+    n,
+    N,
+    P,
+    stride_rules,
+    stride_sentence,  # of the rules; 0 where all sentences share them
+    SPLITS: tl.constexpr,  # power of two, at least n - 1
+    BLOCK: tl.constexpr,
+):
+    """Node ``step`` of every tree: choose its split again, and one of its children."""
+    b = tl.program_id(0).to(tl.int64)
+    side = tl.program_id(1)  # 0: the left child; 1: the right one
+    label = tl.load(labels + b * n + step)
+    if label >= 0:
+        start = tl.load(starts + b * n + step)
+        width = tl.load(ends + b * n + step) - start
+        before_words = tl.load(words_before + b)
+        k = 1 + tl.arange(0, SPLITS)
+        some = k < width
+        before = tl.load(first_rows + k, mask=some, other=0) + before_words - b * (k - 1) + start
+        after = tl.load(first_rows + width - k, mask=some, other=0) + before_words - b * (width - k - 1) + start + k
+        scores = tl.load(children + before * 2 * N + label, mask=some, other=float("-inf"))
+        scores += tl.load(children + after * 2 * N + N + label, mask=some, other=float("-inf"))
+        split = tl.min(tl.where((scores == tl.max(scores, 0)) & some, k, NONE), 0)
+        begin = start + side * split
+        span = tl.where(side == 0, split, width - split)
+        row = tl.load(first_rows + span) + before_words - b * (span - 1) + begin
+        rule = rules + tl.load(order + b).to(tl.int64) * stride_sentence + side * N + label
+        if span > 1:
+            symbol = _best_child(best + row * N, rule, stride_rules, N, BLOCK)
+            node = b * n + tl.where(side == 0, step + 1, step + split)
+            tl.store(starts + node, begin)
+            tl.store(ends + node, begin + span)
+            tl.store(labels + node, symbol.to(tl.int64))
+        else:
+            symbol = _best_child(emit + row * P, rule + (b * 0 + N) * stride_rules, stride_rules, P, BLOCK)
+            tl.store(tags + b * (n + 1) + begin, symbol.to(tl.int64))
+        if side == 0:
+            tl.store(splits + b * n + step, start + split)
