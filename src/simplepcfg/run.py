@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import nn
 
+from simplepcfg.completion import MAX_LENGTH, Completion, complete
 from simplepcfg.data.batching import Batch, collate, evaluation_batches
 from simplepcfg.data.preprocessing import Prepared, Preprocessing
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
@@ -23,6 +24,7 @@ from simplepcfg.evaluation.perplexity import perplexity
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.sentences import Sentence, as_tree, listed, original_tree, split_sentences
+from simplepcfg.surprisal import WordSurprisal, surprisal_records
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.failures import resource_errors
 
@@ -84,6 +86,29 @@ class Run:
     def score(self, sentences: Iterable[Sentence]) -> list[float]:
         """Natural log-probability of each sentence, in order; -inf for those of fewer than two words."""
         return self._log_probabilities([item.tokens for _, item in self._prepared(sentences)])
+
+    def surprisal(self, sentences: Iterable[Sentence]) -> list[list[WordSurprisal]]:
+        """For each sentence a record a word and one for its end: surprisal and entropy of what could come, in nats.
+
+        Exact, over all trees: the surprisals of a sentence, its end's included, add up to −log p of the sentence.
+        """
+        return surprisal_records(self, sentences)
+
+    def complete(
+        self,
+        prefix: str | Sequence[str],
+        k: int = 10,
+        *,
+        samples: int = 0,
+        seed: int = 0,
+        max_length: int = MAX_LENGTH,
+    ) -> Completion:
+        """The `k` likeliest words after the beginning of a sentence, and `samples` continuations drawn at random.
+
+        `max_length` is the most words that prefix and continuation may have together; "" is the empty prefix.
+        """
+        with resource_errors("completing a sentence", MEMORY_ADVICE):
+            return complete(self, prefix, k, samples, seed, max_length)
 
     def parse(self, sentences: Iterable[Sentence]) -> list[Tree]:
         """The tree of each sentence over its original words, in order.
@@ -173,10 +198,11 @@ class Run:
         sentences: Sequence[Sequence[str]],
         compute: Callable[[Batch], Sequence[Result]],
         otherwise: Callable[[], Result],
+        least: int = 2,
     ) -> list[Result]:
-        """`compute` on batches of like length, results in the input's order; `otherwise` below two words."""
+        """`compute` on batches of like length, results in the input's order; `otherwise` below `least` words."""
         results = [otherwise() for _ in sentences]
-        places = [index for index, tokens in enumerate(sentences) if len(tokens) >= 2]
+        places = [index for index, tokens in enumerate(sentences) if len(tokens) >= least]
         encoded = [self.vocabulary.encode(sentences[index]) for index in places]
         for indices in evaluation_batches([len(ids) for ids in encoded], max_cells=self.cells_a_batch):
             longest = len(encoded[indices[-1]])

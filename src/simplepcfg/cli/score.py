@@ -1,6 +1,9 @@
 """`simplepcfg score`: how probable is each sentence."""
 
-from typing import Annotated
+import math
+from collections.abc import Iterator
+from itertools import count
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -8,8 +11,13 @@ from simplepcfg.cli.options import Device, Quiet, sentence_chunks
 from simplepcfg.cli.output import note, write_lines
 from simplepcfg.errors import InputError
 
+if TYPE_CHECKING:
+    from simplepcfg.surprisal import WordSurprisal
+
 NAME = "score"
-SUMMARY = "Print the log-probability of each sentence."
+SUMMARY = "Print the log-probability of each sentence, or of each word."
+COLUMNS = ("sentence", "position", "word", "token", "surprisal_bits", "entropy_bits")
+NOTHING = "NA"
 
 
 def command(
@@ -17,6 +25,9 @@ def command(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="One sentence a line (.gz too); - is standard input.")
     ] = "-",
+    surprisal: Annotated[
+        bool, typer.Option("--surprisal", help="A table of every word's surprisal and next-word entropy, in bits.")
+    ] = False,
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -24,10 +35,15 @@ def command(
 
     Sentences of fewer than two words have no tree, and so -inf (unless the run adds <eos> to them).
 
+    With --surprisal, a tab-separated table instead: a row for each word and one, <end>, for the end of each sentence.
+    surprisal_bits is -log2 P(word | the words before it), summed over all trees; entropy_bits is that of what could
+    have come in its place. token is the word as the model sees it; words it does not look at have NA.
+
     \b
     Example:
       echo "the dog sees a cat" | simplepcfg score runs/demo
       simplepcfg score runs/demo sentences.txt > scores.txt
+      simplepcfg score runs/demo sentences.txt --surprisal > words.tsv
     """
     from simplepcfg.api import load
     from simplepcfg.evaluation.treebank import BASELINES
@@ -35,6 +51,24 @@ def command(
     if run in BASELINES:
         raise InputError(f"{run} trees have no probability; give the folder of a trained run")
     model = load(run, device)
+    if surprisal:
+        numbers = count(1)
+        write_lines(["\t".join(COLUMNS)])
+        for chunk in sentence_chunks(file, quiet):
+            for records in model.surprisal(chunk):
+                write_lines(surprisal_rows(next(numbers), records))
+        return
     note("unit: nats (natural log-probability), one number a line", quiet)
     for chunk in sentence_chunks(file, quiet):
         write_lines(f"{value:.6f}" for value in model.score(chunk))
+
+
+def surprisal_rows(sentence: int, records: list["WordSurprisal"]) -> Iterator[str]:
+    """A sentence's rows of the table; sentences and positions count from 1."""
+    for position, record in enumerate(records, start=1):
+        token = NOTHING if record.token is None else record.token
+        yield "\t".join([str(sentence), str(position), record.word, token, *_bits(record.surprisal, record.entropy)])
+
+
+def _bits(*nats: float | None) -> list[str]:
+    return [NOTHING if value is None else f"{value / math.log(2):.6f}" for value in nats]

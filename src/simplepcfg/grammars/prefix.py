@@ -72,8 +72,14 @@ def log_next_words(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None
             precision=grammar.precision,
             backend=grammar.backend,
         )
-        every = torch.cat(list(_next_words(grammar.emissions, after.tags[:, None])), -1)[:, 0]
-        return torch.cat([every.log(), after.log_end[:, None]], -1)
+        return log_words_after(grammar.emissions, after.tags, after.log_end)
+
+
+def log_words_after(emissions: Emissions, tags: Tensor, log_end: Tensor) -> Tensor:
+    """log P(next word | prefix) of every word and, last, of the end, [B, V + 1], from that of its tags, [B, P]."""
+    with torch.no_grad():
+        every = torch.cat(list(_next_words(emissions, tags[:, None])), -1)[:, 0]
+        return torch.cat([every.log(), log_end[:, None]], -1)
 
 
 def next_word_entropies(states: PrefixStates, emissions: Emissions) -> Tensor:

@@ -9,7 +9,13 @@ from simplepcfg.grammars import prefix
 from simplepcfg.grammars.emissions import Emissions
 from simplepcfg.ops.inside import inside, span_posteriors
 from simplepcfg.ops.mbr import best_trees
-from simplepcfg.ops.prefix import Closure, PrefixStates, left_corner_closure, termination_probabilities
+from simplepcfg.ops.prefix import (
+    Closure,
+    GrowingPrefix,
+    PrefixStates,
+    left_corner_closure,
+    termination_probabilities,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,10 @@ class SimpleGrammar:
     def next_word_entropy(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Entropy in nats of what comes after the first m words, a word or the end, m = 0 … n: [B, n + 1]."""
         return prefix.next_word_entropies(self.prefix_states(words, lengths), self.emissions)
+
+    def growing_prefix(self) -> GrowingPrefix:
+        """An empty prefix to which words can be added one at a time, at the cost of one inside pass in all."""
+        return GrowingPrefix(self.root, self.left, self.right, self.closure())
 
     def termination_probability(self) -> Tensor:
         """The probability that a derivation ever ends: below 1 the rest are endless sentences; a scalar or [B]."""

@@ -10,11 +10,13 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.prefix.closure import Closure, left_corner_closure, termination_probabilities
+from simplepcfg.ops.prefix.growing import GrowingPrefix
 from simplepcfg.ops.prefix.left_to_right import LeftToRight, left_to_right
 from simplepcfg.ops.prefix.prefix_grammar import differentiable_prefix, prefix_rules
 
 __all__ = [
     "Closure",
+    "GrowingPrefix",
     "NextWord",
     "PrefixStates",
     "left_corner_closure",

@@ -77,7 +77,7 @@ def left_to_right(arguments: InsideArguments, closure: Closure, backend: str) ->
     exponents = best.new_empty(batch, n)
     predicted[:, 0], exponents[:, 0] = closure.start, 0.0
     for j in range(1, n):
-        found, exponents[:, j] = sum_left_children(predicted[:, :j], exponents[:, :j], *rows.left_children(j))
+        found, exponents[:, j] = sum_products(predicted[:, :j], exponents[:, :j], *rows.left_children(j))
         waiting[:, j] = found
         predicted[:, j] = torch.matmul(found.unsqueeze(1), closure.carry).squeeze(1)
     log_words = best.cumsum(1).roll(1, 1)
@@ -85,14 +85,12 @@ def left_to_right(arguments: InsideArguments, closure: Closure, backend: str) ->
     return LeftToRight(arguments, rows, predicted, waiting, exponents, log_words)
 
 
-def sum_left_children(
-    predicted: Tensor, exponents: Tensor, eta: Tensor, eta_exponents: Tensor
-) -> tuple[Tensor, Tensor]:
-    """r(j) = Σ_i g(i) ⊙ η(i, j), [B, N] with its largest at 2^PEAK, and exponents [B]; g(i) and η(i, j) [B, j, N]."""
-    terms = exponents + eta_exponents
+def sum_products(rows: Tensor, exponents: Tensor, others: Tensor, other_exponents: Tensor) -> tuple[Tensor, Tensor]:
+    """Σ_k rows_k ⊙ others_k of [B, k, N] with exponents [B, k]: [B, N], its largest at 2^PEAK, and exponents [B]."""
+    terms = exponents + other_exponents
     largest = terms.amax(-1)
     factors = (terms - largest[:, None]).exp2()
-    found = (factors[..., None] * predicted * eta).sum(1)
+    found = (factors[..., None] * rows * others).sum(1)
     maxima = found.amax(-1)
     dead = maxima == 0
     shift = (PEAK - maxima.log2().ceil()).masked_fill(dead, 0.0).clamp(max=1000.0)

@@ -1,0 +1,104 @@
+"""`simplepcfg complete`: what may come after the beginning of a sentence."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simplepcfg.cli.options import Device, Quiet
+from simplepcfg.cli.output import note, refuse_unwritable, write_json, write_lines
+from simplepcfg.errors import InputError
+
+if TYPE_CHECKING:
+    from simplepcfg.completion import Completion
+
+NAME = "complete"
+SUMMARY = "Print the likeliest next words after a beginning."
+CUT_OFF = "…"
+# Below this much, sentences that never end are worth a remark.
+SURELY_ENDS = 0.999
+
+
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a trained run.")],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[WORDS]...", help="The beginning of a sentence; none: its first word is asked for."),
+    ] = None,
+    k: Annotated[int, typer.Option("--top", "-k", metavar="K", help="How many next words to list.")] = 10,
+    samples: Annotated[int, typer.Option("--samples", metavar="S", help="Draw this many continuations.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Of the drawing.")] = 0,
+    max_length: Annotated[
+        int, typer.Option("--max-length", metavar="WORDS", help="Most words of beginning and continuation together.")
+    ] = 40,
+    json: Annotated[
+        str | None,
+        typer.Option("--json", metavar="FILE", help="Write the numbers as JSON too; - prints JSON instead."),
+    ] = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Print the likeliest next words with their probabilities, tab-separated, and that of the end (<end>).
+
+    The probabilities are exact: sums over all trees of all sentences that begin so. Continuations (--samples) are drawn
+    word by word from the same distributions, and stand below, one a line; one that was cut off ends in "…".
+
+    \b
+    Example:
+      simplepcfg complete runs/demo "the old dog"
+      simplepcfg complete runs/demo "the old dog" --samples 5 --seed 1
+    """
+    from simplepcfg.api import load
+    from simplepcfg.evaluation.treebank import BASELINES
+
+    if run in BASELINES:
+        raise InputError(f"{run} trees have no probability; give the folder of a trained run")
+    if json is not None:
+        refuse_unwritable(json)
+    model = load(run, device)
+    found = model.complete(" ".join(words or []), k, samples=samples, seed=seed, max_length=max_length)
+    for remark in remarks(found):
+        note(remark, quiet)
+    ends = float(model.grammar.termination_probability())
+    if ends < SURELY_ENDS:
+        note(f"only {100 * ends:.3g} % of this grammar's probability is on sentences that ever end", quiet)
+    if json != "-":
+        write_lines(rows(found))
+    if json is not None:
+        write_json(as_json(found), json)
+
+
+def rows(found: "Completion") -> Iterator[str]:
+    """The table, and below it what was drawn."""
+    yield "word\tprobability"
+    for word, probability in found.words:
+        yield f"{word}\t{probability:.6f}"
+    yield f"<end>\t{found.end:.6f}"
+    if found.samples:
+        yield ""
+    for sample in found.samples:
+        yield " ".join([*found.tokens, *sample.words, *([] if sample.ended else [CUT_OFF])])
+
+
+def remarks(found: "Completion") -> Iterator[str]:
+    """What a person should know about the prefix and the numbers."""
+    if found.unknown:
+        yield f"not in the vocabulary, hence <unk>: {' '.join(found.unknown)}"
+    if found.dropped:
+        yield f"this run does not look at punctuation; left out: {' '.join(found.dropped)}"
+    bits = -found.log_probability / math.log(2)
+    yield (
+        f"after {' '.join(found.tokens) or 'the empty prefix'!r}: {bits:.2f} bits so far, "
+        f"next-word entropy {found.entropy / math.log(2):.2f} bits"
+    )
+
+
+def as_json(found: "Completion") -> dict[str, object]:
+    """Plain values with their units."""
+    values = asdict(found)
+    values["words"] = [{"word": word, "probability": probability} for word, probability in found.words]
+    values["log_probability_nats"] = values.pop("log_probability")
+    values["entropy_nats"] = values.pop("entropy")
+    return values

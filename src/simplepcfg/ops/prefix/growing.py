@@ -1,0 +1,124 @@
+"""Prefixes that grow by a word at a time, as when sentences are drawn: each word costs its own column of the chart."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.inside.scales import DEAD
+from simplepcfg.ops.prefix.closure import Closure, left_corner_closure
+from simplepcfg.ops.prefix.left_to_right import sum_products
+
+LOG_2 = math.log(2)
+
+
+class GrowingPrefix:
+    """S prefixes of equal length, at first one empty one; float64 throughout, rules shared by all, no gradients.
+
+    prefix = GrowingPrefix(root, left, right)
+    prefix.push(log_emissions)        # [S, P] of the next word of each
+    prefix.next_tags()                # [S, P]: P(preterminal of the word after it | prefix)
+    """
+
+    def __init__(self, root: Tensor, left: Tensor, right: Tensor, closure: Closure | None = None) -> None:
+        if root.dim() != 1 or left.dim() != 2 or right.dim() != 2:
+            raise InputError(f"left has shape {list(left.shape)}; a growing prefix takes one grammar for all sentences")
+        with torch.no_grad():
+            closure = left_corner_closure(root, left, right) if closure is None else closure
+            split = root.shape[-1]
+            both = torch.cat([left, right], -2).double()
+            self.rules, self.word_rules = both[:, :split], both[:, split:]  # [2N, N], [2N, P]
+            self.log_root = root.double().log()
+            self.carry = closure.carry
+            zero = torch.zeros(1, dtype=torch.float64, device=left.device)
+            self.log_prefix = zero  # [S]: log P(a sentence begins so)
+            self.log_sentence = zero - math.inf  # [S]: log P(a sentence is just this)
+            self.log_words = zero
+            self.predicted = closure.start[None, None]  # [S, m + 1, N]: g before each word and after the last
+            self.exponents = zero[None]  # [S, m + 1]
+            self.waiting = torch.zeros_like(self.predicted[:, 0])  # [S, N]: r after the last word
+            # η(i, j) by i: [S, m − i, N] and exponents [S, m − i], for j = i + 1 … m.
+            self.eta: list[tuple[Tensor, Tensor]] = []
+
+    def copy(self) -> "GrowingPrefix":
+        """Another that grows on its own; no tensor is copied, as none is ever changed."""
+        other = object.__new__(GrowingPrefix)
+        other.__dict__.update(self.__dict__)
+        other.eta = list(self.eta)
+        return other
+
+    def select(self, indices: Tensor) -> None:
+        """Go on with these of the prefixes, in this order; one may be taken many times."""
+        self.log_prefix, self.log_sentence = self.log_prefix[indices], self.log_sentence[indices]
+        self.log_words, self.waiting = self.log_words[indices], self.waiting[indices]
+        self.predicted, self.exponents = self.predicted[indices], self.exponents[indices]
+        self.eta = [(rows[indices], exponents[indices]) for rows, exponents in self.eta]
+
+    def next_tags(self) -> Tensor:
+        """P(the next word's preterminal | prefix): [S, P]; 0 after an impossible prefix."""
+        impossible = self.log_prefix == -math.inf
+        scale = self.exponents[:, -1] * LOG_2 + self.log_words - self.log_prefix.masked_fill(impossible, 0.0)
+        return self._tag_weights() * scale.exp().masked_fill(impossible, 0.0)[:, None]
+
+    def log_end(self) -> Tensor:
+        """log P(the sentence ends here | prefix): [S]; −inf after an impossible prefix."""
+        impossible = self.log_prefix == -math.inf
+        return (self.log_sentence - self.log_prefix.masked_fill(impossible, 0.0)).masked_fill(impossible, -math.inf)
+
+    @torch.no_grad()
+    def push(self, log_emissions: Tensor) -> None:
+        """Add a word to each prefix, given by its log-emissions: [S, P]."""
+        log_emissions = log_emissions.double()
+        best = log_emissions.amax(-1)
+        best = best.masked_fill(best == -math.inf, 0.0)
+        emit = (log_emissions - best[:, None]).exp()
+        digits, twos = torch.frexp((self._tag_weights() * emit).sum(-1))
+        self.log_words = self.log_words + best
+        self.log_prefix = (digits.log() + (twos + self.exponents[:, -1]) * LOG_2 + self.log_words).clamp(max=0.0)
+        beta, exponent = self._column(emit @ self.word_rules.T)
+        self.log_sentence = torch.logsumexp(beta.log() + self.log_root, -1) + exponent * LOG_2 + self.log_words
+        # r = Σ_i g(i) ⊙ η(i, m) over the column that was just added.
+        column = torch.stack([rows[:, -1] for rows, _ in self.eta], 1)
+        column_exponents = torch.stack([exponents[:, -1] for _, exponents in self.eta], 1)
+        self.waiting, exponent = sum_products(self.predicted, self.exponents, column, column_exponents)
+        self.predicted = torch.cat([self.predicted, (self.waiting @ self.carry)[:, None]], 1)
+        self.exponents = torch.cat([self.exponents, exponent[:, None]], 1)
+
+    def _column(self, children: Tensor) -> tuple[Tensor, Tensor]:
+        """η(i, m) for every i, from the last word's [η | ζ] up; gives β(0, m) and its exponents."""
+        none = children.new_zeros(0)
+        zeta, zeta_exponents = none, none
+        beta = torch.zeros_like(children[:, : self.rules.shape[1]])
+        exponent = torch.zeros_like(beta[:, 0])
+        m = len(self.eta) + 1
+        for i in range(m - 1, -1, -1):
+            if i < m - 1:
+                beta, exponent = sum_products(*self.eta[i], zeta, zeta_exponents)
+                children = beta @ self.rules.T
+            sides = children.chunk(2, -1)
+            (left, left_exponent), (right, right_exponent) = (_normalised(side, exponent) for side in sides)
+            if i == m - 1:
+                self.eta.append((left[:, None], left_exponent[:, None]))
+                zeta, zeta_exponents = right[:, None], right_exponent[:, None]
+            else:
+                rows, exponents = self.eta[i]
+                self.eta[i] = torch.cat([rows, left[:, None]], 1), torch.cat([exponents, left_exponent[:, None]], 1)
+                zeta = torch.cat([right[:, None], zeta], 1)
+                zeta_exponents = torch.cat([right_exponent[:, None], zeta_exponents], 1)
+        return beta, exponent
+
+    def _tag_weights(self) -> Tensor:
+        states = torch.cat([self.predicted[:, -1], self.waiting], -1)  # [S, 2N]
+        return states @ self.word_rules
+
+
+def _normalised(rows: Tensor, exponents: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows with their largest between a half and 1, and exponents that make up for it."""
+    maxima = rows.amax(-1)
+    _, twos = torch.frexp(maxima)
+    twos = twos.double()
+    # In two halves: 2^−twos alone may be out of range.
+    half = (twos / 2).floor()
+    rows = rows * (-half).exp2()[:, None] * (half - twos).exp2()[:, None]
+    return rows, (exponents + twos).masked_fill(maxima == 0, DEAD)
