@@ -58,6 +58,6 @@ def _series(left_n: Tensor) -> Tensor:
     """I + L + L² + …, as the product of I + L^(2^k): sums of what is not negative, so that zeros stay zeros."""
     identity = torch.eye(left_n.shape[0], dtype=torch.float64, device=left_n.device)
     total, power = identity, left_n
-    while float(power.amax()) > 1e-20:
+    while float(power.detach().amax()) > 1e-20:
         total, power = total @ (identity + power), power @ power
     return total

@@ -1,0 +1,359 @@
+"""Prefix probabilities against enumeration, the plain twin, hand-written special cases and what must hold exactly."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from random_grammars import Case, random_case
+from simplepcfg.errors import InputError, NumericalError
+from simplepcfg.ops.inside import inside
+from simplepcfg.ops.inside.arguments import check_arguments
+from simplepcfg.ops.prefix import (
+    GrowingPrefix,
+    left_corner_closure,
+    next_word,
+    prefix_log_probabilities,
+    prefix_rules,
+    prefix_states,
+    termination_probabilities,
+)
+from simplepcfg.ops.prefix.naive import naive_prefix
+
+BACKENDS = ["torch", "triton"]
+Tensors = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def plain(case: Case, dtype: torch.dtype = torch.float64) -> Tensors:
+    """Without gradients."""
+    log_emissions, root, left, right = (tensor.detach().to(dtype) for tensor in case.tensors())
+    return log_emissions, root, left, right
+
+
+def naive(tensors: Tensors, lengths: Tensor | None = None) -> Tensor:
+    return naive_prefix(check_arguments(*tensors, lengths, None, None))
+
+
+def short_grammar(seed: int = 0, vocabulary: int = 2) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """root, left, right, log_emit [P, V] of a grammar whose sentences are nearly all short."""
+    case = random_case(1, 1, 2, 2, seed=seed)
+    _, root, left, right = plain(case)
+    # Nonterminal children are rare, so that long sentences are.
+    left, right = (
+        torch.cat([rules[:, :2] * 0.02, rules[:, 2:]], 1) / (rules[:, :2].sum(1) * 0.02 + rules[:, 2:].sum(1))[:, None]
+        for rules in (left, right)
+    )
+    generator = torch.Generator().manual_seed(seed)
+    log_emit = torch.randn(2, vocabulary, generator=generator, dtype=torch.float64).log_softmax(-1)
+    return root, left, right, log_emit
+
+
+def with_every_word(log_emissions: Tensor, log_emit: Tensor) -> Tensor:
+    """[n, P] → [V, n + 1, P]: the words, and each word of the vocabulary after them."""
+    vocabulary = log_emit.shape[1]
+    return torch.cat([log_emissions.expand(vocabulary, -1, -1), log_emit.T[:, None]], 1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sum_over_all_sentences(seed: int) -> None:
+    root, left, right, log_emit = short_grammar(seed)
+    longest, begin = 9, (1, 0, 1)
+    total, missing = torch.zeros(4, dtype=torch.float64), 1.0
+    for length in range(2, longest + 1):
+        words = torch.tensor(list(itertools.product(range(2), repeat=length)))
+        probability = inside(log_emit.T[words], root, left, right).exp()
+        missing -= float(probability.sum())
+        for m in range(4):
+            if m <= length:
+                total[m] += probability[(words[:, :m] == torch.tensor(begin[:m])).all(1)].sum()
+    found = prefix_log_probabilities(log_emit.T[torch.tensor([begin])], root, left, right)[0].exp()
+    # Sentences that were not enumerated can only add, and no more than is missing in all.
+    assert 0 <= missing < 1e-6
+    assert ((found - total >= -1e-12) & (found - total <= missing + 1e-12)).all()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("batch", "n", "nonterminals", "preterminals", "batched", "lengths"),
+    [
+        (1, 1, 1, 1, False, [1]),
+        (3, 5, 3, 4, False, [5, 5, 5]),
+        (4, 6, 2, 5, False, [6, 2, 1, 4]),
+        (3, 5, 4, 1, True, [3, 5, 1]),
+        (2, 7, 3, 3, True, [7, 7]),
+    ],
+)
+@pytest.mark.parametrize("scale", [1.0, 6.0])
+def test_against_the_twin(
+    backend: str,
+    batch: int,
+    n: int,
+    nonterminals: int,
+    preterminals: int,
+    batched: bool,
+    lengths: list[int],
+    scale: float,
+) -> None:
+    tensors = plain(random_case(batch, n, nonterminals, preterminals, batched=batched, scale=scale))
+    given_lengths = torch.tensor(lengths)
+    expected = naive(tensors, given_lengths)
+    # What lies beyond a sentence is never read.
+    for b, length in enumerate(lengths):
+        tensors[0][b, length:] = math.nan
+    found = prefix_log_probabilities(*tensors, lengths=given_lengths, backend=backend)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    states = prefix_states(*tensors, lengths=given_lengths, backend=backend)
+    torch.testing.assert_close(states.log_prefix, expected, rtol=0, atol=1e-12)
+    for b, length in enumerate(lengths):
+        assert (found[b, length + 1 :] == -math.inf).all()
+        if length > 1:
+            alone = [t[b] if t.dim() > dims else t for t, dims in zip(tensors[1:], (1, 2, 2), strict=True)]
+            whole = inside(tensors[0][b : b + 1, :length], *alone)[0]
+            torch.testing.assert_close(states.log_sentence[b, length], whole, rtol=0, atol=1e-12)
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    n=st.integers(0, 6),
+    nonterminals=st.integers(1, 5),
+    scale=st.sampled_from([0.5, 2.0, 8.0]),
+)
+@settings(max_examples=25, deadline=None)
+def test_a_prefix_is_a_sentence_or_goes_on(seed: int, n: int, nonterminals: int, scale: float) -> None:
+    tensors = plain(random_case(1, max(n, 1), nonterminals, 3, scale=scale, seed=seed))
+    generator = torch.Generator().manual_seed(seed)
+    log_emit = (torch.randn(3, 4, generator=generator, dtype=torch.float64) * scale).log_softmax(-1)
+    words = torch.randint(0, 4, (n,), generator=generator)
+    rules = tensors[1:]
+    prefix = naive((log_emit.T[words][None], *rules))[0, -1].exp() if n else torch.tensor(1.0, dtype=torch.float64)
+    sentence = inside(log_emit.T[words][None], *rules)[0].exp() if n else torch.tensor(0.0, dtype=torch.float64)
+    longer = with_every_word(log_emit.T[words], log_emit)
+    for found in (naive((longer, *rules)), prefix_log_probabilities(longer, *rules)):
+        torch.testing.assert_close(sentence + found[:, -1].exp().sum(), prefix, rtol=1e-12, atol=0)
+    after = next_word(log_emit.T[words][None], *rules)
+    torch.testing.assert_close(after.tags @ log_emit.exp() * prefix, found[:, -1].exp()[None], rtol=1e-11, atol=0)
+    torch.testing.assert_close(after.log_end.exp()[0] * prefix, sentence, rtol=1e-11, atol=1e-300)
+    torch.testing.assert_close(after.tags.sum() + after.log_end.exp()[0], torch.ones_like(prefix), rtol=1e-11, atol=0)
+
+
+def test_mass_of_endless_sentences_is_in_every_prefix() -> None:
+    """A grammar that splits more often than it stops: next words still sum to 1, and prefixes never fade away."""
+    rules = torch.tensor([[0.8, 0.2]], dtype=torch.float64)
+    root = torch.ones(1, dtype=torch.float64)
+    ends = termination_probabilities(root, rules, rules)
+    # q = (0.8 q + 0.2)², the smaller root.
+    torch.testing.assert_close(ends, torch.tensor(1 / 16, dtype=torch.float64))
+    found = prefix_log_probabilities(torch.zeros(1, 60, 1, dtype=torch.float64), root, rules, rules)[0].exp()
+    assert (found.diff() <= 1e-15).all()
+    torch.testing.assert_close(found[-1], 1 - ends, rtol=1e-3, atol=0)
+    after = next_word(torch.zeros(1, 60, 1, dtype=torch.float64), root, rules, rules)
+    torch.testing.assert_close(after.tags.sum() + after.log_end.exp()[0], root[0], rtol=1e-12, atol=0)
+
+
+def test_termination_of_a_consistent_and_a_critical_grammar() -> None:
+    for stop in (0.9, 0.5):  # at a half the two roots of q = (L q + l)(R q + r) are one
+        rules = torch.tensor([[1 - stop, stop]], dtype=torch.float64)
+        found = termination_probabilities(torch.ones(1, dtype=torch.float64), rules, rules)
+        torch.testing.assert_close(found, torch.ones_like(found), rtol=0, atol=1e-7)
+
+
+def test_right_linear_grammars_are_hidden_markov_models() -> None:
+    """A → T A' or T T': the words are a Markov chain's, and their prefixes the forward algorithm's."""
+    states, vocabulary, n = 3, 5, 8
+    generator = torch.Generator().manual_seed(3)
+
+    def rows(*size: int) -> Tensor:
+        return torch.randn(*size, generator=generator, dtype=torch.float64).softmax(-1)
+
+    initial, transition, stop, emit = rows(states), rows(states, states), rows(2)[0], rows(states, vocabulary)
+    words = torch.randint(0, vocabulary, (n,), generator=generator)
+    # Nonterminal s says its own word first; then nonterminal t goes on, or preterminal t says the last word.
+    left = torch.cat([torch.zeros(states, states, dtype=torch.float64), torch.eye(states, dtype=torch.float64)], 1)
+    right = torch.cat([(1 - stop) * transition, stop * transition], 1)
+    found = prefix_log_probabilities(emit.log().T[words][None], initial, left, right)[0].exp()
+    goes_on = initial * emit[:, words[0]]  # nonterminals that have said the first word
+    expected = [torch.ones((), dtype=torch.float64), goes_on.sum()]
+    for word in words[1:]:
+        reached = goes_on @ transition * emit[:, word]
+        expected.append(reached.sum())
+        goes_on = reached * (1 - stop)
+    torch.testing.assert_close(found, torch.stack(expected), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_impossible_words(backend: str) -> None:
+    root, left, right, log_emit = short_grammar(vocabulary=4)
+    log_emit = torch.cat([log_emit, torch.full((2, 1), -math.inf, dtype=torch.float64)], 1)
+    words = torch.tensor([[0, 1, 4, 2], [0, 1, 2, 3], [4, 0, 0, 0]])
+    found = prefix_log_probabilities(log_emit.T[words], root, left, right, backend=backend)
+    assert (found[0, 3:] == -math.inf).all()
+    assert (found[2, 1:] == -math.inf).all()
+    assert found[1].isfinite().all()
+    assert found[0, :3].isfinite().all()
+    after = next_word(log_emit.T[words], root, left, right, backend=backend)
+    assert not after.tags[[0, 2]].any()
+    assert (after.log_end[[0, 2]] == -math.inf).all()
+    assert not after.tags.isnan().any()
+
+
+def test_what_no_rule_reaches_stays_impossible() -> None:
+    """The closure is a matrix inverse: its rounding must not make a sentence possible."""
+    generator = torch.Generator().manual_seed(0)
+    nonterminals = 8
+    left = torch.rand(nonterminals, 2 * nonterminals, generator=generator, dtype=torch.float64)
+    # The first half never has a child of the second, and only the second has the last preterminal as a left child.
+    half = nonterminals // 2
+    left[:half, half:nonterminals] = 0.0
+    left[:half, -1] = 0.0
+    left /= left.sum(1, keepdim=True)
+    right = left.clone()
+    root = torch.tensor([1.0] * half + [0.0] * half, dtype=torch.float64) / half
+    log_emissions = torch.full((1, 2, nonterminals), -math.inf, dtype=torch.float64)
+    log_emissions[..., -1] = 0.0
+    assert prefix_log_probabilities(log_emissions, root, left, right)[0, 1] == -math.inf
+    assert (naive((log_emissions, root, left, right))[0, 1:] == -math.inf).all()
+
+
+@pytest.mark.parametrize(("n", "scale"), [(100, 1.0), (100, 8.0), (200, 16.0), (100, 30.0)])
+def test_float32_holds_over_long_sentences(n: int, scale: float) -> None:
+    case = random_case(2, n, 24, 48, scale=scale, seed=5)
+    exact = prefix_log_probabilities(*plain(case))
+    found = prefix_log_probabilities(*plain(case, torch.float32))
+    assert found.isfinite().all()
+    # A surprisal is a difference of neighbours; rules rounded to float32 alone change it by about 1e-6.
+    torch.testing.assert_close(found.diff(), exact.diff(), rtol=1e-5, atol=1e-5)
+    states = prefix_states(*plain(case, torch.float32))
+    mass = states.next_tags(slice(None)).sum(-1) + (states.log_sentence - states.log_prefix).exp()
+    torch.testing.assert_close(mass, torch.ones_like(mass), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_batch_makes_no_difference(backend: str) -> None:
+    tensors = plain(random_case(4, 7, 5, 6, scale=3.0), torch.float32)
+    lengths = torch.tensor([7, 3, 1, 5])
+    together = prefix_log_probabilities(*tensors, lengths=lengths, backend=backend)
+    after = next_word(*tensors, lengths=lengths, backend=backend)
+    for b, length in enumerate(lengths.tolist()):
+        own = (tensors[0][b : b + 1, :length], *tensors[1:])
+        alone = prefix_log_probabilities(*own, backend=backend)[0]
+        torch.testing.assert_close(together[b, : length + 1], alone, rtol=1e-6, atol=1e-6)
+        one = next_word(*own, backend=backend)
+        torch.testing.assert_close(after.tags[b], one.tags[0], rtol=1e-5, atol=1e-7)
+        torch.testing.assert_close(after.log_end[b], one.log_end[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_prefix_rules_make_inside_the_prefix_probability(batched: bool) -> None:
+    tensors = plain(random_case(2, 5, 3, 4, batched=batched, scale=2.0))
+    found = inside(tensors[0], *prefix_rules(*tensors[1:]))
+    torch.testing.assert_close(found, naive(tensors)[:, -1], rtol=0, atol=1e-12)
+
+
+def test_gradients() -> None:
+    case = random_case(3, 5, 3, 4, scale=2.0)
+    lengths = torch.tensor([5, 1, 3])
+    weights = torch.rand(3, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    logs = [softmaxed.detach().log().requires_grad_() for softmaxed in case.tensors()[1:]]
+
+    def weighted(which: str) -> Tensor:
+        # Through a softmax, so that a step keeps rows at a sum of 1: elsewhere the twins need not agree.
+        rules = [log.softmax(-1) for log in logs]
+        if which == "twin":
+            found = naive_prefix(check_arguments(case.log_emissions, *rules, lengths, None, None))
+        else:
+            found = prefix_log_probabilities(case.log_emissions, *rules, lengths=lengths)
+        return (found.masked_fill(found == -math.inf, 0.0) * weights).sum()
+
+    inputs = [case.log_emissions, *logs]
+    found = torch.autograd.grad(weighted("op"), inputs)
+    expected = torch.autograd.grad(weighted("twin"), inputs)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+    assert not found[0][1, 1:].any()
+
+
+def test_gradients_are_finite_where_nothing_is_possible() -> None:
+    root, left, right, log_emit = short_grammar()
+    log_emissions = torch.full((2, 3, 2), -math.inf, dtype=torch.float64)
+    log_emissions[1] = log_emit.T[torch.tensor([0, 1, 1])]
+    inputs = [tensor.clone().requires_grad_() for tensor in (log_emissions, root, left, right)]
+    found = prefix_log_probabilities(*inputs)
+    assert (found[0, 1:] == -math.inf).all()
+    for gradient in torch.autograd.grad(found[found.isfinite()].sum(), inputs):
+        assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize(("n", "scale"), [(8, 1.0), (40, 12.0)])
+def test_growing_prefixes(n: int, scale: float) -> None:
+    tensors = plain(random_case(3, n, 6, 8, scale=scale, seed=2))
+    states = prefix_states(*tensors)
+    growing = GrowingPrefix(*tensors[1:])
+    growing.select(torch.tensor([0, 0, 0]))
+    for m in range(n + 1):
+        torch.testing.assert_close(growing.log_prefix, states.log_prefix[:, m], rtol=0, atol=1e-11)
+        torch.testing.assert_close(growing.log_sentence, states.log_sentence[:, m], rtol=0, atol=1e-11)
+        tags = states.next_tags(slice(m, m + 1))[:, 0]
+        torch.testing.assert_close(growing.next_tags(), tags, rtol=1e-10, atol=1e-12)
+        if m < n:
+            growing.push(tensors[0][:, m])
+    branch = growing.copy()
+    branch.select(torch.tensor([2, 0]))
+    branch.push(tensors[0][[1, 1], 0])
+    assert len(growing.eta) == n
+    again = torch.cat([tensors[0][[2, 0]], tensors[0][[1, 1], :1]], 1)
+    expected = prefix_log_probabilities(again, *tensors[1:])[:, -1]
+    torch.testing.assert_close(branch.log_prefix, expected, rtol=0, atol=1e-10)
+
+
+def test_growing_prefixes_stay_impossible() -> None:
+    root, left, right, log_emit = short_grammar()
+    growing = GrowingPrefix(root, left, right)
+    growing.push(torch.full((1, 2), -math.inf, dtype=torch.float64))
+    for _ in range(2):
+        growing.push(log_emit.T[:1])
+        assert growing.log_prefix == -math.inf
+        assert growing.log_end() == -math.inf
+        assert not growing.next_tags().any()
+
+
+def test_no_first_word_is_said() -> None:
+    root = torch.tensor([0.5, 0.5], dtype=torch.float64)
+    left = torch.tensor([[0.2, 0.3, 0.5], [0.0, 1.0, 0.0]], dtype=torch.float64)
+    right = torch.full((2, 3), 1 / 3, dtype=torch.float64)
+    with pytest.raises(NumericalError, match=r"nonterminal 1 has .* never produces a first word") as error:
+        left_corner_closure(root, left, right)
+    assert "\n" not in str(error.value)
+    nearly = torch.tensor([[0.2, 0.3, 0.5], [0.0, 1 - 1e-9, 1e-9]], dtype=torch.float64)
+    closure = left_corner_closure(root, nearly, right)
+    torch.testing.assert_close(closure.start @ nearly[:, 2], torch.tensor(1.0, dtype=torch.float64))
+
+
+def test_refusals() -> None:
+    case = random_case(2, 3, 2, 3)
+    tensors = plain(case)
+    with pytest.raises(InputError, match="row 1 of right sums to"):
+        prefix_log_probabilities(*tensors[:3], tensors[3] * torch.tensor([[1.0], [0.5]]))
+    with pytest.raises(InputError, match="gives no prefix probabilities"):
+        prefix_log_probabilities(*tensors, backend="log_sum_exp")
+    with pytest.raises(InputError, match="cannot be differentiated"):
+        prefix_states(*case.tensors())
+    with pytest.raises(InputError, match="without gradients"):
+        prefix_log_probabilities(*case.tensors(), closure=left_corner_closure(*tensors[1:]))
+    with pytest.raises(InputError, match="2 lengths of 0 to n = 3"):
+        next_word(*tensors, lengths=torch.tensor([4, 1]))
+    with pytest.raises(InputError, match="one grammar for all"):
+        GrowingPrefix(*plain(random_case(2, 3, 2, 3, batched=True))[1:])
+
+
+def test_the_empty_prefix() -> None:
+    tensors = plain(random_case(2, 3, 2, 3))
+    none = next_word(tensors[0][:, :0], *tensors[1:])
+    assert (none.log_prefix == 0).all()
+    assert (none.log_end == -math.inf).all()
+    torch.testing.assert_close(none.tags.sum(-1), torch.ones(2, dtype=torch.float64))
+    mixed = next_word(*tensors, lengths=torch.tensor([0, 3]))
+    torch.testing.assert_close(mixed.tags[0], none.tags[0])
