@@ -1,0 +1,6 @@
+"""Entropy of a sentence's derivations, and the divergence between two grammars about them, in nats."""
+
+from simplepcfg.ops.entropy.derivations import derivation_entropy, derivation_kl
+from simplepcfg.ops.entropy.trees import MOST_WORDS, tree_entropy, tree_kl, tree_log_weights
+
+__all__ = ["MOST_WORDS", "derivation_entropy", "derivation_kl", "tree_entropy", "tree_kl", "tree_log_weights"]

@@ -1,0 +1,116 @@
+"""Entropy and divergence over labelled derivations: log Z and expected log-weights, one outside pass."""
+
+import math
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.entropy.differentiable import expected_scores_in_graph
+from simplepcfg.ops.inside import inside
+from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
+from simplepcfg.ops.inside.log_space import _safe_log
+from simplepcfg.ops.marginals.counts import Scores, expected_scores, expected_scores_of_own_rules
+
+# Log-emissions, root, left, right, as `inside` takes them.
+Rules = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def derivation_entropy(
+    rules: Rules,
+    *,
+    lengths: Tensor | None = None,
+    span_bonus: Tensor | None = None,
+    precision: str | None = None,
+    backend: str = "auto",
+) -> Tensor:
+    """Entropy of the distribution over labelled derivations of each sentence, log Z − E[log weight]: [B] in float64.
+
+    A bonus is part of the weight. −inf where the sentence has no derivation, and so no distribution. Differentiable
+    where a rule is, then through log space (see ``differentiable.py``).
+    """
+    given = _centred(check_arguments(*rules, lengths, span_bonus, precision))
+    scores = Scores(
+        given.log_emissions,
+        _safe_log(given.root),
+        lambda parents: _safe_log(given.left[..., parents, :].double()),
+        lambda parents: _safe_log(given.right[..., parents, :].double()),
+        given.span_bonus,
+    )
+    log_z, expected = _expectation(given, scores, backend)
+    return _where_possible(log_z, log_z.double() - expected)
+
+
+def derivation_kl(
+    p: Rules,
+    q: Rules,
+    *,
+    lengths: Tensor | None = None,
+    span_bonus: Tensor | None = None,
+    precision: str | None = None,
+    backend: str = "auto",
+) -> Tensor:
+    """Kullback-Leibler divergence KL(p ‖ q) between two grammars' derivations of each sentence: [B] in float64.
+
+    log Z_q − log Z_p + E_p[log p − log q]; both need the same symbols. +inf where q lacks a rule that p uses on the
+    sentence, −inf where p has no derivation of it, and so no distribution. Differentiable where a rule is.
+    """
+    for name, one, other in zip(("log_emissions", "root", "left", "right"), p, q, strict=True):
+        if one.shape != other.shape:
+            raise InputError(
+                f"{name} has shape {list(one.shape)} in p and {list(other.shape)} in q; derivations can be compared "
+                "between grammars of the same symbols only"
+            )
+    first = _centred(check_arguments(*p, lengths, span_bonus, precision))
+    second = _centred(check_arguments(*q, lengths, span_bonus, precision))
+    scores = Scores(
+        _log_ratio(first.log_emissions, second.log_emissions),
+        _log_ratio(_safe_log(first.root), _safe_log(second.root)),
+        lambda parents: _log_ratio(*(_safe_log(rules.left[..., parents, :].double()) for rules in (first, second))),
+        lambda parents: _log_ratio(*(_safe_log(rules.right[..., parents, :].double()) for rules in (first, second))),
+        None,  # the bonus is the same on both sides
+    )
+    log_p, expected = _expectation(first, scores, backend, second)
+    log_q = inside(
+        second.log_emissions,
+        second.root,
+        second.left,
+        second.right,
+        lengths=lengths,
+        span_bonus=span_bonus,
+        precision=precision,
+        backend=backend,
+    )
+    endless = (log_q == -math.inf) | (expected == math.inf)
+    gap = log_q.double().masked_fill(endless, 0.0) - log_p.double().masked_fill(endless, 0.0)
+    found = (gap + expected.masked_fill(endless, 0.0)).masked_fill(endless, math.inf)
+    return _where_possible(log_p, found)
+
+
+def _expectation(
+    given: InsideArguments, scores: Scores, backend: str, other: InsideArguments | None = None
+) -> tuple[Tensor, Tensor]:
+    sides = [given] if other is None else [given, other]
+    inputs = [t for side in sides for t in (side.log_emissions, side.root, side.left, side.right, side.span_bonus)]
+    if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs):
+        return expected_scores_in_graph(given, scores)
+    if given.batched_rules:
+        return expected_scores_of_own_rules(given, scores, backend)
+    return expected_scores(given, scores, backend)
+
+
+def _centred(arguments: InsideArguments) -> InsideArguments:
+    """Each word's best emission is taken out: it cancels in every answer, and log Z keeps its digits for the rest."""
+    best = arguments.log_emissions.detach().amax(-1, keepdim=True)
+    best = best.masked_fill(~best.isfinite(), 0.0)
+    return replace(arguments, log_emissions=arguments.log_emissions - best)
+
+
+def _log_ratio(one: Tensor, other: Tensor) -> Tensor:
+    """log p − log q; 0 where p is 0, since nothing there is ever counted."""
+    return (one - other).masked_fill(one == -math.inf, 0.0)
+
+
+def _where_possible(log_z: Tensor, found: Tensor) -> Tensor:
+    return found.masked_fill(log_z == -math.inf, -math.inf)

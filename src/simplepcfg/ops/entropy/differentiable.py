@@ -1,0 +1,73 @@
+"""Expected scores that can be differentiated: the derivative of log Z as every rule is tilted by its score.
+
+With rules r · exp(ε s), d log Z / dε at ε = 0 is the expectation of the sum of s over a derivation. One ε a sentence
+makes it a number a sentence although the batch shares its rules, and since r · exp(ε s) = r + ε r s to first order, a
+product with the tilted rules is two products with untilted ones.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.log_space import _inside, _LogEinsumExp, _safe_log
+from simplepcfg.ops.marginals.counts import Scores
+
+
+def expected_scores_in_graph(arguments: InsideArguments, scores: Scores) -> tuple[Tensor, Tensor]:
+    """``(log Z, expectation)`` as ``expected_scores`` gives them, both part of the graph of the rules.
+
+    In log space through autograd: it keeps every split, n³N / 6 numbers a sentence, and scores of all rules at once.
+    """
+    kind = arguments.log_emissions.dtype
+    batch, _, nonterminals, _ = arguments.sizes
+    tilt = torch.zeros(batch, dtype=kind, device=arguments.log_emissions.device, requires_grad=True)
+    left, right = arguments.left.to(kind), arguments.right.to(kind)
+    every = slice(0, nonterminals)
+    slopes = [_weighted(rule, score(every)) for rule, score in ((left, scores.left), (right, scores.right))]
+    emissions = arguments.log_emissions
+    emissions = emissions + tilt[:, None, None] * _finite(scores.emissions, emissions > -math.inf)
+    root = arguments.root * (1 + tilt[:, None] * _finite(scores.root, arguments.root > 0))
+    bonus = arguments.span_bonus
+    if bonus is not None and scores.spans is not None:
+        bonus = bonus + tilt[:, None, None] * scores.spans.masked_fill(scores.spans == -math.inf, 0.0)
+    tilted = InsideArguments(emissions, root, left, right, arguments.lengths, bonus, None)
+    log_z = _inside(tilted, _TiltedProducts(tilted, tilt, slopes))
+    (expected,) = torch.autograd.grad(log_z.sum(), tilt, create_graph=True)
+    return log_z, expected.double()
+
+
+class _TiltedProducts(_LogEinsumExp):
+    """log β → log [η | ζ] with rules + ε · slopes."""
+
+    def __init__(self, arguments: InsideArguments, tilt: Tensor, slopes: list[Tensor]) -> None:
+        super().__init__(arguments)
+        nonterminals = arguments.root.shape[-1]
+        both = torch.cat(slopes, dim=-2).transpose(-1, -2)  # [(B,) N + P, 2N]
+        self.tilt = tilt[:, None, None]
+        self.span_slopes, self.word_slopes = both[..., :nonterminals, :], both[..., nonterminals:, :]
+
+    def words(self, log_emissions: Tensor) -> Tensor:
+        return self._tilted(log_emissions, self.preterminals, self.word_slopes)
+
+    def spans(self, beta: Tensor) -> Tensor:
+        return self._tilted(beta, self.nonterminals, self.span_slopes)
+
+    def _tilted(self, logs: Tensor, rules: Tensor, slopes: Tensor) -> Tensor:
+        scale = logs.detach().amax(-1, keepdim=True)
+        scale = scale.masked_fill(scale == -math.inf, 0.0)
+        values = (logs - scale).exp()
+        return _safe_log(values @ rules + self.tilt * (values @ slopes)) + scale
+
+
+def _weighted(rule: Tensor, score: Tensor) -> Tensor:
+    return rule * _finite(score, rule > 0).to(rule.dtype)
+
+
+def _finite(score: Tensor, counts: Tensor) -> Tensor:
+    """The scores that can count; infinite ones among them have no derivative."""
+    if bool(((score == math.inf) & counts).any()):
+        raise InputError("q gives probability 0 to a rule that p has: KL has no gradient there; use torch.no_grad()")
+    return torch.where(counts, score.masked_fill(~score.isfinite(), 0.0), 0.0)

@@ -1,0 +1,196 @@
+"""Expected rule counts, and what a derivation is expected to score when every rule has a score."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.inside import inside
+from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.marginals.outside import Rows, outside_rows
+
+# Parents whose rows of rules are looked at together: their scores are float64 and never exist for all parents at once.
+CHUNK_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCounts:
+    """Expected uses of S → A, of A → B · as left half and of A → · C as right half; the shapes of the rules."""
+
+    root: Tensor
+    left: Tensor
+    right: Tensor
+
+    @property
+    def parents(self) -> Tensor:
+        """Expected uses of each nonterminal, [N] (or [B, N])."""
+        return self.left.sum(-1)
+
+    @property
+    def preterminals(self) -> Tensor:
+        """Expected uses of each preterminal, [P] (or [B, P])."""
+        nonterminals = self.left.shape[-2]
+        return (self.left + self.right)[..., nonterminals:].sum(-2)
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """A score for every rule; +inf is allowed. Rows of left and right are made when they are needed."""
+
+    emissions: Tensor  # [B, n, P]
+    root: Tensor  # [N] or [B, N]
+    left: Callable[[slice], Tensor]  # parents → [parents, N + P], float64
+    right: Callable[[slice], Tensor]
+    spans: Tensor | None  # [B, n + 1, n + 1]
+
+
+def expected_scores(arguments: InsideArguments, scores: Scores, backend: str) -> tuple[Tensor, Tensor]:
+    """``(log Z, expectation)``, [B] each: the mean score of a sentence's derivation, the latter in float64.
+
+    For rules that the batch shares. A rule that no derivation of the sentence uses adds nothing, whatever its score.
+    Sentences without a derivation have 0.
+    """
+    batch, n, _, _ = arguments.sizes
+    log_z, tables = outside_rows(arguments, backend)
+    total = torch.zeros(batch, dtype=torch.float64, device=log_z.device)
+    if n == 1:
+        return log_z, total
+    with torch.no_grad():
+        spans: list[tuple[Tensor, Tensor, Tensor]] = []
+        for table in tables:
+            sentences = table.cells.div((n + 1) ** 2, rounding_mode="floor")
+            if table.width == 1:
+                _add_tags(total, table, sentences, arguments, scores)
+                _add_rules(total, sentences, table.inside, table.by_child, arguments, scores, words=True)
+            else:
+                _add_spans(total, table, sentences, arguments, scores)
+                if table.width < n:
+                    spans.append((sentences, table.inside, table.by_child))
+        if spans:
+            # All widths in one product: a chunk of the scores is made once, not once a width.
+            sentences, inside_values, by_child = (torch.cat(parts) for parts in zip(*spans, strict=True))
+            _add_rules(total, sentences, inside_values, by_child, arguments, scores, words=False)
+    return log_z, total
+
+
+def expected_scores_of_own_rules(arguments: InsideArguments, scores: Scores, backend: str) -> tuple[Tensor, Tensor]:
+    """The same where every sentence has rules of its own: their gradients are that sentence's expected counts."""
+    batch, n, states, _ = arguments.sizes
+    root = arguments.root.expand(batch, -1)
+    leaves = [t.detach().requires_grad_() for t in (arguments.log_emissions, root, arguments.left, arguments.right)]
+    bonus = None if arguments.span_bonus is None else arguments.span_bonus.detach().requires_grad_()
+    with torch.enable_grad():
+        log_z = inside(
+            *leaves, lengths=arguments.lengths, span_bonus=bonus, precision=arguments.precision, backend=backend
+        )
+        if n == 1:
+            return log_z.detach(), torch.zeros_like(log_z, dtype=torch.float64)
+        wanted = leaves if bonus is None else [*leaves, bonus]
+        tags, by_root, by_left, by_right, *spans = torch.autograd.grad(log_z.sum(), wanted)
+    with torch.no_grad():
+        total = _weigh(tags, scores.emissions).sum((1, 2)) + _weigh(by_root.mul_(root), scores.root).sum(1)
+        if spans and scores.spans is not None:
+            total += _weigh(spans[0], scores.spans).sum((1, 2))
+        step = max(1, CHUNK_BYTES // (8 * arguments.left.shape[-1] * batch))
+        for start in range(0, states, step):
+            parents = slice(start, min(start + step, states))
+            for slope, rules, score in (
+                (by_left, arguments.left, scores.left),
+                (by_right, arguments.right, scores.right),
+            ):
+                counts = slope[:, parents].double() * rules[:, parents].double()
+                total += _weigh(counts, score(parents)).sum((1, 2))
+    return log_z.detach(), total
+
+
+def _add_rules(
+    total: Tensor,
+    sentences: Tensor,
+    values: Tensor,
+    by_child: Tensor,
+    arguments: InsideArguments,
+    scores: Scores,
+    words: bool,
+) -> None:
+    """Σ by_child[A] · rule[A, X] · score[A, X] · value[X], parents by chunks, into each row's sentence."""
+    states = arguments.sizes[2]
+    wide = torch.promote_types(values.dtype, torch.float32)
+    values = values.to(wide)
+    columns = slice(states, None) if words else slice(0, states)
+    for parents, side, weights in _weights(arguments, scores, columns):
+        slopes = by_child[:, side * states + parents.start : side * states + parents.stop].to(wide)
+
+        endless = weights == torch.inf
+        if bool(endless.any()):
+            rules = (arguments.left, arguments.right)[side][parents, columns].double()
+            used = _sum_by_sentence(values, torch.where(endless, rules, 0.0), slopes, sentences, total)
+            total.masked_fill_(used > 0, torch.inf)
+            weights = weights.masked_fill(endless, 0.0)
+        total += _sum_by_sentence(values, weights, slopes, sentences, total)
+
+
+def _sum_by_sentence(values: Tensor, weights: Tensor, slopes: Tensor, sentences: Tensor, like: Tensor) -> Tensor:
+    """Σ slopes[row, A] · weights[A, X] · values[row, X] over the rows of each sentence: [B] in float64."""
+    with _exact_products():
+        found = torch.matmul(values, weights.to(values.dtype).T).mul_(slopes).sum(1, dtype=torch.float64)
+    return torch.zeros_like(like).index_add_(0, sentences, found)
+
+
+def _weights(arguments: InsideArguments, scores: Scores, columns: slice) -> Iterator[tuple[slice, int, Tensor]]:
+    """rule · score for some parents at a time, with 0 · ∞ = 0: (parents, 0 for left or 1 for right, [parents, X])."""
+    _, _, states, tags = arguments.sizes
+    step = max(1, CHUNK_BYTES // (8 * (states + tags)))
+    for start in range(0, states, step):
+        parents = slice(start, min(start + step, states))
+        for side, (rules, score) in enumerate(((arguments.left, scores.left), (arguments.right, scores.right))):
+            chunk = rules[parents, columns].double()
+            yield parents, side, torch.where(chunk > 0, chunk * score(parents)[:, columns], 0.0)
+
+
+def _add_tags(total: Tensor, table: Rows, sentences: Tensor, arguments: InsideArguments, scores: Scores) -> None:
+    _, n, states, _ = arguments.sizes
+    wide = torch.promote_types(table.inside.dtype, torch.float32)
+    by_child = table.by_child.to(wide)
+    with _exact_products():
+        outside = by_child[:, :states] @ arguments.left[:, states:].to(wide)
+        outside += by_child[:, states:] @ arguments.right[:, states:].to(wide)
+    posterior = outside.mul_(table.inside.to(wide))
+    starts = table.cells.div(n + 1, rounding_mode="floor") % (n + 1)
+    score = scores.emissions[sentences, starts]
+    total.index_add_(0, sentences, _weigh(posterior, score).sum(1))
+
+
+def _add_spans(total: Tensor, table: Rows, sentences: Tensor, arguments: InsideArguments, scores: Scores) -> None:
+    """The span's bonus and, of whole sentences, the root."""
+    _, n, _, _ = arguments.sizes
+    posterior: Tensor | None = None
+    if scores.spans is not None:
+        posterior = table.symbols()
+        bonus = scores.spans.reshape(-1)[table.cells]
+        total.index_add_(0, sentences, _weigh(posterior.sum(1, dtype=torch.float64), bonus))
+    lengths = arguments.lengths_on_device
+    starts_at_0 = table.cells.div(n + 1, rounding_mode="floor") % (n + 1) == 0
+    whole = starts_at_0 if lengths is None else starts_at_0 & (lengths[sentences] == table.width)
+    whole = whole if lengths is not None or table.width == n else torch.zeros_like(whole)
+    top = whole.nonzero().squeeze(1)
+    if len(top):
+        posterior = table.symbols() if posterior is None else posterior
+        score = scores.root if scores.root.dim() == 1 else scores.root[sentences[top]]
+        total.index_add_(0, sentences[top], _weigh(posterior[top], score).sum(1))
+
+
+def _weigh(posterior: Tensor, score: Tensor) -> Tensor:
+    """posterior · score in float64 with 0 · ∞ = 0."""
+    return torch.where(posterior > 0, posterior.double() * score.double(), 0.0)
+
+
+class _exact_products:
+    """float32 products in full, whatever was asked of the chart."""
+
+    def __enter__(self) -> None:
+        self.before = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = False
+
+    def __exit__(self, *_: object) -> None:
+        torch.backends.cuda.matmul.allow_tf32 = self.before

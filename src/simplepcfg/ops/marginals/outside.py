@@ -1,0 +1,77 @@
+"""Inside and outside values side by side, width by width: what questions about single symbols and rules are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.inside import _default_backend
+from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.scaled_backward import Backward
+from simplepcfg.ops.inside.scaled_chart import ScaledChart
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """All spans of one width as rows; the scales of their values cancel in every product below.
+
+    The posterior of symbol X over a span is ``outside · inside``, and that of the rule A → X · as its left (right)
+    half is ``by_child[A] · rule[A, X] · inside[X]``.
+    """
+
+    width: int
+    cells: Tensor  # [rows] int64: flat index of (sentence, start, end) in [B, n + 1, n + 1]
+    inside: Tensor  # [rows, N], of words [rows, P]
+    outside: Tensor | None  # [rows, N]; None for words
+    by_child: Tensor  # [rows, 2N]: d log Z by the span's η, then by its ζ
+
+    def symbols(self) -> Tensor:
+        """Posterior of each nonterminal over each span: [rows, N]."""
+        assert self.outside is not None
+        wide = torch.promote_types(self.inside.dtype, torch.float32)
+        return self.outside.to(wide) * self.inside.to(wide)
+
+
+def outside_rows(arguments: InsideArguments, backend: str = "auto") -> tuple[Tensor, Iterator[Rows]]:
+    """log Z of each sentence and, from the widest to the words, every span's inside and outside values.
+
+    ``triton`` keeps its packed chart; every other backend is answered by the scaled chart. Spans beyond a sentence's
+    end may be among the rows: their values are 0.
+    """
+    n = arguments.sizes[1]
+    if n == 1:
+        return arguments.log_emissions.new_full((arguments.sizes[0],), -torch.inf), iter(())
+    if backend == "auto":
+        backend = _default_backend(arguments.log_emissions)
+    with torch.no_grad():
+        if backend == "triton":
+            from simplepcfg.ops.marginals.packed import packed_rows
+
+            return packed_rows(arguments)
+        chart = ScaledChart(arguments)
+        return chart.fill(), _scaled_rows(chart)
+
+
+def _scaled_rows(chart: ScaledChart) -> Iterator[Rows]:
+    backward = Backward(chart, torch.ones(chart.batch, dtype=chart.dtype, device=chart.device), careful=True)
+    states, posts = chart.nonterminals, chart.n + 1
+    sentences = torch.arange(chart.batch, device=chart.device)[:, None] * posts * posts
+    for width in range(chart.n, 0, -1):
+        starts = torch.arange(posts - width, device=chart.device)
+        cells = (sentences + starts * (posts + 1) + width).flatten()
+        with torch.no_grad():
+            if width == 1:
+                by_child = backward._child_derivatives(1)
+                yield Rows(1, cells, chart.words.flatten(0, 1), None, by_child.flatten(0, 1))
+                return
+            alpha = backward._outside(width, None)
+            backward._spread(width, alpha)
+            by_child = (
+                alpha.new_zeros(*alpha.shape[:2], 2 * states)  # the whole sentence is nobody's child
+                if width == chart.n
+                else backward._child_derivatives(width)
+            )
+        yield Rows(width, cells, chart.beta[width].flatten(0, 1), alpha.flatten(0, 1), by_child.flatten(0, 1))

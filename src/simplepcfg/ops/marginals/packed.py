@@ -1,0 +1,47 @@
+"""The packed chart's inside and outside rows, kept after its backward pass; imports triton."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.packed_chart import PackedChart
+from simplepcfg.ops.marginals.outside import Rows
+
+
+class _KeepingChart(PackedChart):
+    """Remembers the tables that backward fills and otherwise lets go."""
+
+    alpha: Tensor
+    by_child: Tensor
+
+    def _outside(self, width: int, alpha: Tensor, by_child: Tensor) -> None:
+        self.alpha, self.by_child = alpha, by_child
+        super()._outside(width, alpha, by_child)
+
+
+def packed_rows(arguments: InsideArguments) -> tuple[Tensor, Iterator[Rows]]:
+    """log Z of each sentence, and its spans' rows; see ``outside_rows``."""
+    chart = _KeepingChart(arguments)
+    log_z = chart.fill()
+    chart.backward(torch.ones_like(log_z), (True, False, False, False), None)
+    return log_z, _rows(chart)
+
+
+def _rows(chart: _KeepingChart) -> Iterator[Rows]:
+    plan = chart.plan
+    for width in range(plan.n, 1, -1):
+        rows = plan.width(width)
+        cells = plan.cells[rows.start - plan.words : rows.stop - plan.words]
+        yield Rows(width, cells, chart.beta[rows], chart.alpha[rows], chart.by_child[rows])
+    words = slice(0, plan.words)
+    yield Rows(1, _word_cells(chart), chart.emit, None, chart.by_child[words])
+
+
+def _word_cells(chart: _KeepingChart) -> Tensor:
+    """Flat index of (sentence, i, i + 1) of each word's row."""
+    plan, posts = chart.plan, chart.plan.n + 1
+    rank = plan.sentence_of_row[: plan.words].long()
+    starts = torch.arange(plan.words, device=rank.device) - plan.words_before[rank].long()
+    return plan.order[rank].long() * posts * posts + starts * (posts + 1) + 1

@@ -1,0 +1,123 @@
+"""Every labelled derivation of a short sentence under a tiny grammar, one by one, in float64."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from oracle import Span, binary_trees
+from random_grammars import Case
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """A tree with a symbol on every span; words' symbols are N + tag."""
+
+    splits: dict[Span, int]
+    symbols: dict[Span, int]
+    log_weight: float
+
+    def rules(self) -> Iterator[tuple[str, int, int]]:
+        """("left" or "right", parent, child) of every rule that it uses."""
+        for (i, j), k in self.splits.items():
+            yield "left", self.symbols[i, j], self.symbols[i, k]
+            yield "right", self.symbols[i, j], self.symbols[k, j]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the enumeration says of one sentence."""
+
+    log_z: float
+    spans: Tensor  # [n + 1, n + 1]
+    symbols: Tensor  # [n + 1, n + 1, N]
+    tags: Tensor  # [n, P]
+    root: Tensor
+    left: Tensor
+    right: Tensor
+    entropy: float
+
+
+def sparse(case: Case, seed: int = 0, share: float = 0.2) -> Case:
+    """Some rules and emissions become impossible, so few that most sentences stay possible."""
+    generator = torch.Generator().manual_seed(seed)
+    emissions, *rules = (tensor.detach().clone() for tensor in case.tensors())
+    gone = [torch.rand(tensor.shape, generator=generator) < share for tensor in (emissions, *rules)]
+    emissions[gone[0]] = -math.inf
+    for rule, mask in zip(rules, gone[1:], strict=True):
+        rule[mask] = 0.0
+    return Case(emissions, *rules).to(case.root.dtype)
+
+
+def derivations(
+    log_emissions: Tensor, root: Tensor, left: Tensor, right: Tensor, span_bonus: Tensor | None = None
+) -> list[Derivation]:
+    """All of one sentence, those of probability 0 too: log-emissions [n, P]."""
+    emissions = log_emissions.detach().double().tolist()
+    log_root, log_left, log_right = (t.detach().double().log().tolist() for t in (root, left, right))
+    n, nonterminals, preterminals = len(emissions), len(log_root), len(emissions[0])
+    found = []
+    for tree in binary_trees(0, n) if n > 1 else ():
+        spans = [span for span, _ in tree]
+        for symbols in itertools.product(range(nonterminals), repeat=len(spans)):
+            for tags in itertools.product(range(preterminals), repeat=n):
+                label = dict(zip(spans, symbols, strict=True))
+                label |= {(i, i + 1): nonterminals + tag for i, tag in enumerate(tags)}
+                weight = log_root[label[0, n]] + sum(emissions[i][tag] for i, tag in enumerate(tags))
+                for (i, j), k in tree:
+                    weight += log_left[label[i, j]][label[i, k]] + log_right[label[i, j]][label[k, j]]
+                    weight += 0.0 if span_bonus is None else float(span_bonus[i, j])
+                found.append(Derivation(dict(tree), label, weight))
+    return found
+
+
+def probabilities(found: list[Derivation]) -> tuple[list[float], float]:
+    """Of each derivation given the sentence, and log Z."""
+    log_z = float(torch.tensor([d.log_weight for d in found], dtype=torch.float64).logsumexp(0)) if found else -math.inf
+    if log_z == -math.inf:
+        return [0.0] * len(found), log_z
+    return [math.exp(d.log_weight - log_z) for d in found], log_z
+
+
+def answers(*rules: Tensor, span_bonus: Tensor | None = None) -> Answers:
+    """Posteriors, counts and entropy of one sentence by adding up its derivations."""
+    log_emissions, root, left, _ = rules
+    n, nonterminals = log_emissions.shape[0], root.shape[0]
+    found = derivations(*rules, span_bonus=span_bonus)
+    shares, log_z = probabilities(found)
+    wide = {"dtype": torch.float64}
+    result = Answers(
+        log_z,
+        torch.zeros(n + 1, n + 1, **wide),
+        torch.zeros(n + 1, n + 1, nonterminals, **wide),
+        torch.zeros(*log_emissions.shape, **wide),
+        torch.zeros(nonterminals, **wide),
+        torch.zeros(*left.shape, **wide),
+        torch.zeros(*left.shape, **wide),
+        -sum(p * math.log(p) for p in shares if p > 0) if log_z > -math.inf else -math.inf,
+    )
+    for derivation, share in zip(found, shares, strict=True):
+        result.root[derivation.symbols[0, n]] += share
+        for side, parent, child in derivation.rules():
+            getattr(result, side)[parent, child] += share
+        for (i, j), symbol in derivation.symbols.items():
+            if j - i == 1:
+                result.tags[i, symbol - nonterminals] += share
+            else:
+                result.spans[i, j] += share
+                result.symbols[i, j, symbol] += share
+    return result
+
+
+def divergence(p: tuple[Tensor, ...], q: tuple[Tensor, ...], span_bonus: Tensor | None = None) -> float:
+    """KL(p ‖ q) over the derivations of one sentence."""
+    shares, log_p = probabilities(derivations(*p, span_bonus=span_bonus))
+    others, log_q = probabilities(derivations(*q, span_bonus=span_bonus))
+    if log_p == -math.inf:
+        return -math.inf
+    if log_q == -math.inf or any(a > 0 and b == 0 for a, b in zip(shares, others, strict=True)):
+        return math.inf
+    return sum(a * math.log(a / b) for a, b in zip(shares, others, strict=True) if a > 0)

@@ -1,0 +1,232 @@
+"""Entropy and divergence, of derivations and of bare trees, against enumeration, with their gradients."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+import oracle
+from derivations import answers, divergence, sparse
+from random_grammars import Case, random_case, with_dead_states, with_zeros
+from simplepcfg.errors import InputError
+from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_entropy, tree_kl, tree_log_weights
+from simplepcfg.ops.inside import inside
+from simplepcfg.ops.marginals import rule_counts, tag_posteriors
+
+LENGTHS = torch.tensor([4, 1, 2, 3])
+KINDS = {"plain": lambda case: case, "zeros": sparse, "dead": with_dead_states}
+
+
+def case_of(kind: str = "plain", seed: int = 3, batched: bool = False) -> Case:
+    nonterminals = 3 if kind == "dead" else 2  # two of the three are dead, one way or the other
+    return KINDS[kind](random_case(4, 4, nonterminals, 2, scale=2.0, batched=batched, seed=seed))
+
+
+def constant(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Without gradients, so that the fast path answers."""
+    return tuple(tensor.detach() for tensor in case.tensors())  # type: ignore[return-value]
+
+
+def sentence(case: Case, b: int) -> tuple[Tensor, ...]:
+    rules = [t[b] if t.dim() > dims else t for t, dims in ((case.root, 1), (case.left, 2), (case.right, 2))]
+    return case.log_emissions[b, : int(LENGTHS[b])], *rules
+
+
+def some_bonus() -> Tensor:
+    bonus = torch.randn(4, 5, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    bonus[0, 1, 3] = -torch.inf
+    return bonus
+
+
+@pytest.mark.parametrize("how", ["torch", "triton", "graph"])
+@pytest.mark.parametrize(
+    ("kind", "batched", "with_bonus"),
+    [("plain", False, True), ("zeros", False, False), ("dead", False, False), ("plain", True, True)],
+)
+def test_entropy_of_derivations(kind: str, batched: bool, with_bonus: bool, how: str) -> None:
+    case = case_of(kind, batched=batched)
+    bonus = some_bonus() if with_bonus else None
+    rules = case.tensors() if how == "graph" else constant(case)
+    found = derivation_entropy(rules, lengths=LENGTHS, span_bonus=bonus, backend="torch" if how == "graph" else how)
+    assert found.requires_grad == (how == "graph")
+    truth = [answers(*sentence(case, b), span_bonus=None if bonus is None else bonus[b]).entropy for b in range(4)]
+    torch.testing.assert_close(found.detach(), torch.tensor(truth, dtype=torch.float64))
+    assert found[1] == -math.inf  # one word has no derivation
+
+
+@pytest.mark.parametrize("how", ["torch", "triton", "graph"])
+@pytest.mark.parametrize(
+    ("kind", "batched", "with_bonus"), [("plain", False, True), ("plain", True, False), ("dead", False, False)]
+)
+def test_divergence_of_derivations(kind: str, batched: bool, with_bonus: bool, how: str) -> None:
+    p, q = case_of(kind, batched=batched), random_case(4, 4, 3 if kind == "dead" else 2, 2, batched=batched, seed=4)
+    bonus = some_bonus() if with_bonus else None
+    pair = (p.tensors(), q.tensors()) if how == "graph" else (constant(p), constant(q))
+    found = derivation_kl(*pair, lengths=LENGTHS, span_bonus=bonus, backend="torch" if how == "graph" else how)
+    truth = [divergence(sentence(p, b), sentence(q, b), None if bonus is None else bonus[b]) for b in range(4)]
+    torch.testing.assert_close(found.detach(), torch.tensor(truth, dtype=torch.float64))
+    assert (found[LENGTHS > 1] > 0).all()
+
+
+@pytest.mark.parametrize("backend", ["torch", "triton"])
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_divergence_is_infinite_only_where_q_lacks_what_p_uses(seed: int, batched: bool, backend: str) -> None:
+    """Sentences differ in what they use."""
+    p = sparse(case_of("plain", batched=batched), seed=seed)
+    rules = [tensor.detach().clone() for tensor in p.tensors()]
+    rules[2][..., :, 0] = 0.0  # q lacks what only sentences of three words or more can use
+    rules[3] *= torch.rand(rules[3].shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    q = Case(*rules)
+    found = derivation_kl(constant(p), constant(q), lengths=LENGTHS, backend=backend)
+    truth = [divergence(sentence(p, b), sentence(q, b)) for b in range(4)]
+    torch.testing.assert_close(found, torch.tensor(truth, dtype=torch.float64))
+    assert truth[2] < math.inf
+    assert math.inf in truth
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_grammar_does_not_diverge_from_itself(dtype: torch.dtype) -> None:
+    for case in (case_of(), case_of("zeros"), random_case(4, 4, 40, 70, scale=5.0)):
+        rules = constant(case.to(dtype))
+        found = derivation_kl(rules, tuple(t.clone() for t in rules), lengths=LENGTHS)  # type: ignore[arg-type]
+        possible = inside(*rules, lengths=LENGTHS) > -math.inf
+        assert (found[possible] == 0).all()
+        assert (found[~possible] == -math.inf).all()
+
+
+@pytest.mark.parametrize(("scale", "n"), [(1.0, 20), (6.0, 15), (20.0, 10)])
+def test_float32_is_as_accurate_as_its_chart(scale: float, n: int) -> None:
+    p = random_case(3, n, 33, 65, scale=scale, seed=1)
+    q = random_case(3, n, 33, 65, scale=scale, seed=2)
+    lengths = torch.tensor([n, n - 4, 2])
+    narrow_p, narrow_q = constant(p.to(torch.float32)), constant(q.to(torch.float32))
+    # Compared with float64 on the same rounded numbers: the rounding of the rules is not the question's.
+    wide_p, wide_q = (tuple(t.double() for t in rules) for rules in (narrow_p, narrow_q))
+    size = inside(*wide_p, lengths=lengths).abs()
+    error = (derivation_entropy(narrow_p, lengths=lengths) - derivation_entropy(wide_p, lengths=lengths)).abs()  # type: ignore[arg-type]
+    assert (error <= 1e-5 * size + 1e-6).all()
+    wide = derivation_kl(wide_p, wide_q, lengths=lengths)  # type: ignore[arg-type]
+    narrow = derivation_kl(narrow_p, narrow_q, lengths=lengths)
+    assert torch.equal(narrow == math.inf, wide == math.inf)  # very sharp rules round to 0
+    finite = wide < math.inf
+    assert ((narrow - wide).abs() <= 1e-5 * (size + wide))[finite].all()
+
+
+def test_entropy_is_log_z_less_the_expected_log_weight() -> None:
+    """With counts of the whole batch, which is another way to the same sum."""
+    case = random_case(3, 7, 5, 9, scale=2.0)
+    log_z, counts = rule_counts(*constant(case))
+    _, tags = tag_posteriors(*constant(case))
+    parts = ((counts.root, case.root), (counts.left, case.left), (counts.right, case.right))
+    expected = sum(torch.special.xlogy(1, rule).mul(count).sum() for count, rule in parts)
+    expected = expected + (tags * case.log_emissions).sum()
+    torch.testing.assert_close(derivation_entropy(constant(case)).sum(), (log_z.sum() - expected).detach())
+
+
+def test_chunks_of_parents_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    p, q = case_of("zeros"), case_of("plain", seed=4)
+    whole = derivation_kl(constant(p), constant(q), lengths=LENGTHS)
+    monkeypatch.setattr("simplepcfg.ops.marginals.counts.CHUNK_BYTES", 1)
+    torch.testing.assert_close(derivation_kl(constant(p), constant(q), lengths=LENGTHS), whole)
+
+
+def trees_of(case: Case, b: int, bonus: Tensor | None) -> Tensor:
+    found = oracle.tree_log_weights(*sentence(case, b), span_bonus=bonus)  # type: ignore[misc, arg-type]
+    return torch.stack([weight for _, weight in found])
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_tree_weights_against_enumeration(batched: bool) -> None:
+    case, bonus = case_of("zeros", batched=batched), some_bonus()
+    found = tree_log_weights(case.tensors(), lengths=LENGTHS, span_bonus=bonus)
+    assert found.shape == (4, 5)
+    for b, length in enumerate(LENGTHS.tolist()):
+        if length > 1:
+            truth = trees_of(case, b, bonus[b])
+            torch.testing.assert_close(found[b, : len(truth)], truth)
+            assert (found[b, len(truth) :] == -math.inf).all()
+    torch.testing.assert_close(found.logsumexp(1), inside(*case.tensors(), lengths=LENGTHS, span_bonus=bonus))
+
+
+def test_entropy_and_divergence_of_trees() -> None:
+    p, q = with_zeros(random_case(4, 4, 4, 5), seed=2), random_case(4, 4, 4, 5, seed=4)
+    entropy = tree_entropy(p.tensors(), lengths=LENGTHS)
+    found = tree_kl(p.tensors(), q.tensors(), lengths=LENGTHS)
+    backwards = tree_kl(q.tensors(), p.tensors(), lengths=LENGTHS)
+    assert (entropy[LENGTHS > 1] > -math.inf).sum() >= 2
+    for b in (0, 2, 3):
+        if entropy[b] == -math.inf:
+            assert (trees_of(p, b, None) == -math.inf).all()
+            continue
+        log_p, log_q = (trees_of(case, b, None).log_softmax(0) for case in (p, q))
+        kept = log_p > -math.inf
+        torch.testing.assert_close(entropy[b], -(log_p.exp() * log_p)[kept].sum())
+        torch.testing.assert_close(found[b], (log_p.exp() * (log_p - log_q))[kept].sum())
+        if not kept.all():
+            assert backwards[b] == math.inf
+    assert entropy[1] == found[1] == -math.inf
+    assert not tree_kl(q.tensors(), q.tensors(), lengths=LENGTHS)[LENGTHS > 1].any()
+    # Labels only add uncertainty, and comparing them only adds divergence.
+    assert (entropy <= derivation_entropy(p.tensors(), lengths=LENGTHS) + 1e-9).all()
+
+
+def test_grammars_of_different_symbols_can_be_compared_by_their_trees_only() -> None:
+    p, q = case_of(), random_case(4, 4, 5, 7)
+    assert (tree_kl(p.tensors(), q.tensors(), lengths=LENGTHS)[LENGTHS > 2] > 0).all()
+    with pytest.raises(InputError, match="same symbols"):
+        derivation_kl(p.tensors(), q.tensors(), lengths=LENGTHS)
+
+
+def test_uniform_trees_have_the_entropy_of_their_number() -> None:
+    rules = (torch.zeros(1, 9, 1).double(), torch.ones(1).double(), *[torch.full((1, 2), 0.5).double()] * 2)
+    torch.testing.assert_close(tree_entropy(rules)[0].exp(), torch.tensor(1430.0, dtype=torch.float64))
+    torch.testing.assert_close(derivation_entropy(rules)[0].exp(), torch.tensor(1430.0, dtype=torch.float64))
+
+
+def test_too_many_trees_are_refused() -> None:
+    case = random_case(2, 10, 2, 3)
+    with pytest.raises(InputError, match="a sentence of 10 words has too many bare trees"):
+        tree_entropy(case.tensors())
+    short = torch.tensor([9, 4])
+    assert tree_entropy(case.tensors(), lengths=short).shape == (2,)  # room for more words is no sentence
+
+
+@pytest.mark.parametrize("question", ["entropy", "divergence", "tree entropy", "tree divergence"])
+def test_gradients(question: str) -> None:
+    """Against differences of the fast path, which is another algorithm."""
+    p, q = case_of(), case_of(seed=4)
+    kept = LENGTHS > 1
+
+    def ask(rules: tuple[Tensor, ...]) -> Tensor:
+        other = q.tensors() if any(t.requires_grad for t in rules) else constant(q)
+        found = {
+            "entropy": lambda: derivation_entropy(rules, lengths=LENGTHS),  # type: ignore[arg-type]
+            "divergence": lambda: derivation_kl(rules, other, lengths=LENGTHS),  # type: ignore[arg-type]
+            "tree entropy": lambda: tree_entropy(rules, lengths=LENGTHS),  # type: ignore[arg-type]
+            "tree divergence": lambda: tree_kl(rules, other, lengths=LENGTHS),  # type: ignore[arg-type]
+        }[question]()
+        return (found[kept] * torch.tensor([1.0, -0.5, 2.0], dtype=torch.float64)).sum()
+
+    slopes = torch.autograd.grad(ask(p.tensors()), p.tensors())
+    generator = torch.Generator().manual_seed(5)
+    step = 1e-6
+    for index, slope in enumerate(slopes):
+        direction = torch.randn(slope.shape, generator=generator, dtype=torch.float64)
+
+        def moved(sign: int, index: int = index, direction: Tensor = direction) -> Tensor:
+            rules = list(constant(p))
+            rules[index] = rules[index] + sign * step * direction
+            return ask(tuple(rules))
+
+        difference = (moved(1) - moved(-1)) / (2 * step)
+        torch.testing.assert_close((slope * direction).sum(), difference.detach(), rtol=1e-5, atol=1e-8)
+
+
+def test_a_divergence_without_gradient_is_refused() -> None:
+    p, q = case_of(), with_zeros(case_of())
+    with pytest.raises(InputError, match="no gradient there"):
+        derivation_kl(p.tensors(), q.tensors(), lengths=LENGTHS)
+    with torch.no_grad():
+        assert derivation_kl(p.tensors(), q.tensors(), lengths=LENGTHS)[0] == math.inf
