@@ -14,7 +14,7 @@ from simplepcfg.cli.main import run as run_command
 from simplepcfg.errors import NumericalError, ResourceError
 from simplepcfg.run import Run
 
-COMMANDS = ["demo", "train", "evaluate", "parse", "score"]
+COMMANDS = ["demo", "train", "evaluate", "parse", "score", "complete"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -357,3 +357,23 @@ def test_the_empty_prefix() -> None:
     torch.testing.assert_close(none.tags.sum(-1), torch.ones(2, dtype=torch.float64))
     mixed = next_word(*tensors, lengths=torch.tensor([0, 3]))
     torch.testing.assert_close(mixed.tags[0], none.tags[0])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_on_a_card(backend: str, dtype: torch.dtype) -> None:
+    case = random_case(5, 30, 65, 130, scale=4.0, seed=1)
+    lengths = torch.tensor([30, 1, 17, 30, 2])
+    expected = next_word(*plain(case), lengths=lengths)
+    on_card = [tensor.cuda() for tensor in plain(case, dtype)]
+    limits = {"rtol": 1e-5, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 1e-10, "atol": 1e-11}
+    found = next_word(*on_card, lengths=lengths.cuda(), backend=backend)
+    torch.testing.assert_close(found.log_prefix.cpu(), expected.log_prefix, **limits)
+    torch.testing.assert_close(found.tags.cpu(), expected.tags, **limits)
+    torch.testing.assert_close(found.log_end.cpu(), expected.log_end, **limits)
+    growing = GrowingPrefix(*on_card[1:])
+    for m in range(3):
+        growing.push(on_card[0][:1, m])
+    alone = prefix_log_probabilities(*plain(case))[:1, 3]
+    torch.testing.assert_close(growing.log_prefix.cpu(), alone, **limits)

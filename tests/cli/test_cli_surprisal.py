@@ -1,0 +1,71 @@
+"""`simplepcfg score --surprisal`: a table of words."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from command_calls import Call
+from simplepcfg import load
+
+HEADER = "sentence\tposition\tword\ttoken\tsurprisal_bits\tentropy_bits"
+
+
+def table(text: str) -> list[list[str]]:
+    lines = text.splitlines()
+    assert lines[0] == HEADER
+    return [line.split("\t") for line in lines[1:]]
+
+
+def test_a_row_for_every_word_and_the_end(call: Call, tiny_run: Path) -> None:
+    sentences = ["The dog , in the garden .", "", "dog", ". ,", "the xyzzy"]
+    result = call("score", tiny_run, "--surprisal", stdin="\n".join(sentences) + "\n")
+    assert result.code == 0
+    rows = table(result.out)
+    for number, sentence in enumerate(sentences, start=1):
+        own = [row for row in rows if row[0] == str(number)]
+        words = sentence.split()
+        scored = [row for row in own if row[4] != "NA"]
+        assert [row[2] for row in own] == [*words, "<end>"][: len(own)]
+        assert len(own) == (len(words) + 1 if scored else len(words))
+        assert [row[1] for row in own] == [str(k + 1) for k in range(len(own))]
+    tokens = [row[3] for row in rows if row[0] == "1"]
+    assert tokens == ["the", "dog", "NA", "in", "the", "garden", "NA", "<end>"]
+    assert [row[3] for row in rows if row[0] == "5"] == ["the", "<unk>", "<end>"]
+    assert rows[-1][2] == "<end>"
+
+
+@pytest.mark.parametrize("name", ["tiny_run", "eos_run"])
+def test_rows_add_up_to_the_score(call: Call, name: str, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue(name)
+    sentences = ["the dog sees a cat in the garden .", "the cat", "dog"]
+    rows = table(call("score", folder, "--surprisal", "--quiet", stdin="\n".join(sentences)).out)
+    for number, score in enumerate(load(folder).score(sentences), start=1):
+        bits = sum(float(row[4]) for row in rows if row[0] == str(number) and row[4] != "NA")
+        assert bits * math.log(2) == pytest.approx(-score, abs=1e-3)
+    assert [row[2] for row in rows if row[0] == "3"] == ["dog", *(["<eos>"] if name == "eos_run" else []), "<end>"]
+
+
+def test_records_from_python(tiny_run: Path) -> None:
+    run = load(tiny_run)
+    together = run.surprisal(["the dog , in the garden", "cat", "the man"])
+    alone = [run.surprisal([sentence])[0] for sentence in ("the dog , in the garden", "cat", "the man")]
+    for records, others in zip(together, alone, strict=True):
+        for record, other in zip(records, others, strict=True):
+            assert (record.word, record.token) == (other.word, other.token)
+            assert record.surprisal == pytest.approx(other.surprisal, abs=1e-5)
+            assert record.entropy == pytest.approx(other.entropy, abs=1e-5)
+    assert together[0][2].surprisal is None
+    entropy = together[0][0].entropy
+    assert entropy is not None
+    assert 0 < entropy < math.log(len(run.vocabulary) + 1)
+    assert together[0][0].entropy == pytest.approx(together[1][0].entropy)
+    assert together[1][1].surprisal == math.inf  # one word is no sentence of this grammar
+
+
+def test_baselines_and_missing_files_are_refused(call: Call, tiny_run: Path) -> None:
+    result = call("score", "left-branching", "--surprisal", stdin="a b")
+    assert (result.code, result.out) == (2, "")
+    result = call("score", tiny_run, "nowhere.txt", "--surprisal")
+    assert result.code == 2
+    assert result.err.count("\n") == 1
