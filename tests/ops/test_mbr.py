@@ -40,3 +40,34 @@ def test_marks_are_a_binary_tree() -> None:
 def test_bad_shape_is_named() -> None:
     with pytest.raises(InputError, match=r"posteriors has shape \[2, 3, 4\]"):
         best_trees(torch.zeros(2, 3, 4))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_forbidden_spans_against_enumeration(seed: int) -> None:
+    """Also where all that is allowed has no weight at all."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = [6, 2, 1, 5]
+    posteriors = torch.rand(4, 7, 7, generator=generator, dtype=torch.float64)
+    posteriors[3] = 0.0
+    forbidden = torch.rand(4, 7, 7, generator=generator) < 0.2
+    for b, length in enumerate(lengths):
+        forbidden[b, 0, length] = False
+        for j in range(2, length):
+            forbidden[b, 0, j] = False  # the left-branching tree stays
+    found = best_trees(posteriors, torch.tensor(lengths), forbidden)
+    for b, length in enumerate(lengths):
+        trees = [[span for span, _ in tree] for tree in oracle.binary_trees(0, length)]
+        allowed = [tree for tree in trees if not any(forbidden[b, i, j] for i, j in tree)]
+        assert found[b] in allowed
+        best = max(sum(float(posteriors[b, i, j]) for i, j in tree) for tree in allowed)
+        assert sum(float(posteriors[b, i, j]) for i, j in found[b]) == pytest.approx(best)
+
+
+def test_no_tree_left_is_named() -> None:
+    forbidden = torch.zeros(2, 4, 4, dtype=torch.bool)
+    forbidden[1, 0, 2] = forbidden[1, 1, 3] = True
+    with pytest.raises(InputError, match="sentence 1: the forbidden spans leave no tree"):
+        best_trees(torch.rand(2, 4, 4), None, forbidden)
+    best_trees(torch.rand(2, 4, 4), torch.tensor([3, 2]), forbidden[[0, 0]])
+    with pytest.raises(InputError, match="forbidden has shape"):
+        best_trees(torch.rand(2, 4, 4), None, forbidden[:1])

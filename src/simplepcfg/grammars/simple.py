@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from simplepcfg.grammars import prefix
+from simplepcfg.grammars import posteriors, prefix
 from simplepcfg.grammars.emissions import Emissions
 from simplepcfg.ops.inside import inside, span_posteriors
+from simplepcfg.ops.marginals import RuleCounts
 from simplepcfg.ops.mbr import best_trees
 from simplepcfg.ops.prefix import (
     Closure,
@@ -56,7 +57,7 @@ class SimpleGrammar:
         log_emissions = self.emissions.log_probabilities(words)
         inputs = (log_emissions, self.root, self.left, self.right)
         given = inputs if span_bonus is None else (*inputs, span_bonus)
-        _, posteriors = span_posteriors(
+        _, found = span_posteriors(
             *inputs,
             lengths=lengths,
             span_bonus=span_bonus,
@@ -64,14 +65,80 @@ class SimpleGrammar:
             backend=self.backend,
             create_graph=torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given),
         )
-        return posteriors
+        return found
 
     def decode(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
     ) -> list[list[tuple[int, int]]]:
-        """The minimum-Bayes-risk tree of each sentence, as spans of width 2 or more in preorder."""
+        """The minimum-Bayes-risk tree of each sentence, as spans of width 2 or more in preorder.
+
+        A span whose bonus is -inf is in no tree; where that leaves none, the sentence is named in an error.
+        """
+        forbidden = None if span_bonus is None else span_bonus == -torch.inf
         with torch.no_grad():
-            return best_trees(self.span_marginals(words, lengths, span_bonus=span_bonus), lengths)
+            return best_trees(self.span_marginals(words, lengths, span_bonus=span_bonus), lengths, forbidden)
+
+    def symbol_marginals(
+        self,
+        words: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        spans: Tensor | None = None,
+        span_bonus: Tensor | None = None,
+    ) -> Tensor:
+        """Posterior of each nonterminal over each span of width 2 or more: [B, n + 1, n + 1, N], not differentiable.
+
+        With ``spans`` [K, 3], rows of (sentence, start, end), only of those: [K, N].
+        """
+        return posteriors.symbols(self, words, lengths, spans, span_bonus)
+
+    def tag_marginals(
+        self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
+    ) -> Tensor:
+        """Posterior of each preterminal over each word: [B, n, P]; differentiable where rules are."""
+        return posteriors.tags(self, words, lengths, span_bonus)
+
+    def rule_counts(
+        self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
+    ) -> RuleCounts:
+        """Expected uses of each rule, summed over the batch where it shares rules; differentiable where rules are."""
+        return posteriors.counts(self, words, lengths, span_bonus)
+
+    def entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
+        """Entropy in nats of the distribution over labelled derivations: [B] float64, differentiable where rules are.
+
+        -inf where a sentence has no derivation, and so no distribution.
+        """
+        return posteriors.entropy(self, words, lengths, span_bonus)
+
+    def kl_divergence(
+        self,
+        other: "SimpleGrammar",
+        words: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        span_bonus: Tensor | None = None,
+    ) -> Tensor:
+        """KL(self ‖ other) in nats over labelled derivations; both need the same symbols: [B] float64.
+
+        +inf where the other lacks a rule that is used, -inf where this one has no derivation.
+        """
+        return posteriors.divergence(self, other, words, lengths, span_bonus)
+
+    def tree_entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
+        """Entropy over bare trees, by listing them: [B] float64; sentences of more than nine words are refused."""
+        return posteriors.entropy_of_trees(self, words, lengths, span_bonus)
+
+    def tree_kl_divergence(
+        self,
+        other: "SimpleGrammar",
+        words: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        span_bonus: Tensor | None = None,
+    ) -> Tensor:
+        """KL(self ‖ other) over bare trees, whatever the symbols: [B] float64; up to nine words."""
+        return posteriors.divergence_of_trees(self, other, words, lengths, span_bonus)
 
     def prefix_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """log P(a sentence begins with the first m words) in nats, m = 0 … n: [B, n + 1] float64, differentiable."""

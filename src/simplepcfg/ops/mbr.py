@@ -6,17 +6,20 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 
 
-def best_trees(posteriors: Tensor, lengths: Tensor | None = None) -> list[list[tuple[int, int]]]:
+def best_trees(
+    posteriors: Tensor, lengths: Tensor | None = None, forbidden: Tensor | None = None
+) -> list[list[tuple[int, int]]]:
     """The spans of each sentence's best tree, width 2 or more, parents before children, left before right.
 
     Args:
         posteriors: ``[B, n + 1, n + 1]``, the weight of span (i, j), as ``span_posteriors`` gives it.
         lengths: ``[B]``; n for all where left out.
+        forbidden: ``[B, n + 1, n + 1]`` of bool, spans that no tree may have, however little the alternatives weigh.
 
     Ties go to the leftmost split, so that the answer does not depend on the batch around a sentence. A sentence of one
     word has no such span.
     """
-    marks = best_tree_marks(posteriors, lengths)
+    marks = best_tree_marks(posteriors, lengths, forbidden)
     # Ordered by start, then by falling end: that is preorder.
     sentence, start, end = marks.flip(2).nonzero().unbind(1)
     posts = marks.shape[1]
@@ -26,10 +29,14 @@ def best_trees(posteriors: Tensor, lengths: Tensor | None = None) -> list[list[t
     return found
 
 
-def best_tree_marks(posteriors: Tensor, lengths: Tensor | None = None) -> Tensor:
+def best_tree_marks(posteriors: Tensor, lengths: Tensor | None = None, forbidden: Tensor | None = None) -> Tensor:
     """The same as a mask ``[B, n + 1, n + 1]``: true at the spans of the best tree."""
     if posteriors.dim() != 3 or posteriors.shape[1] != posteriors.shape[2]:
         raise InputError(f"posteriors has shape {list(posteriors.shape)}; it must be [B, n + 1, n + 1]")
+    if forbidden is not None:
+        if forbidden.shape != posteriors.shape:
+            raise InputError(f"forbidden has shape {list(forbidden.shape)}; it must be {list(posteriors.shape)}")
+        posteriors = posteriors.masked_fill(forbidden, -torch.inf)
     batch, posts, _ = posteriors.shape
     n = posts - 1
     device = posteriors.device
@@ -50,6 +57,11 @@ def best_tree_marks(posteriors: Tensor, lengths: Tensor | None = None) -> Tensor
         torch.diagonal(totals, -width, 1, 2).copy_(best)
     marks = torch.zeros(batch, posts, posts, dtype=torch.bool, device=device)
     longer = (lengths > 1).nonzero().squeeze(1)
+    if forbidden is not None:
+        treeless = totals[longer, 0, lengths[longer]] == -torch.inf
+        if bool(treeless.any()):
+            b = int(longer[treeless.nonzero()[0, 0]])
+            raise InputError(f"sentence {b}: the forbidden spans leave no tree; allow more of them")
     marks[longer, 0, lengths[longer]] = True
     for width in range(n, 1, -1):
         b, i = torch.diagonal(marks, width, 1, 2).nonzero().unbind(1)
