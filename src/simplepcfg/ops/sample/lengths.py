@@ -1,0 +1,79 @@
+"""How long the sentences of a grammar are: the table by which they are drawn without drawing any that is too long.
+
+    g_w[A] = Σ_{0<k<w} λ_k[A] ρ_{w−k}[A]      λ_w = L_N g_w,  ρ_w = R_N g_w      λ_1, ρ_1 = what L and R give to words
+
+g_w[A] is the probability that A generates w words, whichever these are: the inside algorithm of a sentence that says
+nothing, whose spans differ in width alone.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+DEAD = -1.0e9
+
+
+@dataclass(frozen=True, slots=True)
+class LengthTable:
+    """Rows by width 0 … longest, each times 2^exponent; row 0 is not used."""
+
+    children: Tensor  # [longest + 1, 2N]: λ and ρ
+    beta: Tensor  # [longest + 1, N]: g, from width 2 on
+    exponent: Tensor  # [longest + 1]
+    all_rules: Tensor  # [2N, N + P]: L over R
+    words: Tensor  # [1, P]: ones, every preterminal emits something
+    log_lengths: Tensor  # [longest + 1], float64: log P(length), -inf for 0 and 1
+
+    # As Tables of lock_step, for trees whose spans have no place, only a width.
+
+    def split_logs(self, sentence: Tensor, start: Tensor, width: Tensor, label: Tensor) -> Tensor:
+        """log λ_m[A] ρ_(width − m)[A] by m = 1 …."""
+        states = self.beta.shape[1]
+        m = torch.arange(1, self.beta.shape[0] - 1, device=width.device)
+        rest = (width[:, None] - m).clamp(min=0)
+        before, after = self.children[m, label[:, None]], self.children[rest, states + label[:, None]]
+        logs = before.double().log() + after.double().log()
+        return logs + (self.exponent[m] + self.exponent[rest]).double() * math.log(2)
+
+    def values(self, sentence: Tensor, start: Tensor, width: Tensor) -> Tensor:
+        """g, or ones."""
+        return self.words if int(width[0]) == 1 else self.beta[width]
+
+    def rules(self, sentence: Tensor, side: int, label: Tensor, wide: bool) -> Tensor:
+        """Rows of L or R, nonterminal or preterminal columns."""
+        states = self.beta.shape[1]
+        columns = slice(0, states) if wide else slice(states, None)
+        return self.all_rules[side * states + label, columns]
+
+
+def length_table(root: Tensor, left: Tensor, right: Tensor, longest: int) -> LengthTable:
+    """Up to a length; sums over splits in float64, products in the type of the rules."""
+    states, symbols = left.shape
+    device = left.device
+    rules = torch.cat([left, right])
+    children = torch.zeros(longest + 1, 2 * states, dtype=torch.float64, device=device)
+    beta = torch.zeros(longest + 1, states, dtype=torch.float64, device=device)
+    exponent = torch.full((longest + 1,), DEAD, dtype=torch.float64, device=device)
+    children[1] = rules[:, states:].sum(-1, dtype=torch.float64)
+    exponent[1] = 0.0
+    for width in range(2, longest + 1):
+        splits = exponent[1:width] + exponent[1:width].flip(0)
+        place = splits.max()
+        factors = torch.exp2(splits - place)[:, None]
+        sums = (factors * children[1:width, :states] * children[1:width, states:].flip(0)).sum(0)
+        shift = torch.frexp(sums.max()).exponent.double()  # to at most 1, where float32 has all its range below
+        beta[width] = torch.ldexp(sums, -shift)
+        alive = (place > DEAD / 2) & (sums.max() > 0)
+        exponent[width] = torch.where(alive, place + shift, DEAD)
+        children[width] = (rules[:, :states] @ beta[width].to(rules.dtype)).double()
+    log_lengths = (beta @ root.double()).log() + exponent * math.log(2)
+    return LengthTable(
+        children.to(rules.dtype),
+        beta.to(rules.dtype),
+        exponent.to(rules.dtype),
+        rules,
+        torch.ones(1, symbols - states, dtype=rules.dtype, device=device),
+        log_lengths,
+    )

@@ -1,0 +1,122 @@
+"""Trees drawn from the top down, all in step, from tables of inside probabilities: for the CPU and any other device."""
+
+import math
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.descent import Nodes, descend
+from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.scaled_chart import ScaledChart
+from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, pick, pick_logs, root_symbols
+
+# Weights of as many children as this are held at a time.
+WEIGHTS_AT_ONCE = 1 << 24
+
+
+class Tables(Protocol):
+    """Inside probabilities, each vector up to a factor of its own, and the rules."""
+
+    def split_logs(self, sentence: Tensor, start: Tensor, width: Tensor, label: Tensor) -> Tensor:
+        """log η(i, i + m)[A] ζ(i + m, j)[A] for m = 1 … n − 1, anything for m beyond the width: [X, n - 1]."""
+        ...
+
+    def values(self, sentence: Tensor, start: Tensor, width: Tensor) -> Tensor:
+        """β of spans that are all wide, [X, N], or all words, [X, P]."""
+        ...
+
+    def rules(self, sentence: Tensor, side: int, label: Tensor, wide: bool) -> Tensor:
+        """Rows of L (side 0) or R (side 1), nonterminal or preterminal columns."""
+        ...
+
+
+def draw_nodes(nodes: Nodes, tables: Tables, sentence: Tensor, uniforms: Tensor) -> None:
+    """Everything below the first node of each tree; ``sentence`` [T] is where in the tables a tree looks."""
+    n = nodes.labels.shape[1]
+    distance = torch.arange(1, n, device=sentence.device)
+
+    def choose(step: int, start: Tensor, end: Tensor, label: Tensor, active: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        first = BEFORE_NODES + NODE_DRAWS * step
+        width = end - start
+        logs = tables.split_logs(sentence, start, width, label)
+        logs = logs.masked_fill_(distance >= width[:, None], -torch.inf)
+        split = start + 1 + pick_logs(logs, uniforms[:, first])
+        children = [
+            _draw_children(tables, sentence, side, begin, stop - begin, label, active, uniforms[:, first + 1 + side])
+            for side, (begin, stop) in enumerate(((start, split), (split, end)))
+        ]
+        return split, children[0], children[1]
+
+    descend(nodes, choose)
+
+
+def _draw_children(
+    tables: Tables,
+    sentence: Tensor,
+    side: int,
+    start: Tensor,
+    width: Tensor,
+    label: Tensor,
+    active: Tensor,
+    uniform: Tensor,
+) -> Tensor:
+    """A symbol for each tree's child on one side; 0 for trees that have no node at this step."""
+    found = torch.zeros_like(label)
+    for wide in (True, False):
+        trees = (active & ((width > 1) == wide)).nonzero().squeeze(1)
+        if not trees.numel():
+            continue
+        columns = tables.rules(sentence[:1], side, label[:1], wide).shape[1]
+        for some in trees.split(max(1, WEIGHTS_AT_ONCE // columns)):
+            weights = tables.rules(sentence[some], side, label[some], wide)
+            weights = weights * tables.values(sentence[some], start[some], width[some])
+            found[some] = pick(weights, uniform[some])
+    return found
+
+
+class ChartTables:
+    """Of a filled chart in scaled probabilities."""
+
+    def __init__(self, chart: ScaledChart) -> None:
+        self.chart = chart
+        self.states = chart.nonterminals
+        self.beta = torch.cat([chart.beta[width] for width in range(2, chart.n + 1)], 1)  # [B, spans, N]
+        spans = torch.tensor([0, 0, *(chart.n - width + 1 for width in range(2, chart.n + 1))])
+        self.first = (spans.cumsum(0) - spans).to(chart.device)  # by width: where its spans begin
+
+    def split_logs(self, sentence: Tensor, start: Tensor, width: Tensor, label: Tensor) -> Tensor:
+        """From the square: η(i, k) at [i, k], ζ(k, j) at [j, k]."""
+        n = self.chart.n
+        b, i, j = sentence[:, None], start[:, None], (start + width)[:, None]
+        k = (i + torch.arange(1, n, device=start.device)).clamp(max=n)
+        cells, exponents = self.chart.square.cells, self.chart.exponents.cells
+        products = cells[b, i, k, label[:, None]].double().log2() + cells[b, j, k, label[:, None]].double().log2()
+        logs = products + exponents[b, i, k].double() + exponents[b, j, k].double()
+        return logs.mul_(math.log(2))
+
+    def values(self, sentence: Tensor, start: Tensor, width: Tensor) -> Tensor:
+        """β̂, or the emissions of words."""
+        if int(width[0]) == 1:
+            return self.chart.words[sentence, start]
+        return self.beta[sentence, self.first[width] + start]
+
+    def rules(self, sentence: Tensor, side: int, label: Tensor, wide: bool) -> Tensor:
+        """Rows of [L | R]."""
+        rules = self.chart.all_rules
+        columns = slice(0, self.states) if wide else slice(self.states, None)
+        rule = side * self.states + label
+        return rules[sentence, rule, columns] if rules.dim() == 3 else rules[rule, columns]
+
+
+def draw_from_chart(arguments: InsideArguments, samples: int, uniforms: Tensor) -> Nodes:
+    """``samples`` trees of each sentence, sentence by sentence; ``uniforms`` has a row for each."""
+    batch, n, _, _ = arguments.sizes
+    chart = ScaledChart(arguments)
+    log_z = chart.fill()
+    roots = root_symbols(arguments, chart.top, log_z, uniforms[:, 1].view(batch, samples))
+    lengths = torch.full((batch,), n, device=chart.device) if chart.lengths is None else chart.lengths
+    nodes = Nodes.begin(roots.view(-1), lengths.repeat_interleave(samples), n)
+    sentence = torch.arange(batch, device=chart.device).repeat_interleave(samples)
+    draw_nodes(nodes, ChartTables(chart), sentence, uniforms)
+    return nodes

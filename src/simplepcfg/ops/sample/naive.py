@@ -1,0 +1,62 @@
+"""One tree of one sentence, drawn as the formulas say: the twin that the fast ones are held against."""
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS
+from simplepcfg.ops.trees import LabelledTree
+
+
+def naive_sample(arguments: InsideArguments, b: int, uniforms: Tensor) -> LabelledTree:
+    """Inside probabilities in float64, then from the top down; ``uniforms`` [2 + 3 (n − 1)] as ``draw_uniforms``."""
+    _, n, nonterminals, _ = arguments.sizes
+    if arguments.lengths is not None:
+        n = int(arguments.lengths[b])
+    root = _of_sentence(arguments.root, b, 1)
+    rules = [_of_sentence(arguments.left, b, 2), _of_sentence(arguments.right, b, 2)]
+    log_emissions = arguments.log_emissions[b, :n].detach().double()
+    scale = log_emissions.amax(1, keepdim=True)
+    emit = (log_emissions - torch.where(scale.isfinite(), scale, 0.0)).exp()
+    beta: dict[tuple[int, int], Tensor] = {(i, i + 1): emit[i] for i in range(n)}
+    below: dict[tuple[int, int, int], Tensor] = {}  # (side, i, j): η, ζ
+    for width in range(1, n + 1):
+        for i in range(n - width + 1):
+            j = i + width
+            if width > 1:
+                beta[i, j] = torch.stack([below[0, i, k] * below[1, k, j] for k in range(i + 1, j)]).sum(0)
+                if arguments.span_bonus is not None:
+                    beta[i, j] = beta[i, j] * arguments.span_bonus[b, i, j].detach().double().exp()
+            columns = slice(nonterminals, None) if width == 1 else slice(0, nonterminals)
+            for side in range(2):
+                below[side, i, j] = rules[side][:, columns] @ beta[i, j]
+    if n < 2 or not bool((root * beta[0, n]).any()):
+        return LabelledTree([], [], [], -torch.inf)
+    spans: list[tuple[int, int]] = []
+    labels: list[int] = []
+    tags = [-1] * n
+    waiting = [(0, n, _draw(root * beta[0, n], uniforms[1]))]
+    while waiting:
+        i, j, symbol = waiting.pop()
+        if j - i == 1:
+            tags[i] = symbol
+            continue
+        first = BEFORE_NODES + NODE_DRAWS * len(spans)
+        spans.append((i, j))
+        labels.append(symbol)
+        weights = torch.stack([below[0, i, k][symbol] * below[1, k, j][symbol] for k in range(i + 1, j)])
+        k = i + 1 + _draw(weights, uniforms[first])
+        for side, (start, end) in ((1, (k, j)), (0, (i, k))):  # the left child is taken from the list first
+            columns = slice(nonterminals, None) if end - start == 1 else slice(0, nonterminals)
+            child = _draw(rules[side][symbol, columns] * beta[start, end], uniforms[first + 1 + side])
+            waiting.append((start, end, child))
+    return LabelledTree(spans, labels, tags, 0.0)
+
+
+def _draw(weights: Tensor, uniform: Tensor) -> int:
+    sums = weights.cumsum(0)
+    return int((sums <= uniform.to(sums) * sums[-1]).sum())
+
+
+def _of_sentence(rules: Tensor, b: int, dims: int) -> Tensor:
+    return (rules[b] if rules.dim() > dims else rules).detach().double()
