@@ -1,0 +1,202 @@
+"""What a user knows of a sentence's tree: spans it must have, must not have, or is rewarded for; and a file of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simplepcfg.data.preprocessing import Prepared
+from simplepcfg.data.readers import open_text
+from simplepcfg.errors import InputError
+
+Span = tuple[int, int]
+
+KEYS = ("require", "forbid", "bonus")
+EXAMPLE = '{"require": [[0, 3]], "forbid": [[3, 5]], "bonus": [[0, 2, 1.5]]}'
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """Spans of one sentence, half-open over its words as they were given, punctuation counted.
+
+    A bonus is added to the log-weight of every tree that has the span, in nats. Errors name `source`.
+    """
+
+    require: tuple[Span, ...] = ()
+    forbid: tuple[Span, ...] = ()
+    bonus: tuple[tuple[int, int, float], ...] = ()
+    source: str = ""
+
+    @classmethod
+    def from_mapping(cls, value: Any, source: str = "") -> Constraints:
+        """From `{"require": [[0, 3]], "forbid": [[3, 5]], "bonus": [[0, 2, 1.5]]}`, of which any key may be missing."""
+        place = f"{source}: " if source else ""
+        if not isinstance(value, Mapping):
+            raise InputError(f"{place}{value!r} is no object; write constraints as {EXAMPLE}")
+        unknown = next((key for key in value if key not in KEYS), None)
+        if unknown is not None:
+            raise InputError(f"{place}{unknown!r} is no constraint; take one of {', '.join(KEYS)}")
+        spans = {key: [_checked(key, item, place) for item in _listed(value, key, place)] for key in KEYS}
+        return cls(
+            tuple((i, j) for i, j, _ in spans["require"]),
+            tuple((i, j) for i, j, _ in spans["forbid"]),
+            tuple(spans["bonus"]),
+            source,
+        )
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self.require or self.forbid or self.bonus)
+
+    def token_bonus(self, words: int, prepared: Prepared, source: str = "") -> Tensor | None:
+        """A log-weight for each span over the tokens of a sentence of `words` words: [tokens + 1, tokens + 1].
+
+        What the model does not see, such as dropped punctuation, is taken out of every span; a span that then has less
+        than two words asks for nothing. None where nothing is asked for.
+        """
+        if not self:
+            return None
+        place = f"{self.source or source}: " if self.source or source else ""
+        n = len(prepared.kept)
+        table = torch.zeros(n + 1, n + 1)
+        required: dict[Span, Span] = {}  # and as the user wrote them
+        for span in self.require:
+            i, j = self._mapped(span, words, prepared.kept, place)
+            if 2 <= j - i < n:
+                for (a, b), written in required.items():
+                    if a < i < b < j or i < a < j < b:
+                        pair = f"{list(written)} and {list(span)}"
+                        raise InputError(f"{place}the required spans {pair} cross; give up one of them")
+                required[i, j] = span
+                table[:i, i + 1 : j] = -math.inf
+                table[i + 1 : j, j + 1 :] = -math.inf
+        for span in self.forbid:
+            i, j = self._mapped(span, words, prepared.kept, place)
+            if span[1] - span[0] == 1 or j - i == n > 1:
+                what = "one word" if span[1] - span[0] == 1 else "the whole sentence"
+                raise InputError(f"{place}forbid {list(span)} is {what}, which every tree has; leave it out")
+            if (i, j) in required:
+                raise InputError(f"{place}{list(span)} is both required and forbidden; choose one")
+            if j - i >= 2:
+                table[i, j] = -math.inf
+        for start, end, value in self.bonus:
+            i, j = self._mapped((start, end), words, prepared.kept, place)
+            if j - i >= 2:
+                table[i, j] += value
+        if n < 2:
+            return None
+        if len(prepared.tokens) > n:
+            table = _with_ending(table)
+        if not has_tree(table > -math.inf):
+            raise InputError(f"{place}the constraints leave no tree for this sentence; allow more spans")
+        return table
+
+    def _mapped(self, span: Span, words: int, kept: Sequence[int], place: str) -> Span:
+        """A span of words as one of kept words."""
+        i, j = span
+        if j > words:
+            raise InputError(f"{place}span {[i, j]} ends beyond the sentence, which has {words} words")
+        return bisect_left(kept, i), bisect_left(kept, j)
+
+
+def read_constraints(path: str | PathLike[str]) -> Iterator[Constraints]:
+    """One JSON object a line, for one sentence each; a blank line asks for nothing."""
+    name = "standard input" if fspath(path) == "-" else fspath(path)
+    for number, line in enumerate(open_text(path), start=1):
+        source = f"{name}:{number}"
+        if not line.strip():
+            yield Constraints(source=source)
+            continue
+        try:
+            value = json.loads(line)
+        except ValueError as error:  # also numbers too long to be read
+            reason = getattr(error, "msg", None) or str(error).splitlines()[0]
+            raise InputError(f"{source}: not JSON ({reason}); write one object a line such as {EXAMPLE}") from None
+        except RecursionError:
+            raise InputError(f"{source}: nested too deeply; write one object a line such as {EXAMPLE}") from None
+        yield Constraints.from_mapping(value, source)
+
+
+def token_bonuses(
+    constraints: Sequence[Constraints | Mapping[str, Any] | None], sentences: Sequence[tuple[Sequence[str], Prepared]]
+) -> list[Tensor | None]:
+    """The bonus of each sentence; plain dictionaries are taken for constraints."""
+    if len(constraints) != len(sentences):
+        raise InputError(f"{len(constraints)} constraints for {len(sentences)} sentences; give one for each, or None")
+    found: list[Tensor | None] = []
+    for number, (item, (words, prepared)) in enumerate(zip(constraints, sentences, strict=True)):
+        source = f"sentence {number}"
+        if item is not None and not isinstance(item, Constraints):
+            item = Constraints.from_mapping(item, source)
+        found.append(None if item is None else item.token_bonus(len(words), prepared, source))
+    return found
+
+
+def stacked_bonuses(bonuses: Sequence[Tensor | None], n: int) -> Tensor | None:
+    """Those of a batch as one tensor [B, n + 1, n + 1]; None where nobody asks for anything."""
+    if all(bonus is None for bonus in bonuses):
+        return None
+    found = torch.zeros(len(bonuses), n + 1, n + 1)
+    for row, bonus in zip(found, bonuses, strict=True):
+        if bonus is not None:
+            row[: bonus.shape[0], : bonus.shape[1]] = bonus
+    return found
+
+
+def has_tree(allowed: Tensor) -> bool:
+    """Whether a binary tree can be made of the allowed spans of a sentence: [n + 1, n + 1] of bool."""
+    posts = allowed.shape[0]
+    made = torch.eye(posts, dtype=torch.bool).roll(1, 1)  # words stand; each span is kept at its mirror too
+    made = made | made.T
+    for width in range(2, posts):
+        stride, size = (posts + 1, 1), (posts - width, width - 1)
+        before = made.as_strided(size, stride, 1)  # (i, i + k)
+        after = made.as_strided(size, stride, width * posts + 1)  # (i + k, i + width) at its mirror
+        found = (before & after).any(1) & torch.diagonal(allowed, width)
+        torch.diagonal(made, width).copy_(found)
+        torch.diagonal(made, -width).copy_(found)
+    return bool(made[0, posts - 1]) or posts <= 2
+
+
+def _with_ending(table: Tensor) -> Tensor:
+    """For tokens that end with an added `<eos>`: a span that reaches it is, to the user, one that ends before it.
+
+    Where `<eos>` is attached to the very span, both have the bonus.
+    """
+    n = table.shape[0] - 1
+    longer = torch.zeros(n + 2, n + 2)
+    longer[: n + 1, : n + 1] = table
+    longer[: n - 1, n + 1] = table[: n - 1, n]
+    longer[0, n] = 0.0
+    return longer
+
+
+def _listed(value: Mapping[str, Any], key: str, place: str) -> Sequence[Any]:
+    found = value.get(key, [])
+    if not isinstance(found, list | tuple):
+        raise InputError(f"{place}{key} is {found!r}; it must be a list of spans, as in {EXAMPLE}")
+    return found
+
+
+def _checked(key: str, item: Any, place: str) -> tuple[int, int, float]:
+    """Start, end and bonus (0 where it has none) of one entry."""
+    numbers = 3 if key == "bonus" else 2
+    shape = "[start, end, bonus]" if key == "bonus" else "[start, end]"
+    if not isinstance(item, list | tuple) or len(item) != numbers:
+        raise InputError(f"{place}{key} {item!r}: a span must be {shape}")
+    start, end, value = (*item, 0.0)[:3]
+    if any(isinstance(post, bool) or not isinstance(post, int) for post in (start, end)):
+        raise InputError(f"{place}{key} {item!r}: start and end must be whole numbers")
+    if not 0 <= start < end:
+        raise InputError(f"{place}{key} {item!r}: a span needs 0 <= start < end")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InputError(f"{place}{key} {item!r}: the bonus must be a finite number; use forbid or require beyond it")
+    return start, end, float(value)
