@@ -23,6 +23,10 @@ class Emissions(Protocol):
         """The words ``start`` … ``stop`` − 1, whoever says them: [words, P] or [B, words, P]; −inf for what is none."""
         ...
 
+    def of_preterminals(self, preterminals: Tensor) -> Tensor:
+        """All words of some preterminals [U]: [U, V] or [B, U, V]; −inf for what is none."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class DenseEmissions:
@@ -45,6 +49,10 @@ class DenseEmissions:
     def of_words(self, start: int, stop: int) -> Tensor:
         """The words ``start`` … ``stop`` − 1: [words, P] or [B, words, P]."""
         return self.log_emit[..., start:stop].transpose(-1, -2)
+
+    def of_preterminals(self, preterminals: Tensor) -> Tensor:
+        """All words of some preterminals: [U, V] or [B, U, V]."""
+        return self.log_emit[..., preterminals, :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +82,8 @@ class FactoredEmissions:
         """The words ``start`` … ``stop`` − 1: [words, P]; −inf for padding."""
         logs = self.embeddings[max(start - 1, 0) : stop - 1] @ self.features.T - self.log_normaliser
         return torch.nn.functional.pad(logs, (0, 0, 1, 0), value=-torch.inf) if start == 0 else logs
+
+    def of_preterminals(self, preterminals: Tensor) -> Tensor:
+        """All words of some preterminals: [U, V]; −inf for padding."""
+        logs = self.features[preterminals] @ self.embeddings.T - self.log_normaliser[preterminals, None]
+        return torch.nn.functional.pad(logs, (1, 0), value=-torch.inf)

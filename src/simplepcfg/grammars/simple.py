@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from simplepcfg.grammars import posteriors, prefix
+from simplepcfg.grammars import posteriors, prefix, sampling
 from simplepcfg.grammars.emissions import Emissions
+from simplepcfg.grammars.sampling import SampledSentences
 from simplepcfg.ops.inside import inside, span_posteriors
 from simplepcfg.ops.marginals import RuleCounts
 from simplepcfg.ops.mbr import best_trees
@@ -17,6 +18,10 @@ from simplepcfg.ops.prefix import (
     left_corner_closure,
     termination_probabilities,
 )
+from simplepcfg.ops.sample import sample_trees
+from simplepcfg.ops.trees import LabelledTree, Trees
+from simplepcfg.ops.viterbi import viterbi
+from simplepcfg.ops.viterbi.k_best import k_best
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,58 @@ class SimpleGrammar:
         forbidden = None if span_bonus is None else span_bonus == -torch.inf
         with torch.no_grad():
             return best_trees(self.span_marginals(words, lengths, span_bonus=span_bonus), lengths, forbidden)
+
+    def viterbi(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Trees:
+        """The most probable tree of each sentence with its symbols; ``.listed()`` gives them one by one.
+
+        Its log-probability is that of words and tree, differentiable where rules are; -inf where there is no tree.
+        """
+        log_emissions = self.emissions.log_probabilities(words)
+        rules = (log_emissions, self.root, self.left, self.right)
+        return viterbi(*rules, lengths=lengths, span_bonus=span_bonus, backend=self._tree_backend)
+
+    def k_best(
+        self, words: Tensor, lengths: Tensor | None = None, *, k: int, span_bonus: Tensor | None = None
+    ) -> list[list[LabelledTree]]:
+        """The k most probable trees of each sentence with their symbols, best first; fewer where there are fewer."""
+        rules = (self.emissions.log_probabilities(words), self.root, self.left, self.right)
+        return k_best(*rules, k, lengths=lengths, span_bonus=span_bonus, backend=self._tree_backend)
+
+    def sample_trees(
+        self,
+        words: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        samples: int,
+        generator: torch.Generator,
+        span_bonus: Tensor | None = None,
+    ) -> Trees:
+        """Independent trees of each sentence in proportion to their probability; leading dimensions [B, samples]."""
+        rules = (self.emissions.log_probabilities(words), self.root, self.left, self.right)
+        return sample_trees(
+            *rules,
+            samples,
+            generator,
+            lengths=lengths,
+            span_bonus=span_bonus,
+            precision=self.precision,
+            backend=self._tree_backend,
+        )
+
+    def sample(
+        self, count: int, *, max_length: int, generator: torch.Generator, temperature: float = 1.0
+    ) -> SampledSentences:
+        """Sentences with their trees, drawn from the grammar given that they have at most ``max_length`` words.
+
+        Every choice is made with probabilities raised to 1 / ``temperature`` and normalised again: below 1 likelier
+        ones come more often. Rules must be one grammar's, without a batch dimension.
+        """
+        return sampling.sample(self, count, max_length, temperature, generator)
+
+    @property
+    def _tree_backend(self) -> str:
+        """Backends of the inside algorithm that single trees do not have leave the choice open."""
+        return self.backend if self.backend in ("naive", "torch", "triton") else "auto"
 
     def symbol_marginals(
         self,

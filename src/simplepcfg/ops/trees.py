@@ -91,33 +91,48 @@ def tree_log_probabilities(
 
     ``sentence`` [T] is the place in the batch that each tree belongs to; a tree without labels has -inf. Bonuses count.
     """
-    _, n, nonterminals, _ = arguments.sizes
-    count = labels.shape[0]
-    root = _of(arguments.root, sentence, 1, labels[:, 0].clamp(min=0)).double().log()
-    some = labels >= 0
-    parent = labels.clamp(min=0)  # [T, n - 1]
-    start, end = spans[..., 0].clamp(min=0), spans[..., 1].clamp(min=0)
-    middle = splits.clamp(min=0)
-    node = torch.arange(n - 1, device=labels.device)
-    total = torch.where(labels[:, 0] >= 0, root, -torch.inf)
-    # In preorder a left child comes right after its parent, and a right child after all of the left one's nodes.
-    for rules, begin, stop, place in (
-        (arguments.left, start, middle, node + 1),
-        (arguments.right, middle, end, node + middle - start),
-    ):
-        inner = parent.gather(1, place.expand(count, -1).clamp(max=n - 2))
-        word = nonterminals + tags.clamp(min=0).gather(1, begin.clamp(max=n - 1))
-        child = torch.where(stop - begin == 1, word, inner)
-        where = sentence[:, None].expand_as(parent)
-        scores = _of(rules, where, 2, parent, child).double().log()
-        total = total + torch.where(some, scores, 0.0).sum(1)
+    rules = (arguments.root, arguments.left, arguments.right)
+    total = rule_log_probabilities(*rules, sentence, spans, splits, labels, tags)
     if arguments.span_bonus is not None:
+        start, end = spans.clamp(min=0).unbind(-1)
         bonus = arguments.span_bonus[sentence[:, None], start, end].double()
-        total = total + torch.where(some, bonus, 0.0).sum(1)
-    position = torch.arange(n, device=labels.device)
+        total = total + torch.where(labels >= 0, bonus, 0.0).sum(1)
+    position = torch.arange(tags.shape[1], device=tags.device)
     words = arguments.log_emissions[sentence[:, None], position, tags.clamp(min=0)].double()
     total = total + torch.where(tags >= 0, words, 0.0).sum(1)
     return total.to(arguments.log_emissions.dtype)
+
+
+def rule_log_probabilities(
+    root: Tensor,
+    left: Tensor,
+    right: Tensor,
+    sentence: Tensor,
+    spans: Tensor,
+    splits: Tensor,
+    labels: Tensor,
+    tags: Tensor,
+) -> Tensor:
+    """The same without words and bonuses: [T] float64."""
+    count, nodes = labels.shape
+    first = labels[:, 0].clamp(min=0)
+    total = torch.where(labels[:, 0] >= 0, _of(root, sentence, 1, first).double().log(), -torch.inf)
+    parent = labels.clamp(min=0)  # [T, n - 1]
+    start, end = spans.clamp(min=0).unbind(-1)
+    middle = splits.clamp(min=0)
+    node = torch.arange(nodes, device=labels.device)
+    where = sentence[:, None].expand_as(parent)
+    # In preorder a left child comes right after its parent, and a right child after all of the left one's nodes.
+    for rules, begin, stop, place in (
+        (left, start, middle, node + 1),
+        (right, middle, end, node + middle - start),
+    ):
+        inner = parent.gather(1, place.expand(count, -1).clamp(max=nodes - 1))
+        word = root.shape[-1] + tags.clamp(min=0).gather(1, begin.clamp(max=nodes))
+        child = torch.where(stop - begin == 1, word, inner)
+        scores = _of(rules, where, 2, parent, child).double().log()
+        total = total + torch.where(labels >= 0, scores, 0.0).sum(1)
+    return total
 
 
 def _of(table: Tensor, sentence: Tensor, dims: int, *index: Tensor) -> Tensor:

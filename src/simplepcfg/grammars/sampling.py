@@ -1,0 +1,77 @@
+"""Sentences with their trees, drawn from a grammar itself."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.grammars.emissions import Emissions
+from simplepcfg.ops.sample import sample_derivations
+from simplepcfg.ops.trees import Trees, rule_log_probabilities
+
+if TYPE_CHECKING:
+    from simplepcfg.grammars.simple import SimpleGrammar
+
+# Emission probabilities that are held at a time.
+EMISSIONS_AT_ONCE = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class SampledSentences:
+    """Sentences in the form that grammars take, and the tree that each was drawn with."""
+
+    words: Tensor  # [count, max_length], 0 beyond a sentence's length
+    lengths: Tensor  # [count]
+    trees: Trees  # their log-probabilities are those of sentence and tree under the grammar, whatever the temperature
+    log_kept: float  # log P(length ≤ max_length) of the distribution that was drawn from: what was left out is not here
+
+
+def sample(
+    grammar: "SimpleGrammar", count: int, max_length: int, temperature: float, generator: torch.Generator
+) -> SampledSentences:
+    """See ``SimpleGrammar.sample``."""
+    if not (temperature > 0 and math.isfinite(temperature)):
+        raise InputError(f"temperature = {temperature}; it must be finite and above 0, 1 is the grammar as it is")
+    plain = (grammar.root.detach(), grammar.left.detach(), grammar.right.detach())
+    root, left, right = plain
+    if temperature != 1:
+        root, left, right = ((rules.log() / temperature).softmax(-1) for rules in plain)
+    backend = grammar.backend if grammar.backend in ("torch", "triton") else "auto"
+    found, lengths, log_kept = sample_derivations(root, left, right, count, max_length, generator, backend=backend)
+    words, scores = sample_words(grammar.emissions, found[3], temperature, generator)
+    scores += rule_log_probabilities(*plain, torch.zeros_like(lengths), *found)
+    return SampledSentences(words, lengths, Trees(*found, scores.to(left.dtype)), float(log_kept))
+
+
+def sample_words(
+    emissions: Emissions, tags: Tensor, temperature: float, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """A word for each tag [T, n] that is not -1, and the log-probability of each row's words: [T, n], [T] float64.
+
+    Only preterminals that occur have their emissions computed, and not all of these at once.
+    """
+    words, scores = torch.zeros_like(tags), torch.zeros(tags.shape, dtype=torch.float64, device=tags.device)
+    uniforms = torch.rand(tags.shape, generator=generator, device=generator.device, dtype=torch.float64).to(tags.device)
+    used, row = tags[tags >= 0].unique(return_inverse=True)
+    rows = torch.full_like(tags, -1)
+    rows[tags >= 0] = row
+    vocabulary = emissions.vocabulary_size
+    step = max(1, EMISSIONS_AT_ONCE // vocabulary)
+    for first, some in enumerate(used.split(step)):
+        logs = emissions.of_preterminals(some).detach()  # [U, V]
+        sums = (logs.double() / temperature).softmax(-1).cumsum(-1)
+        if bool(sums.isnan().any()):
+            raise InputError(f"preterminal {int(some[sums[:, 0].isnan()][0])} emits no word; give it one")
+        here = (rows >= first * step) & (rows < first * step + some.shape[0])
+        which = rows[here] - first * step
+        # Each row's sums run from its number to the next: one search finds the words of all of them.
+        place = torch.arange(some.shape[0], device=tags.device)[:, None]
+        goal = which + uniforms[here].clamp(max=1 - 2.0**-30)
+        ladder = (sums / sums[:, -1:] + place).view(-1)
+        word = (torch.searchsorted(ladder, goal, right=True) - which * vocabulary).clamp(0, vocabulary - 1)
+        words[here] = word
+        scores[here] = logs[which, word].double()
+    return words, scores.sum(1)
