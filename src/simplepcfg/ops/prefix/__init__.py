@@ -55,19 +55,16 @@ def prefix_log_probabilities(
     >>> prefix_log_probabilities(emissions, torch.ones(1), rules, rules).exp()
     tensor([[1.0000, 1.0000, 1.0000, 0.7500]], dtype=torch.float64)
     """
-    arguments = check_arguments(log_emissions, root, left, right, lengths, None, precision)
     tensors = (log_emissions, root, left, right)
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         if closure is not None and not closure.carry.requires_grad and any(t.requires_grad for t in tensors[1:]):
             raise InputError("closure was made without gradients; leave it out to differentiate by the rules")
+        arguments = check_arguments(*tensors, lengths, None, precision)
         if closure is None:
             closure = left_corner_closure(arguments.root, arguments.left, arguments.right)
         return differentiable_prefix(arguments, closure, backend)
-    with torch.no_grad():
-        if closure is None:
-            closure = left_corner_closure(arguments.root, arguments.left, arguments.right)
-        found = left_to_right(arguments, closure, backend).log_next()
-        return _within(F.pad(found, (1, 0)), arguments.lengths)
+    states = prefix_states(*tensors, lengths=lengths, closure=closure, precision=precision, backend=backend)
+    return states.log_prefix
 
 
 @dataclass(frozen=True)

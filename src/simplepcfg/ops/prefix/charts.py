@@ -22,6 +22,10 @@ class InsideRows(Protocol):
         """η(i, j) for i = 0 … j − 1: [B, j, N] and exponents [B, j]; DEAD, and 0, where there is no such span."""
         ...
 
+    def word_children(self) -> tuple[Tensor, Tensor]:
+        """η(j, j + 1) and ζ(j, j + 1) of every word: [B, n, 2, N] and exponents [B, n, 2]."""
+        ...
+
     def prefix(self, m: int) -> tuple[Tensor, Tensor]:
         """β(0, m), m of 2 or more: [B, N] and exponents [B]."""
         ...
@@ -55,6 +59,9 @@ class _ScaledRows(ScaledChart):
 
     def left_children(self, j: int) -> tuple[Tensor, Tensor]:
         return self.square.cells[:, :j, j].double(), self.exponents.cells[:, :j, j].double()
+
+    def word_children(self) -> tuple[Tensor, Tensor]:
+        return self.square.rows(1).double(), self.exponents.rows(1).double()
 
     def prefix(self, m: int) -> tuple[Tensor, Tensor]:
         exponents = self.beta_exponents[m][:, 0].double()

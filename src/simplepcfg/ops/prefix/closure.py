@@ -83,7 +83,7 @@ def termination_probabilities(root: Tensor, left: Tensor, right: Tensor) -> Tens
             ends = (ends + step).clamp(0.0, 1.0)
             if float(step.abs().amax()) < 1e-14:
                 break
-        return (root.double() * ends).sum(-1)
+        return (root.double() * ends).sum(-1) / root.double().sum(-1)
 
 
 def _normalised(rules: Tensor, name: str) -> Tensor:

@@ -19,7 +19,6 @@ from simplepcfg.ops.prefix.closure import Closure
 PEAK = 500
 # Preterminals are handled as many at a time as keep a float64 copy of their rules below this.
 RULE_BYTES = 64 << 20
-ALL = slice(None)
 
 
 @dataclass(frozen=True)
@@ -31,9 +30,10 @@ class LeftToRight:
     predicted: Tensor  # [B, n, N] float64, g: expected nonterminals that begin at this word
     waiting: Tensor  # [B, n, N] float64, r: nonterminals whose left child ends here, whose right child begins here
     exponents: Tensor  # [B, n]
-    log_words: Tensor  # [B, n]: Σ of the best log-emissions of the words before, which the rows are relative to
+    best: Tensor  # [B, n]: each word's largest log-emission, which the chart's rows are relative to
+    log_words: Tensor  # [B, n]: Σ of these over the words before, which the states are relative to
 
-    def tag_weights(self, columns: slice, positions: slice = ALL) -> Tensor:
+    def tag_weights(self, columns: slice, positions: slice) -> Tensor:
         """u, the preterminals in ``columns`` as tags of words at ``positions``, on the rows' scale: [B, n, columns]."""
         nonterminals = self.arguments.root.shape[-1]
         columns = slice(nonterminals + columns.start, nonterminals + columns.stop)
@@ -48,14 +48,13 @@ class LeftToRight:
         return [slice(start, min(start + step, preterminals)) for start in range(0, preterminals, step)]
 
     def log_next(self) -> Tensor:
-        """log P(w_0 … w_j …) for each j, [B, n]: the tags before word j times what they emit."""
-        best = best_emissions(self.arguments)
-        total = torch.zeros_like(self.exponents)
-        for columns in self.column_chunks():
-            emit = (self.arguments.log_emissions[..., columns].double() - best[..., None]).exp()
-            total += torch.linalg.vecdot(self.tag_weights(columns), emit)
-        digits, twos = torch.frexp(total)  # the exponents cancel as whole numbers, before they are rounded as logs
-        return digits.log() + (twos + self.exponents) * math.log(2) + self.log_words + best
+        """log P(w_0 … w_j …) for each j, [B, n]: the states before word j times what they make of it."""
+        words, word_exponents = self.rows.word_children()  # L_P e_j and R_P e_j: u · e_j without u
+        states = torch.stack([self.predicted, self.waiting], 2)  # [B, n, 2, N]
+        # The exponents cancel as whole numbers, before they are rounded as logs.
+        digits, twos = torch.frexp(torch.linalg.vecdot(states, words))
+        logs = digits.log() + (twos + self.exponents[..., None] + word_exponents) * math.log(2)
+        return torch.logsumexp(logs, -1) + self.log_words + self.best
 
     def log_sentences(self) -> Tensor:
         """log P(w_0 … w_{m−1} is a whole sentence) for m = 0 … n − 1, [B, n]; −inf below two words."""
@@ -82,7 +81,7 @@ def left_to_right(arguments: InsideArguments, closure: Closure, backend: str) ->
         predicted[:, j] = torch.matmul(found.unsqueeze(1), closure.carry).squeeze(1)
     log_words = best.cumsum(1).roll(1, 1)
     log_words[:, 0] = 0.0
-    return LeftToRight(arguments, rows, predicted, waiting, exponents, log_words)
+    return LeftToRight(arguments, rows, predicted, waiting, exponents, best, log_words)
 
 
 def sum_products(rows: Tensor, exponents: Tensor, others: Tensor, other_exponents: Tensor) -> tuple[Tensor, Tensor]:
@@ -98,6 +97,6 @@ def sum_products(rows: Tensor, exponents: Tensor, others: Tensor, other_exponent
 
 
 def best_emissions(arguments: InsideArguments) -> Tensor:
-    """Each word's largest log-emission, which the chart's rows are relative to: [B, n] float64; 0 where it is −inf."""
+    """Each word's largest log-emission: [B, n] float64; 0 where that is −inf."""
     best = arguments.log_emissions.amax(-1).double()
     return best.masked_fill(best == -math.inf, 0.0)

@@ -23,6 +23,12 @@ class PackedRows(PackedChart):
         dead = exponents == DEAD
         return self.chart[rows, : self.states].double().masked_fill(dead[..., None], 0.0), exponents
 
+    def word_children(self) -> tuple[Tensor, Tensor]:
+        """η and ζ of every word, as ``InsideRows`` asks."""
+        rows, exponents = self._at(self.row_of.diagonal(1, 1, 2))
+        children = self.chart[rows].double().masked_fill((exponents == DEAD)[..., None], 0.0)
+        return children.unflatten(-1, (2, self.states)), exponents[..., None].expand(-1, -1, 2)
+
     def prefix(self, m: int) -> tuple[Tensor, Tensor]:
         """β(0, m), as ``InsideRows`` asks."""
         rows, exponents = self._at(self.row_of[:, 0, m])
