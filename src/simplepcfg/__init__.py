@@ -4,12 +4,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from simplepcfg.api import fit, load
+    from simplepcfg.ensembles import Ensemble, ensemble
     from simplepcfg.run import Run
 
 __version__ = "0.1.0"
-__all__ = ["Run", "__version__", "fit", "load"]
+__all__ = ["Ensemble", "Run", "__version__", "ensemble", "fit", "load"]
 
-_HOMES = {"fit": "simplepcfg.api", "load": "simplepcfg.api", "Run": "simplepcfg.run"}
+_HOMES = {
+    "Ensemble": "simplepcfg.ensembles",
+    "Run": "simplepcfg.run",
+    "ensemble": "simplepcfg.ensembles",
+    "fit": "simplepcfg.api",
+    "load": "simplepcfg.api",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import nn
 
+from simplepcfg import labelled
+from simplepcfg.beliefs import (
+    ConstraintList,
+    TaggedWord,
+    bonus_of_batch,
+    divergences,
+    entropies,
+    span_posteriors,
+    tagged_words,
+)
 from simplepcfg.completion import MAX_LENGTH, Completion, complete
 from simplepcfg.data.batching import Batch, collate, evaluation_batches
 from simplepcfg.data.preprocessing import Prepared, Preprocessing
@@ -23,6 +33,7 @@ from simplepcfg.evaluation.likelihood import bytes_a_cell, cells_a_batch
 from simplepcfg.evaluation.perplexity import perplexity
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
+from simplepcfg.labelled import SampledText, ScoredTree
 from simplepcfg.sentences import Sentence, as_tree, listed, original_tree, split_sentences
 from simplepcfg.surprisal import WordSurprisal, surprisal_records
 from simplepcfg.training.config import RunConfig
@@ -33,6 +44,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+DECODERS = ("mbr", "viterbi")
 MEMORY_ADVICE = "leave out the longest sentences or use a smaller model"
 
 
@@ -83,9 +95,14 @@ class Run:
                 self._grammar = self.model.grammar()  # type: ignore[operator]
         return self._grammar
 
-    def score(self, sentences: Iterable[Sentence]) -> list[float]:
-        """Natural log-probability of each sentence, in order; -inf for those of fewer than two words."""
-        return self._log_probabilities([item.tokens for _, item in self._prepared(sentences)])
+    def score(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[float]:
+        """Natural log-probability of each sentence, in order; -inf for those of fewer than two words.
+
+        With constraints, of the trees that they allow, each with its bonuses.
+        """
+        prepared = self._prepared(sentences)
+        bonus = bonus_of_batch(constraints, prepared, self.device)
+        return self._log_probabilities([item.tokens for _, item in prepared], bonus)
 
     def surprisal(self, sentences: Iterable[Sentence]) -> list[list[WordSurprisal]]:
         """For each sentence a record a word and one for its end: surprisal and entropy of what could come, in nats.
@@ -110,22 +127,70 @@ class Run:
         with resource_errors("completing a sentence", MEMORY_ADVICE):
             return complete(self, prefix, k, samples, seed, max_length)
 
-    def parse(self, sentences: Iterable[Sentence]) -> list[Tree]:
+    def parse(
+        self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None, *, decode: str = "mbr"
+    ) -> list[Tree]:
         """The tree of each sentence over its original words, in order.
 
-        Dropped punctuation hangs from the lowest node around it. One word is the trivial tree `(X (T word))`,
-        an empty sentence a tree without children.
+        `decode="mbr"` gives the tree whose spans have the largest total posterior, without symbols; "viterbi" the most
+        probable tree with its symbols, `(NT-12 (T-5 the) …)`. Dropped punctuation hangs from the lowest node around
+        it. One word is the trivial tree `(X (T word))`, an empty sentence a tree without children. `constraints` has
+        one entry a sentence, such as `{"require": [[0, 3]], "forbid": [[3, 5]], "bonus": [[0, 2, 1.5]]}`, or None.
         """
         from nltk.tree import Tree
 
-        trees = self.parse_spans(sentences)
+        trees = self.parse_spans(sentences, constraints, decode=decode)
         return [tree.to_nltk() if tree.words else Tree("X", []) for tree in trees]
 
-    def parse_spans(self, sentences: Iterable[Sentence]) -> list[SpanTree]:
+    def parse_spans(
+        self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None, *, decode: str = "mbr"
+    ) -> list[SpanTree]:
         """As `parse`, but the trees as arrays of spans, which have no limit of depth."""
+        if decode not in DECODERS:
+            raise InputError(f"decode = {decode!r}; take one of {', '.join(DECODERS)}")
         prepared = self._prepared(sentences)
-        decoded = self._decode([item.tokens for _, item in prepared])
+        bonus = bonus_of_batch(constraints, prepared, self.device)
+        if decode == "viterbi":
+            return labelled.best_trees(self, prepared, bonus)
+        decoded = self._decode([item.tokens for _, item in prepared], bonus)
         return [original_tree(words, item, spans) for (words, item), spans in zip(prepared, decoded, strict=True)]
+
+    def k_best(
+        self, sentences: Iterable[Sentence], k: int, constraints: ConstraintList | None = None
+    ) -> list[list[ScoredTree]]:
+        """The k most probable trees of each sentence with their symbols, best first; fewer where there are fewer.
+
+        A sentence without any tree under the grammar has one that stands in, of log-probability -inf.
+        """
+        prepared = self._prepared(sentences)
+        return labelled.k_best_trees(self, prepared, k, bonus_of_batch(constraints, prepared, self.device))
+
+    def sample(
+        self, count: int, *, max_length: int = MAX_LENGTH, temperature: float = 1.0, seed: int = 0
+    ) -> SampledText:
+        """Random sentences with their trees, drawn given that they have at most `max_length` words."""
+        with resource_errors("drawing sentences", MEMORY_ADVICE):
+            return labelled.sample_text(self, count, max_length, temperature, seed)
+
+    def span_marginals(
+        self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None
+    ) -> list[torch.Tensor]:
+        """Posterior of each span over the tokens that the run sees, [tokens + 1, tokens + 1] a sentence."""
+        return span_posteriors(self, self._prepared(sentences), constraints)
+
+    def tags(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[list[TaggedWord]]:
+        """For each word its most probable preterminal, summed over all derivations, and that one's posterior."""
+        return tagged_words(self, sentences, constraints)
+
+    def entropy(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[float]:
+        """Entropy (nats) of each sentence's distribution over labelled derivations; -inf where there is none."""
+        return entropies(self, sentences, constraints)
+
+    def kl_divergence(
+        self, other: Run, sentences: Iterable[Sentence], constraints: ConstraintList | None = None
+    ) -> list[float]:
+        """KL(this ‖ other) (nats) over each sentence's labelled derivations; the runs need the same symbols and words."""
+        return divergences(self, other, sentences, constraints)
 
     def evaluate(self, data: str | PathLike[str] | Iterable[Sentence], name: str | None = None) -> EvaluationReport:
         """F1 and perplexity on trees (`nltk.Tree`, `SpanTree`), perplexity on sentences; or a file."""
@@ -180,18 +245,29 @@ class Run:
         apply = self.preprocessing.apply
         return [(words, apply(words, tags)) for words, tags in split_sentences(sentences)]
 
-    def _log_probabilities(self, sentences: Sequence[Sequence[str]]) -> list[float]:
+    def _log_probabilities(
+        self,
+        sentences: Sequence[Sequence[str]],
+        bonus: Callable[[Batch], torch.Tensor | None] = lambda batch: None,
+    ) -> list[float]:
         def compute(batch: Batch) -> list[float]:
             with torch.no_grad():
-                return self.grammar.log_partition(batch.words, batch.lengths).tolist()
+                return self.grammar.log_partition(batch.words, batch.lengths, span_bonus=bonus(batch)).tolist()
 
         scores = self._in_batches(sentences, compute, lambda: float("-inf"))
         if any(math.isnan(score) for score in scores):
             raise NumericalError(f"{self.name}: log-probabilities are NaN; its weights are damaged, train it again")
         return scores
 
-    def _decode(self, sentences: Sequence[Sequence[str]]) -> list[Spans]:
-        return self._in_batches(sentences, lambda batch: self.grammar.decode(batch.words, batch.lengths), list)
+    def _decode(
+        self,
+        sentences: Sequence[Sequence[str]],
+        bonus: Callable[[Batch], torch.Tensor | None] = lambda batch: None,
+    ) -> list[Spans]:
+        def compute(batch: Batch) -> list[Spans]:
+            return self.grammar.decode(batch.words, batch.lengths, span_bonus=bonus(batch))
+
+        return self._in_batches(sentences, compute, list)
 
     def _in_batches(
         self,

@@ -1,0 +1,122 @@
+"""What a run believes about the derivations of sentences: tags, span posteriors, entropy, divergence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from simplepcfg.data.batching import Batch
+from simplepcfg.data.constraints import Constraints, stacked_bonuses, token_bonuses
+from simplepcfg.data.preprocessing import Prepared
+from simplepcfg.errors import InputError
+from simplepcfg.sentences import Sentence
+
+if TYPE_CHECKING:
+    from simplepcfg.run import Run
+
+# One for each sentence: as an object, as a dictionary of the same keys, or None.
+ConstraintList = Sequence[Constraints | Mapping[str, Any] | None]
+Words = Sequence[tuple[Sequence[str], Prepared]]
+
+
+class TaggedWord(NamedTuple):
+    """A word with its most probable preterminal and that one's posterior; None and 0 for what the run does not see."""
+
+    word: str
+    tag: int | None
+    probability: float
+
+
+def bonus_of_batch(
+    constraints: ConstraintList | None, prepared: Words, device: torch.device
+) -> Callable[[Batch], Tensor | None]:
+    """For batches of the sentences of two tokens or more, the bonus that their constraints amount to."""
+    if constraints is None:
+        return lambda batch: None
+    bonuses = [
+        bonus
+        for bonus, (_, item) in zip(token_bonuses(constraints, prepared), prepared, strict=True)
+        if len(item.tokens) >= 2
+    ]
+
+    def stacked(batch: Batch) -> Tensor | None:
+        found = stacked_bonuses([bonuses[index] for index in batch.indices], batch.words.shape[1])
+        return None if found is None else found.to(device)
+
+    return stacked
+
+
+def span_posteriors(run: Run, prepared: Words, constraints: ConstraintList | None) -> list[Tensor]:
+    """Posterior of each span over each sentence's tokens: [tokens + 1, tokens + 1] on the CPU; 0 below two tokens."""
+    bonus = bonus_of_batch(constraints, prepared, run.device)
+
+    def compute(batch: Batch) -> list[Tensor]:
+        with torch.no_grad():
+            found = run.grammar.span_marginals(batch.words, batch.lengths, span_bonus=bonus(batch)).cpu()
+        return [table[: n + 1, : n + 1] for table, n in zip(found, batch.lengths.tolist(), strict=True)]
+
+    tables = run._in_batches([item.tokens for _, item in prepared], compute, lambda: torch.zeros(0, 0))
+    for index, (_, item) in enumerate(prepared):
+        if len(item.tokens) < 2:
+            tables[index] = torch.zeros(len(item.tokens) + 1, len(item.tokens) + 1)
+    return tables
+
+
+def tagged_words(run: Run, sentences: Iterable[Sentence], constraints: ConstraintList | None) -> list[list[TaggedWord]]:
+    """See ``Run.tags``."""
+    prepared = run._prepared(sentences)
+    bonus = bonus_of_batch(constraints, prepared, run.device)
+
+    def compute(batch: Batch) -> list[list[tuple[int, float]]]:
+        with torch.no_grad():
+            found = run.grammar.tag_marginals(batch.words, batch.lengths, span_bonus=bonus(batch))
+            best, which = found.max(-1)
+        return [
+            list(zip(tags, shares, strict=True))[:n]
+            for tags, shares, n in zip(which.tolist(), best.tolist(), batch.lengths.tolist(), strict=True)
+        ]
+
+    answers: list[list[tuple[int, float]]] = run._in_batches([item.tokens for _, item in prepared], compute, list)
+    return [_over_words(words, item, answer) for (words, item), answer in zip(prepared, answers, strict=True)]
+
+
+def _over_words(words: Sequence[str], item: Prepared, answer: list[tuple[int, float]]) -> list[TaggedWord]:
+    found = [TaggedWord(word, None, 0.0) for word in words]
+    # An impossible sentence has no posterior; what it would show is the first tag at probability 0.
+    for index, (tag, share) in zip(item.kept, answer, strict=False):
+        found[index] = TaggedWord(words[index], tag if share > 0 else None, share)
+    return found
+
+
+def entropies(run: Run, sentences: Iterable[Sentence], constraints: ConstraintList | None) -> list[float]:
+    """See ``Run.entropy``."""
+    prepared = run._prepared(sentences)
+    bonus = bonus_of_batch(constraints, prepared, run.device)
+
+    def compute(batch: Batch) -> list[float]:
+        with torch.no_grad():
+            return run.grammar.entropy(batch.words, batch.lengths, span_bonus=bonus(batch)).tolist()
+
+    return run._in_batches([item.tokens for _, item in prepared], compute, lambda: -math.inf)
+
+
+def divergences(run: Run, other: Run, sentences: Iterable[Sentence], constraints: ConstraintList | None) -> list[float]:
+    """See ``Run.kl_divergence``."""
+    if run.vocabulary != other.vocabulary or run.preprocessing != other.preprocessing:
+        raise InputError(
+            f"{run.name} and {other.name} have different vocabularies or preprocessing; divergence needs runs of the "
+            "same words"
+        )
+    prepared = run._prepared(sentences)
+    bonus = bonus_of_batch(constraints, prepared, run.device)
+
+    def compute(batch: Batch) -> list[float]:
+        with torch.no_grad():
+            found = run.grammar.kl_divergence(other.grammar, batch.words, batch.lengths, span_bonus=bonus(batch))
+        return found.tolist()
+
+    return run._in_batches([item.tokens for _, item in prepared], compute, lambda: -math.inf)
