@@ -60,8 +60,8 @@ def best_tree_marks(posteriors: Tensor, lengths: Tensor | None = None, forbidden
     if forbidden is not None:
         treeless = totals[longer, 0, lengths[longer]] == -torch.inf
         if bool(treeless.any()):
-            b = int(longer[treeless.nonzero()[0, 0]])
-            raise InputError(f"sentence {b}: the forbidden spans leave no tree; allow more of them")
+            first = int(longer[treeless.nonzero()[0, 0]])
+            raise InputError(f"sentence {first}: the forbidden spans leave no tree; allow more of them")
     marks[longer, 0, lengths[longer]] = True
     for width in range(n, 1, -1):
         b, i = torch.diagonal(marks, width, 1, 2).nonzero().unbind(1)
