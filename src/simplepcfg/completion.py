@@ -55,6 +55,8 @@ def complete(run: Run, prefix: str | Sequence[str], k: int, samples: int, seed: 
     for name, value, least in (("k", k, 0), ("samples", samples, 0), ("max_length", max_length, 1)):
         if value < least:
             raise InputError(f"{name} = {value}; give {least} or more")
+    if not 0 <= seed < 2**63:
+        raise InputError(f"seed = {seed}; give one from 0 to 2^63 - 1")
     ((words, tags),) = split_sentences([prefix])
     prepared = run.preprocessing.apply(words, tags)
     tokens = prepared.tokens[: len(prepared.kept)]

@@ -25,7 +25,7 @@ def command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a trained run.")],
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[WORDS]...", help="The beginning of a sentence; none: its first word is asked for."),
+        typer.Argument(metavar="WORDS", help="The beginning of a sentence; none: its first word is asked for."),
     ] = None,
     k: Annotated[int, typer.Option("--top", "-k", metavar="K", help="How many next words to list.")] = 10,
     samples: Annotated[int, typer.Option("--samples", metavar="S", help="Draw this many continuations.")] = 0,
