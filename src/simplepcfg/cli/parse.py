@@ -1,6 +1,7 @@
-"""`simplepcfg parse`: for each sentence the tree with the largest sum of span posteriors."""
+"""`simplepcfg parse`: for each sentence a tree, by span posteriors or by probability, or its most probable ones."""
 
 import json
+import math
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,12 +11,21 @@ import typer
 from simplepcfg.cli.drawing import draw_tree
 from simplepcfg.cli.options import Device, Quiet, sentence_chunks
 from simplepcfg.cli.output import write_lines
+from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from simplepcfg.data.trees import SpanTree
+    from simplepcfg.labelled import ScoredTree
 
 NAME = "parse"
 SUMMARY = "Print a tree for each sentence."
+
+
+class Decode(StrEnum):
+    """Which tree is printed."""
+
+    mbr = "mbr"
+    viterbi = "viterbi"
 
 
 class Format(StrEnum):
@@ -38,33 +48,93 @@ def command(
         Format,
         typer.Option("--format", help="One bracketed tree a line, one JSON object a line, or drawings."),
     ] = Format.brackets,
+    decode: Annotated[
+        Decode,
+        typer.Option("--decode", help="Largest sum of span posteriors, or most probable tree with its symbols."),
+    ] = Decode.mbr,
+    k: Annotated[
+        int | None,
+        typer.Option("--k", metavar="K", help="With --decode viterbi: the K most probable trees and their nats."),
+    ] = None,
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Print a tree for each sentence, in the input's order; an empty line stays one.
 
-    Punctuation that the run does not look at hangs from the lowest node around it.
+    Punctuation that the run does not look at hangs from the lowest node around it. Symbols have numbers: nonterminal 12
+    is NT-12, preterminal 5 is T-5. With --k each tree follows its log-probability (nats) and a tab, best first, and an
+    empty line ends each sentence; one without a tree under the grammar has -inf.
 
     \b
     Example:
       echo "the dog sees a cat" | simplepcfg parse runs/demo --format pretty
       simplepcfg parse runs/demo sentences.txt > parsed.trees
+      simplepcfg parse runs/demo sentences.txt --decode viterbi --k 5
     """
-    for trees in _parsed_chunks(run, file, device, quiet):
-        write_lines(render(tree, format) for tree in trees)
+    _refuse_baseline(run, decode)
+    if k is not None:
+        _refuse_k(k, decode)
+        for lists in _k_best_chunks(run, file, device, quiet, k):
+            write_lines(render_k_best(trees, format) for trees in lists)
+        return
+    for trees in _parsed_chunks(run, file, device, quiet, decode):
+        write_lines(render(tree, format, tags=decode is Decode.viterbi) for tree in trees)
 
 
-def render(tree: "SpanTree", format: Format) -> str:
-    """A tree as text; brackets and JSON are one line."""
+def render(tree: "SpanTree", format: Format, tags: bool = False) -> str:
+    """A tree as text; brackets and JSON are one line. Drawings show words' symbols only with ``tags``."""
     if format is Format.brackets:
         return tree.to_brackets()
     if format is Format.pretty:
-        return "\n".join([*draw_tree(tree), ""]) if tree.words else ""
+        return "\n".join([*draw_tree(tree, tags), ""]) if tree.words else ""
     spans = [[i, j] for i, j, _ in tree.spans if j - i > 1]
     return json.dumps({"words": tree.words, "spans": spans, "tree": tree.to_brackets()}, ensure_ascii=False)
 
 
-def _parsed_chunks(run: str, file: str, device: str, quiet: bool) -> Iterator[list["SpanTree"]]:
+def render_k_best(trees: list["ScoredTree"], format: Format) -> str:
+    """The trees of one sentence: lines that an empty one ends, or one JSON object."""
+    if format is Format.json:
+        found = [
+            {
+                # JSON has no infinity; a tree that only stands in for one has no probability.
+                "log_probability_nats": item.log_probability if math.isfinite(item.log_probability) else None,
+                "tree": item.tree.to_brackets(),
+            }
+            for item in trees
+        ]
+        return json.dumps({"words": trees[0].tree.words, "trees": found}, ensure_ascii=False)
+    if not trees[0].tree.words:
+        return ""
+    apart = "\n" if format is Format.pretty else "\t"
+    shown = [f"{item.log_probability:.6f}{apart}{render(item.tree, format, tags=True)}" for item in trees]
+    return "\n".join(shown if format is Format.pretty else [*shown, ""])
+
+
+def _refuse_baseline(run: str, decode: Decode) -> None:
+    from simplepcfg.evaluation.treebank import BASELINES
+
+    if run in BASELINES and decode is Decode.viterbi:
+        raise InputError(f"{run} trees have no probability, hence no best one; leave out --decode viterbi")
+
+
+def _refuse_k(k: int, decode: Decode) -> None:
+    if k < 1:
+        raise InputError(f"--k {k}; ask for at least one tree")
+    if decode is not Decode.viterbi:
+        raise InputError(f"--k {k} needs --decode viterbi; span posteriors give one tree")
+
+
+def _k_best_chunks(run: str, file: str, device: str, quiet: bool, k: int) -> Iterator[list[list["ScoredTree"]]]:
+    from simplepcfg.api import load
+
+    model = load(run, device)
+    for chunk in sentence_chunks(file, quiet):
+        yield model.k_best(chunk, k)
+
+
+def _parsed_chunks(
+    run: str, file: str, device: str, quiet: bool, decode: Decode = Decode.mbr
+) -> Iterator[list["SpanTree"]]:
     from simplepcfg.evaluation.treebank import BASELINES, refuse_misspelt_baseline
 
     if run in BASELINES:
@@ -75,7 +145,7 @@ def _parsed_chunks(run: str, file: str, device: str, quiet: bool) -> Iterator[li
 
     model = load(run, device)
     for chunk in sentence_chunks(file, quiet):
-        yield model.parse_spans(chunk)
+        yield model.parse_spans(chunk, decode=decode.value)
 
 
 def _baseline_chunks(name: str, file: str, quiet: bool) -> Iterator[list["SpanTree"]]:

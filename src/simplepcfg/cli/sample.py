@@ -1,0 +1,73 @@
+"""`simplepcfg sample`: sentences that a grammar makes up."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simplepcfg.cli.options import Device, Quiet
+from simplepcfg.cli.output import note, refuse_unwritable, write_json, write_lines
+from simplepcfg.errors import InputError
+
+if TYPE_CHECKING:
+    from simplepcfg.labelled import SampledText
+
+NAME = "sample"
+SUMMARY = "Print random sentences of a grammar."
+
+
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a trained run.")],
+    count: Annotated[int, typer.Option("--count", metavar="COUNT", help="How many sentences.")] = 10,
+    max_length: Annotated[
+        int, typer.Option("--max-length", metavar="WORDS", help="No sentence has more words than this.")
+    ] = 40,
+    temperature: Annotated[
+        float, typer.Option("--temperature", help="Below 1 likelier choices come more often, above 1 less often.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option("--seed", help="Of the drawing: the same seed, the same sentences.")] = 0,
+    trees: Annotated[bool, typer.Option("--trees", help="Bracketed trees with the grammar's symbols.")] = False,
+    json: Annotated[
+        str | None,
+        typer.Option("--json", metavar="FILE", help="Write words, trees and numbers as JSON too; - prints it instead."),
+    ] = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Print random sentences, one a line, drawn from the grammar given that they are not too long.
+
+    None is cut off: longer ones are left out before anything is drawn, and a remark says how probable they were. Words
+    are as the grammar knows them, <unk> among them. Symbols have numbers: nonterminal 12 is NT-12, preterminal 5 T-5.
+
+    \b
+    Example:
+      simplepcfg sample runs/demo --count 5
+      simplepcfg sample runs/demo --temperature 0.7 --seed 1 --trees
+    """
+    from simplepcfg.api import load
+    from simplepcfg.evaluation.treebank import BASELINES
+
+    if run in BASELINES:
+        raise InputError(f"{run} trees have no probability; give the folder of a trained run")
+    if json is not None:
+        refuse_unwritable(json)
+    found = load(run, device).sample(count, max_length=max_length, temperature=temperature, seed=seed)
+    note(f"sentences of at most {max_length} words have {100 * found.kept:.4g} % of the probability", quiet)
+    if json != "-":
+        write_lines(item.tree.to_brackets() if trees else " ".join(item.tree.words) for item in found.trees)
+    if json is not None:
+        write_json(as_json(found), json)
+
+
+def as_json(found: "SampledText") -> dict[str, object]:
+    """Plain values with their units."""
+    return {
+        "probability_of_length": found.kept,
+        "sentences": [
+            {
+                "words": item.tree.words,
+                "tree": item.tree.to_brackets(),
+                "log_probability_nats": item.log_probability,
+            }
+            for item in found.trees
+        ],
+    }
