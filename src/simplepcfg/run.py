@@ -42,6 +42,8 @@ from simplepcfg.training.failures import resource_errors
 if TYPE_CHECKING:
     from nltk.tree import Tree
 
+    from simplepcfg.inspection import SymbolReport
+
 Result = TypeVar("Result")
 
 DECODERS = ("mbr", "viterbi")
@@ -189,8 +191,14 @@ class Run:
     def kl_divergence(
         self, other: Run, sentences: Iterable[Sentence], constraints: ConstraintList | None = None
     ) -> list[float]:
-        """KL(this ‖ other) (nats) over each sentence's labelled derivations; the runs need the same symbols and words."""
+        """KL(this ‖ other) (nats) over each sentence's labelled derivations; both need the same symbols and words."""
         return divergences(self, other, sentences, constraints)
+
+    def symbols(self, sentences: Iterable[Sentence] | None = None, top: int = 20) -> SymbolReport:
+        """The most used symbols: expected uses, likeliest children, words, examples; see `simplepcfg show`."""
+        from simplepcfg.inspection import describe_symbols
+
+        return describe_symbols(self, sentences, top=top)
 
     def evaluate(self, data: str | PathLike[str] | Iterable[Sentence], name: str | None = None) -> EvaluationReport:
         """F1 and perplexity on trees (`nltk.Tree`, `SpanTree`), perplexity on sentences; or a file."""

@@ -1,0 +1,127 @@
+"""`simplepcfg show`: what a run's symbols are used for."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simplepcfg.cli.options import Device, Quiet
+from simplepcfg.cli.output import note, refuse_unwritable, results_console, write_json, write_lines
+from simplepcfg.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from simplepcfg.inspection import SymbolReport, SymbolUse, Usage
+
+NAME = "show"
+SUMMARY = "Show what a run's symbols are used for."
+
+
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a trained run.")],
+    text: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TEXT]", help="Sentences or trees to count uses on; - is standard input.", show_default=False
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option("--top", metavar="K", help="Show the K most used symbols of either kind.")] = 20,
+    least: Annotated[
+        float, typer.Option("--least", metavar="USES", help="Count symbols with at least so many expected uses.")
+    ] = 1.0,
+    json: Annotated[
+        str | None,
+        typer.Option("--json", metavar="FILE", help="Write the numbers as JSON too; - prints JSON instead of tables."),
+    ] = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Show the most used symbols: expected uses, likeliest children, words, and spans of the text.
+
+    Uses are expectations over all derivations of TEXT. Without it they are counted on the run's own validation or
+    training text (the first 1,000 sentences) if that is still there, else on the sentences that the grammar itself
+    makes, of which one is expected.
+
+    \b
+    Example:
+      simplepcfg show runs/demo
+      simplepcfg show runs/demo sentences.txt --top 50 --json symbols.json
+    """
+    if top < 1:
+        raise InputError(f"--top {top}; ask for at least one symbol")
+    if not least >= 0:
+        raise InputError(f"--least {least}; it must be 0 or more")
+    if json is not None:
+        refuse_unwritable(json)
+    from simplepcfg.api import load
+    from simplepcfg.data.readers import read_sentences, read_trees, sniff
+    from simplepcfg.evaluation.treebank import BASELINES
+    from simplepcfg.inspection import describe_symbols
+
+    if run in BASELINES:
+        raise InputError(f"{run} trees have no symbols; give the folder of a trained run")
+    model = load(run, device)
+    sentences = None
+    if text is not None:
+        sentences = list(read_trees(text) if sniff(text) == "trees" else read_sentences(text))
+    report = describe_symbols(model, sentences, top=top, least=least, source=text or "")
+    if text is None:
+        note(f"uses are counted on {report.source}", quiet)
+    if json != "-":
+        write_lines(summary(report))
+        console = results_console()
+        console.print(symbol_table("nonterminals", report.nonterminals))
+        console.print(symbol_table("preterminals", report.preterminals))
+    if json is not None:
+        write_json(report.to_dict(), json)
+
+
+def summary(report: "SymbolReport") -> list[str]:
+    """How many symbols are really used, a line each."""
+    over = "one sentence of the grammar's own" if report.sentences is None else f"{report.sentences:,} sentences"
+    lines = [f"expected uses over {over}"]
+    for kind, usage in (("nonterminals", report.nonterminal_usage), ("preterminals", report.preterminal_usage)):
+        lines.append(f"{kind}: {_usage(usage)}")
+    return lines
+
+
+def _usage(usage: "Usage") -> str:
+    return (
+        f"{usage.used:,} of {usage.symbols:,} have {usage.at_least:g} or more expected uses; "
+        f"{usage.covering:,} have 99 % of all uses; perplexity of use {usage.perplexity:.1f}"
+    )
+
+
+def symbol_table(title: str, uses: "list[SymbolUse]") -> "Table":
+    """A row for each symbol."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    children = any(use.left for use in uses)
+    examples = any(use.examples for use in uses)
+    table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("symbol")
+    table.add_column("uses", justify="right")
+    table.add_column("share", justify="right")
+    for name in ("left child", "right child") if children else ():
+        table.add_column(name)
+    has_words = any(use.words for use in uses)
+    if has_words:
+        table.add_column("words")
+    if examples:
+        table.add_column("surest spans")
+    for use in uses:
+        cells = [use.symbol, f"{use.uses:,.2f}", f"{100 * use.share:.1f} %"]
+        if children:
+            cells += [_weighted(use.left, 3), _weighted(use.right, 3)]
+        if has_words:
+            cells.append(_weighted(use.words, 5))
+        if examples:
+            cells.append("\n".join(text for text, _ in use.examples[:3]))
+        table.add_row(*(Text(cell) for cell in cells))  # plain text: a word may look like rich's markup
+    return table
+
+
+def _weighted(items: list[tuple[str, float]], most: int) -> str:
+    return "\n".join(f"{name} {100 * share:.0f} %" for name, share in items[:most])
