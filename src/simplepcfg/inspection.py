@@ -94,7 +94,7 @@ def describe_symbols(
     chosen_tags = preterminals.topk(min(top, len(preterminals))).indices
     names = _Names(run, chosen_tags)
     if tokens is None:
-        found = [([], []) for _ in chosen.tolist()]
+        found: list[tuple[list[Weighted], list[Weighted]]] = [([], []) for _ in chosen.tolist()]
     else:
         found = _words_and_examples(run, tokens, chosen)
     left, right = run.grammar.left, run.grammar.right
@@ -199,12 +199,7 @@ def _words_and_examples(
     def compute(batch: Batch) -> list[None]:
         n = batch.words.shape[1]
         with torch.no_grad():
-            given = check_arguments(
-                *rules_of(grammar, batch.words),
-                batch.lengths,
-                None,
-                grammar.precision,  # type: ignore[arg-type]
-            )
+            given = check_arguments(*rules_of(grammar, batch.words), batch.lengths, None, grammar.precision)
             _, tables = outside_rows(given, grammar.backend)
             # Posteriors where a span begins, less those where one ends: summed up, what lies over each word.
             steps = torch.zeros(len(batch) * (n + 1), len(chosen), dtype=torch.float64, device=run.device)

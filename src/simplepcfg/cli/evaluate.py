@@ -39,6 +39,9 @@ def command(
     decode: Annotated[
         Decode, typer.Option("--decode", help="mbr: the tree with the largest sum of span posteriors.")
     ] = Decode.mbr,
+    ensemble: Annotated[
+        bool, typer.Option("--ensemble", help="Also evaluate the runs together, by the mean of their span posteriors.")
+    ] = False,
     json: Annotated[
         str | None,
         typer.Option(
@@ -60,6 +63,7 @@ def command(
       simplepcfg evaluate runs/demo left-branching right-branching test.trees
       simplepcfg evaluate runs/demo test.txt --json scores.json
       simplepcfg evaluate --predictions parsed.trees test.trees
+      simplepcfg evaluate runs/seed-1 runs/seed-2 test.trees --ensemble
     """
     *names, file = arguments
     if not names and predictions is None:
@@ -68,7 +72,7 @@ def command(
         refuse_unwritable(json)
     from simplepcfg.evaluation.report import report_table, reports_to_json
 
-    reports = evaluate_all(names, file, predictions, device, quiet)
+    reports = evaluate_all(names, file, predictions, device, quiet, ensemble)
     if json != "-":
         results_console().print(report_table(reports, title=f"on {file}"))
     if json is not None:
@@ -76,9 +80,9 @@ def command(
 
 
 def evaluate_all(
-    names: list[str], file: str, predictions: str | None, device: str, quiet: bool
+    names: list[str], file: str, predictions: str | None, device: str, quiet: bool, together: bool = False
 ) -> list["EvaluationReport"]:
-    """Reports in the order of `names`, the predictions' last."""
+    """Reports in the order of `names`; then, where asked for, of the runs together; the predictions' last."""
     from simplepcfg.api import load
     from simplepcfg.data.preprocessing import Preprocessing
     from simplepcfg.data.readers import read_sentences, read_trees, sniff
@@ -89,7 +93,11 @@ def evaluate_all(
         if name not in BASELINES:
             refuse_misspelt_baseline(name)
             runs[name] = load(name, device)
+    if together and len(runs) < 2:
+        raise InputError(f"--ensemble with {len(runs)} runs; name the folders of at least two")
     if sniff(file) == "text":
+        if together:
+            raise InputError(f"--ensemble needs gold trees but {Path(file).name} is plain text; leave it out")
         _refuse_without_trees([name for name in names if name in BASELINES], predictions, file)
         sentences = list(read_sentences(file))
         return [runs[name].evaluate(sentences, name) for name in names]
@@ -108,6 +116,10 @@ def evaluate_all(
         else prepared(common).baseline(name)
         for name in names
     ]
+    if together:
+        from simplepcfg.ensembles import Ensemble
+
+        reports.append(Ensemble(list(runs.values())).evaluate_treebank(prepared(common)))
     if predictions is not None:
         guesses = trees if predictions == file else list(read_trees(predictions))  # a pipe has no second reading
         report, different = prepared(common).predictions(predictions, guesses)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simplepcfg.cli.constrained import with_constraints
 from simplepcfg.cli.drawing import draw_tree
 from simplepcfg.cli.options import Device, Quiet, sentence_chunks
 from simplepcfg.cli.output import write_lines
@@ -56,6 +57,16 @@ def command(
         int | None,
         typer.Option("--k", metavar="K", help="With --decode viterbi: the K most probable trees and their nats."),
     ] = None,
+    constraints: Annotated[
+        str | None,
+        typer.Option(
+            "--constraints", metavar="FILE", help="Spans to require, forbid or favour, one JSON object a line."
+        ),
+    ] = None,
+    others: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="RUN", help="Another run, whose span posteriors are averaged in; repeatable."),
+    ] = None,
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -63,21 +74,24 @@ def command(
 
     Punctuation that the run does not look at hangs from the lowest node around it. Symbols have numbers: nonterminal 12
     is NT-12, preterminal 5 is T-5. With --k each tree follows its log-probability (nats) and a tab, best first, and an
-    empty line ends each sentence; one without a tree under the grammar has -inf.
+    empty line ends each sentence; one without a tree under the grammar has -inf. A line of --constraints is for the
+    sentence of the same line, such as {"require": [[0, 3]], "forbid": [[3, 5]], "bonus": [[0, 2, 1.5]]}, with words
+    counted from 0 as they stand there and bonuses in nats; an empty line asks for nothing.
 
     \b
     Example:
       echo "the dog sees a cat" | simplepcfg parse runs/demo --format pretty
       simplepcfg parse runs/demo sentences.txt > parsed.trees
       simplepcfg parse runs/demo sentences.txt --decode viterbi --k 5
+      simplepcfg parse runs/seed-1 sentences.txt --with runs/seed-2 --constraints known.jsonl
     """
-    _refuse_baseline(run, decode)
+    _refuse_baseline([run, *(others or [])], decode, constraints, others)
     if k is not None:
         _refuse_k(k, decode)
-        for lists in _k_best_chunks(run, file, device, quiet, k):
+        for lists in _k_best_chunks(run, file, device, quiet, k, constraints):
             write_lines(render_k_best(trees, format) for trees in lists)
         return
-    for trees in _parsed_chunks(run, file, device, quiet, decode):
+    for trees in _parsed_chunks(run, file, device, quiet, decode, constraints, others):
         write_lines(render(tree, format, tags=decode is Decode.viterbi) for tree in trees)
 
 
@@ -110,11 +124,17 @@ def render_k_best(trees: list["ScoredTree"], format: Format) -> str:
     return "\n".join(shown if format is Format.pretty else [*shown, ""])
 
 
-def _refuse_baseline(run: str, decode: Decode) -> None:
+def _refuse_baseline(names: list[str], decode: Decode, constraints: str | None, others: list[str] | None) -> None:
     from simplepcfg.evaluation.treebank import BASELINES
 
-    if run in BASELINES and decode is Decode.viterbi:
-        raise InputError(f"{run} trees have no probability, hence no best one; leave out --decode viterbi")
+    for name in names:
+        if name in BASELINES and decode is Decode.viterbi:
+            raise InputError(f"{name} trees have no probability, hence no best one; leave out --decode viterbi")
+        if name in BASELINES and (constraints or others):
+            option = "--constraints" if constraints else "--with"
+            raise InputError(f"{name} trees have no posteriors; leave out {option}, or give the folder of a run")
+    if others and decode is Decode.viterbi:
+        raise InputError(f"--with {others[0]} averages span posteriors; leave out --decode viterbi")
 
 
 def _refuse_k(k: int, decode: Decode) -> None:
@@ -124,16 +144,24 @@ def _refuse_k(k: int, decode: Decode) -> None:
         raise InputError(f"--k {k} needs --decode viterbi; span posteriors give one tree")
 
 
-def _k_best_chunks(run: str, file: str, device: str, quiet: bool, k: int) -> Iterator[list[list["ScoredTree"]]]:
+def _k_best_chunks(
+    run: str, file: str, device: str, quiet: bool, k: int, constraints: str | None
+) -> Iterator[list[list["ScoredTree"]]]:
     from simplepcfg.api import load
 
     model = load(run, device)
-    for chunk in sentence_chunks(file, quiet):
-        yield model.k_best(chunk, k)
+    for chunk, asked in with_constraints(sentence_chunks(file, quiet), constraints, file):
+        yield model.k_best(chunk, k, asked)
 
 
 def _parsed_chunks(
-    run: str, file: str, device: str, quiet: bool, decode: Decode = Decode.mbr
+    run: str,
+    file: str,
+    device: str,
+    quiet: bool,
+    decode: Decode = Decode.mbr,
+    constraints: str | None = None,
+    others: list[str] | None = None,
 ) -> Iterator[list["SpanTree"]]:
     from simplepcfg.evaluation.treebank import BASELINES, refuse_misspelt_baseline
 
@@ -144,8 +172,15 @@ def _parsed_chunks(
     from simplepcfg.api import load
 
     model = load(run, device)
-    for chunk in sentence_chunks(file, quiet):
-        yield model.parse_spans(chunk, decode=decode.value)
+    if others:
+        from simplepcfg.ensembles import ensemble
+
+        group = ensemble([model, *others], device)
+        for chunk, asked in with_constraints(sentence_chunks(file, quiet), constraints, file):
+            yield group.parse_spans(chunk, asked)
+        return
+    for chunk, asked in with_constraints(sentence_chunks(file, quiet), constraints, file):
+        yield model.parse_spans(chunk, asked, decode=decode.value)
 
 
 def _baseline_chunks(name: str, file: str, quiet: bool) -> Iterator[list["SpanTree"]]:

@@ -1,0 +1,44 @@
+"""Sentences side by side with the lines of a file of constraints."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from simplepcfg.errors import InputError
+
+if TYPE_CHECKING:
+    from simplepcfg.data.constraints import Constraints
+
+Chunk = list[Any]
+
+
+def with_constraints(
+    chunks: Iterable[Chunk], path: str | None, sentences: str
+) -> Iterator[tuple[Chunk, "list[Constraints] | None"]]:
+    """Each chunk of sentences with its constraints, one line a sentence; None without a file.
+
+    The last chunk waits until both files have been seen to end together, so that nothing is printed for files that do
+    not belong to each other, unless they are longer than a chunk.
+    """
+    if path is None:
+        yield from ((chunk, None) for chunk in chunks)
+        return
+    if path == sentences == "-":
+        raise InputError("--constraints - and the sentences are both standard input; give one of them as a file")
+    from simplepcfg.data.constraints import read_constraints
+
+    lines = read_constraints(path)
+    waiting: tuple[Chunk, list[Constraints]] | None = None
+    done = 0
+    for chunk in chunks:
+        if waiting is not None:
+            yield waiting
+        found = list(islice(lines, len(chunk)))
+        done += len(found)
+        if len(found) < len(chunk):
+            raise InputError(f"{path}: {done} lines for more sentences than that; give a line, if empty, for each")
+        waiting = chunk, found
+    if next(lines, None) is not None:
+        raise InputError(f"{path}: more lines than the {done} sentences; give one line a sentence")
+    if waiting is not None:
+        yield waiting
