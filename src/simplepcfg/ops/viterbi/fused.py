@@ -123,8 +123,10 @@ class FusedViterbiChart(ViterbiChart):
 @lru_cache(maxsize=1024)
 def _parts(tiles: int, symbols: int, processors: int) -> int:
     """Into how many parts the symbols of a product are cut, so that its programs fill the card and end together."""
-    most = max(1, min(MOST_PARTS, symbols // 64))
     wanted = PROGRAMS_A_PROCESSOR * processors
+    if tiles >= 2 * wanted:  # what is lost at the end is little then, and the parts would take much memory
+        return 1
+    most = max(1, min(MOST_PARTS, symbols // 64))
 
     def cost(parts: int) -> float:
         programs = tiles * parts
