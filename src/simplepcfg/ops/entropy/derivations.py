@@ -34,8 +34,8 @@ def derivation_entropy(
     scores = Scores(
         given.log_emissions,
         _safe_log(given.root),
-        lambda parents: _safe_log(given.left[..., parents, :].double()),
-        lambda parents: _safe_log(given.right[..., parents, :].double()),
+        lambda parents, children: _times_log(given.left[..., parents, children]),
+        lambda parents, children: _times_log(given.right[..., parents, children]),
         given.span_bonus,
     )
     log_z, expected = _expectation(given, scores, backend)
@@ -67,8 +67,8 @@ def derivation_kl(
     scores = Scores(
         _log_ratio(first.log_emissions, second.log_emissions),
         _log_ratio(_safe_log(first.root), _safe_log(second.root)),
-        lambda parents: _log_ratio(*(_safe_log(rules.left[..., parents, :].double()) for rules in (first, second))),
-        lambda parents: _log_ratio(*(_safe_log(rules.right[..., parents, :].double()) for rules in (first, second))),
+        lambda parents, children: _times_log_ratio(*(rules.left[..., parents, children] for rules in (first, second))),
+        lambda parents, children: _times_log_ratio(*(rules.right[..., parents, children] for rules in (first, second))),
         None,  # the bonus is the same on both sides
     )
     log_p, expected = _expectation(first, scores, backend, second)
@@ -105,6 +105,23 @@ def _centred(arguments: InsideArguments) -> InsideArguments:
     best = arguments.log_emissions.detach().amax(-1, keepdim=True)
     best = best.masked_fill(~best.isfinite(), 0.0)
     return replace(arguments, log_emissions=arguments.log_emissions - best)
+
+
+def _times_log(rule: Tensor) -> Tensor:
+    """rule · log rule with 0 · log 0 = 0."""
+    rule = rule.to(torch.promote_types(rule.dtype, torch.float32))
+    if not rule.requires_grad:
+        return torch.special.xlogy(rule, rule)
+    return rule * _safe_log(rule).masked_fill(rule == 0, 0.0)
+
+
+def _times_log_ratio(p: Tensor, q: Tensor) -> Tensor:
+    """p · (log p − log q), +inf where q alone is 0; in float64, since the two logs may nearly cancel."""
+    p, q = p.double(), q.double()
+    if not (p.requires_grad or q.requires_grad):
+        return torch.special.xlogy(p, p).sub_(torch.special.xlogy(p, q))
+    found = p * (_safe_log(p) - _safe_log(q)).masked_fill((p == 0) | (q == 0), 0.0)
+    return found.masked_fill((q == 0) & (p > 0), math.inf)
 
 
 def _log_ratio(one: Tensor, other: Tensor) -> Tensor:

@@ -22,11 +22,14 @@ def expected_scores_in_graph(arguments: InsideArguments, scores: Scores) -> tupl
     In log space through autograd: it keeps every split, n³N / 6 numbers a sentence, and scores of all rules at once.
     """
     kind = arguments.log_emissions.dtype
-    batch, _, nonterminals, _ = arguments.sizes
+    batch = arguments.sizes[0]
     tilt = torch.zeros(batch, dtype=kind, device=arguments.log_emissions.device, requires_grad=True)
     left, right = arguments.left.to(kind), arguments.right.to(kind)
-    every = slice(0, nonterminals)
-    slopes = [_weighted(rule, score(every)) for rule, score in ((left, scores.left), (right, scores.right))]
+    every = slice(None)
+    slopes = [
+        _finite(weights(every, every), rule > 0).to(kind)
+        for rule, weights in ((left, scores.left), (right, scores.right))
+    ]
     emissions = arguments.log_emissions
     emissions = emissions + tilt[:, None, None] * _finite(scores.emissions, emissions > -math.inf)
     root = arguments.root * (1 + tilt[:, None] * _finite(scores.root, arguments.root > 0))
@@ -60,10 +63,6 @@ class _TiltedProducts(_LogEinsumExp):
         scale = scale.masked_fill(scale == -math.inf, 0.0)
         values = (logs - scale).exp()
         return _safe_log(values @ rules + self.tilt * (values @ slopes)) + scale
-
-
-def _weighted(rule: Tensor, score: Tensor) -> Tensor:
-    return rule * _finite(score, rule > 0).to(rule.dtype)
 
 
 def _finite(score: Tensor, counts: Tensor) -> Tensor:

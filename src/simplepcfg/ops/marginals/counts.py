@@ -1,6 +1,6 @@
 """Expected rule counts, and what a derivation is expected to score when every rule has a score."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +10,7 @@ from simplepcfg.ops.inside import inside
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.marginals.outside import Rows, outside_rows
 
-# Parents whose rows of rules are looked at together: their scores are float64 and never exist for all parents at once.
+# Parents whose rows of rules are looked at together: their scores may be float64, and never exist for all at once.
 CHUNK_BYTES = 64 * 2**20
 
 
@@ -36,12 +36,15 @@ class RuleCounts:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """A score for every rule; +inf is allowed. Rows of left and right are made when they are needed."""
+    """A score for every rule; +inf is allowed.
+
+    Of left and right it is rule · score, with 0 · ∞ = 0, made for some parents and children at a time.
+    """
 
     emissions: Tensor  # [B, n, P]
     root: Tensor  # [N] or [B, N]
-    left: Callable[[slice], Tensor]  # parents → [parents, N + P], float64
-    right: Callable[[slice], Tensor]
+    left: Callable[[slice, slice], Tensor]  # parents, children → [(B,) parents, children]
+    right: Callable[[slice, slice], Tensor]
     spans: Tensor | None  # [B, n + 1, n + 1]
 
 
@@ -95,12 +98,8 @@ def expected_scores_of_own_rules(arguments: InsideArguments, scores: Scores, bac
         step = max(1, CHUNK_BYTES // (8 * arguments.left.shape[-1] * batch))
         for start in range(0, states, step):
             parents = slice(start, min(start + step, states))
-            for slope, rules, score in (
-                (by_left, arguments.left, scores.left),
-                (by_right, arguments.right, scores.right),
-            ):
-                counts = slope[:, parents].double() * rules[:, parents].double()
-                total += _weigh(counts, score(parents)).sum((1, 2))
+            for slope, weights in ((by_left, scores.left), (by_right, scores.right)):
+                total += _weigh(slope[:, parents], weights(parents, slice(None))).sum((1, 2))
     return log_z.detach(), total
 
 
@@ -118,16 +117,18 @@ def _add_rules(
     wide = torch.promote_types(values.dtype, torch.float32)
     values = values.to(wide)
     columns = slice(states, None) if words else slice(0, states)
-    for parents, side, weights in _weights(arguments, scores, columns):
-        slopes = by_child[:, side * states + parents.start : side * states + parents.stop].to(wide)
-
-        endless = weights == torch.inf
-        if bool(endless.any()):
-            rules = (arguments.left, arguments.right)[side][parents, columns].double()
-            used = _sum_by_sentence(values, torch.where(endless, rules, 0.0), slopes, sentences, total)
-            total.masked_fill_(used > 0, torch.inf)
-            weights = weights.masked_fill(endless, 0.0)
-        total += _sum_by_sentence(values, weights, slopes, sentences, total)
+    step = max(1, CHUNK_BYTES // (8 * arguments.left.shape[-1]))
+    for start in range(0, states, step):
+        parents = slice(start, min(start + step, states))
+        for side, (rules, weights_of) in enumerate(((arguments.left, scores.left), (arguments.right, scores.right))):
+            weights = weights_of(parents, columns)
+            slopes = by_child[:, side * states + start : side * states + parents.stop].to(wide)
+            if float(weights.amax()) == torch.inf:
+                endless = weights == torch.inf
+                lacking = torch.where(endless, rules[parents, columns], 0.0)
+                total.masked_fill_(_sum_by_sentence(values, lacking, slopes, sentences, total) > 0, torch.inf)
+                weights = weights.masked_fill(endless, 0.0)
+            total += _sum_by_sentence(values, weights, slopes, sentences, total)
 
 
 def _sum_by_sentence(values: Tensor, weights: Tensor, slopes: Tensor, sentences: Tensor, like: Tensor) -> Tensor:
@@ -135,17 +136,6 @@ def _sum_by_sentence(values: Tensor, weights: Tensor, slopes: Tensor, sentences:
     with _exact_products():
         found = torch.matmul(values, weights.to(values.dtype).T).mul_(slopes).sum(1, dtype=torch.float64)
     return torch.zeros_like(like).index_add_(0, sentences, found)
-
-
-def _weights(arguments: InsideArguments, scores: Scores, columns: slice) -> Iterator[tuple[slice, int, Tensor]]:
-    """rule · score for some parents at a time, with 0 · ∞ = 0: (parents, 0 for left or 1 for right, [parents, X])."""
-    _, _, states, tags = arguments.sizes
-    step = max(1, CHUNK_BYTES // (8 * (states + tags)))
-    for start in range(0, states, step):
-        parents = slice(start, min(start + step, states))
-        for side, (rules, score) in enumerate(((arguments.left, scores.left), (arguments.right, scores.right))):
-            chunk = rules[parents, columns].double()
-            yield parents, side, torch.where(chunk > 0, chunk * score(parents)[:, columns], 0.0)
 
 
 def _add_tags(total: Tensor, table: Rows, sentences: Tensor, arguments: InsideArguments, scores: Scores) -> None:
