@@ -327,7 +327,7 @@ def test_growing_prefixes_stay_impossible() -> None:
 
 def test_small_entries_of_the_closure_keep_their_digits() -> None:
     """Against exact fractions, for grammars so peaked that elimination alone gets some of them wrong."""
-    for seed in range(60):
+    for seed in range(40, 100):
         _, _, left, right = plain(random_case(1, 1, 5, 3, scale=8.0, seed=seed))
         edges = exact_closure(left)
         found = left_corner_closure(
