@@ -1,0 +1,66 @@
+"""On a card: posteriors, counts, entropy and divergence against the CPU in float64."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from random_grammars import random_case
+from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_entropy
+from simplepcfg.ops.marginals import rule_counts, symbol_posteriors, tag_posteriors
+from simplepcfg.ops.mbr import best_trees
+
+pytestmark = pytest.mark.gpu
+
+LENGTHS = torch.tensor([17, 3, 1, 9])
+
+
+def pair(batched: bool, seed: int = 0, dtype: torch.dtype = torch.float32) -> tuple[list[Tensor], list[Tensor]]:
+    """The same rounded numbers on a card, and on the CPU in float64."""
+    case = random_case(4, 17, 130, 70, scale=3.0, batched=batched, seed=seed)
+    narrow = [tensor.detach().to(dtype) for tensor in case.tensors()]
+    return [tensor.cuda() for tensor in narrow], [tensor.double() for tensor in narrow]
+
+
+def bonus() -> Tensor:
+    found = torch.randn(4, 18, 18, generator=torch.Generator().manual_seed(1))
+    found[:, 2, 5] = -torch.inf
+    return found
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_marginals(batched: bool, dtype: torch.dtype) -> None:
+    card, host = pair(batched, dtype=dtype)
+    close = {"rtol": 1e-3, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 1e-8, "atol": 1e-9}
+    for question in (symbol_posteriors, tag_posteriors):
+        found = question(*card, lengths=LENGTHS, span_bonus=bonus().cuda())[1]
+        truth = question(*host, lengths=LENGTHS, span_bonus=bonus().double())[1]
+        torch.testing.assert_close(found.cpu().double(), truth, **close)
+    found = rule_counts(*card, lengths=LENGTHS)[1]
+    truth = rule_counts(*host, lengths=LENGTHS)[1]
+    for name in ("root", "left", "right"):
+        torch.testing.assert_close(getattr(found, name).cpu().double(), getattr(truth, name), **close)
+    spans = torch.tensor([[3, 2, 9], [0, 0, 17], [1, 0, 9]])
+    chosen = symbol_posteriors(*card, spans=spans.cuda(), lengths=LENGTHS)[1]
+    truth = symbol_posteriors(*host, spans=spans, lengths=LENGTHS)[1]
+    torch.testing.assert_close(chosen.cpu().double(), truth, **close)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_entropy_and_divergence(batched: bool) -> None:
+    (p, p_host), (q, q_host) = pair(batched), pair(batched, seed=1)
+    options = {"lengths": LENGTHS, "span_bonus": bonus().cuda()}
+    on_host = {"lengths": LENGTHS, "span_bonus": bonus().double()}
+    found, truth = derivation_entropy(p, **options).cpu(), derivation_entropy(p_host, **on_host)  # type: ignore[arg-type]
+    torch.testing.assert_close(found, truth, rtol=1e-4, atol=1e-3)
+    found, truth = derivation_kl(p, q, **options).cpu(), derivation_kl(p_host, q_host, **on_host)  # type: ignore[arg-type]
+    torch.testing.assert_close(found, truth, rtol=1e-4, atol=1e-3)
+    short = torch.tensor([7, 3, 1, 5])
+    found, truth = tree_entropy(p, lengths=short).cpu(), tree_entropy(p_host, lengths=short)  # type: ignore[arg-type]
+    torch.testing.assert_close(found, truth, rtol=1e-4, atol=1e-4)
+
+
+def test_best_trees() -> None:
+    weights = torch.rand(4, 18, 18, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    forbidden = bonus() == -torch.inf
+    assert best_trees(weights.cuda(), LENGTHS, forbidden.cuda()) == best_trees(weights, LENGTHS, forbidden)
