@@ -1,4 +1,4 @@
-"""What else a grammar can be asked, on a card: each answer's time and memory beside the inside algorithm's forward pass.
+"""What else a grammar can be asked, on a card: time and memory beside the inside algorithm's forward pass.
 
     python benchmarks/questions_gpu.py [--sizes 16,40,4096,8192] [--rows viterbi,sample-16] [--repeats 20]
 

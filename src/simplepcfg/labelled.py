@@ -72,6 +72,8 @@ def k_best_trees(run: Run, prepared: Words, k: int, bonus: Bonus) -> list[list[S
 
 def sample_text(run: Run, count: int, max_length: int, temperature: float, seed: int) -> SampledText:
     """See ``Run.sample``."""
+    if not 0 <= seed < 2**63:
+        raise InputError(f"seed = {seed}; give one from 0 to 2^63 - 1")
     generator = torch.Generator(run.device).manual_seed(seed)
     drawn = run.grammar.sample(count, max_length=max_length, temperature=temperature, generator=generator)
     trees = []

@@ -54,3 +54,30 @@ def test_span_marginals_can_be_differentiated() -> None:
         for sign in (1, -1)
     )
     torch.testing.assert_close((by_left * direction).sum(), (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-8)
+
+
+def test_best_and_random_trees_of_a_grammar() -> None:
+    """One tree of all is at most as probable as all of them, and every list agrees with its siblings."""
+    rules = grammar()
+    with torch.no_grad():
+        log_z = rules.log_partition(WORDS, LENGTHS)
+        best = rules.viterbi(WORDS, LENGTHS)
+        many = rules.k_best(WORDS, LENGTHS, k=4)
+        drawn = rules.sample_trees(WORDS, LENGTHS, samples=3, generator=torch.Generator().manual_seed(0))
+    assert (best.log_probability <= log_z + 1e-5).all()
+    assert (drawn.log_probability <= best.log_probability[:, None] + 1e-5).all()
+    for b, (tree, others) in enumerate(zip(best.listed(), many, strict=True)):
+        assert len(tree.spans) == LENGTHS[b] - 1
+        if LENGTHS[b] == 1:
+            assert others == []
+            continue
+        assert (tree.spans, tree.labels, tree.tags) == (others[0].spans, others[0].labels, others[0].tags)
+    bonus = torch.zeros(4, 7, 7)
+    bonus[:, 0, 2] = -torch.inf
+    for tree in rules.viterbi(WORDS, LENGTHS, span_bonus=bonus).listed():
+        assert (0, 2) not in tree.spans
+    chosen = rules.sample(5, max_length=6, generator=torch.Generator().manual_seed(0))
+    assert chosen.words.shape == (5, 6)
+    with torch.no_grad():
+        total = rules.log_partition(chosen.words, chosen.lengths)
+    assert (chosen.trees.log_probability <= total + 1e-4).all()

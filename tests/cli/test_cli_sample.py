@@ -1,0 +1,142 @@
+"""`simplepcfg sample`, and `simplepcfg parse --decode viterbi`: what is printed, repeated, refused."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from nltk.tree import Tree
+
+from command_calls import Call
+from simplepcfg import load
+from simplepcfg.data.brackets import parse_tree
+from tiny_runs import tiny_sentences
+
+SENTENCES = "The dog , sees a cat .\n\ndog\n. ,\nthe man sleeps\n"
+
+
+def test_sentences_one_a_line(call: Call, tiny_run: Path) -> None:
+    result = call("sample", tiny_run, "--count", 12, "--max-length", 9)
+    assert result.code == 0
+    assert len(result.lines) == 12
+    assert all(2 <= len(line.split()) <= 9 for line in result.lines)
+    known = set(load(tiny_run).vocabulary.words) - {"<pad>"}
+    assert {word for line in result.lines for word in line.split()} <= known
+    assert "sentences of at most 9 words have" in result.err
+    assert result.out == call("sample", tiny_run, "--count", 12, "--max-length", 9, "-q").out
+    assert result.out != call("sample", tiny_run, "--count", 12, "--max-length", 9, "--seed", 1).out
+
+
+def test_trees_and_json(call: Call, tiny_run: Path) -> None:
+    plain = call("sample", tiny_run, "--temperature", 0.5, "-q")
+    trees = call("sample", tiny_run, "--temperature", 0.5, "-q", "--trees")
+    assert [" ".join(Tree.fromstring(line).leaves()) for line in trees.lines] == plain.lines
+    assert trees.lines[0].startswith("(NT-")
+    found = json.loads(call("sample", tiny_run, "--temperature", 0.5, "--json", "-").out)
+    assert [item["tree"] for item in found["sentences"]] == trees.lines
+    assert 0 < found["probability_of_length"] <= 1
+    scores = load(tiny_run).score([item["words"] for item in found["sentences"]])
+    for item, score in zip(found["sentences"], scores, strict=True):
+        assert item["log_probability_nats"] <= score + 1e-3  # one tree of all
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--count", "0"], "count = 0"),
+        (["--max-length", "1"], "max_length = 1"),
+        (["--temperature", "0"], "temperature = 0.0"),
+        (["--temperature", "nan"], "temperature = nan"),
+        (["--seed", "-1"], "seed = -1"),
+        (["--json", "/no/such/place.json"], "/no/such/place.json"),
+    ],
+)
+def test_sample_refuses_in_one_line(call: Call, tiny_run: Path, arguments: list[str], said: str) -> None:
+    result = call("sample", tiny_run, *arguments)
+    assert (result.code, result.out) == (2, "")
+    assert said in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_baselines_have_no_sentences(call: Call) -> None:
+    assert call("sample", "random").code == 2
+
+
+def test_viterbi_trees_have_symbols(call: Call, tiny_run: Path) -> None:
+    result = call("parse", tiny_run, "--decode", "viterbi", stdin=SENTENCES)
+    assert (result.code, result.err) == (0, "")
+    first, last = Tree.fromstring(result.lines[0]), Tree.fromstring(result.lines[4])
+    assert first.leaves() == ["The", "dog", ",", "sees", "a", "cat", "."]
+    assert [label for _, label in first.pos() if label == "T"] == ["T", "T"]  # the comma and the full stop
+    assert all(node.label().startswith("NT-") for node in last.subtrees() if node.height() > 2)
+    assert all(label.startswith("T-") for _, label in last.pos())
+    assert result.lines[1:4] == ["", "(X (T dog))", "(X (T .) (T ,))"]
+    pretty = call("parse", tiny_run, "--decode", "viterbi", "--format", "pretty", stdin="the man sleeps\n")
+    assert pretty.lines[0] == last.label()
+
+
+def test_the_k_best_trees(call: Call, tiny_run: Path) -> None:
+    best = call("parse", tiny_run, "--decode", "viterbi", stdin=SENTENCES).lines
+    result = call("parse", tiny_run, "--decode", "viterbi", "--k", 3, stdin=SENTENCES)
+    assert result.code == 0
+    sentences = [block.splitlines() for block in result.out.split("\n\n")]
+    scores = [float(line.split("\t")[0]) for line in sentences[0]]
+    assert len(scores) == 3
+    assert scores == sorted(scores, reverse=True)
+    assert sentences[0][0].split("\t")[1] == best[0]
+    assert "-inf\t(X (T dog))" in result.lines
+    records = [
+        json.loads(line)
+        for line in call("parse", tiny_run, "--decode", "viterbi", "--k", 3, "--format", "json", stdin=SENTENCES).lines
+    ]
+    assert [len(record["trees"]) for record in records] == [3, 1, 1, 1, 3]
+    assert records[2]["trees"][0]["log_probability_nats"] is None
+    assert [tree["log_probability_nats"] for tree in records[0]["trees"]] == pytest.approx(scores, abs=1e-6)
+    pretty = call("parse", tiny_run, "--decode", "viterbi", "--k", 2, "--format", "pretty", stdin="the man sleeps\n")
+    assert len([line for line in pretty.lines if line.startswith("-")]) == 2  # their log-probabilities
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--k", "2"], "--k 2 needs --decode viterbi"),
+        (["--k", "0", "--decode", "viterbi"], "--k 0"),
+        (["--decode", "best"], "best"),
+    ],
+)
+def test_parse_refuses_in_one_line(call: Call, tiny_run: Path, arguments: list[str], said: str) -> None:
+    result = call("parse", tiny_run, *arguments, stdin=SENTENCES)
+    assert result.code == 2
+    assert said in result.err
+    assert result.err.count("\n") == 1
+    assert call("parse", "random", "--decode", "viterbi", stdin=SENTENCES).code == 2
+
+
+def test_eos_is_not_shown_and_its_spans_are_merged(call: Call, eos_run: Path) -> None:
+    lines = call("parse", eos_run, "--decode", "viterbi", stdin="the dog sees a cat .\ndog\n").lines
+    tree = Tree.fromstring(lines[0])
+    assert tree.leaves() == ["the", "dog", "sees", "a", "cat", "."]
+    assert all(len(node) == 2 for node in tree.subtrees() if node.height() > 2)
+    assert parse_tree(lines[1]).words == ("dog",)
+
+
+def test_order_and_batches_do_not_matter(tiny_run: Path) -> None:
+    run = load(tiny_run)
+    sentences = tiny_sentences(20, seed=3)
+    together = run.parse(sentences, decode="viterbi")
+    assert [run.parse([sentence], decode="viterbi")[0] for sentence in sentences] == together
+    best = run.k_best(sentences[:4], 2)
+    assert [trees[0].tree.to_nltk() for trees in best] == together[:4]
+    assert all(trees[0].log_probability > trees[1].log_probability > -math.inf for trees in best)
+    with pytest.raises(ValueError, match="decode = 'best'"):
+        run.parse(sentences, decode="best")
+
+
+def test_constraints_hold_for_viterbi_too(tiny_run: Path) -> None:
+    run = load(tiny_run)
+    sentence = "the dog sees a cat"
+    for span in ([1, 3], [2, 4], [0, 4]):
+        (tree,) = run.parse_spans([sentence], [{"require": [span]}], decode="viterbi")
+        assert tuple(span) in {(i, j) for i, j, _ in tree.spans}
+        (trees,) = run.k_best([sentence], 3, [{"forbid": [span]}])
+        assert all(tuple(span) not in {(i, j) for i, j, _ in item.tree.spans} for item in trees)
