@@ -86,7 +86,8 @@ def test_commands_exist(page: Path) -> None:
     assert set(re.findall(r"\bsimplepcfg ([a-z]+)\b", _code(text))) <= set(COMMANDS)
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     assert set(re.findall(r"\bmake ([\w-]+)", _code(text))) <= targets
-    options = set(re.findall(r"(?<![\w-])(--[a-z]+(?:-[a-z]+)*)", "\n".join(re.findall(r"simplepcfg [a-z]+ .*", _code(text)))))
+    calls = "\n".join(re.findall(r"simplepcfg [a-z]+ .*", _code(text)))
+    options = set(re.findall(r"(?<![\w-])(--[a-z]+(?:-[a-z]+)*)", calls))
     assert options <= {"--help", *(option for command in COMMANDS.values() for option in options_of(command))}
 
 
