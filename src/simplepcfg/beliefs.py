@@ -88,7 +88,7 @@ def _over_words(words: Sequence[str], item: Prepared, answer: list[tuple[int, fl
     found = [TaggedWord(word, None, 0.0) for word in words]
     # An impossible sentence has no posterior; what it would show is the first tag at probability 0.
     for index, (tag, share) in zip(item.kept, answer, strict=False):
-        found[index] = TaggedWord(words[index], tag if share > 0 else None, share)
+        found[index] = TaggedWord(words[index], tag if share > 0 else None, min(share, 1.0))
     return found
 
 

@@ -21,7 +21,8 @@ from simplepcfg.sentences import Sentence
 if TYPE_CHECKING:
     from simplepcfg.run import Run
 
-# The run's own text is looked at as far as this; a text that the caller gives is counted to its end.
+# The run's own text is looked at as far as this, and of sentences that the grammar itself makes, so many are expected;
+# a text that the caller gives is counted to its end.
 OWN_SENTENCES = 1000
 # Left-to-right sums over ever deeper derivations stop here; grammars that need more have no finite expectation.
 MOST_ROUNDS = 5000
@@ -61,7 +62,7 @@ class SymbolReport:
 
     run: str
     source: str  # where uses were counted
-    sentences: int | None  # None where they are expectations of one sentence that the grammar makes itself
+    sentences: int | None  # None where they are expectations of 1,000 sentences that the grammar itself makes
     nonterminal_usage: Usage
     preterminal_usage: Usage
     nonterminals: list[SymbolUse]
@@ -78,7 +79,7 @@ def describe_symbols(
     """The `top` most used symbols of either kind, by expected uses over all derivations of the sentences.
 
     Without sentences: of the run's validation or training text, if its file is still there (the first 1,000
-    sentences); else of the sentences that the grammar itself makes, one on average.
+    sentences); else of 1,000 sentences that the grammar itself makes, in expectation.
     """
     if top < 1:
         raise InputError(f"top = {top}; ask for at least one symbol")
@@ -89,7 +90,10 @@ def describe_symbols(
         tokens, source = _own_text(run)
     if tokens is not None and not any(len(sentence) >= 2 for sentence in tokens):
         raise InputError(f"{source}: no sentence has two words or more to count on; give longer ones")
-    nonterminals, preterminals = _uses_in(run, tokens) if tokens is not None else expected_uses(run.grammar)
+    if tokens is not None:
+        nonterminals, preterminals = _uses_in(run, tokens)
+    else:
+        nonterminals, preterminals = (OWN_SENTENCES * uses for uses in expected_uses(run.grammar))
     chosen = nonterminals.topk(min(top, len(nonterminals))).indices
     chosen_tags = preterminals.topk(min(top, len(preterminals))).indices
     names = _Names(run, chosen_tags)

@@ -39,8 +39,8 @@ def command(
     """Show the most used symbols: expected uses, likeliest children, words, and spans of the text.
 
     Uses are expectations over all derivations of TEXT. Without it they are counted on the run's own validation or
-    training text (the first 1,000 sentences) if that is still there, else on the sentences that the grammar itself
-    makes, of which one is expected.
+    training text (the first 1,000 sentences) if that is still there, else expected of 1,000 sentences that the grammar
+    itself makes.
 
     \b
     Example:
@@ -78,7 +78,7 @@ def command(
 
 def summary(report: "SymbolReport") -> list[str]:
     """How many symbols are really used, a line each."""
-    over = "one sentence of the grammar's own" if report.sentences is None else f"{report.sentences:,} sentences"
+    over = "1,000 sentences of the grammar's own" if report.sentences is None else f"{report.sentences:,} sentences"
     lines = [f"expected uses over {over}"]
     for kind, usage in (("nonterminals", report.nonterminal_usage), ("preterminals", report.preterminal_usage)):
         lines.append(f"{kind}: {_usage(usage)}")
