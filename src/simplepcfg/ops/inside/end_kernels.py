@@ -7,7 +7,7 @@ import triton.language as tl
 from simplepcfg.ops.inside.kernels import ALIVE, DEAD
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def words_kernel(
     log_emissions,  # [B, n, P]
     emit,  # out [words, P]

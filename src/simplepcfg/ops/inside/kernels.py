@@ -10,6 +10,7 @@ DEAD marks rows of zeros.
 import triton
 import triton.language as tl
 
+# Numbers that change from width to width are not specialised on: each kind of width would be compiled again.
 DEAD = tl.constexpr(-1.0e9)
 ALIVE = tl.constexpr(-5.0e8)
 
@@ -122,7 +123,7 @@ def _far_split_sum(
     tl.store(reach + row, tl.where(alive, own + _exponent(tl.max(peak, 0), tl.float64), DEAD).to(WORK))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["width", "batch", "n", "first_row"])
 def inside_split_fwd_kernel(
     chart,  # [rows, 2N]: η then ζ
     beta,  # out [rows, N]
@@ -214,7 +215,7 @@ def inside_split_fwd_kernel(
             tl.store(exponent + row, own)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["width", "batch", "n", "first_row", "blocks"])
 def settle_fwd_kernel(
     chart, beta, exponent, reach, peaks, bonus, first_rows, sentence_of_row, width, batch, n, first_row, N, blocks,
     EQUAL: tl.constexpr, HAS_BONUS: tl.constexpr, PEAK: tl.constexpr, SAFE: tl.constexpr, WORK: tl.constexpr,
@@ -239,7 +240,7 @@ def settle_fwd_kernel(
         tl.store(reach + row, tl.where(own > ALIVE, own + _exponent(peak, WORK), DEAD).to(WORK))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["width", "batch", "n", "first_row"])
 def inside_split_bwd_kernel(
     chart,  # [rows, 2N]
     alpha,  # [rows, N]: d log Z / d β of wider spans
@@ -310,7 +311,7 @@ def inside_split_bwd_kernel(
     tl.store(by_child + target, found.to(by_child.dtype.element_ty), mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first_row"])
 def posterior_kernel(
     beta, alpha, posterior, first_row, N, WORK: tl.constexpr, LIMIT: tl.constexpr, BLOCK: tl.constexpr
 ):

@@ -19,6 +19,8 @@ DEAD = kernels.DEAD.value
 # an H200; taller tiles do not compile there, narrower ones leave the memory idle.
 SPLITS_AT_ONCE = 4
 STATES_AT_ONCE = 1024
+# A table of places is this long at least: narrow widths share one compiled kernel.
+LEAST_SPLITS = 32
 # A block of few states is shared by fewer warps, for every warp repeats the arithmetic of rows and factors.
 WARPS, FEW_STATES, WARPS_OF_FEW = 4, 512, 2
 # Two widths of two neighbouring spans are summed together by tiles of this many states on so many warps, forward and
@@ -94,7 +96,7 @@ class PackedChart:
         peaks = self._empty(spans, blocks, dtype=self.precision.work)
         places = {"PEAK": self.precision.peak, **self.equal, **self.kinds}
         choices = {"SAFE": self.precision.safe, "HAS_BONUS": self.arguments.span_bonus is not None}
-        splits = triton.next_power_of_2(width - 1)
+        splits = max(LEAST_SPLITS, triton.next_power_of_2(width - 1))
         if paired:
             after = plan.width(width + 1)
             self.partial = (

@@ -88,7 +88,7 @@ def _factors(left, right, place):
     return _halves(tl.where(scale > ALIVE, scale - place, DEAD))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["width", "batch", "n", "first_row", "spans"])
 def inside_pair_fwd_kernel(
     chart,  # [rows, 2N]
     beta,  # out [rows, N], of this width
@@ -187,7 +187,7 @@ def _parents_of(first_rows, offset, b, width, d, side, batch, n, EQUAL: tl.const
     return parent, sibling + tl.where(side == 0, width, -d), wider + tl.where(side == 0, width - 1, -d)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["width", "batch", "n", "first_row", "spans"])
 def inside_pair_bwd_kernel(
     chart,  # [rows, 2N]
     alpha,  # [rows, N]

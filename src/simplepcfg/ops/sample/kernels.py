@@ -30,7 +30,7 @@ def _draw_child(values, rules, count, uniform, WORK: tl.constexpr, BLOCK: tl.con
     return tl.minimum(tl.min(found, 0), tl.max(possible, 0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["step", "n", "samples", "draws"])
 def draw_kernel(
     chart,  # [rows, 2N]: η and ζ
     beta,  # [rows, N]

@@ -7,7 +7,7 @@ import triton.language as tl
 NONE = tl.constexpr(1 << 30)  # above every index
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["R"])
 def max_plus_kernel(
     values,  # [K, stride_values]: log β*, transposed; at least K rounded up to UNROLL rows, -inf beyond K
     rules,  # [K, stride_rules]: log rules, transposed; as many rows
@@ -54,7 +54,7 @@ def max_plus_kernel(
     tl.store(target + WIDE * COLUMNS, far, mask=(r < R) & (a < M - WIDE * COLUMNS))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["width", "first_row", "words"])
 def split_maxima_kernel(
     children,  # [rows, 2N]
     best,  # out [rows, N]
@@ -101,7 +101,7 @@ def _best_child(values, rules, stride_rules, count, BLOCK: tl.constexpr):
     return tl.min(tl.where(top == tl.max(top, 0), symbol, NONE), 0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["step", "n"])
 def descend_kernel(
     children,
     best,
