@@ -1,0 +1,39 @@
+"""The operations as the paper writes them: for tests, and for gradients that are differentiated in turn."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.neural.products import wide_type
+
+
+def naive_rule_probabilities(parents: Tensor, left_children: Tensor, right_children: Tensor) -> tuple[Tensor, Tensor]:
+    """left[A, B] ∝ exp(parents[A] · left_children[B]), right likewise."""
+    parents, left, right = _wide(parents, left_children, right_children)
+    return (parents @ left.T).softmax(-1), (parents @ right.T).softmax(-1)
+
+
+def naive_log_normaliser(features: Tensor, embeddings: Tensor) -> Tensor:
+    """log Σ_w exp(features[T] · embeddings[w])."""
+    features, embeddings = _wide(features, embeddings)
+    return torch.logsumexp(features @ embeddings.T, -1)
+
+
+def naive_emission_log_probabilities(features: Tensor, embeddings: Tensor, rows: Tensor) -> Tensor:
+    """log emit[T, w] of the words whose rows of ``embeddings`` are given: [..., P]."""
+    features, embeddings = _wide(features, embeddings)
+    return (features @ embeddings.T).log_softmax(-1).T[rows]
+
+
+def naive_residual_network(x: Tensor, weights: Sequence[Tensor]) -> Tensor:
+    """y = W x + b, then for each block y ← y + ReLU(V ReLU(U y + p) + q); weights are W, b, then U, p, V, q a block."""
+    x, *weights = _wide(x, *weights)
+    y = x @ weights[0].T + weights[1]
+    for inner, inner_bias, outer, outer_bias in zip(*(iter(weights[2:]),) * 4, strict=True):
+        y = y + ((y @ inner.T + inner_bias).relu() @ outer.T + outer_bias).relu()
+    return y
+
+
+def _wide(*tensors: Tensor) -> list[Tensor]:
+    return [tensor.to(wide_type(tensor.dtype)) for tensor in tensors]

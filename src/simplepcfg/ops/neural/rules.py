@@ -1,0 +1,117 @@
+"""Rule probabilities from symbol features: two row softmaxes of products, with a backward of their own."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.neural.again import differentiable_gradients
+from simplepcfg.ops.neural.naive import naive_rule_probabilities
+from simplepcfg.ops.neural.products import (
+    add_mm_wide,
+    check_precision,
+    matrix_mode,
+    mm_wide,
+    row_parts,
+    runs_fused,
+    wide_type,
+)
+from simplepcfg.ops.neural.softmax import softmax_backward, softmax_of_product
+
+# Backward makes the gradient by the scores for this many bytes of rows at a time, but for no fewer rows than this: each
+# part is added to the children's gradient, which is read and written whole.
+GRADIENT_BYTES = 128 << 20
+LEAST_GRADIENT_ROWS = 2048
+
+
+def rule_probabilities(
+    parents: Tensor, left_children: Tensor, right_children: Tensor, *, precision: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """``(left [N, S], right [N, S])``: probabilities of each child given the parent, every row summing to 1.
+
+    Args:
+        parents: ``[N, D]``; left_children, right_children: ``[S, D]``; the scores are their products.
+        precision: "bf16" on a card stores operands and probabilities in bfloat16 and everything else passes
+            through buffers of bounded size; "tf32" multiplies in TF32 there; the default is as exact as the inputs.
+
+    Left and right lie one behind the other in one buffer, which the inside algorithm takes as it is.
+
+    >>> left, right = rule_probabilities(torch.zeros(1, 2), torch.zeros(4, 2), torch.ones(2, 2).cumsum(0).repeat(2, 1))
+    >>> left
+    tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
+    """
+    check_precision(precision)
+    shapes = [tuple(tensor.shape) for tensor in (parents, left_children, right_children)]
+    if any(len(shape) != 2 or 0 in shape for shape in shapes) or shapes[1] != shapes[2] or shapes[0][1] != shapes[1][1]:
+        raise InputError(
+            f"parents, left_children and right_children have shapes {', '.join(str(list(s)) for s in shapes)}; they "
+            "must be [N, D], [S, D] and [S, D], none of them 0"
+        )
+    return _RuleProbabilities.apply(parents, left_children, right_children, precision, runs_fused(precision, parents))
+
+
+class _RuleProbabilities(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
+        *given, precision, fused = inputs
+        kind = torch.bfloat16 if fused else given[0].dtype
+        parents, left, right = operands = [tensor.detach().to(kind).contiguous() for tensor in given]
+        nonterminals = parents.shape[0]
+        both = parents.new_empty(2 * nonterminals, left.shape[0])
+        with matrix_mode(precision):
+            softmax_of_product(parents, left, both[:nonterminals], None, fused)
+            softmax_of_product(parents, right, both[nonterminals:], None, fused)
+        ctx.save_for_backward(*given, *operands, both)
+        ctx.precision, ctx.fused = precision, fused
+        ctx.set_materialize_grads(False)
+        return both[:nonterminals], both[nonterminals:]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        given, (*operands, both) = ctx.saved_tensors[:3], ctx.saved_tensors[3:]
+        if torch.is_grad_enabled():
+            return (
+                *differentiable_gradients(naive_rule_probabilities, given, ctx.needs_input_grad[:3], grads),
+                None,
+                None,
+            )
+        with matrix_mode(ctx.precision):
+            found = _gradients(operands, both, grads, [tensor.dtype for tensor in given], ctx.fused)
+        return *found, None, None
+
+
+def _gradients(
+    operands: list[Tensor], both: Tensor, grads: tuple[Tensor | None, ...], kinds: list[torch.dtype], fused: bool
+) -> list[Tensor | None]:
+    """By parents, left and right children. What flows in is only read: it may be somebody else's too."""
+    parents, *children = operands
+    nonterminals, width = parents.shape
+    symbols = both.shape[1]
+    most = max(LEAST_GRADIENT_ROWS, GRADIENT_BYTES // (symbols * both.element_size()))
+    parts = row_parts(nonterminals, most, 128)
+    by_scores = both.new_empty(parts[0].stop, symbols)
+    wide = wide_type(both.dtype)
+    by_parents = parents.new_empty(nonterminals, width, dtype=wide)
+    by_children: list[Tensor | None] = [None, None]
+    begun = False
+    for side, grad in enumerate(grads):
+        if grad is None:
+            continue
+        grad = grad if grad.stride(-1) == 1 else grad.contiguous()
+        # One part needs no accumulation, so it is written in the type that is wanted.
+        kind = kinds[1 + side] if len(parts) == 1 and kinds[1 + side] == both.dtype else wide
+        total = by_children[side] = parents.new_empty(symbols, width, dtype=kind)
+        for part in parts:
+            here = by_scores[: part.stop - part.start]
+            rows = slice(side * nonterminals + part.start, side * nonterminals + part.stop)
+            softmax_backward(both[rows], grad[part], here, fused)
+            (add_mm_wide if begun else _write)(by_parents[part], here, children[side])
+            (add_mm_wide if part.start else _write)(total, here.T, parents[part])
+        begun = True
+    results = [by_parents if begun else None, *by_children]
+    return [None if tensor is None else tensor.to(kind) for tensor, kind in zip(results, kinds, strict=True)]
+
+
+def _write(out: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    return mm_wide(a, b, out)

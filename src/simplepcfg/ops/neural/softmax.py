@@ -1,0 +1,87 @@
+"""Softmax of matrix products, never holding the scores: a few rows at a time they pass through a small buffer."""
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.neural.products import aligned_rows, mm_wide, row_parts, wide_type
+
+# Float32 scores of this size stay in the second-level cache of a large card between the product and the softmax.
+SCORE_BYTES = 24 << 20
+LEAST_SCORE_ROWS = 256
+# On a CPU the elementwise passes over a product are made within a core's cache.
+CPU_CACHE_BYTES = 1 << 20
+# Longest rows that a program holds in registers, and the blocks in which it reads longer ones.
+LONGEST_HELD = {"forward": 32768, "backward": 16384}
+BLOCK = 8192
+
+
+def score_rows(rows: int, columns: int) -> list[slice]:
+    """Which rows' scores are made at a time."""
+    return row_parts(rows, max(LEAST_SCORE_ROWS, SCORE_BYTES // (4 * columns)), 8)
+
+
+def softmax_of_product(a: Tensor, b: Tensor, out: Tensor | None, log_sums: Tensor | None, fused: bool) -> None:
+    """out = softmax(a bᵀ) by rows and log_sums = log Σ exp(a bᵀ), where they are given; a [n, D], b [S, D]."""
+    if out is not None and not fused:
+        torch.mm(a, b.T, out=out)  # as large as the result: it is made there
+        for part in row_parts(out.shape[0], CPU_CACHE_BYTES // (out.element_size() * out.shape[1]) or 1):
+            _plain_softmax(out[part], None if log_sums is None else log_sums[part])
+        return
+    parts = score_rows(a.shape[0], b.shape[0])
+    scores = aligned_rows(a, parts[0].stop, b.shape[0], wide_type(a.dtype))
+    for part in parts:
+        here = mm_wide(a[part], b.T, scores[: part.stop - part.start])
+        sums = None if log_sums is None else log_sums[part]
+        if fused:
+            _fused_softmax(here, None if out is None else out[part], sums)
+        else:
+            _plain_softmax(here, sums)
+
+
+def softmax_backward(p: Tensor, grad: Tensor, out: Tensor, fused: bool) -> None:
+    """out = the gradient by the scores, from rows of probabilities and the gradient by them: all [rows, S]."""
+    if fused:
+        _fused_softmax_backward(p, grad, out)
+        return
+    # A probability that is 0 takes no part, whatever its derivative.
+    torch.mul(p, grad, out=out).masked_fill_(p == 0, 0.0)
+    out.addcmul_(p, out.sum(-1, keepdim=True), value=-1.0)
+
+
+def _plain_softmax(scores: Tensor, log_sums: Tensor | None) -> None:
+    """In place."""
+    top = scores.amax(-1, keepdim=True)
+    total = scores.sub_(top).exp_().sum(-1, keepdim=True)
+    if log_sums is not None:
+        torch.add(top, total.log(), out=log_sums.unsqueeze(-1))
+    scores.div_(total)
+
+
+def _fused_softmax(scores: Tensor, out: Tensor | None, log_sums: Tensor | None) -> None:
+    from simplepcfg.ops.neural.softmax_kernels import softmax_fwd_kernel
+
+    rows, columns = scores.shape
+    one, block, warps = _shape("forward", columns)
+    softmax_fwd_kernel[(rows,)](
+        scores, scores if out is None else out, scores if log_sums is None else log_sums, columns,
+        scores.stride(0), 0 if out is None else out.stride(0), HAS_OUT=out is not None,
+        HAS_LOG_SUMS=log_sums is not None, ONE_BLOCK=one, BLOCK=block, num_warps=warps,
+    )  # fmt: skip
+
+
+def _fused_softmax_backward(p: Tensor, grad: Tensor, out: Tensor) -> None:
+    from simplepcfg.ops.neural.softmax_kernels import softmax_bwd_kernel
+
+    rows, columns = p.shape
+    one, block, warps = _shape("backward", columns)
+    softmax_bwd_kernel[(rows,)](
+        p, grad, out, columns, p.stride(0), grad.stride(0), out.stride(0), ONE_BLOCK=one, BLOCK=block, num_warps=warps
+    )
+
+
+def _shape(direction: str, columns: int) -> tuple[bool, int, int]:
+    """Whether a program holds its row, in what block, on how many warps: at most 64 values a thread."""
+    if columns > LONGEST_HELD[direction]:
+        return False, BLOCK, 16
+    block = 1 << max(columns - 1, 1).bit_length()
+    return True, block, min(16, max(1, block // 1024))
