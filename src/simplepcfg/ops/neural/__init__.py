@@ -1,5 +1,6 @@
 """What a neural grammar does with its parameters before the inside algorithm: networks, rules, emissions."""
 
+from simplepcfg.ops.neural.emissions import emission_log_probabilities, log_normaliser
 from simplepcfg.ops.neural.rules import rule_probabilities
 
-__all__ = ["rule_probabilities"]
+__all__ = ["emission_log_probabilities", "log_normaliser", "rule_probabilities"]

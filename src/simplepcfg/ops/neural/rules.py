@@ -55,7 +55,7 @@ class _RuleProbabilities(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
         *given, precision, fused = inputs
-        kind = torch.bfloat16 if fused else given[0].dtype
+        kind = torch.bfloat16 if fused else wide_type(given[0].dtype)
         parents, left, right = operands = [tensor.detach().to(kind).contiguous() for tensor in given]
         nonterminals = parents.shape[0]
         both = parents.new_empty(2 * nonterminals, left.shape[0])

@@ -1,0 +1,180 @@
+"""Emission probabilities from features: a softmax over all words of which only the batch's words are asked for."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.neural.again import differentiable_gradients
+from simplepcfg.ops.neural.naive import naive_emission_log_probabilities, naive_log_normaliser
+from simplepcfg.ops.neural.products import (
+    add_mm_wide,
+    aligned_rows,
+    check_precision,
+    matrix_mode,
+    mm_wide,
+    row_parts,
+    runs_fused,
+    wide_type,
+)
+from simplepcfg.ops.neural.softmax import softmax_of_product
+
+# Probabilities of all words up to this size are kept for backward; beyond, backward makes them again, part by part.
+KEPT_BYTES = 512 << 20
+AGAIN_BYTES = 128 << 20
+OCCURRENCES_AT_ONCE = 32
+
+
+def log_normaliser(features: Tensor, embeddings: Tensor, *, precision: str | None = None) -> Tensor:
+    """``[P]``: log Σ_w exp(features[T] · embeddings[w]), from ``[P, D]`` and ``[V, D]``.
+
+    >>> log_normaliser(torch.zeros(2, 3), torch.zeros(4, 3)).exp()
+    tensor([4., 4.])
+    """
+    _check(features, embeddings, precision)
+    return _LogNormaliser.apply(features, embeddings, precision, runs_fused(precision, features))
+
+
+def emission_log_probabilities(
+    features: Tensor, embeddings: Tensor, rows: Tensor, *, precision: str | None = None
+) -> Tensor:
+    """``[..., P]``: log emit[T, w] ∝ features[T] · embeddings[w], normalised over all words, of the words asked for.
+
+    Args:
+        features: ``[P, D]``; embeddings: ``[V, D]``.
+        rows: ``[...]`` int64, each word's row of ``embeddings``.
+        precision: "bf16" on a card stores operands in bfloat16 and sums in float32; see ``rule_probabilities``.
+
+    Normaliser and words are one operation so that each gradient is made once, in place. Nothing depends on which words
+    there are but values: a graph captured once serves every batch of its shape.
+    """
+    _check(features, embeddings, precision)
+    flat = rows.reshape(-1)
+    found = _EmissionLogProbabilities.apply(features, embeddings, flat, precision, runs_fused(precision, features))
+    return found.view(*rows.shape, features.shape[0])
+
+
+class _LogNormaliser(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        features, embeddings, precision, fused = inputs
+        log_sums, saved = _normalise(features, embeddings, precision, fused, any(ctx.needs_input_grad))
+        ctx.save_for_backward(features, embeddings, *saved)
+        ctx.precision, ctx.fused = precision, fused
+        return log_sums
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        given, saved = ctx.saved_tensors[:2], ctx.saved_tensors[2:]
+        if torch.is_grad_enabled():
+            needs = ctx.needs_input_grad[:2]
+            return *differentiable_gradients(naive_log_normaliser, given, needs, grads), None, None
+        expected, by_embeddings = _gradients(*saved, grads[0], ctx.precision, ctx.fused)
+        by_features = expected.mul_(grads[0].unsqueeze(-1))
+        return by_features.to(given[0].dtype), by_embeddings.to(given[1].dtype), None, None
+
+
+class _EmissionLogProbabilities(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        features, embeddings, rows, precision, fused = inputs
+        log_sums, saved = _normalise(features, embeddings, precision, fused, any(ctx.needs_input_grad))
+        picked = saved[1].index_select(0, rows)  # [W, D]
+        scores = log_sums.new_empty(rows.shape[0], features.shape[0])
+        with matrix_mode(precision):
+            mm_wide(picked, saved[0].T, scores)
+        ctx.save_for_backward(features, embeddings, rows, picked, *saved)
+        ctx.precision, ctx.fused = precision, fused
+        return scores.sub_(log_sums)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        features, embeddings, rows, picked, *saved = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            found = differentiable_gradients(
+                lambda f, e: naive_emission_log_probabilities(f, e, rows),
+                (features, embeddings),
+                ctx.needs_input_grad[:2],
+                grads,
+            )
+            return *found, None, None, None
+        by_log_sums = grads[0].sum(0).neg_()  # [P]
+        narrow = grads[0].to(picked.dtype)
+        expected, by_embeddings = _gradients(*saved, by_log_sums, ctx.precision, ctx.fused)
+        by_features = torch.empty_like(expected)
+        by_rows = torch.empty_like(picked, dtype=by_embeddings.dtype)
+        with matrix_mode(ctx.precision):
+            mm_wide(narrow.T, picked, by_features)
+            mm_wide(narrow, saved[0], by_rows)
+        result = torch.empty_like(features, memory_format=torch.contiguous_format)
+        torch.addcmul(by_features, expected, by_log_sums.unsqueeze(-1), out=result)
+        _add_occurrences(by_embeddings, by_rows, rows, ctx.fused)
+        return result, by_embeddings.to(embeddings.dtype), None, None, None
+
+
+def _normalise(
+    features: Tensor, embeddings: Tensor, precision: str | None, fused: bool, backward: bool
+) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor | None]]:
+    """log Σ_w exp(score) [P], and for backward: operands, and the probabilities of all words where they are small."""
+    kind = torch.bfloat16 if fused else wide_type(features.dtype)
+    narrow_features, narrow_embeddings = (each.detach().to(kind).contiguous() for each in (features, embeddings))
+    tags, words = features.shape[0], embeddings.shape[0]
+    log_sums = torch.empty(tags, dtype=wide_type(kind), device=features.device)
+    fits = tags * words * kind.itemsize <= KEPT_BYTES
+    kept = aligned_rows(features, tags, words, kind) if backward and fits else None
+    with matrix_mode(precision):
+        softmax_of_product(narrow_features, narrow_embeddings, kept, log_sums, fused)
+    return log_sums, (narrow_features, narrow_embeddings, kept)
+
+
+def _gradients(
+    features: Tensor, embeddings: Tensor, kept: Tensor | None, by_log_sums: Tensor, precision: str | None, fused: bool
+) -> tuple[Tensor, Tensor]:
+    """Each preterminal's expected embedding, Σ_w p[T, w] e[w], and the gradient by the embeddings.
+
+    d log Σ / d score is p, so ``by_log_sums`` scales rows of p. Scaling the features instead, and the expected
+    embeddings afterwards (the caller does), p is multiplied as it is.
+    """
+    (tags, width), words = features.shape, embeddings.shape[0]
+    expected = by_log_sums.new_empty(tags, width)
+    by_embeddings = by_log_sums.new_empty(words, width)
+    weighted = (features * by_log_sums.unsqueeze(-1)).to(features.dtype)
+    most = tags if kept is not None else AGAIN_BYTES // (words * features.element_size()) or 1
+    parts = row_parts(tags, most, 128)
+    buffer = aligned_rows(features, parts[0].stop, words, features.dtype) if kept is None else kept
+    with matrix_mode(precision):
+        for part in parts:
+            p = buffer[: part.stop - part.start]
+            if kept is None:
+                softmax_of_product(features[part], embeddings, p, None, fused)
+            mm_wide(p, embeddings, expected[part])
+            if part.start:
+                add_mm_wide(by_embeddings, p.T, weighted[part])
+            else:
+                mm_wide(p.T, weighted[part], by_embeddings)
+    return expected, by_embeddings
+
+
+def _add_occurrences(total: Tensor, by_occurrence: Tensor, rows: Tensor, fused: bool) -> None:
+    """total[rows[i]] += by_occurrence[i], in a fixed order."""
+    if not fused:
+        total.index_add_(0, rows, by_occurrence)
+        return
+    from simplepcfg.ops.neural.word_kernels import add_occurrences_kernel
+
+    count, width = by_occurrence.shape
+    block = min(128, 1 << max(width - 1, 1).bit_length())
+    add_occurrences_kernel[(count, -(-width // block))](
+        total, by_occurrence, rows, count, width, BLOCK_W=OCCURRENCES_AT_ONCE, BLOCK_D=block, num_warps=4
+    )
+
+
+def _check(features: Tensor, embeddings: Tensor, precision: str | None) -> None:
+    check_precision(precision)
+    shapes = [tuple(tensor.shape) for tensor in (features, embeddings)]
+    if any(len(shape) != 2 or 0 in shape for shape in shapes) or shapes[0][1] != shapes[1][1]:
+        raise InputError(
+            f"features and embeddings have shapes {list(shapes[0])} and {list(shapes[1])}; they must be [P, D] and "
+            "[V, D], none of them 0"
+        )

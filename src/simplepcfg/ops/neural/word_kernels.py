@@ -1,0 +1,36 @@
+"""Triton kernel of the words' gradient: every word sums its occurrences in a batch, in order, without atomics."""
+
+# mypy: ignore-errors
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_occurrences_kernel(
+    total,  # [V, D], added to
+    by_occurrence,  # [W, D]
+    rows,  # [W]: the row of ``total`` that each occurrence belongs to
+    W,
+    D,
+    BLOCK_W: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+):
+    """The first occurrence of a word adds all of them to its row; later ones leave at once."""
+    own = tl.program_id(0)
+    word = tl.load(rows + own)
+    columns = tl.program_id(1) * BLOCK_D + tl.arange(0, BLOCK_D)
+    earlier = 0
+    for start in range(0, own, 8 * BLOCK_W):
+        places = start + tl.arange(0, 8 * BLOCK_W)
+        earlier += tl.sum((tl.load(rows + places, mask=places < own, other=-1) == word).to(tl.int32), 0)
+    if earlier == 0:
+        target = total + word.to(tl.int64) * D + columns
+        inside = columns < D
+        sums = tl.zeros((BLOCK_D,), tl.float32)
+        for start in range(own, W, BLOCK_W):
+            places = start + tl.arange(0, BLOCK_W)
+            same = tl.load(rows + places, mask=places < W, other=-1) == word
+            if tl.max(same.to(tl.int32), 0) > 0:
+                source = by_occurrence + places.to(tl.int64)[:, None] * D + columns[None, :]
+                sums += tl.sum(tl.load(source, mask=same[:, None] & inside[None, :], other=0.0), 0)
+        tl.store(target, tl.load(target, mask=inside, other=0.0) + sums, mask=inside)
