@@ -1,6 +1,7 @@
 """What a neural grammar does with its parameters before the inside algorithm: networks, rules, emissions."""
 
 from simplepcfg.ops.neural.emissions import emission_log_probabilities, log_normaliser
+from simplepcfg.ops.neural.residual import residual_networks
 from simplepcfg.ops.neural.rules import rule_probabilities
 
-__all__ = ["emission_log_probabilities", "log_normaliser", "rule_probabilities"]
+__all__ = ["emission_log_probabilities", "log_normaliser", "residual_networks", "rule_probabilities"]

@@ -66,11 +66,13 @@ class _LogNormaliser(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        given, saved = ctx.saved_tensors[:2], ctx.saved_tensors[2:]
+        given, (narrow_features, narrow_embeddings, kept) = ctx.saved_tensors[:2], ctx.saved_tensors[2:]
         if torch.is_grad_enabled():
             needs = ctx.needs_input_grad[:2]
             return *differentiable_gradients(naive_log_normaliser, given, needs, grads), None, None
-        expected, by_embeddings = _gradients(*saved, grads[0], ctx.precision, ctx.fused)
+        expected, by_embeddings = _gradients(
+            narrow_features, narrow_embeddings, kept, grads[0], ctx.precision, ctx.fused
+        )
         by_features = expected.mul_(grads[0].unsqueeze(-1))
         return by_features.to(given[0].dtype), by_embeddings.to(given[1].dtype), None, None
 
@@ -90,7 +92,7 @@ class _EmissionLogProbabilities(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        features, embeddings, rows, picked, *saved = ctx.saved_tensors
+        features, embeddings, rows, picked, narrow_features, narrow_embeddings, kept = ctx.saved_tensors
         if torch.is_grad_enabled():
             found = differentiable_gradients(
                 lambda f, e: naive_emission_log_probabilities(f, e, rows),
@@ -101,12 +103,14 @@ class _EmissionLogProbabilities(torch.autograd.Function):
             return *found, None, None, None
         by_log_sums = grads[0].sum(0).neg_()  # [P]
         narrow = grads[0].to(picked.dtype)
-        expected, by_embeddings = _gradients(*saved, by_log_sums, ctx.precision, ctx.fused)
+        expected, by_embeddings = _gradients(
+            narrow_features, narrow_embeddings, kept, by_log_sums, ctx.precision, ctx.fused
+        )
         by_features = torch.empty_like(expected)
         by_rows = torch.empty_like(picked, dtype=by_embeddings.dtype)
         with matrix_mode(ctx.precision):
             mm_wide(narrow.T, picked, by_features)
-            mm_wide(narrow, saved[0], by_rows)
+            mm_wide(narrow, narrow_features, by_rows)
         result = torch.empty_like(features, memory_format=torch.contiguous_format)
         torch.addcmul(by_features, expected, by_log_sums.unsqueeze(-1), out=result)
         _add_occurrences(by_embeddings, by_rows, rows, ctx.fused)

@@ -1,0 +1,36 @@
+"""Triton kernel of a layer's backward: the ReLU's mask and the bias' gradient in one pass."""
+
+# mypy: ignore-errors
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_bwd_kernel(
+    grad,  # [rows, D]
+    activation,  # [rows, D]: the ReLU's result, or anything where HAS_RELU is false
+    out,  # [rows, D]: grad where the activation is positive; not written where HAS_RELU is false
+    column_sums,  # out [row blocks, D], float32
+    rows,
+    D,
+    grad_stride,
+    HAS_RELU: tl.constexpr,
+    ROWS: tl.constexpr,  # of a program
+    BLOCK_R: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+):
+    """Masked rows and, for this block of rows, their column sums: no atomics, a fixed order."""
+    block = tl.program_id(0)
+    columns = tl.program_id(1) * BLOCK_D + tl.arange(0, BLOCK_D)
+    sums = tl.zeros((BLOCK_R, BLOCK_D), tl.float32)
+    for start in range(0, ROWS, BLOCK_R):
+        row = (block * ROWS + start + tl.arange(0, BLOCK_R)).to(tl.int64)
+        inside = (row < rows)[:, None] & (columns < D)[None, :]
+        place = row[:, None] * D + columns[None, :]
+        value = tl.load(grad + row[:, None] * grad_stride + columns[None, :], mask=inside, other=0.0)
+        if HAS_RELU:
+            positive = tl.load(activation + place, mask=inside, other=0.0) > 0
+            value = tl.where(positive, value, 0.0)
+            tl.store(out + place, value, mask=inside)
+        sums += value.to(tl.float32)
+    tl.store(column_sums + block.to(tl.int64) * D + columns, tl.sum(sums, 0), mask=columns < D)

@@ -1,0 +1,128 @@
+"""Residual networks over one table: every path against plain autograd, and the kernel of the ReLU's backward."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.neural import residual, residual_networks
+from simplepcfg.ops.neural.naive import naive_residual_network
+
+# Rows of the table, networks' rows, their blocks, their width.
+CASES = [
+    (7, [(0, 7)], [0], 3),
+    (19, [(0, 5), (0, 19), (0, 19), (5, 19)], [2, 1, 0, 2], 16),
+    (140, [(0, 70), (70, 140)], [1, 2], 33),
+]
+Case = tuple[int, list[tuple[int, int]], list[int], int]
+
+
+def inputs_of(case: Case, dtype: torch.dtype = torch.float64) -> tuple[Tensor, list[list[Tensor]]]:
+    size, _, blocks, width = case
+    generator = torch.Generator().manual_seed(size)
+
+    def draw(*shape: int) -> Tensor:
+        scale = shape[-1] ** -0.5 if len(shape) == 2 else 0.1
+        value = torch.randn(*shape, generator=generator, dtype=torch.float64) * scale
+        return value.to(dtype).requires_grad_()
+
+    weights = [[draw(width, width) if k % 2 == 0 else draw(width) for k in range(2 + 4 * count)] for count in blocks]
+    table = torch.randn(size, width, generator=generator, dtype=torch.float64).to(dtype).requires_grad_()
+    return table, weights
+
+
+def grads_of(case: Case) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(stop - start, case[3], generator=generator).double() for start, stop in case[1]]
+
+
+def fused(table: Tensor, rows: list[tuple[int, int]], weights: list[list[Tensor]]) -> tuple[Tensor, ...]:
+    flat = [tensor for each in weights for tensor in each]
+    return residual._ResidualNetworks.apply(table, tuple(rows), [len(each) for each in weights], "bf16", True, *flat)
+
+
+def naive(table: Tensor, rows: list[tuple[int, int]], weights: list[list[Tensor]]) -> tuple[Tensor, ...]:
+    parts = zip(rows, weights, strict=True)
+    return tuple(naive_residual_network(table[start:stop], each) for (start, stop), each in parts)
+
+
+def answers(function: object, case: Case, table: Tensor, weights: list[list[Tensor]]) -> list[Tensor]:
+    leaves = [table, *(tensor for each in weights for tensor in each)]
+    found = function(table, case[1], weights)  # type: ignore[operator]
+    grads = [grad.bfloat16().to(output.dtype) for grad, output in zip(grads_of(case), found, strict=True)]
+    return [tensor.detach() for tensor in (*found, *torch.autograd.grad(found, leaves, grads))]
+
+
+@pytest.mark.parametrize("precision", [None, "fp32", "tf32"])
+@pytest.mark.parametrize("case", CASES)
+def test_exact_paths(case: Case, precision: str | None) -> None:
+    def mine(table: Tensor, rows: list[tuple[int, int]], weights: list[list[Tensor]]) -> tuple[Tensor, ...]:
+        return residual_networks(table, rows, weights, precision=precision)
+
+    given = inputs_of(case)
+    for one, two in zip(answers(mine, case, *given), answers(naive, case, *given), strict=True):
+        torch.testing.assert_close(one, two)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_kernels(case: Case) -> None:
+    """Against float64: at most twice the error of the same networks in torch's bfloat16."""
+    table, weights = inputs_of(case, torch.float32)
+    exact = (
+        table.detach().double().requires_grad_(),
+        [[tensor.detach().double().requires_grad_() for tensor in each] for each in weights],
+    )
+    truth, mine = answers(naive, case, *exact), answers(fused, case, table, weights)
+    plain = answers(plain_bf16, case, table, weights)
+    for one, two, true in zip(mine, plain, truth, strict=True):
+        error, allowed = (float((found.double() - true).norm()) for found in (one, two))
+        assert error <= 2 * allowed + 1e-6
+
+
+def plain_bf16(table: Tensor, rows: list[tuple[int, int]], weights: list[list[Tensor]]) -> tuple[Tensor, ...]:
+    found = []
+    for (start, stop), each in zip(rows, weights, strict=True):
+        x, *narrow = (tensor.bfloat16() for tensor in (table[start:stop], *each))
+        y = torch.nn.functional.linear(x, narrow[0], narrow[1])
+        for k in range(2, len(narrow), 4):
+            middle = torch.nn.functional.linear(y, narrow[k], narrow[k + 1]).relu()
+            y = y + torch.nn.functional.linear(middle, narrow[k + 2], narrow[k + 3]).relu()
+        found.append(y)
+    return tuple(found)
+
+
+@pytest.mark.parametrize("path", [fused, residual_networks])
+def test_backward_twice_and_with_outputs_unused(path: object) -> None:
+    case = CASES[1]
+    table, weights = inputs_of(case, torch.float32)
+    leaves = [table, *(tensor for each in weights for tensor in each)]
+    found = path(table, case[1], weights)  # type: ignore[operator]
+    grads = [grad.to(found[0].dtype) for grad in grads_of(case)]
+    kept = [grad.clone() for grad in grads]
+    first = torch.autograd.grad(found, leaves, grads, retain_graph=True)
+    second = torch.autograd.grad(found, leaves, grads, retain_graph=True)
+    assert all(torch.equal(one, two) for one, two in zip((*first, *grads), (*second, *kept), strict=True))
+    by_table = torch.zeros_like(first[0])
+    for k in range(len(found)):
+        alone = torch.autograd.grad(found[k], leaves, grads[k], retain_graph=True, allow_unused=True)
+        by_table += alone[0]
+    torch.testing.assert_close(by_table, first[0], rtol=1e-4, atol=1e-4)
+
+
+def test_differentiable_twice() -> None:
+    case: Case = (4, [(0, 2), (0, 4)], [1, 0], 3)
+    table, weights = inputs_of(case)
+    counts = [len(each) for each in weights]
+
+    def function(table: Tensor, *flat: Tensor) -> tuple[Tensor, ...]:
+        return residual_networks(table, case[1], residual._groups(flat, counts))
+
+    assert torch.autograd.gradgradcheck(function, [table, *(tensor for each in weights for tensor in each)])
+
+
+def test_what_does_not_fit_is_named() -> None:
+    table, weights = inputs_of(CASES[0])
+    with pytest.raises(InputError, match="rows 3 to 8 are not rows of a table of 7"):
+        residual_networks(table, [(3, 8)], weights)
+    with pytest.raises(InputError, match="a network has 3 weights"):
+        residual_networks(table, [(3, 7)], [[*weights[0], table]])
