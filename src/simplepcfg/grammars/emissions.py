@@ -6,6 +6,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.neural import emission_log_probabilities, log_normaliser
+
 
 class Emissions(Protocol):
     """Gives the log-probability of each word of a batch under each preterminal."""
@@ -66,11 +68,11 @@ class FactoredEmissions:
     @staticmethod
     def normalised(features: Tensor, embeddings: Tensor) -> "FactoredEmissions":
         """With the normaliser computed from all words."""
-        return FactoredEmissions(features, embeddings, torch.logsumexp(features @ embeddings.T, -1))
+        return FactoredEmissions(features, embeddings, log_normaliser(features, embeddings))
 
     def log_probabilities(self, words: Tensor) -> Tensor:
         """``words`` [B, n] → [B, n, P]."""
-        rows = torch.nn.functional.embedding((words - 1).clamp(min=0), self.embeddings)  # [B, n, D]
+        rows = torch.nn.functional.embedding(_rows(words), self.embeddings)  # [B, n, D]
         return rows @ self.features.T - self.log_normaliser
 
     @property
@@ -87,3 +89,34 @@ class FactoredEmissions:
         """All words of some preterminals: [U, V]; −inf for padding."""
         logs = self.features[preterminals] @ self.embeddings.T - self.log_normaliser[preterminals, None]
         return torch.nn.functional.pad(logs, (1, 0), value=-torch.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEmissions:
+    """The same distribution for training: normalised anew for each batch, so that its gradient is made in one go."""
+
+    features: Tensor  # [P, D]
+    embeddings: Tensor  # [V - 1, D]: word id w has row w - 1
+    precision: str | None = None
+
+    def log_probabilities(self, words: Tensor) -> Tensor:
+        """``words`` [B, n] → [B, n, P]."""
+        return emission_log_probabilities(self.features, self.embeddings, _rows(words), precision=self.precision)
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of word ids, padding included."""
+        return self.embeddings.shape[0] + 1
+
+    def of_words(self, start: int, stop: int) -> Tensor:
+        """The words ``start`` … ``stop`` − 1: [words, P]; −inf for padding."""
+        return FactoredEmissions.normalised(self.features, self.embeddings).of_words(start, stop)
+
+    def of_preterminals(self, preterminals: Tensor) -> Tensor:
+        """All words of some preterminals: [U, V]; −inf for padding."""
+        return FactoredEmissions.normalised(self.features, self.embeddings).of_preterminals(preterminals)
+
+
+def _rows(words: Tensor) -> Tensor:
+    """Each word's row; padding is given some row, and nobody reads what it says."""
+    return (words - 1).clamp(min=0)

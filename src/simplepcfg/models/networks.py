@@ -24,6 +24,11 @@ class ResidualNetwork(nn.Sequential):
     def __init__(self, inputs: int, size: int, blocks: int) -> None:
         super().__init__(nn.Linear(inputs, size), *(ResidualBlock(size) for _ in range(blocks)))
 
+    def weights(self) -> list[Tensor]:
+        """Matrices and biases in the order of use, as ``ops.neural.residual_networks`` takes them."""
+        layers = [module for module in self.modules() if isinstance(module, nn.Linear)]
+        return [tensor for layer in layers for tensor in (layer.weight, layer.bias)]
+
 
 @torch.no_grad()
 def initialise_xavier(module: nn.Module) -> None:

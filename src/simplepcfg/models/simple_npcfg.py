@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from simplepcfg.errors import InputError
-from simplepcfg.grammars import FactoredEmissions, SimpleGrammar
+from simplepcfg.grammars import BatchEmissions, Emissions, FactoredEmissions, SimpleGrammar
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
+from simplepcfg.ops.neural import residual_networks, rule_probabilities
 
 # No machine holds a matrix of this many rows and columns: a larger number is a mistake.
 SIZE_LIMIT = 2**24
@@ -89,14 +90,25 @@ class SimpleNPCFG(nn.Module):
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> SimpleGrammar:
         """The grammar of the present parameters; it is the same for every sentence, so the arguments are not used."""
-        nonterminals = self.symbols[: self.config.nonterminals]
-        parents = self.parent(nonterminals)
-        root = (self.root(nonterminals) @ self.start[0]).softmax(-1)
-        left = (parents @ self.left_child(self.symbols).T).softmax(-1)
-        right = (parents @ self.right_child(self.symbols).T).softmax(-1)
-        preterminals = self.emission(self.symbols[self.config.nonterminals :])
-        emissions = FactoredEmissions.normalised(preterminals, self.word_embeddings)
-        return SimpleGrammar(root, left, right, emissions, self.precision if self.training else None)
+        precision = self.precision if self.training else None
+        parents, left, right, roots, preterminals = self._features(precision)
+        root = (roots.to(self.start.dtype) @ self.start[0]).softmax(-1)
+        rules = rule_probabilities(parents, left, right, precision=precision)
+        emissions: Emissions
+        if self.training:
+            emissions = BatchEmissions(preterminals, self.word_embeddings, precision)
+        else:
+            emissions = FactoredEmissions.normalised(preterminals, self.word_embeddings)
+        return SimpleGrammar(root, *rules, emissions, precision)
+
+    def _features(self, precision: str | None) -> tuple[Tensor, ...]:
+        """f1 … f5 of the symbols that each is asked about."""
+        split, every = self.config.nonterminals, self.symbols.shape[0]
+        networks = (self.parent, self.left_child, self.right_child, self.root, self.emission)
+        rows = ((0, split), (0, every), (0, every), (0, split), (split, every))
+        if precision in (None, "fp32"):
+            return tuple(network(self.symbols[first:last]) for network, (first, last) in zip(networks, rows, strict=True))
+        return residual_networks(self.symbols, rows, [network.weights() for network in networks], precision=precision)
 
     def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Negative log-likelihood of each sentence in nats: [B]."""
