@@ -1,0 +1,193 @@
+"""What a training step of an SN-PCFG does beside the inside algorithm, part by part on a card, each as a CUDA graph.
+
+    python benchmarks/step_parts.py [--sizes 4096,8192] [--parts networks,rules] [--precision bf16]
+
+Needs torch and triton alone (PYTHONPATH=src where the package is not installed). P = 2N, D = 512; forward, then forward
+and backward together. The floor is the larger of the flops at --tflops and the bytes that must move at --tbytes. The
+last four options change how the work is cut, to find what suits a card. Appends to results/step_parts.csv.
+"""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from simplepcfg.benchmarking.report import append_rows, environment
+from simplepcfg.benchmarking.sizes import Size
+from simplepcfg.benchmarking.timing import Times, captured, measure
+from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
+from simplepcfg.ops.neural import emission_log_probabilities, residual_networks, rule_probabilities, rules, softmax
+
+RESULTS = Path(__file__).parent / "results" / "step_parts.csv"
+DEVICE = torch.device("cuda")
+PARTS = ("networks", "rules", "emissions", "adam", "step")
+WIDTH = 512
+BF16, FP32 = 2, 4
+
+
+@dataclass(frozen=True)
+class Work:
+    """A part: what runs, and the flops and bytes that it cannot do without."""
+
+    part: str
+    direction: str
+    run: Callable[[], object]
+    flops: float
+    bytes: float
+
+
+def main() -> None:
+    """Measure, print and record."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", default="4096,8192", help="values of N, separated by commas")
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--precision", default="bf16", choices=["bf16", "tf32", "fp32"])
+    parser.add_argument("--words", type=int, default=10_000, help="size of the vocabulary, V")
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--length", type=int, default=20)
+    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--tflops", type=float, default=790.0)
+    parser.add_argument("--tbytes", type=float, default=4.25)
+    parser.add_argument("--commit", help="what was measured, where the tree has no history")
+    parser.add_argument("--csv", type=Path, default=RESULTS)
+    parser.add_argument("--score-mb", type=int, default=softmax.SCORE_BYTES >> 20)
+    parser.add_argument("--gradient-mb", type=int, default=rules.GRADIENT_BYTES >> 20)
+    parser.add_argument("--held-forward", type=int, default=softmax.LONGEST_HELD["forward"])
+    parser.add_argument("--held-backward", type=int, default=softmax.LONGEST_HELD["backward"])
+    arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("torch sees no CUDA card here; on a CPU run benchmarks/step_cpu.py")
+    softmax.SCORE_BYTES, rules.GRADIENT_BYTES = arguments.score_mb << 20, arguments.gradient_mb << 20
+    softmax.LONGEST_HELD = {"forward": arguments.held_forward, "backward": arguments.held_backward}
+    where = environment(DEVICE, arguments.commit)
+    parts = arguments.parts.split(",")
+    for states in map(int, arguments.sizes.split(",")):
+        print(f"N = {states}, P = {2 * states}, V = {arguments.words}, D = {WIDTH}, {arguments.precision}", flush=True)
+        print(f"{'part':<12}{'direction':<20}{'ms':>9}  {'p20 – p80':<18}{'floor ms':>10}{'× floor':>9}")
+        total = 0.0
+        for work in works(arguments, states):
+            if work.part not in parts:
+                continue
+            found, failure = attempt(work, arguments.repeats)
+            floor = 1e3 * max(work.flops / (arguments.tflops * 1e12), work.bytes / (arguments.tbytes * 1e12))
+            append_rows(arguments.csv, [row(where, arguments, states, work, found, floor, failure)])
+            if found is None:
+                print(f"{work.part:<12}{work.direction:<20}{failure}", flush=True)
+                continue
+            if work.direction != "forward" and work.part != "step":
+                total += found.p50
+            times = f"{found.p50:9.3f}  {f'{found.p20:.3f} – {found.p80:.3f}':<18}"
+            print(f"{work.part:<12}{work.direction:<20}{times}{floor:10.3f}{found.p50 / floor:9.2f}", flush=True)
+        print(f"{'sum of parts':<32}{total:9.3f}\n", flush=True)
+
+
+def attempt(work: Work, repeats: int) -> tuple[Times | None, str]:
+    """Times of the captured part, or the name of what went wrong."""
+    try:
+        return measure(captured(work.run), DEVICE, repeats, 2.0), ""
+    except Exception as error:  # one part's failure leaves the others to be measured
+        return None, f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+
+
+def row(
+    where: dict[str, object],
+    arguments: argparse.Namespace,
+    states: int,
+    work: Work,
+    times: Times | None,
+    floor: float,
+    failure: str,
+) -> dict[str, object]:
+    """Of the CSV file."""
+    names = ("batch", "length", "words", "precision", "score_mb", "gradient_mb", "held_forward", "held_backward")
+    ms = (times.p20, times.p50, times.p80) if times else (None, None, None)
+    return {
+        **where,
+        "part": work.part,
+        "direction": work.direction,
+        "N": states,
+        "P": 2 * states,
+        "D": WIDTH,
+        **{name: getattr(arguments, name) for name in names},
+        **{f"ms_p{q}": value and round(value, 4) for q, value in zip((20, 50, 80), ms, strict=True)},
+        "floor_ms": round(floor, 4),
+        "ratio": times and round(times.p50 / floor, 3),
+        "failure": failure,
+    }
+
+
+def works(arguments: argparse.Namespace, states: int) -> list[Work]:
+    """Every part at this size."""
+    precision = arguments.precision
+    item = BF16 if precision == "bf16" else FP32
+    tags, symbols, count = 2 * states, 3 * states, arguments.words
+    torch.manual_seed(0)
+    model = SimpleNPCFG(
+        SimpleNPCFGConfig(nonterminals=states, preterminals=tags, embedding=WIDTH, initial_scores=4.0), count + 1
+    ).to(DEVICE)
+    model.precision = precision
+    model.train()
+    networks = (model.parent, model.left_child, model.right_child, model.root, model.emission)
+    rows = ((0, states), (0, symbols), (0, symbols), (0, states), (states, symbols))
+    weights = [network.weights() for network in networks]
+    leaves = [model.symbols, *(tensor for each in weights for tensor in each)]
+    all_rows = sum(stop - start for start, stop in rows)
+
+    def run_networks() -> tuple[Tensor, ...]:
+        return residual_networks(model.symbols, rows, weights, precision=precision)
+
+    parents, left, right, _, features = (tensor.detach().requires_grad_() for tensor in run_networks())
+    words = torch.randint(0, count, (arguments.batch, arguments.length), device=DEVICE)
+
+    def run_rules() -> tuple[Tensor, ...]:
+        return rule_probabilities(parents, left, right, precision=precision)
+
+    def run_emissions() -> tuple[Tensor, ...]:
+        return (emission_log_probabilities(features, model.word_embeddings, words, precision=precision),)
+
+    layers = 2.0 * all_rows * WIDTH * WIDTH * 5
+    products = 2.0 * 2 * states * symbols * WIDTH
+    scores = 2.0 * tags * (count + words.numel()) * WIDTH
+    rule_bytes, word_bytes = 2.0 * states * symbols * item, 1.0 * tags * count * item
+    found = []
+    for part, run, inputs, flops, moved in (
+        # Activations: the first layer's output and three a block are written, and read again by backward.
+        ("networks", run_networks, leaves, layers, 7.0 * all_rows * WIDTH * item),
+        ("rules", run_rules, [parents, left, right], products, rule_bytes),
+        ("emissions", run_emissions, [features, model.word_embeddings], scores, word_bytes),
+    ):
+        found.append(Work(part, "forward", run, flops, moved))
+        back = 3.0 if part == "rules" else 2.0  # rules' gradient is read as well
+        both = forward_backward(run, inputs)
+        found.append(Work(part, "forward + backward", both, 3 * flops, back * moved))
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True, capturable=True)
+    size = sum(parameter.numel() for parameter in model.parameters())
+    found.append(Work("adam", "step", optimizer.step, 0.0, 7.0 * FP32 * size))
+    ids = words + 1
+
+    def step() -> None:
+        for parameter in model.parameters():
+            parameter.grad = None
+        model.loss(ids).mean().backward()
+        optimizer.step()
+
+    inside = Size(arguments.batch, arguments.length, states, tags).flops
+    total = 3 * (layers + products + scores) + inside
+    found.append(Work("step", "whole", step, total, 7.0 * FP32 * size + 3 * rule_bytes))
+    return found
+
+
+def forward_backward(run: Callable[[], tuple[Tensor, ...]], inputs: list[Tensor]) -> Callable[[], object]:
+    """Outputs and the gradients by all inputs; what flows in is made once."""
+    with torch.no_grad():
+        grads = [torch.randn_like(output) for output in run()]
+    return lambda: torch.autograd.grad(run(), inputs, grads)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""The neural operations on a card: bfloat16 against float64, the same bits every time, whole in a captured graph.
+
+Needs torch, triton and pytest alone.
+"""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
+from simplepcfg.ops.inside.packed_chart import _stacked
+from simplepcfg.ops.neural import (
+    emission_log_probabilities,
+    emissions,
+    log_normaliser,
+    residual_networks,
+    rule_probabilities,
+    rules,
+)
+from simplepcfg.ops.neural.naive import (
+    naive_emission_log_probabilities,
+    naive_log_normaliser,
+    naive_residual_network,
+    naive_rule_probabilities,
+)
+
+pytestmark = pytest.mark.gpu
+
+DEVICE = "cuda"
+ROWS = [(0, 300), (0, 1000), (0, 1000), (0, 300), (300, 1000)]
+Function = Callable[..., Tensor | tuple[Tensor, ...]]
+
+
+def draw(*shape: int, scale: float = 1.0, seed: int = 0) -> Tensor:
+    generator = torch.Generator(DEVICE).manual_seed(seed)
+    return (torch.randn(*shape, generator=generator, device=DEVICE) * scale).requires_grad_()
+
+
+def words_of(v: int) -> Tensor:
+    """Three quarters of 640 positions are one of ten words."""
+    generator = torch.Generator(DEVICE).manual_seed(v)
+    words = torch.randint(0, v, (16, 40), generator=generator, device=DEVICE)
+    return torch.where(torch.rand(16, 40, generator=generator, device=DEVICE) < 0.75, words % 10, words)
+
+
+def plain_rules(parents: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    parents, left, right = (tensor.bfloat16() for tensor in (parents, left, right))
+    return (parents @ left.T).softmax(-1), (parents @ right.T).softmax(-1)
+
+
+def plain_normaliser(features: Tensor, embeddings: Tensor) -> Tensor:
+    return torch.logsumexp((features.bfloat16() @ embeddings.bfloat16().T).float(), -1)
+
+
+def plain_emissions(features: Tensor, embeddings: Tensor, words: Tensor) -> Tensor:
+    return (features.bfloat16() @ embeddings.bfloat16().T).float().log_softmax(-1).T[words]
+
+
+def networks(table: Tensor, flat: tuple[Tensor, ...], one: Function) -> tuple[Tensor, ...]:
+    each = len(flat) // len(ROWS)
+    return tuple(one(table[a:b], flat[k * each : (k + 1) * each]) for k, (a, b) in enumerate(ROWS))
+
+
+def plain_network(x: Tensor, weights: tuple[Tensor, ...]) -> Tensor:
+    x, *weights = (tensor.bfloat16() for tensor in (x, *weights))
+    y = torch.nn.functional.linear(x, weights[0], weights[1])
+    for k in range(2, len(weights), 4):
+        middle = torch.nn.functional.linear(y, weights[k], weights[k + 1]).relu()
+        y = y + torch.nn.functional.linear(middle, weights[k + 2], weights[k + 3]).relu()
+    return y
+
+
+def mine_networks(table: Tensor, *flat: Tensor) -> tuple[Tensor, ...]:
+    each = len(flat) // len(ROWS)
+    weights = [flat[k * each : (k + 1) * each] for k in range(len(ROWS))]
+    return residual_networks(table, ROWS, weights, precision="bf16")
+
+
+def rule_case(n: int, s: int, d: int, scale: float) -> tuple[Function, Function, Function, list[Tensor]]:
+    inputs = [draw(rows, d, scale=scale * d**-0.25, seed=k) for k, rows in enumerate((n, s, s))]
+    return lambda *x: rule_probabilities(*x, precision="bf16"), plain_rules, naive_rule_probabilities, inputs
+
+
+def emission_case(p: int, v: int, d: int, scale: float) -> tuple[Function, Function, Function, list[Tensor]]:
+    inputs, words = [draw(rows, d, scale=scale * d**-0.25, seed=k) for k, rows in enumerate((p, v))], words_of(v)
+    return (
+        lambda *x: emission_log_probabilities(*x, words, precision="bf16"),
+        lambda *x: plain_emissions(*x, words),
+        lambda *x: naive_emission_log_probabilities(*x, words),
+        inputs,
+    )
+
+
+def normaliser_case(p: int, v: int, d: int, scale: float) -> tuple[Function, Function, Function, list[Tensor]]:
+    inputs = [draw(rows, d, scale=scale * d**-0.25, seed=k) for k, rows in enumerate((p, v))]
+    return lambda *x: log_normaliser(*x, precision="bf16"), plain_normaliser, naive_log_normaliser, inputs
+
+
+def network_case(d: int) -> tuple[Function, Function, Function, list[Tensor]]:
+    shapes = [(d, d) if k % 2 == 0 else (d,) for _ in ROWS for k in range(10)]
+    weights = [draw(*shape, scale=d**-0.5 if len(shape) == 2 else 0.1, seed=k) for k, shape in enumerate(shapes)]
+    return (
+        mine_networks,
+        lambda table, *flat: networks(table, flat, plain_network),
+        lambda table, *flat: networks(table, flat, naive_residual_network),
+        [draw(1000, d, seed=99), *weights],
+    )
+
+
+CASES: dict[str, Callable[[], tuple[Function, Function, Function, list[Tensor]]]] = {
+    "rules": lambda: rule_case(300, 777, 64, 1.0),
+    "rules, peaked": lambda: rule_case(300, 777, 64, 4.0),
+    "rules, rows held": lambda: rule_case(2500, 12288, 512, 2.0),
+    "rules, long rows": lambda: rule_case(260, 40001, 64, 2.0),
+    "rules, longest rows": lambda: rule_case(20, 200_000, 64, 2.0),
+    "one rule": lambda: rule_case(1, 2, 3, 1.0),
+    "normaliser": lambda: normaliser_case(1000, 9999, 512, 2.0),
+    "emissions": lambda: emission_case(300, 777, 64, 1.0),
+    "emissions, peaked": lambda: emission_case(300, 777, 64, 4.0),
+    "emissions, large": lambda: emission_case(2048, 9999, 512, 2.0),
+    "emissions, many words": lambda: emission_case(260, 40001, 64, 2.0),
+    "networks": lambda: network_case(64),
+    "networks, odd": lambda: network_case(72),
+    "networks, wide": lambda: network_case(512),
+}
+
+
+def answers(function: Function, inputs: list[Tensor]) -> list[Tensor]:
+    """Outputs and gradients."""
+    found = function(*inputs)
+    outputs = (found,) if isinstance(found, Tensor) else found
+    grads = [draw(*output.shape, seed=7 + k).detach().to(output.dtype) for k, output in enumerate(outputs)]
+    return [tensor.detach() for tensor in (*outputs, *torch.autograd.grad(outputs, inputs, grads))]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_error_at_most_twice_that_of_plain_torch(name: str) -> None:
+    mine, plain, naive, inputs = CASES[name]()
+    exact = [tensor.detach().double().requires_grad_() for tensor in inputs]
+    truth = answers(naive, exact)
+    for one, two, true in zip(answers(mine, inputs), answers(plain, inputs), truth, strict=True):
+        error, allowed = (float((found.double() - true).norm() / true.norm()) for found in (one, two))
+        assert error <= 2 * allowed + 1e-5, (error, allowed)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_again_bit_for_bit(name: str) -> None:
+    mine, _, _, inputs = CASES[name]()
+    first = answers(mine, inputs)
+    # What the first run left behind is what the second is handed: uninitialised memory must not show.
+    poison = [torch.full((1 << 20,), torch.nan, device=DEVICE) for _ in range(64)]
+    del poison
+    assert all(torch.equal(one, two) for one, two in zip(first, answers(mine, inputs), strict=True))
+
+
+@pytest.mark.parametrize("name", ["rules", "emissions", "emissions, large", "normaliser", "networks"])
+def test_in_a_graph(name: str) -> None:
+    """Captured once, replayed on other values: what eager gives for them."""
+    mine, _, _, inputs = CASES[name]()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    grads = [torch.ones_like(each) for each in answers(mine, inputs)[: -len(inputs)]]
+
+    def run() -> list[Tensor]:
+        found = mine(*inputs)
+        outputs = (found,) if isinstance(found, Tensor) else found
+        return [*outputs, *torch.autograd.grad(outputs, inputs, grads)]
+
+    with torch.cuda.stream(side):
+        for _ in range(2):
+            run()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = run()
+    with torch.no_grad():
+        for tensor in inputs:
+            tensor.mul_(0.5)
+    graph.replay()
+    for one, two in zip(captured, run(), strict=True):
+        torch.testing.assert_close(one.detach(), two.detach(), rtol=0, atol=0)
+
+
+def test_words_change_in_a_graph() -> None:
+    features, embeddings, words = draw(64, 32), draw(50, 32, seed=1), words_of(50)
+
+    def run() -> Tensor:
+        found = emission_log_probabilities(features, embeddings, words, precision="bf16")
+        return torch.autograd.grad(found.sum(), embeddings)[0]
+
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        run()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = run()
+    for shift in (1, 7):
+        words.copy_((words + shift) % 50)
+        graph.replay()
+        assert torch.equal(captured, run())
+
+
+def test_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many small parts, accumulated, agree with few large ones."""
+    for name in ("rules, rows held", "emissions, large"):
+        mine, _, _, inputs = CASES[name]()
+        whole = answers(mine, inputs)
+        with monkeypatch.context() as patch:
+            patch.setattr(rules, "GRADIENT_BYTES", 1)
+            patch.setattr(rules, "LEAST_GRADIENT_ROWS", 256)
+            patch.setattr(emissions, "KEPT_BYTES", 0)
+            patch.setattr(emissions, "AGAIN_BYTES", 4 << 20)
+            parts = answers(mine, inputs)
+        for one, two in zip(parts, whole, strict=True):
+            assert float((one.double() - two.double()).norm()) <= 1e-3 * float(two.double().norm())
+
+
+def test_memory_of_rules() -> None:
+    """Rules once, their gradient once, and buffers that do not grow with N."""
+    n, s, d = 8192, 24576, 512
+    inputs = [draw(rows, d, scale=d**-0.25, seed=k) for k, rows in enumerate((n, s, s))]
+    rule_bytes = 2 * n * s * 2
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    left, right = rule_probabilities(*inputs, precision="bf16")
+    grads = torch.ones_like(_stacked(left, right, torch.bfloat16)).chunk(2)
+    torch.autograd.grad((left, right), inputs, grads)
+    buffers = 2048 * s * 2 + (128 << 20) + 32 * d * (n + 2 * s)
+    assert torch.cuda.max_memory_allocated() - before <= 2 * rule_bytes + buffers
+
+
+def test_model_in_bf16() -> None:
+    """The inside algorithm takes bfloat16 rules as they are; loss and gradient stay near float32's."""
+    torch.manual_seed(0)
+    model = SimpleNPCFG(SimpleNPCFGConfig(nonterminals=128, preterminals=256, embedding=128), 1001).to(DEVICE).train()
+    words = torch.randint(1, 1001, (8, 12), device=DEVICE)
+    found: dict[str, list[Tensor]] = {}
+    for precision in ("fp32", "tf32", "bf16"):
+        model.precision = precision
+        model.zero_grad()
+        loss = model.loss(words)
+        loss.mean().backward()
+        found[precision] = [loss.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
+    grammar = model.grammar()
+    assert grammar.left.dtype == grammar.right.dtype == torch.bfloat16
+    assert _stacked(grammar.left, grammar.right, torch.bfloat16).data_ptr() == grammar.left.data_ptr()
+    for precision, least in (("tf32", 0.9999), ("bf16", 0.98)):
+        torch.testing.assert_close(found[precision][0], found["fp32"][0], rtol=2e-3, atol=0.0)
+        one, two = (torch.cat([grad.flatten() for grad in found[kind][1:]]) for kind in (precision, "fp32"))
+        assert float(torch.nn.functional.cosine_similarity(one, two, dim=0)) >= least
+    model.eval()
+    assert model.grammar().left.dtype == torch.float32
