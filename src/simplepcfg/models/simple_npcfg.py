@@ -107,7 +107,9 @@ class SimpleNPCFG(nn.Module):
         networks = (self.parent, self.left_child, self.right_child, self.root, self.emission)
         rows = ((0, split), (0, every), (0, every), (0, split), (split, every))
         if precision in (None, "fp32"):
-            return tuple(network(self.symbols[first:last]) for network, (first, last) in zip(networks, rows, strict=True))
+            return tuple(
+                network(self.symbols[first:last]) for network, (first, last) in zip(networks, rows, strict=True)
+            )
         return residual_networks(self.symbols, rows, [network.weights() for network in networks], precision=precision)
 
     def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:

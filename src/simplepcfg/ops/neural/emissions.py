@@ -33,7 +33,8 @@ def log_normaliser(features: Tensor, embeddings: Tensor, *, precision: str | Non
     tensor([4., 4.])
     """
     _check(features, embeddings, precision)
-    return _LogNormaliser.apply(features, embeddings, precision, runs_fused(precision, features))
+    settings = precision, runs_fused(precision, features), _has_backward(features, embeddings)
+    return _LogNormaliser.apply(features, embeddings, *settings)
 
 
 def emission_log_probabilities(
@@ -50,16 +51,16 @@ def emission_log_probabilities(
     there are but values: a graph captured once serves every batch of its shape.
     """
     _check(features, embeddings, precision)
-    flat = rows.reshape(-1)
-    found = _EmissionLogProbabilities.apply(features, embeddings, flat, precision, runs_fused(precision, features))
+    settings = precision, runs_fused(precision, features), _has_backward(features, embeddings)
+    found = _EmissionLogProbabilities.apply(features, embeddings, rows.reshape(-1), *settings)
     return found.view(*rows.shape, features.shape[0])
 
 
 class _LogNormaliser(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        features, embeddings, precision, fused = inputs
-        log_sums, saved = _normalise(features, embeddings, precision, fused, any(ctx.needs_input_grad))
+        features, embeddings, precision, fused, backward = inputs
+        log_sums, saved = _normalise(features, embeddings, precision, fused, backward)
         ctx.save_for_backward(features, embeddings, *saved)
         ctx.precision, ctx.fused = precision, fused
         return log_sums
@@ -69,22 +70,22 @@ class _LogNormaliser(torch.autograd.Function):
         given, (narrow_features, narrow_embeddings, kept) = ctx.saved_tensors[:2], ctx.saved_tensors[2:]
         if torch.is_grad_enabled():
             needs = ctx.needs_input_grad[:2]
-            return *differentiable_gradients(naive_log_normaliser, given, needs, grads), None, None
+            return *differentiable_gradients(naive_log_normaliser, given, needs, grads), None, None, None
         expected, by_embeddings = _gradients(
             narrow_features, narrow_embeddings, kept, grads[0], ctx.precision, ctx.fused
         )
         by_features = expected.mul_(grads[0].unsqueeze(-1))
-        return by_features.to(given[0].dtype), by_embeddings.to(given[1].dtype), None, None
+        return by_features.to(given[0].dtype), by_embeddings.to(given[1].dtype), None, None, None
 
 
 class _EmissionLogProbabilities(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        features, embeddings, rows, precision, fused = inputs
-        log_sums, saved = _normalise(features, embeddings, precision, fused, any(ctx.needs_input_grad))
+        features, embeddings, rows, precision, fused, backward = inputs
+        log_sums, saved = _normalise(features, embeddings, precision, fused, backward)
         picked = saved[1].index_select(0, rows)  # [W, D]
         scores = log_sums.new_empty(rows.shape[0], features.shape[0])
-        with matrix_mode(precision):
+        with matrix_mode(precision, features.device):
             mm_wide(picked, saved[0].T, scores)
         ctx.save_for_backward(features, embeddings, rows, picked, *saved)
         ctx.precision, ctx.fused = precision, fused
@@ -100,7 +101,7 @@ class _EmissionLogProbabilities(torch.autograd.Function):
                 ctx.needs_input_grad[:2],
                 grads,
             )
-            return *found, None, None, None
+            return *found, None, None, None, None
         by_log_sums = grads[0].sum(0).neg_()  # [P]
         narrow = grads[0].to(picked.dtype)
         expected, by_embeddings = _gradients(
@@ -108,13 +109,13 @@ class _EmissionLogProbabilities(torch.autograd.Function):
         )
         by_features = torch.empty_like(expected)
         by_rows = torch.empty_like(picked, dtype=by_embeddings.dtype)
-        with matrix_mode(ctx.precision):
+        with matrix_mode(ctx.precision, features.device):
             mm_wide(narrow.T, picked, by_features)
             mm_wide(narrow, narrow_features, by_rows)
         result = torch.empty_like(features, memory_format=torch.contiguous_format)
         torch.addcmul(by_features, expected, by_log_sums.unsqueeze(-1), out=result)
         _add_occurrences(by_embeddings, by_rows, rows, ctx.fused)
-        return result, by_embeddings.to(embeddings.dtype), None, None, None
+        return result, by_embeddings.to(embeddings.dtype), None, None, None, None
 
 
 def _normalise(
@@ -127,7 +128,7 @@ def _normalise(
     log_sums = torch.empty(tags, dtype=wide_type(kind), device=features.device)
     fits = tags * words * kind.itemsize <= KEPT_BYTES
     kept = aligned_rows(features, tags, words, kind) if backward and fits else None
-    with matrix_mode(precision):
+    with matrix_mode(precision, features.device):
         softmax_of_product(narrow_features, narrow_embeddings, kept, log_sums, fused)
     return log_sums, (narrow_features, narrow_embeddings, kept)
 
@@ -147,7 +148,7 @@ def _gradients(
     most = tags if kept is not None else AGAIN_BYTES // (words * features.element_size()) or 1
     parts = row_parts(tags, most, 128)
     buffer = aligned_rows(features, parts[0].stop, words, features.dtype) if kept is None else kept
-    with matrix_mode(precision):
+    with matrix_mode(precision, features.device):
         for part in parts:
             p = buffer[: part.stop - part.start]
             if kept is None:
@@ -158,6 +159,11 @@ def _gradients(
             else:
                 mm_wide(p.T, weighted[part], by_embeddings)
     return expected, by_embeddings
+
+
+def _has_backward(*tensors: Tensor) -> bool:
+    """Asked here because an autograd function's forward never sees gradients enabled."""
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
 def _add_occurrences(total: Tensor, by_occurrence: Tensor, rows: Tensor, fused: bool) -> None:

@@ -38,24 +38,30 @@ def wide_type(dtype: torch.dtype) -> torch.dtype:
 
 
 @contextmanager
-def matrix_mode(precision: str | None) -> Iterator[None]:
-    """How float32 products are made: in TF32 on a card or bfloat16 on a CPU where asked for, else exactly.
+def matrix_mode(precision: str | None, device: torch.device) -> Iterator[None]:
+    """How float32 products are made here: in TF32 on a card or bfloat16 on a CPU where asked for, else exactly.
 
     On a CPU bfloat16 means that operands are rounded within the product; sums and results stay float32. Where the
     processor has no instructions for it, nothing changes.
     """
-    card = torch.backends.cuda.matmul
-    cpu = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-    before = card.allow_tf32, cpu.fp32_precision
-    card.allow_tf32 = precision == "tf32"
-    if precision == "bf16":
+    if device.type == "cuda":
+        card = torch.backends.cuda.matmul
+        before = card.allow_tf32
+        card.allow_tf32 = precision == "tf32"
+        try:
+            yield
+        finally:
+            card.allow_tf32 = before
+    elif device.type == "cpu" and precision == "bf16":
+        cpu = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+        mode = cpu.fp32_precision
         cpu.fp32_precision = "bf16"
-    try:
+        try:
+            yield
+        finally:
+            cpu.fp32_precision = mode
+    else:
         yield
-    finally:
-        card.allow_tf32 = before[0]
-        if precision == "bf16":
-            cpu.fp32_precision = before[1]
 
 
 def mm_wide(a: Tensor, b: Tensor, out: Tensor) -> Tensor:

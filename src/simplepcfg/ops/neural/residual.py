@@ -59,7 +59,7 @@ class _ResidualNetworks(torch.autograd.Function):
         kind = torch.bfloat16 if fused else wide_type(table.dtype)
         narrow_table, *narrow = _cast([table, *flat], kind)
         outputs, saved = [], []
-        with matrix_mode(precision):
+        with matrix_mode(precision, narrow[0].device):
             for (start, stop), weights in zip(rows, _groups(narrow, counts), strict=True):
                 y, kept = _forward(narrow_table[start:stop], weights)
                 outputs.append(y)
@@ -91,7 +91,7 @@ class _ResidualNetworks(torch.autograd.Function):
         weights = _groups(narrow[1:], counts)
         if rows[order[0]] != (0, by_table.shape[0]) or grads[order[0]] is None:
             by_table.zero_()
-        with matrix_mode(precision):
+        with matrix_mode(precision, narrow[0].device):
             for place, k in enumerate(order):
                 if grads[k] is None:
                     continue

@@ -59,7 +59,7 @@ class _RuleProbabilities(torch.autograd.Function):
         parents, left, right = operands = [tensor.detach().to(kind).contiguous() for tensor in given]
         nonterminals = parents.shape[0]
         both = parents.new_empty(2 * nonterminals, left.shape[0])
-        with matrix_mode(precision):
+        with matrix_mode(precision, both.device):
             softmax_of_product(parents, left, both[:nonterminals], None, fused)
             softmax_of_product(parents, right, both[nonterminals:], None, fused)
         ctx.save_for_backward(*given, *operands, both)
@@ -76,7 +76,7 @@ class _RuleProbabilities(torch.autograd.Function):
                 None,
                 None,
             )
-        with matrix_mode(ctx.precision):
+        with matrix_mode(ctx.precision, both.device):
             found = _gradients(operands, both, grads, [tensor.dtype for tensor in given], ctx.fused)
         return *found, None, None
 
