@@ -59,3 +59,36 @@ def test_training_lowers_the_loss() -> None:
 def test_impossible_sizes_are_named(key: str) -> None:
     with pytest.raises(InputError, match=f"model.{key} = -1"):
         SimpleNPCFGConfig(**{key: -1})
+
+
+def test_layout_of_the_weights() -> None:
+    """Checkpoints are read by these names."""
+    names = list(model(residual_blocks=1).state_dict())
+    networks = ("parent", "left_child", "right_child", "root", "emission")
+    layers = ("0.weight", "0.bias", "1.inner.weight", "1.inner.bias", "1.outer.weight", "1.outer.bias")
+    assert names == ["symbols", "start", "word_embeddings", *(f"{a}.{b}" for a in networks for b in layers)]
+
+
+def test_training_and_evaluation_give_one_grammar() -> None:
+    network = model()
+    words, lengths = torch.tensor([[1, 5, 11, 2, 7], [3, 4, 0, 0, 0]]), torch.tensor([5, 2])
+    trained = network.train().grammar().log_partition(words, lengths)
+    torch.testing.assert_close(network.eval().grammar().log_partition(words, lengths), trained)
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-5), ("tf32", 1e-5), ("bf16", 0.1)])
+def test_precisions_of_training(precision: str, tolerance: float) -> None:
+    """On a CPU tf32 changes nothing, and bf16 rounds the operands of products where the processor can."""
+    network = model(nonterminals=16, preterminals=24, embedding=32)
+    words = torch.tensor([[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 0]])
+    found = []
+    for choice in (None, precision):
+        network.precision = choice
+        network.zero_grad()
+        loss = network.loss(words, torch.tensor([6, 5]))
+        loss.sum().backward()
+        found.append((loss.detach(), torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None])))
+    (exact, exact_grad), (loss, grad) = found
+    torch.testing.assert_close(loss, exact, rtol=tolerance / 10, atol=0.0)
+    assert float((grad - exact_grad).norm()) <= tolerance * float(exact_grad.norm())
+    assert torch.backends.mkldnn.matmul.fp32_precision == "none"
