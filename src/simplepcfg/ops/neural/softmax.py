@@ -11,7 +11,7 @@ LEAST_SCORE_ROWS = 256
 # On a CPU the elementwise passes over a product are made within a core's cache.
 CPU_CACHE_BYTES = 1 << 20
 # Longest rows that a program holds in registers, and the blocks in which it reads longer ones.
-LONGEST_HELD = {"forward": 32768, "backward": 16384}
+LONGEST_HELD = {"forward": 32768, "backward": 8192}
 BLOCK = 8192
 
 
