@@ -24,7 +24,8 @@ def softmax_of_product(a: Tensor, b: Tensor, out: Tensor | None, log_sums: Tenso
     """out = softmax(a bᵀ) by rows and log_sums = log Σ exp(a bᵀ), where they are given; a [n, D], b [S, D]."""
     if out is not None and not fused:
         torch.mm(a, b.T, out=out)  # as large as the result: it is made there
-        for part in row_parts(out.shape[0], CPU_CACHE_BYTES // (out.element_size() * out.shape[1]) or 1):
+        at_once = out.shape[0] if out.is_cuda else CPU_CACHE_BYTES // (out.element_size() * out.shape[1])
+        for part in row_parts(out.shape[0], at_once):
             _plain_softmax(out[part], None if log_sums is None else log_sums[part])
         return
     parts = score_rows(a.shape[0], b.shape[0])
