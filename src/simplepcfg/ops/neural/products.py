@@ -26,18 +26,6 @@ def runs_fused(precision: str | None, tensor: Tensor) -> bool:
     return precision == "bf16" and tensor.is_cuda and tensor.dtype != torch.float64 and has_triton()
 
 
-def stores_narrow(precision: str | None, tensor: Tensor) -> bool:
-    """Whether activations are kept in bfloat16: on a card, and on a CPU whose instructions multiply it."""
-    if tensor.is_cuda:
-        return runs_fused(precision, tensor)
-    return precision == "bf16" and tensor.device.type == "cpu" and tensor.dtype == torch.float32 and _cpu_has_bf16()
-
-
-@cache
-def _cpu_has_bf16() -> bool:
-    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-
-
 @cache
 def has_triton() -> bool:
     """Whether kernels can be launched at all."""

@@ -19,7 +19,6 @@ from simplepcfg.ops.neural.products import (
     matrix_mode,
     mm_wide,
     runs_fused,
-    stores_narrow,
     wide_type,
 )
 
@@ -40,7 +39,7 @@ def residual_networks(
 ) -> tuple[Tensor, ...]:
     """The k-th network's output for the rows ``rows[k]`` = (start, stop) of ``table`` [R, D]: [stop − start, D'] each.
 
-    In "bf16" activations and outputs are bfloat16 where the device multiplies it; else all are as wide as the table.
+    In "bf16" on a card activations are bfloat16 and outputs are too; elsewhere all are as wide as the table.
     """
     check_precision(precision)
     for (start, stop), each in zip(rows, weights, strict=True):
@@ -50,14 +49,14 @@ def residual_networks(
             raise InputError(f"a network has {len(each)} weights; it must have 2 and then 4 a residual block")
     flat = [tensor for each in weights for tensor in each]
     counts = [len(each) for each in weights]
-    kind = torch.bfloat16 if stores_narrow(precision, table) else wide_type(table.dtype)
-    return _ResidualNetworks.apply(table, tuple(rows), counts, (precision, kind, runs_fused(precision, table)), *flat)
+    return _ResidualNetworks.apply(table, tuple(rows), counts, precision, runs_fused(precision, table), *flat)
 
 
 class _ResidualNetworks(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:
-        table, rows, counts, (precision, kind, _), *flat = inputs
+        table, rows, counts, precision, fused, *flat = inputs
+        kind = torch.bfloat16 if fused else wide_type(table.dtype)
         narrow_table, *narrow = _cast([table, *flat], kind)
         outputs, saved = [], []
         with matrix_mode(precision, narrow[0].device):
@@ -66,24 +65,24 @@ class _ResidualNetworks(torch.autograd.Function):
                 outputs.append(y)
                 saved += kept
         ctx.save_for_backward(table, *flat, narrow_table, *narrow, *saved)
-        ctx.settings = inputs[1:4]
+        ctx.settings = rows, counts, precision, fused
         ctx.set_materialize_grads(False)
         return tuple(outputs)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        rows, counts, (precision, _, fused) = ctx.settings
+        rows, counts, precision, fused = ctx.settings
         count = 1 + sum(counts)
         given, narrow = ctx.saved_tensors[:count], ctx.saved_tensors[count : 2 * count]
         if torch.is_grad_enabled():
-            needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[4:]]
+            needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[5:]]
 
             def naive(table: Tensor, *flat: Tensor) -> tuple[Tensor, ...]:
                 parts = zip(rows, _groups(flat, counts), strict=True)
                 return tuple(naive_residual_network(table[start:stop], weights) for (start, stop), weights in parts)
 
             by_table, *by_flat = differentiable_gradients(naive, given, needs, grads)
-            return by_table, None, None, None, *by_flat
+            return by_table, None, None, None, None, *by_flat
         kept = _groups(ctx.saved_tensors[2 * count :], [3 * (number - 2) // 4 for number in counts])
         by_table = torch.empty_like(given[0], dtype=wide_type(narrow[0].dtype), memory_format=torch.contiguous_format)
         found: list[list[Tensor | None]] = [[None] * number for number in counts]
@@ -104,7 +103,7 @@ class _ResidualNetworks(torch.autograd.Function):
                     add_mm_wide(by_table[part], first, weights[k][0])
         flat = [tensor for each in found for tensor in each]
         by_flat = [None if one is None else one.to(two.dtype) for one, two in zip(flat, given[1:], strict=True)]
-        return by_table.to(given[0].dtype), None, None, None, *by_flat
+        return by_table.to(given[0].dtype), None, None, None, None, *by_flat
 
 
 def _forward(x: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
@@ -141,10 +140,8 @@ def _backward(
 
 
 def _weight_gradient(by_output: Tensor, of_input: Tensor) -> Tensor:
-    wide = wide_type(by_output.dtype)
-    if not by_output.is_cuda:  # a CPU sums in float32 too, but writes what it multiplied
-        return torch.mm(by_output.T, of_input).to(wide)
-    return mm_wide(by_output.T, of_input, by_output.new_empty(by_output.shape[1], of_input.shape[1], dtype=wide))
+    out = by_output.new_empty(by_output.shape[1], of_input.shape[1], dtype=wide_type(by_output.dtype))
+    return mm_wide(by_output.T, of_input, out)
 
 
 def _relu_backward(grad: Tensor, activation: Tensor | None, fused: bool) -> tuple[Tensor, Tensor]:
@@ -152,7 +149,7 @@ def _relu_backward(grad: Tensor, activation: Tensor | None, fused: bool) -> tupl
     if not fused:
         if activation is not None:
             grad = torch.ops.aten.threshold_backward(grad, activation, 0)
-        return grad, grad.sum(0, dtype=wide_type(grad.dtype))
+        return grad, grad.sum(0)
     from simplepcfg.ops.neural.residual_kernels import relu_bwd_kernel
 
     rows, width = grad.shape
