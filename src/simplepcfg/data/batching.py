@@ -24,8 +24,18 @@ class Batch:
         return len(self.indices)
 
     def to(self, device: torch.device | str) -> Batch:
-        """The same batch on another device."""
-        return Batch(self.words.to(device, non_blocking=True), self.lengths.to(device, non_blocking=True), self.indices)
+        """The words on another device, without waiting for it; lengths stay, since loops are made from them here."""
+        return Batch(to_device(self.words, device), self.lengths, self.indices)
+
+
+def to_device(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
+    """A copy on another device; to a card from pinned memory, so that the host does not wait for it."""
+    return pinned(tensor, device).to(device, non_blocking=True)
+
+
+def pinned(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
+    """In memory from which a card copies by itself, if `device` is one."""
+    return tensor.pin_memory() if torch.device(device).type == "cuda" and not tensor.is_cuda else tensor
 
 
 def training_batches(lengths: Sequence[int], batch_size: int, seed: int, epoch: int) -> list[list[int]]:

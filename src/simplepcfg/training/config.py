@@ -98,6 +98,18 @@ class TrainingConfig(BaseModel):
         description="A checkpoint every so many steps, besides one an epoch; 0 writes none by steps.",
     )
     log_every: int = Field(default=100, ge=1, lt=LIMIT, description="Steps between two lines of metrics.jsonl.")
+    captured_shapes: int = Field(
+        default=96,
+        ge=0,
+        lt=LIMIT,
+        description="On a card: shapes of batches (sentences, length) whose steps are kept as CUDA graphs, so that a "
+        "step is one launch; 0 captures none.",
+    )
+    check_identity: bool = Field(
+        default=False,
+        description="With every line of metrics, compute `rule_count_ratio` of the last batch by one more pass: its "
+        "expected rule counts over the 3n − 1 of each sentence, which is 1 if the inside algorithm is exact.",
+    )
 
     @model_validator(mode="after")
     def _betas_below_one(self) -> "TrainingConfig":

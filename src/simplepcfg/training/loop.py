@@ -35,6 +35,8 @@ CHANGEABLE = {
     "training.checkpoint_minutes",
     "training.checkpoint_steps",
     "training.log_every",
+    "training.captured_shapes",
+    "training.check_identity",
 }
 MEMORY_ADVICE = "lower training.batch_size or data.max_length, or choose a smaller model"
 

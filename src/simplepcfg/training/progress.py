@@ -3,12 +3,13 @@
 import sys
 import time
 from dataclasses import dataclass
-from typing import TextIO
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from typing import TYPE_CHECKING, TextIO
 
 from simplepcfg.evaluation.perplexity import PerplexityReport
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import TaskID
 
 REDRAW_SECONDS = 0.1
 
@@ -102,7 +103,10 @@ class PlainReporter(Reporter):
 class LiveReporter(Reporter):
     """A bar that is redrawn in place, with epochs and remarks above it. Rich honours NO_COLOR."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: "Console | None" = None) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
         self._progress = Progress(
             TextColumn("epoch {task.fields[epoch]}"),
             BarColumn(),
@@ -152,6 +156,8 @@ def make_reporter(quiet: bool = False) -> Reporter:
     """Silence, a live bar on a terminal, or plain lines."""
     if quiet:
         return Reporter()
+    from rich.console import Console
+
     console = Console(stderr=True, highlight=False)
     return LiveReporter(console) if console.is_terminal and not console.is_dumb_terminal else PlainReporter()
 

@@ -13,17 +13,25 @@ from simplepcfg.errors import NumericalError
 from simplepcfg.evaluation.likelihood import log_likelihoods
 from simplepcfg.evaluation.perplexity import PerplexityReport, perplexity
 from simplepcfg.models import build_model
+from simplepcfg.training.capture import side_stream
 from simplepcfg.training.checkpoint import Best, Checkpoint, Tally, TrainingState, capture, restore
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.corpus import Corpus
 from simplepcfg.training.device import set_precision
+from simplepcfg.training.distributed import Group
+from simplepcfg.training.health import rule_count_ratio
 from simplepcfg.training.metrics import JsonLines
 from simplepcfg.training.progress import EpochReport, Reporter, StepReport
 from simplepcfg.training.run_folder import RunFolder
 from simplepcfg.training.signals import Interrupted, StopSignals
+from simplepcfg.training.step import Step
+from simplepcfg.training.tally import mirror
 from simplepcfg.training.tensor_files import host_copy, write_tensor_file
+from simplepcfg.training.timing import StepTimer
 
 MAX_SKIPPED_IN_A_ROW = 20
+# On a card the sums are looked at every so many steps, and then those of the look before: the host does not wait.
+GLANCE_EVERY = 16
 
 
 class Trainer:
@@ -37,24 +45,40 @@ class Trainer:
         device: torch.device,
         reporter: Reporter,
         stop: StopSignals,
+        group: Group | None = None,
+        timer: StepTimer | None = None,
     ) -> None:
         self.config, self.folder, self.corpus, self.device = config, folder, corpus, device
         self.reporter, self.stop = reporter, stop
         torch.manual_seed(config.seed)
         self.model = build_model(config.model, len(corpus.vocabulary)).to(device)
         set_precision(self.model, config.training.precision, device)
+        self.group = group if group is not None else Group()
         settings = config.training
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=settings.learning_rate, betas=settings.betas)
+        self.step = Step(
+            self.model,
+            settings,
+            0 if config.data.eos else 1,
+            self.group,
+            captured_shapes=settings.captured_shapes if device.type == "cuda" else 0,
+            timer=timer,
+            note=reporter.note,
+        )
         self.state = TrainingState()
         self.best_weights: dict[str, torch.Tensor] = {}
         self._lengths = [len(sentence) for sentence in corpus.train]
+        self._tokens = sum(self._lengths)
         self._batches_an_epoch = 1
+        self._rate = 0.0
+        self._last_batch: Batch | None = None
         self._last_save = self._clock = time.monotonic()
-        self._trained_seconds, self._trained_tokens = 0.0, 0
+        self._pace = Pace()
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint, and make model.safetensors agree with it."""
-        restore(checkpoint, self.folder.checkpoint, self.model, self.optimizer, self.device)
+        restore(checkpoint, self.folder.checkpoint, self.model, self.step.optimizer, self.device)
+        self.step.update.restored()
+        self.step.tally.load(checkpoint.state)
         self.state, self.best_weights = checkpoint.state, checkpoint.best_weights
         self._export_best()
 
@@ -74,64 +98,54 @@ class Trainer:
             JsonLines(self.folder.timings) as self._timings,
         ):
             self._timings.write({"session": datetime.now(UTC).isoformat(), "step": self.state.step})
-            while self.stopped_by is None:
-                self._train_epoch()
-                self._finish_epoch(self._validate())
+            with side_stream(self.device):
+                while self.stopped_by is None:
+                    self._train_epoch()
+                    self._finish_epoch(self._validate())
 
     def _train_epoch(self) -> None:
         settings, state = self.config.training, self.state
         batches = training_batches(self._lengths, settings.batch_size, self.config.seed, state.epoch)
         self._batches_an_epoch = len(batches)
         self.model.train()
+        self._pace.go_on()
         for indices in batches[state.batch :]:
-            began = time.monotonic()
-            self._step(collate(self.corpus.train, indices))
+            self._rate = self.learning_rate()
+            self._last_batch = collate(self.corpus.train, self.group.part(indices))
+            self.step(self._last_batch, len(indices), self._rate)
             state.batch += 1
             state.step += 1
-            self._trained_seconds += time.monotonic() - began
-            self._trained_tokens += sum(map(self._lengths.__getitem__, indices))
+            self._pace.begun(sum(map(self._lengths.__getitem__, indices)))
+            self._follow()
             self._report_step()
             if self._checkpoint_due():
                 self.save()
+                self._pace.go_on()
             self._stop_if_asked()
+        self._read()
 
-    def _step(self, batch: Batch) -> None:
-        """One update by the mean negative log-likelihood a sentence; none if its gradient is not finite."""
-        settings, state = self.config.training, self.state
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate()
-        self.optimizer.zero_grad(set_to_none=True)
-        losses = self.model.loss(batch.words.to(self.device), batch.lengths)  # [B]
-        # A sentence of probability zero has no gradient; the others of its batch still teach.
-        possible = ~torch.isposinf(losses)
-        torch.where(possible, losses, 0.0).sum().div(len(batch)).backward()
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip or math.inf)
-        *values, gradient_norm = torch.cat([losses.detach().double(), norm.double().reshape(1)]).tolist()
-        end = 0 if self.config.data.eos else 1
-        counted = [
-            (value, length + end)
-            for value, length in zip(values, batch.lengths.tolist(), strict=True)
-            if value != math.inf
-        ]
-        state.impossible_sentences += len(values) - len(counted)
-        loss, tokens = sum(value for value, _ in counted), sum(count for _, count in counted)
-        if not counted or not math.isfinite(loss + gradient_norm):
-            self._skip_step(gradient_norm)
-            return
-        self.optimizer.step()
-        state.skipped_in_a_row = 0
-        for tally in (state.since_log, state.this_epoch):
-            tally.add(loss, tokens, len(counted), gradient_norm)
+    def _follow(self) -> None:
+        """Keep the state near what the steps have added up to: exactly where that is free, a little late on a card."""
+        step = self.state.step
+        if self.device.type != "cuda" or step % self.config.training.log_every == 0:
+            self._read()
+        elif step % GLANCE_EVERY == 0:
+            values = self.step.tally.glance()
+            if values is not None:
+                self._take(values)
 
-    def _skip_step(self, gradient_norm: float) -> None:
-        """Leave weights and moments alone: Adam would move even on a gradient of zeros."""
-        self.state.skipped_steps += 1
-        self.state.skipped_in_a_row += 1
-        if self.state.skipped_in_a_row >= MAX_SKIPPED_IN_A_ROW:
+    def _read(self) -> None:
+        """Wait for the steps so far and take over their sums."""
+        self._take(self.step.tally.read())
+
+    def _take(self, values: list[float]) -> None:
+        counters = mirror(values, self.state)
+        self._pace.reached()
+        if counters["longest_in_a_row"] >= MAX_SKIPPED_IN_A_ROW:
             exact = self.device.type == "cpu" or getattr(self.model, "precision", "fp32") == "fp32"
             raise NumericalError(
                 f"{MAX_SKIPPED_IN_A_ROW} steps in a row without a finite loss and gradient "
-                f"(norm {gradient_norm}) at step {self.state.step}; lower training.learning_rate"
+                f"(norm {counters['last_norm']}) by step {self.state.step}; lower training.learning_rate"
                 + ("" if exact else " or set training.precision=fp32")
             )
 
@@ -156,6 +170,7 @@ class Trainer:
         state, trained = self.state, self.state.this_epoch
         better = state.best is None or valid.rank > state.best.rank
         state.epoch, state.batch, state.this_epoch = state.epoch + 1, 0, Tally()
+        self.step.tally.begin_epoch()
         state.epochs_without_gain = 0 if better else state.epochs_without_gain + 1
         if better:
             state.best = Best(
@@ -204,7 +219,7 @@ class Trainer:
         state, settings = self.state, self.config.training
         logged = state.step % settings.log_every == 0
         tally = state.since_log if state.since_log.steps else state.this_epoch
-        rate = self._trained_tokens / max(self._trained_seconds, 1e-9)
+        rate = self._pace.words_per_second
         left = settings.epochs - state.epoch - state.batch / self._batches_an_epoch
         loss = tally.loss / max(tally.sentences, 1)
         report = StepReport(
@@ -216,17 +231,18 @@ class Trainer:
             loss=loss,
             perplexity=tally.perplexity,
             words_per_second=rate,
-            seconds_left=left * sum(self._lengths) / rate,
+            seconds_left=left * self._tokens / rate if rate else math.inf,
             logged=logged,
         )
         if logged:
             self._metrics.write(self._step_record(state.since_log))
             self._timings.write({"step": state.step, "seconds": self._elapsed(), "words_per_second": round(rate, 1)})
             state.since_log = Tally()
+            self.step.tally.begin_line()
         self.reporter.step(report)
 
     def _step_record(self, tally: Tally) -> dict[str, Any]:
-        return {
+        record = {
             "kind": "steps",
             "epoch": self.state.epoch + 1,
             "step": self.state.step,
@@ -234,17 +250,22 @@ class Trainer:
             "perplexity": tally.perplexity,
             "tokens": tally.tokens,
             "gradient_norm": tally.gradient_norm / tally.steps if tally.steps else math.nan,
-            "learning_rate": self.optimizer.param_groups[0]["lr"],
+            "learning_rate": self._rate,
             "skipped_steps": self.state.skipped_steps,
             "impossible_sentences": self.state.impossible_sentences,
         }
+        if self.config.training.check_identity and self._last_batch is not None:
+            words = self._last_batch.words.to(self.device)
+            record["rule_count_ratio"] = rule_count_ratio(self.model, words, self._last_batch.lengths)
+        return record
 
     def save(self) -> None:
         """Write the checkpoint; metrics go to disk first, because it says how long they are."""
+        mirror(self.step.tally.read(), self.state)
         self.state.metrics_bytes = self._metrics.sync()
         self.state.seconds = self._elapsed()
         self._clock = self._last_save = time.monotonic()
-        checkpoint = capture(self.state, self.model, self.best_weights, self.optimizer, self.device)
+        checkpoint = capture(self.state, self.model, self.best_weights, self.step.optimizer, self.device)
         checkpoint.save(self.folder.checkpoint)
 
     def _export_best(self) -> None:
@@ -272,3 +293,30 @@ class Trainer:
             f"go on with: {self.folder.resume_command}",
             number,
         )
+
+
+class Pace:
+    """Words a second of training alone, as of the last moment when it was known how far the device had come."""
+
+    def __init__(self) -> None:
+        self._seconds, self._words, self._begun = 0.0, 0, 0
+        self._since = time.monotonic()
+
+    def go_on(self) -> None:
+        """Training begins, or goes on after something else."""
+        self._since = time.monotonic()
+
+    def begun(self, words: int) -> None:
+        """A step has been launched."""
+        self._begun += words
+
+    def reached(self) -> None:
+        """What was begun is done."""
+        now = time.monotonic()
+        self._seconds, self._since = self._seconds + now - self._since, now
+        self._words, self._begun = self._words + self._begun, 0
+
+    @property
+    def words_per_second(self) -> float:
+        """0 as long as nothing is known."""
+        return self._words / self._seconds if self._seconds else 0.0

@@ -1,0 +1,45 @@
+"""The best run-time check there is: expected rule counts of a sentence of n words add up to 3n − 1."""
+
+import torch
+from torch import Tensor, nn
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.inside import inside
+
+CHUNK_NUMBERS = 2**24  # so that no float32 copy of a large rule matrix is made
+
+
+def rule_count_ratio(model: nn.Module, words: Tensor, lengths: Tensor) -> float | None:
+    """Σ |rule · d log Z / d rule| over root, left, right and emissions, divided by Σ (3n − 1): 1 if all is well.
+
+    Of `words` [B, n] on the model's device, `lengths` [B] on the CPU, in the precision that the model trains with. If
+    this holds and the weights' gradient is large nevertheless, the network amplifies it, not the inside algorithm.
+    None if no sentence has a probability.
+    """
+    with torch.no_grad():
+        grammar = model.grammar(words, lengths)  # type: ignore[operator]
+        if not all(hasattr(grammar, name) for name in ("root", "left", "right", "emissions")):
+            raise InputError("training.check_identity: this grammar has no left and right rules; set it to false")
+        log_emissions = grammar.emissions.log_probabilities(words)
+    leaves = [tensor.detach().requires_grad_() for tensor in (log_emissions, grammar.root, grammar.left, grammar.right)]
+    possible = lengths > 1
+    if not possible.any():
+        return None
+    with torch.enable_grad():
+        log_z = inside(*leaves, lengths=lengths, precision=grammar.precision, backend=grammar.backend)
+        possible = torch.isfinite(log_z.detach())
+        by_emission, *by_rule = torch.autograd.grad(torch.where(possible, log_z, 0.0).sum(), leaves)
+    found = by_emission.abs().sum(dtype=torch.float64)
+    for rule, gradient in zip(leaves[1:], by_rule, strict=True):
+        found = found + _expected_count(rule.detach(), gradient)
+    expected = torch.where(possible.cpu(), 3 * lengths - 1, 0).sum()
+    return (found / expected).item() if expected else None
+
+
+def _expected_count(rule: Tensor, gradient: Tensor) -> Tensor:
+    """Σ |rule · gradient|, some rows at a time, in float32 at least and summed in float64."""
+    rules, gradients = rule.reshape(-1, rule.shape[-1]), gradient.reshape(-1, rule.shape[-1])
+    rows = max(1, CHUNK_NUMBERS // rules.shape[1])
+    kind = torch.promote_types(rule.dtype, torch.float32)
+    parts = zip(rules.split(rows), gradients.split(rows), strict=True)
+    return torch.stack([(a.to(kind) * b.to(kind)).abs().sum(dtype=torch.float64) for a, b in parts]).sum()

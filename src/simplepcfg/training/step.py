@@ -1,0 +1,71 @@
+"""One step of training: a batch's gradients, what other processes found, and the update."""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from simplepcfg.data.batching import Batch
+from simplepcfg.training.capture import Capturer, GraphCapturer
+from simplepcfg.training.config import TrainingConfig
+from simplepcfg.training.distributed import Group
+from simplepcfg.training.gradients import Gradients
+from simplepcfg.training.programs import BatchGradient, BatchPrograms
+from simplepcfg.training.tally import StepTally
+from simplepcfg.training.timing import StepTimer
+from simplepcfg.training.update import DeviceUpdate, HostUpdate, Update
+
+
+class Step:
+    """The two programs of a step and the buffers between them.
+
+    On a card neither waits for the host, and each is captured as a CUDA graph; on a CPU the same code runs as it is.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        settings: TrainingConfig,
+        end: int,
+        group: Group,
+        *,
+        captured_shapes: int = 0,
+        capturer: Capturer | None = None,
+        timer: StepTimer | None = None,
+        note: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.device = parameters[0].device
+        on_card = self.device.type == "cuda"
+        if capturer is None and on_card and captured_shapes:
+            capturer = GraphCapturer(self.device)
+        self._group, self._timer = group, timer
+        self.tally = StepTally(self.device, end)
+        self.gradients = Gradients(parameters, flat=on_card or capturer is not None or group.size > 1)
+        gradient = BatchGradient(model, self.gradients, self.tally)
+        self.programs = BatchPrograms(gradient, self.device, capturer, captured_shapes, note)
+        self.update: Update
+        if on_card or capturer is not None:
+            self.update = DeviceUpdate(settings, self.gradients, self.tally, capturer)
+        else:
+            self.update = HostUpdate(settings, parameters, self.tally)
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """Holds the moments."""
+        return self.update.optimizer
+
+    def __call__(self, batch: Batch, total: int, rate: float) -> None:
+        """Learn from this process's part of `total` sentences; counted in the tally, which the caller reads."""
+        if self._timer is not None:
+            self._timer.start(self.device)
+        replayed = False
+        if len(batch):
+            replayed = self.programs(batch.words, batch.lengths, total)
+        else:
+            self.gradients.clear()
+            self.tally.batch.zero_()
+        self._group.add_up(self.gradients.flat, self.tally.batch)
+        self.update(rate)
+        if self._timer is not None:
+            self._timer.stop(len(batch), batch.words.shape[1], int(batch.lengths.sum()), replayed)

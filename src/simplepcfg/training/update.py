@@ -1,0 +1,104 @@
+"""The second half of a step: gradient norm, clipping, Adam, and the tally; nothing moves if they are not finite."""
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from simplepcfg.training.capture import Capturer, Program
+from simplepcfg.training.config import TrainingConfig
+from simplepcfg.training.gradients import Gradients
+from simplepcfg.training.tally import StepTally
+
+# As torch's clip_grad_norm_ has it.
+CLIP_EPSILON = 1e-6
+
+
+class Update(Protocol):
+    """Changes the weights by the gradients that lie in their buffers."""
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """Holds the moments."""
+        ...
+
+    def __call__(self, rate: float) -> None:
+        """One update with this learning rate, counted in the tally; or none, if it would not be finite."""
+        ...
+
+    def restored(self) -> None:
+        """The optimiser's state has been replaced."""
+        ...
+
+
+class HostUpdate:
+    """On a CPU, where looking at a number costs nothing: the host decides. Adam would move even on zeros."""
+
+    def __init__(self, settings: TrainingConfig, parameters: Sequence[nn.Parameter], tally: StepTally) -> None:
+        self.optimizer = torch.optim.Adam(parameters, lr=settings.learning_rate, betas=settings.betas)
+        self._parameters, self._clip, self._tally = list(parameters), settings.clip or math.inf, tally
+
+    def __call__(self, rate: float) -> None:
+        """See Update."""
+        norm = torch.nn.utils.clip_grad_norm_(self._parameters, self._clip)
+        if self._tally.add(norm).item():
+            return
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+
+    def restored(self) -> None:
+        """See Update; nothing here remembers the old state."""
+
+
+class DeviceUpdate:
+    """On a card: one program without a look from the host, captured at its second run if there is a capturer.
+
+    Torch's fused Adam divides the gradient by `grad_scale` (here: clipping) and neither moves nor counts a step while
+    `found_inf` is 1; both are tensors on the card, as the learning rate is.
+    """
+
+    def __init__(
+        self, settings: TrainingConfig, gradients: Gradients, tally: StepTally, capturer: Capturer | None = None
+    ) -> None:
+        assert gradients.flat is not None
+        self._flat: Tensor = gradients.flat
+        self._clip, self._tally, self._capturer = settings.clip, tally, capturer
+        self._rate = torch.zeros((), device=self._flat.device)
+        self._skipped, self._scale = torch.zeros_like(self._rate), torch.ones_like(self._rate)
+        self.optimizer = torch.optim.Adam(
+            gradients.parameters, lr=self._rate, betas=settings.betas, fused=True, capturable=True
+        )
+        self.optimizer.found_inf = self._skipped  # type: ignore[attr-defined]
+        self.optimizer.grad_scale = self._scale  # type: ignore[attr-defined]
+        self._runs = 0
+        self._program: Program = self._update
+
+    def __call__(self, rate: float) -> None:
+        """See Update."""
+        self._rate.fill_(rate)
+        self._runs += 1
+        if self._runs == 2 and self._capturer is not None:
+            self._program = self._captured(self._capturer)
+        self._program()
+
+    def restored(self) -> None:
+        """Adam's load_state_dict copies the learning rate and brings other moments: record anew."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._rate
+        self._runs, self._program = 0, self._update
+
+    def _captured(self, capturer: Capturer) -> Program:
+        try:
+            return capturer.capture(self._update)
+        except RuntimeError:  # the batches' programs say why nothing is captured
+            return self._update
+
+    def _update(self) -> None:
+        norm = torch.linalg.vector_norm(self._flat)
+        self._skipped.copy_(self._tally.add(norm))
+        if self._clip:
+            self._scale.copy_(((norm + CLIP_EPSILON) / self._clip).clamp(min=1.0))
+        self.optimizer.step()

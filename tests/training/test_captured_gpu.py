@@ -1,0 +1,156 @@
+"""On a card: steps as CUDA graphs give what the same steps give when they are launched one by one."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from simplepcfg.errors import NumericalError
+from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
+from simplepcfg.training import Interrupted, Reporter, RunFolder, train
+from simplepcfg.training.capture import side_stream
+from simplepcfg.training.checkpoint import Checkpoint, TrainingState
+from simplepcfg.training.distributed import Group
+from simplepcfg.training.progress import StepReport
+from simplepcfg.training.step import Step
+from simplepcfg.training.tally import mirror
+from simplepcfg.training.timing import StepTimer
+from step_checks import largest_difference, make_step, mixed_batches, run_steps, tiny_model, weights
+from toy_runs import differences
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card")]
+CARD = torch.device("cuda")
+SIZES = SimpleNPCFGConfig(nonterminals=32, preterminals=64, embedding=32, residual_blocks=1)
+
+
+def model_on_card(precision: str = "fp32", dtype: torch.dtype = torch.float32) -> SimpleNPCFG:
+    return tiny_model("cuda", precision, dtype, SIZES)
+
+
+def trained(model: SimpleNPCFG, count: int, **choices: object) -> tuple[Step, list[float]]:
+    with side_stream(CARD):
+        step = make_step(model, **choices)
+        return step, run_steps(step, mixed_batches(count, shapes=6))
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+def test_captured_equals_eager(precision: str) -> None:
+    eager, captured = model_on_card(precision), model_on_card(precision)
+    _, expected = trained(eager, 30)
+    step, found = trained(captured, 30, captured_shapes=96)
+    assert len(step.programs.shapes) > 3
+    assert largest_difference(weights(eager), weights(captured)) == 0
+    assert found == expected
+
+
+def test_card_equals_cpu() -> None:
+    """In float64, where Adam cannot make steps of rounding errors."""
+    on_cpu = tiny_model("cpu", dtype=torch.float64, sizes=SIZES)
+    expected = run_steps(make_step(on_cpu), mixed_batches(30, shapes=6))
+    on_card = model_on_card(dtype=torch.float64)
+    _, found = trained(on_card, 30, captured_shapes=96)
+    assert largest_difference(weights(on_cpu), weights(on_card)) < 1e-5
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_cache_is_bounded() -> None:
+    eager, captured = model_on_card(), model_on_card()
+    trained(eager, 40)
+    step, _ = trained(captured, 40, captured_shapes=2)
+    assert len(step.programs.shapes) <= 2
+    assert largest_difference(weights(eager), weights(captured)) == 0
+
+
+class Poison(Group):
+    """Spoils the gradient of some steps, between the two programs."""
+
+    def __init__(self, calls: set[int]) -> None:
+        self._calls, self._count = calls, 0
+
+    def add_up(self, *tensors: torch.Tensor | None) -> None:
+        if self._count in self._calls and tensors[0] is not None:
+            tensors[0].fill_(torch.nan)
+        self._count += 1
+
+
+@pytest.mark.parametrize("shapes", [0, 96])
+def test_nonfinite_steps_move_nothing(shapes: int) -> None:
+    bad = {0, 7, 8, 20}
+    clean, model = model_on_card(), model_on_card()
+    batches = mixed_batches(25, shapes=6)
+    with side_stream(CARD):
+        run_steps(make_step(clean), [batch for number, batch in enumerate(batches) if number not in bad])
+        step = make_step(model, Poison(bad), captured_shapes=shapes)
+        values = run_steps(step, batches)
+    state = TrainingState()
+    counters = mirror(values, state)
+    assert (state.skipped_steps, state.skipped_in_a_row, counters["longest_in_a_row"]) == (4, 0, 2)
+    assert {float(value["step"]) for value in step.optimizer.state.values()} == {21.0}
+    assert largest_difference(weights(clean), weights(model)) == 0
+
+
+def test_replayed_steps_do_not_wait_for_the_card() -> None:
+    model = model_on_card("bf16")
+    batches = [batch for batch in mixed_batches(40, shapes=3) if len(set(batch.lengths.tolist())) == 1]
+    timer = StepTimer()
+    with side_stream(CARD):
+        step = make_step(model, captured_shapes=96, timer=timer)
+        for batch in batches + batches:
+            step(batch, len(batch), 0.01)
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            for batch in batches:
+                step(batch, len(batch), 0.01)
+                step.tally.glance()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    times = timer.results()
+    assert all(time.replayed for time in times[-len(batches) :])
+    assert all(time.milliseconds > 0 for time in times)
+
+
+class SignalAt(Reporter):
+    def __init__(self, step: int) -> None:
+        self._step = step
+
+    def step(self, report: StepReport) -> None:
+        if report.step == self._step:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp32"])
+def test_resumed_equals_undisturbed(make_config, tmp_path: Path, precision: str) -> None:
+    sizes = ["model.nonterminals=32", "model.preterminals=64", "model.embedding=32"]
+    config = make_config("training.device=cuda", f"training.precision={precision}", "training.log_every=7", *sizes)
+    whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
+    train(config, whole.path)
+    for step in (4, 13):
+        with pytest.raises(Interrupted):
+            train(config, broken.path, resume=step > 4, reporter=SignalAt(step))
+    train(config, broken.path, resume=True)
+    assert differences(whole, broken) == []
+
+
+def test_captured_run_equals_launched_run(make_config, tmp_path: Path) -> None:
+    found = []
+    for shapes in (0, 96):
+        config = make_config("training.device=cuda", f"training.captured_shapes={shapes}", "training.epochs=6")
+        train(config, tmp_path / f"run-{shapes}")
+        found.append(Checkpoint.load(RunFolder(tmp_path / f"run-{shapes}").checkpoint))
+    assert found[0].state.model_copy(update={"seconds": 0}) == found[1].state.model_copy(update={"seconds": 0})
+    assert largest_difference(found[0].weights, found[1].weights) == 0
+
+
+def test_twenty_nonfinite_steps_in_a_row_end_the_run(make_config, tmp_path: Path, monkeypatch) -> None:
+    original = SimpleNPCFG.loss
+    monkeypatch.setattr(SimpleNPCFG, "loss", lambda self, *given: original(self, *given) * torch.nan)
+    config = make_config("training.device=cuda", "training.epochs=50", "training.log_every=1000")
+    with pytest.raises(NumericalError, match="20 steps in a row"):
+        train(config, tmp_path / "run")
+
+
+def test_health_check_on_a_card(make_config, tmp_path: Path) -> None:
+    train(make_config("training.device=cuda", "training.check_identity=true"), tmp_path / "run")
+    assert "rule_count_ratio" in (tmp_path / "run" / "metrics.jsonl").read_text("utf-8")

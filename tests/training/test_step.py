@@ -1,0 +1,173 @@
+"""A step as two programs: the same weights whether run or replayed, and nothing moves on what is not finite."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from simplepcfg.models import SimpleNPCFG
+from simplepcfg.training.checkpoint import TrainingState
+from simplepcfg.training.gradients import Gradients
+from simplepcfg.training.programs import BatchPrograms
+from simplepcfg.training.tally import StepTally, mirror
+from step_checks import largest_difference, make_step, mixed_batches, run_steps, tiny_model, weights
+
+
+class FakeCapturer:
+    """Replays by calling: what a graph does, as far as a CPU can tell."""
+
+    def __init__(self) -> None:
+        self.captured = 0
+
+    def capture(self, function: Callable[[], None]) -> Callable[[], None]:
+        self.captured += 1
+        return function
+
+
+class FailingCapturer:
+    def capture(self, function: Callable[[], None]) -> Callable[[], None]:
+        raise RuntimeError("operation not permitted when stream is capturing\nand more")
+
+
+def test_captured_steps_are_the_same_as_plain_ones() -> None:
+    batches = mixed_batches(30)
+    plain, replayed = tiny_model(), tiny_model()
+    expected = run_steps(make_step(plain), batches)
+    capturer = FakeCapturer()
+    step = make_step(replayed, capturer=capturer, captured_shapes=8)
+    found = run_steps(step, batches)
+    assert largest_difference(weights(plain), weights(replayed)) < 1e-6
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert capturer.captured > 5  # shapes, and the update
+    assert largest_difference(weights(plain), weights(tiny_model())) > 1e-2
+
+
+def test_cache_is_bounded_and_forgets_what_was_used_longest_ago() -> None:
+    capturer, ran = FakeCapturer(), []
+    programs = BatchPrograms(lambda words, *_: ran.append(words), torch.device("cpu"), capturer, limit=2)
+
+    def run(n: int) -> bool:
+        return programs(torch.full((3, n), n), torch.full((3,), n), 3)
+
+    assert [run(n) for n in (2, 2, 2, 3, 3, 2, 4, 4)] == [False, True, True, False, True, True, False, True]
+    assert [n for _, n, _ in programs.shapes] == [2, 4]
+    assert [run(3), run(3)] == [False, True]  # it must come twice again
+    assert [n for _, n, _ in programs.shapes] == [4, 3]
+    assert capturer.captured == 4
+    assert [tuple(words.shape) for words in ran] == [(3, n) for n in (2, 2, 2, 3, 3, 2, 4, 4, 3, 3)]
+    assert all((words == words.shape[1]).all() for words in ran)
+    programs.release()
+    assert programs.shapes == []
+
+
+def test_mixed_lengths_and_other_divisors_are_not_replayed() -> None:
+    programs = BatchPrograms(lambda *_: None, torch.device("cpu"), FakeCapturer(), limit=8)
+    words, equal = torch.ones(2, 3, dtype=torch.int64), torch.tensor([3, 3])
+    assert [programs(words, torch.tensor([3, 2]), 2) for _ in range(3)] == [False] * 3
+    assert [programs(words, equal, 2) for _ in range(2)] == [False, True]
+    assert [programs(words, equal, 5) for _ in range(2)] == [False, True]
+
+
+def test_what_cannot_be_captured_is_said_once_and_launched() -> None:
+    notes: list[str] = []
+    model = tiny_model()
+    step = make_step(model, capturer=FailingCapturer(), captured_shapes=8, note=notes.append)
+    batches = mixed_batches(12)
+    run_steps(step, batches)
+    reason = "operation not permitted when stream is capturing"
+    assert notes == [f"steps are not captured but launched one by one: {reason}"]
+    plain = tiny_model()
+    run_steps(make_step(plain), batches)
+    assert largest_difference(weights(plain), weights(model)) < 1e-6
+
+
+def poison(monkeypatch: pytest.MonkeyPatch, calls: set[int], loss_too: bool) -> None:
+    original, count = SimpleNPCFG.loss, iter(range(10**6))
+
+    def loss(self, words, lengths=None):
+        value = original(self, words, lengths)
+        if next(count) in calls:
+            value.register_hook(lambda gradient: gradient * math.nan)
+            value = value * math.nan if loss_too else value
+        return value
+
+    monkeypatch.setattr(SimpleNPCFG, "loss", loss)
+
+
+@pytest.mark.parametrize("loss_too", [False, True])
+@pytest.mark.parametrize("on_device", [False, True])
+def test_nonfinite_steps_are_skipped_and_counted(monkeypatch, on_device: bool, loss_too: bool) -> None:
+    batches = mixed_batches(8)
+    clean = tiny_model()
+    run_steps(make_step(clean), [batch for number, batch in enumerate(batches) if number not in {2, 3, 6}])
+    poison(monkeypatch, {2, 3, 6}, loss_too)
+    model = tiny_model()
+    step = make_step(model, **({"capturer": FakeCapturer(), "captured_shapes": 8} if on_device else {}))
+    state = TrainingState()
+    counters = mirror(run_steps(step, batches), state)
+    assert largest_difference(weights(clean), weights(model)) < 1e-6
+    assert (state.skipped_steps, state.skipped_in_a_row, state.this_epoch.steps) == (3, 0, 5)
+    assert counters["longest_in_a_row"] == 2
+    assert {float(value["step"]) for value in step.optimizer.state.values()} == {5.0}
+
+
+def test_only_impossible_sentences_move_nothing() -> None:
+    model = tiny_model()
+    before = weights(model)
+    step = make_step(model, capturer=FakeCapturer(), captured_shapes=8)
+    state = TrainingState()
+    loss = torch.full((3,), math.inf)
+    step.tally.count(loss, ~torch.isposinf(loss), None, 4)
+    step.update(0.1)
+    mirror(step.tally.read(), state)
+    assert (state.skipped_steps, state.impossible_sentences, state.this_epoch.sentences) == (1, 3, 0)
+    assert largest_difference(before, weights(model)) == 0
+
+
+def test_tally_by_hand() -> None:
+    tally = StepTally(torch.device("cpu"), end=1)
+    losses = torch.tensor([2.0, math.inf, 3.0])
+    tally.count(losses, ~torch.isposinf(losses), torch.tensor([2, 4, 3]), 4)
+    assert tally.batch.tolist() == [5.0, 3 + 4, 2, 1, 0, 0]
+    assert tally.add(torch.tensor(7.0)) == 0
+    assert tally.glance() is None
+    tally.count(losses[:1], torch.tensor([True]), None, 4)
+    assert tally.add(torch.tensor(math.inf)) == 1
+    state = TrainingState()
+    mirror(tally.glance() or [], state)  # as of the first step
+    assert (state.since_log.loss, state.since_log.tokens, state.since_log.gradient_norm) == (5.0, 7, 7.0)
+    assert (state.skipped_steps, state.impossible_sentences) == (0, 1)
+    mirror(tally.read(), state)
+    assert (state.skipped_steps, state.skipped_in_a_row, state.this_epoch.steps) == (1, 1, 1)
+    tally.begin_line()
+    assert tally.glance() is None
+    mirror(tally.read(), state)
+    assert (state.since_log.loss, state.this_epoch.loss) == (0.0, 5.0)
+    other = StepTally(torch.device("cpu"), end=1)
+    other.load(state)
+    assert other.read()[:13] == [*tally.read()[:10], 1, 1, 1]
+
+
+def test_flat_gradients_are_views_of_one_buffer() -> None:
+    parameters = [torch.nn.Parameter(torch.randn(3, 5)), torch.nn.Parameter(torch.randn(70))]
+    gradients = Gradients(parameters, flat=True)
+    assert gradients.flat is not None
+    gradients.store([torch.full((3, 5), 2.0), None])
+    assert gradients.flat.sum() == 30
+    gradients.store([None, torch.ones(70)])
+    assert (parameters[0].grad.abs().sum(), gradients.flat.sum()) == (0, 70)
+    gradients.clear()
+    assert gradients.flat.sum() == 0
+    assert parameters[1].grad.untyped_storage().data_ptr() == gradients.flat.untyped_storage().data_ptr()
+
+
+def test_learning_rate_follows_a_restored_optimiser() -> None:
+    model = tiny_model()
+    step = make_step(model, capturer=FakeCapturer(), captured_shapes=8)
+    run_steps(step, mixed_batches(4))
+    step.optimizer.load_state_dict(step.optimizer.state_dict())
+    step.update.restored()
+    before = weights(model)
+    run_steps(step, mixed_batches(3), rate=lambda number: 0.0)
+    assert largest_difference(before, weights(model)) == 0
