@@ -7,6 +7,7 @@ from simplepcfg.training.loop import TrainingResult, train
 from simplepcfg.training.progress import LiveReporter, PlainReporter, Reporter, make_reporter
 from simplepcfg.training.run_folder import LoadedRun, RunFolder, load_run
 from simplepcfg.training.signals import Interrupted
+from simplepcfg.training.timing import StepTime, StepTimer
 
 __all__ = [
     "DataConfig",
@@ -17,6 +18,8 @@ __all__ = [
     "Reporter",
     "RunConfig",
     "RunFolder",
+    "StepTime",
+    "StepTimer",
     "TrainingConfig",
     "TrainingResult",
     "builtin_configs",

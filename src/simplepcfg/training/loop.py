@@ -21,6 +21,7 @@ from simplepcfg.training.memory import require_memory
 from simplepcfg.training.progress import Reporter
 from simplepcfg.training.run_folder import RunFolder, run_facts
 from simplepcfg.training.signals import StopSignals
+from simplepcfg.training.timing import StepTimer
 from simplepcfg.training.trainer import Trainer
 
 # What a resumed run may change: how long and where it goes on, and where its text lies.
@@ -64,13 +65,14 @@ def train(
     reporter: Reporter | None = None,
     train_text: TextSource | None = None,
     valid_text: TextSource | None = None,
+    timer: StepTimer | None = None,
 ) -> TrainingResult:
     """Train into a new folder, or with `resume` go on with the run in it where its last checkpoint stands.
 
     `device` other than "auto" overrules the configuration. `train_text` and `valid_text` (a path, or an
     iterable of strings, word lists or trees) replace the files of the configuration. A resumed run takes its
     configuration from the folder if `config` is None; one that is given may differ only in how long and where
-    to compute. Raises Interrupted after SIGINT or SIGTERM, when everything has been saved.
+    to compute. `timer` keeps the time of every step. Raises Interrupted after SIGINT or SIGTERM, when everything has been saved.
     """
     folder = RunFolder(Path(directory))
     reporter = reporter if reporter is not None else Reporter()
@@ -85,7 +87,7 @@ def train(
             if not resume:
                 folder.refuse_if_taken()
             # First the model, which can refuse its settings: then the folder is still free for a corrected run.
-            trainer = Trainer(config, folder, corpus, chosen, reporter, stop)
+            trainer = Trainer(config, folder, corpus, chosen, reporter, stop, timer=timer)
             checkpoint = _open_folder(folder, config, corpus, chosen)
             for note in corpus.notes:
                 reporter.note(note)

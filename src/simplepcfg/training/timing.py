@@ -15,6 +15,7 @@ class StepTime:
     n: int  # words of the longest
     words: int
     replayed: bool
+    begin: float  # milliseconds since the first step began
     milliseconds: float
 
 
@@ -39,7 +40,10 @@ class StepTimer:
         """Every step so far; waits for a card to be done with them."""
         if self._on_card:
             torch.cuda.synchronize()
-        return [StepTime(*what, self._milliseconds(start, end)) for start, end, what in self._marks]
+        return [
+            StepTime(*what, self._milliseconds(self._marks[0][0], start), self._milliseconds(start, end))
+            for start, end, what in self._marks
+        ]
 
     def _mark(self) -> Any:
         if not self._on_card:
