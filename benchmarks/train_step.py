@@ -1,4 +1,4 @@
-"""Real training through the public entry point: milliseconds a step, seconds an epoch, memory; then scoring and parsing.
+"""Real training through the public entry point: time of steps and epochs, memory; then of scoring and parsing.
 
     python benchmarks/train_step.py TRAIN [--valid FILE] [--test FILE] [--nonterminals 4096] [--epochs 2] [--steps 0]
 
@@ -12,6 +12,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
@@ -68,7 +69,7 @@ def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
     lines = first_lines(arguments.train, arguments.sentences)
     timer, watch = StepTimer(), Watch(arguments.steps)
     reset_peak(device)
-    try:
+    with suppress(Enough):
         train(
             config,
             folder,
@@ -78,8 +79,6 @@ def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
             valid_text=None if arguments.valid is None else first_lines(arguments.valid, 0),
             timer=timer,
         )
-    except Enough:
-        pass
     row = training_figures(arguments, config, timer.results(), watch) | peak(device)
     show(row, "")
     row |= use_figures(arguments, config, folder, device)

@@ -1,25 +1,39 @@
 """Training that cannot fit is refused before anything is allocated or written."""
 
+import re
 from pathlib import Path
 
 import pytest
 import torch
 
+from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import ResourceError
 from simplepcfg.models import SimpleNPCFGConfig, build_model
-from simplepcfg.training import memory, train
+from simplepcfg.training import PlainReporter, memory, train
+from simplepcfg.training.corpus import Corpus
 
 
 def test_estimate_counts_what_it_says() -> None:
     config = SimpleNPCFGConfig(nonterminals=3, preterminals=5, embedding=4, residual_blocks=1)
     weights = sum(parameter.numel() for parameter in build_model(config, 11).parameters())
     sizes = {part.what: part.size for part in memory.estimate(config, 11, batch=2, longest=6)}
+    networks = (4 * 3 + 3 * 5) * 4 * (1 + 3 * 1)
     assert sizes == {
         "weights": 4 * 4 * weights,
+        "networks": 4 * networks,
         "rules": 4 * 4 * 2 * 3 * 8,
         "emissions": 4 * 3 * 5 * 11,
         "chart": 4 * 4 * 3 * 2 * 7**2,
     }
+    for precision, item in (("bf16", 2), ("fp32", 4)):
+        sizes = {part.what: part.size for part in memory.estimate(config, 11, 2, 6, "cuda", precision)}
+        assert sizes == {
+            "weights": 5 * 4 * weights + (2 * weights if item == 2 else 0),
+            "networks": item * networks,
+            "rules": item * 2 * 2 * 3 * 8 + 64 * 2**20,
+            "emissions": 4 * 3 * 2 * 6 * 5,
+            "chart": item * 6 * 3 * 2 * 21,
+        }
 
 
 def test_estimate_draws_nothing() -> None:
@@ -53,3 +67,38 @@ def test_long_batches_are_refused(make_config, tmp_path: Path, monkeypatch) -> N
 def test_unknown_memory_refuses_nothing(make_config, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(memory, "available_memory", lambda device: None)
     assert train(make_config("training.epochs=1"), tmp_path / "run").epochs == 1
+
+
+def test_estimate_is_said_before_training(make_config, tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(memory, "available_memory", lambda device: 2**34)
+    train(make_config("training.epochs=1"), tmp_path / "run", reporter=PlainReporter())
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("memory: about ")]
+    assert re.match(r"memory: about [\d.]+ MiB of 16\.0 GiB free on cpu \(.*weights [\d.]+ MiB.*\)$", line)
+
+
+def test_steps_are_captured_only_if_both_ways_fit(make_config, monkeypatch) -> None:
+    config = make_config("model.nonterminals=4096", "model.preterminals=8192")
+    corpus = Corpus([[2] * 20] * 16, [[2, 2]], Vocabulary.from_sentences([["a"]]))
+    needs = []
+    for free in (10**12, None):
+        monkeypatch.setattr(memory, "available_memory", lambda device, free=free: free)
+        needs.append(memory.require_memory(config, corpus, torch.device("cuda")))
+        assert needs[-1].capture
+        assert "twice" in needs[-1].note
+    monkeypatch.setattr(memory, "available_memory", lambda device: needs[0].size - 1)
+    tight = memory.require_memory(config, corpus, torch.device("cuda"))
+    assert not tight.capture
+    assert tight.size < needs[0].size
+    assert "launched one by one" in tight.note
+    monkeypatch.setattr(memory, "available_memory", lambda device: tight.size - 1)
+    with pytest.raises(ResourceError, match=r"free on cuda; lower model\.nonterminals"):
+        memory.require_memory(config, corpus, torch.device("cuda"))
+
+
+def test_processes_share_a_batch_and_a_machine(make_config, monkeypatch) -> None:
+    corpus = Corpus([[2] * 20] * 16, [[2, 2]], Vocabulary.from_sentences([["a"]]))
+    monkeypatch.setattr(memory, "available_memory", lambda device: 2**33)
+    alone = memory.require_memory(make_config(), corpus, torch.device("cpu"))
+    two = memory.require_memory(make_config(), corpus, torch.device("cpu"), processes=2, here=2)
+    assert two.size < alone.size
+    assert "of 4.0 GiB free" in two.note

@@ -27,10 +27,16 @@ def resolve_device(name: str = "auto") -> torch.device:
     return device
 
 
+def chosen_precision(precision: str, device: torch.device) -> str:
+    """`auto` is bf16 on a card and float32 elsewhere."""
+    if precision != "auto":
+        return precision
+    return "bf16" if device.type == "cuda" else "fp32"
+
+
 def set_precision(model: nn.Module, precision: str, device: torch.device) -> None:
-    """Tell the model which arithmetic to train with; `auto` is bf16 on a card and float32 elsewhere."""
-    if precision == "auto":
-        precision = "bf16" if device.type == "cuda" else "fp32"
+    """Tell the model which arithmetic to train with."""
+    precision = chosen_precision(precision, device)
     if hasattr(model, "precision"):
         model.precision = precision  # type: ignore[assignment]
     elif precision != "fp32":

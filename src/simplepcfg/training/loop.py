@@ -72,7 +72,8 @@ def train(
     `device` other than "auto" overrules the configuration. `train_text` and `valid_text` (a path, or an
     iterable of strings, word lists or trees) replace the files of the configuration. A resumed run takes its
     configuration from the folder if `config` is None; one that is given may differ only in how long and where
-    to compute. `timer` keeps the time of every step. Raises Interrupted after SIGINT or SIGTERM, when everything has been saved.
+    to compute. `timer` keeps the time of every step. Raises Interrupted after SIGINT or SIGTERM, when everything
+    has been saved.
     """
     folder = RunFolder(Path(directory))
     reporter = reporter if reporter is not None else Reporter()
@@ -81,17 +82,18 @@ def train(
         chosen = resolve_device(config.training.device if device == "auto" else device)
         vocabulary = Vocabulary.load(folder.vocabulary) if resume and folder.checkpoint.exists() else None
         corpus = prepare_corpus(config.data, config.seed, train_text, valid_text, vocabulary)
-        require_memory(config, corpus, chosen)
+        needs = require_memory(config, corpus, chosen)
         _make_folder(folder.path)
         with folder.locked(), reproducible(chosen, config.training.threads):
             if not resume:
                 folder.refuse_if_taken()
             # First the model, which can refuse its settings: then the folder is still free for a corrected run.
-            trainer = Trainer(config, folder, corpus, chosen, reporter, stop, timer=timer)
+            trainer = Trainer(config, folder, corpus, chosen, reporter, stop, capture=needs.capture, timer=timer)
             checkpoint = _open_folder(folder, config, corpus, chosen)
             for note in corpus.notes:
                 reporter.note(note)
             reporter.note(_summary(corpus, trainer))
+            reporter.note(needs.note)
             if checkpoint is not None:
                 trainer.resume(checkpoint)
                 reporter.note(_position(trainer))

@@ -9,13 +9,16 @@ from simplepcfg.errors import ResourceError
 from simplepcfg.models import ModelConfig, build_model
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.corpus import Corpus
+from simplepcfg.training.device import chosen_precision
 
 FLOAT = 4  # bytes of a float32
-WEIGHT_COPIES = 4  # weights, gradients, and Adam's two moments
-RULE_COPIES = 4  # scores and probabilities, and the gradient of each
-EMISSION_COPIES = 3  # scores, their exponentials, and the gradient
-# Numbers for each nonterminal and cell of a batch's chart: the CPU keeps square charts, a card packed triangles.
-CHART_COPIES = {"cpu": 4, "cuda": 1}
+HALF = 2
+# On a CPU: scores and probabilities of rules with the gradient of each; scores of emissions, exponentials, gradient.
+RULE_COPIES, EMISSION_COPIES = 4, 3
+# Numbers for each nonterminal and cell of a batch's square chart on a CPU, for each row of a packed one on a card.
+SQUARE_COPIES, PACKED_COPIES = 4, 6
+# On a card rules are computed some rows at a time, in buffers of about this many bytes.
+CHUNKS = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,38 +28,85 @@ class Part:
     what: str
     size: int  # bytes
     keys: str
+    stays: bool = False  # between steps, too
 
 
-def estimate(model: ModelConfig, vocabulary: int, batch: int, longest: int, device: str = "cpu") -> list[Part]:
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What training on a text takes, whether its steps can be captured besides, and a line that says so."""
+
+    size: int  # bytes
+    capture: bool
+    note: str
+
+
+def estimate(
+    model: ModelConfig, vocabulary: int, batch: int, longest: int, device: str = "cpu", precision: str = "fp32"
+) -> list[Part]:
     """What a training step of `batch` sentences of `longest` words holds at once, part by part."""
     with torch.device("meta"):  # shapes only
         weights = sum(parameter.numel() for parameter in build_model(model, vocabulary).parameters())
-    symbols = model.nonterminals + model.preterminals
-    numbers = {
-        ("weights", "model.embedding"): WEIGHT_COPIES * weights,
-        ("rules", "model.nonterminals and model.preterminals"): RULE_COPIES * 2 * model.nonterminals * symbols,
-        ("emissions", "model.preterminals or data.vocabulary_size"): EMISSION_COPIES * model.preterminals * vocabulary,
-        ("chart", "training.batch_size or data.max_length"): (
-            CHART_COPIES[device] * model.nonterminals * batch * (longest + 1) ** 2
-        ),
-    }
-    return [Part(what, FLOAT * count, keys) for (what, keys), count in numbers.items()]
+    states, tags = model.nonterminals, model.preterminals
+    on_card = device == "cuda"
+    item = HALF if on_card and precision == "bf16" else FLOAT
+    rules = 2 * states * (states + tags)
+    # f1 and f4 see nonterminals, f2 and f3 all symbols, f5 preterminals; each layer's input is kept for backward.
+    activations = (4 * states + 3 * tags) * model.embedding * (1 + 3 * model.residual_blocks)
+    if on_card:
+        # Weights, flat gradients and those that autograd has just made, two moments; and what products read.
+        kept = 5 * FLOAT * weights + (HALF * weights if item == HALF else 0)
+        by_rules = 2 * rules * item + CHUNKS
+        by_words = EMISSION_COPIES * FLOAT * batch * longest * tags
+        chart = PACKED_COPIES * states * (batch * longest * (longest + 1) // 2) * item
+    else:
+        kept = 4 * FLOAT * weights
+        by_rules = RULE_COPIES * rules * FLOAT
+        by_words = EMISSION_COPIES * FLOAT * tags * vocabulary
+        chart = SQUARE_COPIES * states * batch * (longest + 1) ** 2 * FLOAT
+    emission_keys = "training.batch_size" if on_card else "data.vocabulary_size"
+    return [
+        Part("weights", kept, "model.embedding", stays=True),
+        Part("networks", activations * item, "model.embedding or model.nonterminals"),
+        Part("rules", by_rules, "model.nonterminals and model.preterminals"),
+        Part("emissions", by_words, f"model.preterminals or {emission_keys}"),
+        Part("chart", chart, "training.batch_size or data.max_length"),
+    ]
 
 
-def require_memory(config: RunConfig, corpus: Corpus, device: torch.device) -> None:
-    """ResourceError if training on this text would not fit into the memory that is free now."""
+def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, processes: int = 1, here: int = 1) -> Needs:
+    """ResourceError if training on this text would not fit into the memory that is free now.
+
+    `processes` share a batch; `here` of them share this machine's memory, if they compute on its CPU.
+    """
+    settings = config.training
+    batch = -(-min(settings.batch_size, len(corpus.train)) // processes)
+    precision = chosen_precision(settings.precision, device)
+    sizes = (len(corpus.vocabulary), batch, max(map(len, corpus.train)), device.type, precision)
+    parts = estimate(config.model, *sizes)
+    stay = sum(part.size for part in parts if part.stays)
+    step = sum(part.size for part in parts) - stay
+    # Validation needs the rules in full precision, when the memory of a step launched one by one is free again.
+    rules = 2 * FLOAT * config.model.nonterminals * (config.model.nonterminals + config.model.preterminals)
+    launched = stay + (max(step, rules) if device.type == "cuda" else step)
     free = available_memory(device)
-    if free is None:
-        return
-    batch = min(config.training.batch_size, len(corpus.train))
-    parts = estimate(config.model, len(corpus.vocabulary), batch, max(map(len, corpus.train)), device.type)
-    needed = sum(part.size for part in parts)
-    if needed > free:
+    if free is not None and device.type == "cpu":
+        free //= here
+    if free is not None and launched > free:
         largest = max(parts, key=lambda part: part.size)
         raise ResourceError(
-            f"training would take about {_gib(needed)}, of which {_gib(largest.size)} for the {largest.what}, but "
+            f"training would take about {_gib(launched)}, of which {_gib(largest.size)} for the {largest.what}, but "
             f"{_gib(free)} are free on {device}; lower {largest.keys}"
         )
+    # Captured steps have a pool of memory to themselves.
+    capture = device.type == "cuda" and settings.captured_shapes > 0 and (free is None or launched + step <= free)
+    needed = launched + (step if capture else 0)
+    shares = ", ".join(f"{part.what} {_gib(part.size)}" for part in sorted(parts, key=lambda part: -part.size))
+    twice = "; steps twice, captured and launched" if capture else ""
+    beside = "" if free is None else f" of {_gib(free)} free on {device}"
+    note = f"memory: about {_gib(needed)}{beside} ({shares}{twice})"
+    if device.type == "cuda" and settings.captured_shapes and not capture:
+        note += "; too little to capture steps, so they are launched one by one"
+    return Needs(needed, capture, note)
 
 
 def available_memory(device: torch.device) -> int | None:
@@ -71,4 +121,4 @@ def available_memory(device: torch.device) -> int | None:
 
 
 def _gib(size: int) -> str:
-    return f"{size / 2**30:,.1f} GiB"
+    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 / 10 else f"{size / 2**20:,.1f} MiB"

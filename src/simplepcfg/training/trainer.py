@@ -46,6 +46,7 @@ class Trainer:
         reporter: Reporter,
         stop: StopSignals,
         group: Group | None = None,
+        capture: bool = False,
         timer: StepTimer | None = None,
     ) -> None:
         self.config, self.folder, self.corpus, self.device = config, folder, corpus, device
@@ -60,7 +61,7 @@ class Trainer:
             settings,
             0 if config.data.eos else 1,
             self.group,
-            captured_shapes=settings.captured_shapes if device.type == "cuda" else 0,
+            captured_shapes=settings.captured_shapes if capture else 0,
             timer=timer,
             note=reporter.note,
         )
