@@ -1,5 +1,6 @@
 """Log-likelihoods of whole texts: the rules are computed once, the sentences in batches by length."""
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -7,12 +8,15 @@ import torch
 
 from simplepcfg.data.batching import collate, evaluation_batches
 
-# A batch's chart, with what its gradient needs, stays below this many bytes (a long sentence may exceed it).
-BATCH_BYTES = {"cpu": 256 * 2**20, "cuda": 4 * 2**30}
-# Chart, scales, adjoints: float32 numbers held for every span and nonterminal while a batch is decoded.
-NUMBERS_A_STATE = 8
+# A batch's chart, with what its gradient needs, stays below this many bytes on a CPU, and below this share of a card's
+# memory (a long sentence may exceed it). Not what is free at the moment: equal runs must make equal batches.
+BATCH_BYTES = 256 * 2**20
+CARD_SHARE = 8
+# Chart, scales, adjoints: float32 numbers held for every cell of words × words and nonterminal while a batch is
+# decoded. Charts are square on a CPU and packed triangles on a card.
+NUMBERS_A_STATE = {"cpu": 8, "cuda": 4}
 # Beyond this, more sentences a batch save nothing and differ more in length.
-MOST_CELLS = 100_000
+MOST_CELLS = {"cpu": 100_000, "cuda": 2**20}
 
 
 def log_likelihoods(
@@ -25,7 +29,8 @@ def log_likelihoods(
 
     `after_batch` is called between batches, so that a caller can stop in the middle by raising.
     """
-    result = torch.full((len(sentences),), -torch.inf, dtype=torch.float64)
+    order: list[int] = []
+    found: list[torch.Tensor] = []
     scorable = [index for index, sentence in enumerate(sentences) if len(sentence) >= 2]
     was_training = model.training
     model.eval()
@@ -36,20 +41,35 @@ def log_likelihoods(
             for positions in evaluation_batches(lengths, max_cells=cells_a_batch(grammar, device)):
                 indices = [scorable[position] for position in positions]
                 batch = collate(sentences, indices).to(device)
-                result[indices] = grammar.log_partition(batch.words, batch.lengths).double().cpu()
+                # Copied to the host when all is done: a card does not wait between batches.
+                found.append(grammar.log_partition(batch.words, batch.lengths).double())
+                order += indices
                 if after_batch is not None:
                     after_batch()
     finally:
         model.train(was_training)
+    result = torch.full((len(sentences),), -torch.inf, dtype=torch.float64)
+    if found:
+        result[order] = torch.cat(found).cpu()
     return result
 
 
 def cells_a_batch(grammar: Any, device: torch.device) -> int:
     """How large a batch may be, as sentences times words squared."""
-    budget = BATCH_BYTES.get(device.type, BATCH_BYTES["cpu"]) // bytes_a_cell(grammar)
-    return min(max(budget, 1), MOST_CELLS)
+    budget = device_memory(device) // CARD_SHARE if device.type == "cuda" else BATCH_BYTES
+    return min(max(budget // bytes_a_cell(grammar, device), 1), MOST_CELLS[device.type])
 
 
-def bytes_a_cell(grammar: Any) -> int:
-    """Memory for one span while a batch is decoded."""
-    return 4 * NUMBERS_A_STATE * int(grammar.root.shape[-1])
+def bytes_a_cell(grammar: Any, device: torch.device) -> int:
+    """Memory for one cell of words × words while a batch is decoded."""
+    return 4 * NUMBERS_A_STATE[device.type] * int(grammar.root.shape[-1])
+
+
+def device_memory(device: torch.device) -> int:
+    """All bytes of a card, or of the machine; an endless number where the system does not tell."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 2**63
