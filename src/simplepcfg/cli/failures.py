@@ -47,8 +47,18 @@ def exit_code_of(error: BaseException) -> int | None:
 
 
 def complain(message: str) -> None:
-    """One line on standard error, whatever the message held."""
+    """One line on standard error, whatever the message held; of several processes that fail alike, the first speaks."""
+    if is_follower():
+        from simplepcfg.training.distributed import let_the_first_speak
+
+        let_the_first_speak()
+        return
     print("simplepcfg: " + " ".join(message.split()), file=sys.stderr)
+
+
+def is_follower() -> bool:
+    """Whether torchrun started this process and another one speaks for it."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and os.environ.get("RANK", "0") != "0"
 
 
 def silence_stdout() -> None:

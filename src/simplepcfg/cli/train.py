@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from simplepcfg.cli.failures import is_follower
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note
 from simplepcfg.errors import InputError
@@ -49,19 +50,22 @@ def command(
 ) -> None:
     """Learn a grammar from text; the best model by validation likelihood is kept in the run's folder.
 
-    Progress goes to standard error. After Ctrl-C everything is saved and --resume goes on, bit for bit.
+    Progress goes to standard error. After Ctrl-C everything is saved and --resume goes on, bit for bit. Started by
+    torchrun, several processes (cards) share every batch.
 
     \b
     Example:
       simplepcfg train sn-pcfg-small --train train.txt --valid valid.txt --out runs/first
       simplepcfg train sn-pcfg-small --train train.txt --set training.epochs=3 --seed 7
       simplepcfg train --resume runs/first
+      torchrun --nproc_per_node=2 -m simplepcfg train sn-pcfg --train train.txt
     """
     from simplepcfg.training.config_files import load_config
     from simplepcfg.training.loop import train as train_run
     from simplepcfg.training.progress import make_reporter
     from simplepcfg.training.run_folder import RunFolder
 
+    quiet = quiet or is_follower()
     changes = list(settings or [])
     for key, value in (("data.train", train), ("data.valid", valid)):
         if value is not None:
@@ -86,8 +90,9 @@ def command(
                 raise InputError(f"{config} names no training text; give --train FILE")
             from simplepcfg.cli.demo_data import with_builtin_text, write_treebank
 
-            RunFolder(directory).refuse_if_taken()
-            write_treebank(directory)
+            if not is_follower():  # those wait for the first, which writes it before it joins them
+                RunFolder(directory).refuse_if_taken()
+                write_treebank(directory)
             chosen = with_builtin_text(chosen, directory)
         refuse_one_pipe_twice(chosen.data.train, chosen.data.valid)
         result = train_run(chosen, directory, device=device, reporter=make_reporter(quiet))

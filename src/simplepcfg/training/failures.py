@@ -9,6 +9,7 @@ import torch
 from simplepcfg.errors import ResourceError
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
+TRAINING_ADVICE = "lower training.batch_size or data.max_length, or choose a smaller model"
 _NO_MEMORY = ("not enough memory", "out of memory", "can't allocate memory", "cannot allocate memory")
 
 
@@ -31,6 +32,15 @@ def resource_errors(doing: str, advice: str) -> Iterator[None]:
         if error.errno == errno.ENOMEM:
             raise ResourceError(f"out of memory while {doing}; {advice}") from error
         raise
+
+
+def explained(error: Exception) -> Exception:
+    """The ResourceError that a failure of training stands for, or the failure itself."""
+    try:
+        with resource_errors("training", TRAINING_ADVICE):
+            raise error
+    except Exception as found:
+        return found
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from simplepcfg.training.checkpoint import Best, Checkpoint
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.config_files import load_config, save_config
 from simplepcfg.training.corpus import Corpus, TextSource, absolute_paths, prepare_corpus
-from simplepcfg.training.device import reproducible, resolve_device
-from simplepcfg.training.failures import DISK_FULL, resource_errors
+from simplepcfg.training.device import reproducible
+from simplepcfg.training.distributed import Group, joined
+from simplepcfg.training.failures import DISK_FULL, TRAINING_ADVICE, resource_errors
 from simplepcfg.training.files import remove_leftovers, sync_file, write_json
 from simplepcfg.training.memory import require_memory
 from simplepcfg.training.progress import Reporter
@@ -39,7 +41,6 @@ CHANGEABLE = {
     "training.captured_shapes",
     "training.check_identity",
 }
-MEMORY_ADVICE = "lower training.batch_size or data.max_length, or choose a smaller model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,35 +74,45 @@ def train(
     iterable of strings, word lists or trees) replace the files of the configuration. A resumed run takes its
     configuration from the folder if `config` is None; one that is given may differ only in how long and where
     to compute. `timer` keeps the time of every step. Raises Interrupted after SIGINT or SIGTERM, when everything
-    has been saved.
+    has been saved. Where torchrun started several processes, they share every batch and train one model.
     """
     folder = RunFolder(Path(directory))
-    reporter = reporter if reporter is not None else Reporter()
-    with StopSignals() as stop, resource_errors("training", MEMORY_ADVICE):
-        config = _resumed_config(config, folder) if resume else _new_config(config, folder)
-        chosen = resolve_device(config.training.device if device == "auto" else device)
-        vocabulary = Vocabulary.load(folder.vocabulary) if resume and folder.checkpoint.exists() else None
-        corpus = prepare_corpus(config.data, config.seed, train_text, valid_text, vocabulary)
-        needs = require_memory(config, corpus, chosen)
-        _make_folder(folder.path)
-        with folder.locked(), reproducible(chosen, config.training.threads):
-            if not resume:
-                folder.refuse_if_taken()
+    with StopSignals() as stop, joined() as group, resource_errors("training", TRAINING_ADVICE), ExitStack() as held:
+        reporter = reporter if reporter is not None and group.leads else Reporter()
+        with group.together():
+            config = _resumed_config(config, folder) if resume else _new_config(config, folder)
+            chosen = group.device(config.training.device if device == "auto" else device)
+            vocabulary = Vocabulary.load(folder.vocabulary) if resume and folder.checkpoint.exists() else None
+            corpus = prepare_corpus(config.data, config.seed, train_text, valid_text, vocabulary)
+            needs = require_memory(config, corpus, chosen, group.size, group.here)
+        group.use(chosen)
+        group.require_same("the text", json.dumps(corpus.identity()))
+        checkpoint = None
+        with group.together():
+            if group.leads:
+                _make_folder(folder.path)
+                held.enter_context(folder.locked())
+                if not resume:
+                    folder.refuse_if_taken()
+            held.enter_context(reproducible(chosen, config.training.threads))
             # First the model, which can refuse its settings: then the folder is still free for a corrected run.
-            trainer = Trainer(config, folder, corpus, chosen, reporter, stop, capture=needs.capture, timer=timer)
-            checkpoint = _open_folder(folder, config, corpus, chosen)
-            for note in corpus.notes:
+            trainer = Trainer(config, folder, corpus, chosen, reporter, stop, group, needs.capture, timer)
+            if group.leads:
+                checkpoint = _open_folder(folder, config, corpus, chosen)
+        with group.together():
+            if not group.leads and resume and folder.checkpoint.exists():
+                checkpoint = Checkpoint.load(folder.checkpoint)
+            for note in (*corpus.notes, _summary(corpus, trainer, group), needs.note):
                 reporter.note(note)
-            reporter.note(_summary(corpus, trainer))
-            reporter.note(needs.note)
             if checkpoint is not None:
                 trainer.resume(checkpoint)
                 reporter.note(_position(trainer))
-            try:
-                trainer.run()
-            finally:
-                reporter.close()
-            return _result(trainer)
+        group.share(list(trainer.model.state_dict().values()))
+        try:
+            trainer.run()
+        finally:
+            reporter.close()
+        return _result(trainer)
 
 
 def _new_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
@@ -188,11 +199,12 @@ def _flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _summary(corpus: Corpus, trainer: Trainer) -> str:
+def _summary(corpus: Corpus, trainer: Trainer, group: Group) -> str:
     weights = sum(parameter.numel() for parameter in trainer.model.parameters())
+    where = str(trainer.device) if group.size == 1 else f"{trainer.device.type} in {group.size} processes"
     return (
         f"{len(corpus.train):,} training and {len(corpus.valid):,} validation sentences, "
-        f"{len(corpus.vocabulary):,} words in the vocabulary, {weights:,} weights, on {trainer.device}"
+        f"{len(corpus.vocabulary):,} words in the vocabulary, {weights:,} weights, on {where}"
     )
 
 

@@ -55,17 +55,29 @@ class Step:
         """Holds the moments."""
         return self.update.optimizer
 
-    def __call__(self, batch: Batch, total: int, rate: float) -> None:
-        """Learn from this process's part of `total` sentences; counted in the tally, which the caller reads."""
+    def __call__(self, batch: Batch, total: int, rate: float, stop: bool = False) -> None:
+        """Learn from this process's part of `total` sentences; counted in the tally, which the caller reads.
+
+        With `stop` this process asks all to end; they find it in the tally, together.
+        """
         if self._timer is not None:
             self._timer.start(self.device)
-        replayed = False
-        if len(batch):
-            replayed = self.programs(batch.words, batch.lengths, total)
-        else:
-            self.gradients.clear()
-            self.tally.batch.zero_()
-        self._group.add_up(self.gradients.flat, self.tally.batch)
+        replayed = self._find_gradients(batch, total)
+        if self._group.size > 1:
+            self.tally.batch[4].fill_(float(stop))
+            self.tally.batch[5].fill_(float(self._group.held is not None))
+            self._group.add_up(self.gradients.flat, self.tally.batch)
         self.update(rate)
         if self._timer is not None:
             self._timer.stop(len(batch), batch.words.shape[1], int(batch.lengths.sum()), replayed)
+
+    def _find_gradients(self, batch: Batch, total: int) -> bool:
+        """This process's part; whether it was replayed. One that has failed takes part with nothing."""
+        try:
+            if len(batch) and self._group.held is None:
+                return self.programs(batch.words, batch.lengths, total)
+        except Exception as error:
+            self._group.hold(error)
+        self.gradients.clear()
+        self.tally.batch.zero_()
+        return False

@@ -3,6 +3,7 @@
 import math
 import signal
 import time
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +21,8 @@ from simplepcfg.training.corpus import Corpus
 from simplepcfg.training.device import set_precision
 from simplepcfg.training.distributed import Group
 from simplepcfg.training.health import rule_count_ratio
-from simplepcfg.training.metrics import JsonLines
+from simplepcfg.training.metrics import JsonLines, NoLines
+from simplepcfg.training.pace import Pace
 from simplepcfg.training.progress import EpochReport, Reporter, StepReport
 from simplepcfg.training.run_folder import RunFolder
 from simplepcfg.training.signals import Interrupted, StopSignals
@@ -32,6 +34,10 @@ from simplepcfg.training.timing import StepTimer
 MAX_SKIPPED_IN_A_ROW = 20
 # On a card the sums are looked at every so many steps, and then those of the look before: the host does not wait.
 GLANCE_EVERY = 16
+
+
+class _AskedToStop(Exception):
+    """Ends this process's share of a validation whose outcome nobody will need."""
 
 
 class Trainer:
@@ -72,6 +78,7 @@ class Trainer:
         self._batches_an_epoch = 1
         self._rate = 0.0
         self._last_batch: Batch | None = None
+        self._asked = False  # whether any of several processes was told to stop, as all of them know
         self._last_save = self._clock = time.monotonic()
         self._pace = Pace()
 
@@ -81,7 +88,8 @@ class Trainer:
         self.step.update.restored()
         self.step.tally.load(checkpoint.state)
         self.state, self.best_weights = checkpoint.state, checkpoint.best_weights
-        self._export_best()
+        if self.group.leads:
+            self._export_best()
 
     @property
     def stopped_by(self) -> str | None:
@@ -94,15 +102,21 @@ class Trainer:
     def run(self) -> None:
         """Train to the last epoch or until patience ends; raises Interrupted after a signal, all saved."""
         self.stop.defer()
-        with (
-            JsonLines(self.folder.metrics, keep=self.state.metrics_bytes) as self._metrics,
-            JsonLines(self.folder.timings) as self._timings,
-        ):
-            self._timings.write({"session": datetime.now(UTC).isoformat(), "step": self.state.step})
+        with ExitStack() as files:
+            with self.group.together():
+                self._metrics, self._timings = self._open_records(files)
             with side_stream(self.device):
                 while self.stopped_by is None:
                     self._train_epoch()
                     self._finish_epoch(self._validate())
+
+    def _open_records(self, files: ExitStack) -> tuple[JsonLines, JsonLines]:
+        if not self.group.leads:
+            return NoLines(), NoLines()
+        metrics = files.enter_context(JsonLines(self.folder.metrics, keep=self.state.metrics_bytes))
+        timings = files.enter_context(JsonLines(self.folder.timings))
+        timings.write({"session": datetime.now(UTC).isoformat(), "step": self.state.step})
+        return metrics, timings
 
     def _train_epoch(self) -> None:
         settings, state = self.config.training, self.state
@@ -113,7 +127,7 @@ class Trainer:
         for indices in batches[state.batch :]:
             self._rate = self.learning_rate()
             self._last_batch = collate(self.corpus.train, self.group.part(indices))
-            self.step(self._last_batch, len(indices), self._rate)
+            self.step(self._last_batch, len(indices), self._rate, self.stop.requested is not None)
             state.batch += 1
             state.step += 1
             self._pace.begun(sum(map(self._lengths.__getitem__, indices)))
@@ -124,6 +138,7 @@ class Trainer:
                 self._pace.go_on()
             self._stop_if_asked()
         self._read()
+        self._stop_if_asked()
 
     def _follow(self) -> None:
         """Keep the state near what the steps have added up to: exactly where that is free, a little late on a card."""
@@ -142,6 +157,9 @@ class Trainer:
     def _take(self, values: list[float]) -> None:
         counters = mirror(values, self.state)
         self._pace.reached()
+        if counters["failed"]:
+            self.group.agree()  # raises, since someone holds a failure
+        self._asked = counters["stop"] > 0
         if counters["longest_in_a_row"] >= MAX_SKIPPED_IN_A_ROW:
             exact = self.device.type == "cpu" or getattr(self.model, "precision", "fp32") == "fp32"
             raise NumericalError(
@@ -162,9 +180,25 @@ class Trainer:
         return rate
 
     def _validate(self) -> PerplexityReport:
-        scores = log_likelihoods(self.model, self.corpus.valid, self.device, self._stop_if_asked)
-        lengths = [len(sentence) for sentence in self.corpus.valid]
-        return perplexity(scores, lengths, self.config.data.eos)
+        sentences, group = self.corpus.valid, self.group
+        found = torch.zeros(len(sentences) + 2, dtype=torch.float64)  # scores, and how the processes agree to end
+        with group.guarded(), suppress(_AskedToStop):
+            mine = log_likelihoods(self.model, group.part(sentences), self.device, self._between_batches)
+            found[group.rank : len(sentences) : group.size] = mine
+        found[-2], found[-1] = self.stop.requested is not None, group.held is not None
+        group.add_up_on_host(found)
+        if found[-1]:
+            group.agree()
+        self._asked = self._asked or bool(found[-2])
+        self._stop_if_asked()
+        return perplexity(found[:-2], [len(sentence) for sentence in sentences], self.config.data.eos)
+
+    def _between_batches(self) -> None:
+        """A process alone stops at once; one of several goes to tell the others."""
+        if self.group.size == 1:
+            self._stop_if_asked()
+        elif self.stop.requested is not None:
+            raise _AskedToStop
 
     def _finish_epoch(self, valid: PerplexityReport) -> None:
         """Record the epoch; the checkpoint first, since model.safetensors can be written again from it."""
@@ -182,6 +216,13 @@ class Trainer:
                 perplexity=valid.perplexity if math.isfinite(valid.perplexity) else None,
                 impossible=valid.impossible,
             )
+        if self.group.leads:
+            with self.group.guarded():
+                self._record_epoch(trained, valid, better)
+
+    def _record_epoch(self, trained: Tally, valid: PerplexityReport, better: bool) -> None:
+        state = self.state
+        if better:
             self.best_weights = host_copy(self.model.state_dict())
         self._metrics.write(
             {
@@ -198,7 +239,7 @@ class Trainer:
                 "skipped_steps": state.skipped_steps,
             }
         )
-        self.save()
+        self._write_checkpoint()
         if better:
             self._export_best()
         self._timings.write({"epoch": state.epoch, "step": state.step, "seconds": state.seconds})
@@ -217,8 +258,16 @@ class Trainer:
         )
 
     def _report_step(self) -> None:
+        logged = self.state.step % self.config.training.log_every == 0
+        if self.group.leads:
+            with self.group.guarded():
+                self._record_step(logged)
+        if logged:
+            self.state.since_log = Tally()
+            self.step.tally.begin_line()
+
+    def _record_step(self, logged: bool) -> None:
         state, settings = self.state, self.config.training
-        logged = state.step % settings.log_every == 0
         tally = state.since_log if state.since_log.steps else state.this_epoch
         rate = self._pace.words_per_second
         left = settings.epochs - state.epoch - state.batch / self._batches_an_epoch
@@ -238,8 +287,6 @@ class Trainer:
         if logged:
             self._metrics.write(self._step_record(state.since_log))
             self._timings.write({"step": state.step, "seconds": self._elapsed(), "words_per_second": round(rate, 1)})
-            state.since_log = Tally()
-            self.step.tally.begin_line()
         self.reporter.step(report)
 
     def _step_record(self, tally: Tally) -> dict[str, Any]:
@@ -261,7 +308,13 @@ class Trainer:
         return record
 
     def save(self) -> None:
-        """Write the checkpoint; metrics go to disk first, because it says how long they are."""
+        """Write the checkpoint, if this is the process that does."""
+        if self.group.leads:
+            with self.group.guarded():
+                self._write_checkpoint()
+
+    def _write_checkpoint(self) -> None:
+        """Metrics go to disk first, because the checkpoint says how long they are."""
         mirror(self.step.tally.read(), self.state)
         self.state.metrics_bytes = self._metrics.sync()
         self.state.seconds = self._elapsed()
@@ -285,39 +338,14 @@ class Trainer:
         return bool(by_steps or by_clock)
 
     def _stop_if_asked(self) -> None:
-        number = self.stop.requested
-        if number is None:
+        """Raises Interrupted, all saved; several processes do so after the same step."""
+        if not (self._asked if self.group.size > 1 else self.stop.requested is not None):
             return
         self.save()
+        self.group.agree()
+        number = self.group.largest(self.stop.requested or 0)
         raise Interrupted(
             f"stopped by {signal.Signals(number).name} after step {self.state.step}, all saved; "
             f"go on with: {self.folder.resume_command}",
             number,
         )
-
-
-class Pace:
-    """Words a second of training alone, as of the last moment when it was known how far the device had come."""
-
-    def __init__(self) -> None:
-        self._seconds, self._words, self._begun = 0.0, 0, 0
-        self._since = time.monotonic()
-
-    def go_on(self) -> None:
-        """Training begins, or goes on after something else."""
-        self._since = time.monotonic()
-
-    def begun(self, words: int) -> None:
-        """A step has been launched."""
-        self._begun += words
-
-    def reached(self) -> None:
-        """What was begun is done."""
-        now = time.monotonic()
-        self._seconds, self._since = self._seconds + now - self._since, now
-        self._words, self._begun = self._words + self._begun, 0
-
-    @property
-    def words_per_second(self) -> float:
-        """0 as long as nothing is known."""
-        return self._words / self._seconds if self._seconds else 0.0

@@ -1,0 +1,89 @@
+"""One of several training processes, started by test_distributed.py with the environment that torchrun sets.
+
+python process_driver.py gradients FILE             # compare steps with one process alone, print what differs
+python process_driver.py train SABOTAGE ARGUMENT…   # the command line, with something going wrong in one process
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+from simplepcfg.cli.main import run
+from simplepcfg.data.batching import Batch, collate
+from simplepcfg.models import SimpleNPCFG
+from simplepcfg.training.distributed import Group, joined
+from simplepcfg.training.metrics import JsonLines
+from step_checks import make_step, mixed_batches, tiny_model
+
+RANK = int(os.environ["RANK"])
+
+
+def compare_gradients(out: Path) -> None:
+    """Gradients, sums and weights of the same global batches, in float32; some leave a process without a sentence."""
+    torch.set_num_threads(1)
+    single = [Batch(batch.words[:1], batch.lengths[:1], [0]) for batch in mixed_batches(2, seed=5)]
+    batches = [batch for batch in mixed_batches(8) + single if int(batch.lengths.max()) == batch.words.shape[1]]
+    with joined() as group:
+        shared, alone = tiny_model(dtype=torch.float32), tiny_model(dtype=torch.float32)
+        together, by_itself = make_step(shared, group), make_step(alone, Group())
+        worst = 0.0
+        for batch in batches:
+            sentences = [words[:n] for words, n in zip(batch.words.tolist(), batch.lengths.tolist(), strict=True)]
+            part = collate(sentences, group.part(range(len(sentences))))
+            together(part, len(batch), 0.0)
+            by_itself(batch, len(batch), 0.0)
+            for one, other in zip(shared.parameters(), alone.parameters(), strict=True):
+                worst = max(worst, float((one.grad - other.grad).abs().max()))
+            torch.testing.assert_close(together.tally.batch, by_itself.tally.batch, rtol=1e-6, atol=0)
+        if group.leads:
+            out.write_text(repr(worst))
+
+
+def sabotage(what: str) -> None:
+    """Make one process fail in the middle of training."""
+    calls = iter(range(10**6))
+    if what == "loss" and RANK == 1:
+        loss = SimpleNPCFG.loss
+
+        def failing(self, words, lengths=None):
+            if next(calls) == 3:
+                raise RuntimeError("boom")
+            return loss(self, words, lengths)
+
+        SimpleNPCFG.loss = failing  # type: ignore[method-assign]
+    if what == "disk" and RANK == 0:
+        write = JsonLines.write
+
+        def full(self, record):
+            if next(calls) == 3:
+                raise OSError(28, "No space left on device")
+            write(self, record)
+
+        JsonLines.write = full  # type: ignore[method-assign]
+    if what == "terminate" and RANK == 1:
+        _terminate_self_at_step(5)
+
+
+def _terminate_self_at_step(step: int) -> None:
+    import signal
+
+    from simplepcfg.training.step import Step
+
+    call, calls = Step.__call__, iter(range(10**6))
+
+    def stopping(self, *given):
+        if next(calls) == step:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return call(self, *given)
+
+    Step.__call__ = stopping  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "gradients":
+        compare_gradients(Path(sys.argv[2]))
+    else:
+        sabotage(sys.argv[2])
+        sys.exit(run(["train", *sys.argv[3:]]))

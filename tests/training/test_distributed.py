@@ -1,0 +1,183 @@
+"""Several processes train one model: as one process would, and they end together."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch.distributed
+
+from simplepcfg.training import Interrupted, Reporter, RunFolder, load_config, train
+from simplepcfg.training.checkpoint import Checkpoint
+from simplepcfg.training.progress import StepReport
+from toy_runs import TOY_SETTINGS, leftovers
+
+TESTS = Path(__file__).parents[1]
+DRIVER = Path(__file__).with_name("process_driver.py")
+pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
+
+
+class SignalAt(Reporter):
+    """Sends this process a signal after some steps."""
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+
+    def step(self, report: StepReport) -> None:
+        if report.step == self._step:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def environment(**more: str) -> dict[str, str]:
+    paths = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", **more}
+
+
+def run_two(*arguments: str) -> list[tuple[int, str, str]]:
+    """Exit code, standard output and standard error of two processes that run the driver together."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    started = []
+    for rank in ("0", "1"):
+        variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        command = [sys.executable, str(DRIVER), *arguments]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        started.append(subprocess.Popen(command, env=environment(**variables, **address), **pipes))
+    try:
+        said = [process.communicate(timeout=100) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    return [(process.returncode, *texts) for process, texts in zip(started, said, strict=True)]
+
+
+def train_two(text: Path, out: Path, *settings: str, sabotage: str = "none") -> list[tuple[int, str, str]]:
+    changes = [part for setting in (*TOY_SETTINGS, *settings) for part in ("--set", setting)]
+    return run_two("train", sabotage, "sn-pcfg-small", "--train", str(text), "--out", str(out), *changes)
+
+
+def metrics(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+
+
+def assert_same_metrics(one: Path, other: Path) -> None:
+    first, second = metrics(one), metrics(other)
+    assert len(first) == len(second)
+    for a, b in zip(first, second, strict=True):
+        assert {key: value for key, value in a.items() if not isinstance(value, float)} == {
+            key: value for key, value in b.items() if not isinstance(value, float)
+        }
+        for key in (key for key, value in a.items() if isinstance(value, float)):
+            assert a[key] == pytest.approx(b[key], rel=1e-4), key
+
+
+@pytest.fixture(scope="module")
+def alone(text_file: Path, make_config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("distributed") / "alone"
+    train(make_small(make_config), folder)
+    return folder
+
+
+def make_small(make_config, *settings: str):
+    base = make_config()
+    changes = [*TOY_SETTINGS, f'data.train="{base.data.train}"', *settings]
+    return load_config("sn-pcfg-small", changes, environment={})
+
+
+def test_gradients_equal_those_of_one_process(tmp_path: Path) -> None:
+    ended = run_two("gradients", str(tmp_path / "worst"))
+    assert [code for code, _, _ in ended] == [0, 0], ended
+    assert float((tmp_path / "worst").read_text()) < 1e-5
+
+
+def test_two_processes_train_as_one(text_file: Path, alone: Path, tmp_path: Path) -> None:
+    first, second = train_two(text_file, tmp_path / "run")
+    assert (first[0], second[0]) == (0, 0), (first, second)
+    assert "on cpu in 2 processes" in first[2]
+    assert second[1:] == ("", "")
+    assert_same_metrics(alone, tmp_path / "run")
+    assert leftovers(tmp_path / "run") == []
+    config = (alone / "config.toml").read_bytes()
+    assert (tmp_path / "run" / "config.toml").read_bytes() == config
+
+
+def assert_same_epochs(one: Path, other: Path) -> None:
+    first, second = ([line for line in metrics(folder) if line["kind"] == "epoch"] for folder in (one, other))
+    assert [(line["step"], line["valid_tokens"]) for line in first] == [
+        (line["step"], line["valid_tokens"]) for line in second
+    ]
+    for a, b in zip(first, second, strict=True):
+        assert a["valid_perplexity"] == pytest.approx(b["valid_perplexity"], rel=1e-4)
+
+
+def test_a_signal_to_one_of_two_saves_and_one_goes_on(
+    make_config, text_file: Path, alone: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    first, second = train_two(text_file, folder, sabotage="terminate")
+    assert (first[0], second[0]) == (143, 143), (first, second)
+    (line,) = [line for line in first[2].splitlines() if line.startswith("simplepcfg:")]
+    assert "stopped by SIGTERM after step 7, all saved; go on with" in line
+    assert second[1:] == ("", "")
+    assert Checkpoint.load(RunFolder(folder).checkpoint).state.step == 7  # asked in the sixth, agreed in the next
+    train(None, folder, resume=True)
+    assert_same_epochs(alone, folder)
+
+
+def test_two_go_on_with_what_one_began(make_config, alone: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(Interrupted):
+        train(make_small(make_config), folder, reporter=SignalAt(4))
+    first, second = run_two("train", "none", "--resume", str(folder))
+    assert (first[0], second[0]) == (0, 0), (first, second)
+    assert "resumed in epoch 1, after step 4" in first[2]
+    assert_same_epochs(alone, folder)
+
+
+@pytest.mark.parametrize("setting", ["training.epochz=1", "data.max_length=1"])
+def test_bad_input_is_one_line_once(text_file: Path, tmp_path: Path, setting: str) -> None:
+    first, second = train_two(text_file, tmp_path / "run", setting)
+    assert (first[0], second[0]) == (2, 2), (first, second)
+    assert len(first[2].splitlines()) == 1, first
+    assert second[1:] == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("what", "codes", "message"),
+    [
+        ("loss", (1, 1), "simplepcfg: process 1 failed: RuntimeError: boom"),
+        ("disk", (4, 4), "simplepcfg: no space left on the disk while training"),
+    ],
+)
+def test_a_failure_ends_both(text_file: Path, tmp_path: Path, what: str, codes: tuple, message: str) -> None:
+    first, second = train_two(text_file, tmp_path / "run", sabotage=what)
+    assert (first[0], second[0]) == codes, (first, second)
+    assert next(line for line in first[2].splitlines() if line.startswith("simplepcfg:")).startswith(message)
+    assert "simplepcfg:" not in second[2]
+
+
+def test_by_torchrun(text_file: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    changes = [part for setting in (*TOY_SETTINGS, "training.epochs=1") for part in ("--set", setting)]
+    arguments = [
+        "-m",
+        "simplepcfg",
+        "train",
+        "sn-pcfg-small",
+        "--train",
+        str(text_file),
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    done = subprocess.run(
+        [*command, *arguments, *changes], env=environment(), capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("best epoch 1 of 1") == 1
+    assert RunFolder(tmp_path / "run").model.exists()
