@@ -61,6 +61,8 @@ def side_stream(device: torch.device) -> Iterator[None]:
     outer = torch.cuda.current_stream(device)
     stream = torch.cuda.Stream(device)
     stream.wait_stream(outer)
-    with torch.cuda.device(device), torch.cuda.stream(stream):
-        yield
-    outer.wait_stream(stream)
+    try:
+        with torch.cuda.device(device), torch.cuda.stream(stream):
+            yield
+    finally:
+        outer.wait_stream(stream)

@@ -66,7 +66,7 @@ class Step:
         if self._group.size > 1:
             self.tally.batch[4].fill_(float(stop))
             self.tally.batch[5].fill_(float(self._group.held is not None))
-            self._group.add_up(self.gradients.flat, self.tally.batch)
+        self._group.add_up(self.gradients.flat, self.tally.batch)
         self.update(rate)
         if self._timer is not None:
             self._timer.stop(len(batch), batch.words.shape[1], int(batch.lengths.sum()), replayed)

@@ -5,7 +5,6 @@ import signal
 import time
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
-from typing import Any
 
 import torch
 
@@ -24,6 +23,7 @@ from simplepcfg.training.health import rule_count_ratio
 from simplepcfg.training.metrics import JsonLines, NoLines
 from simplepcfg.training.pace import Pace
 from simplepcfg.training.progress import EpochReport, Reporter, StepReport
+from simplepcfg.training.records import epoch_record, step_record
 from simplepcfg.training.run_folder import RunFolder
 from simplepcfg.training.signals import Interrupted, StopSignals
 from simplepcfg.training.step import Step
@@ -224,21 +224,7 @@ class Trainer:
         state = self.state
         if better:
             self.best_weights = host_copy(self.model.state_dict())
-        self._metrics.write(
-            {
-                "kind": "epoch",
-                "epoch": state.epoch,
-                "step": state.step,
-                "train_perplexity": trained.perplexity,
-                "valid_log_likelihood_nats": valid.log_likelihood,
-                "valid_tokens": valid.tokens,
-                "valid_perplexity": valid.perplexity,
-                "valid_sentences": valid.sentences,
-                "valid_impossible": valid.impossible,
-                "best": better,
-                "skipped_steps": state.skipped_steps,
-            }
-        )
+        self._metrics.write(epoch_record(state, trained, valid, better))
         self._write_checkpoint()
         if better:
             self._export_best()
@@ -285,27 +271,13 @@ class Trainer:
             logged=logged,
         )
         if logged:
-            self._metrics.write(self._step_record(state.since_log))
+            record = step_record(state, self._rate)
+            if settings.check_identity and self._last_batch is not None and len(self._last_batch):
+                batch = self._last_batch.to(self.device)
+                record["rule_count_ratio"] = rule_count_ratio(self.model, batch.words, batch.lengths)
+            self._metrics.write(record)
             self._timings.write({"step": state.step, "seconds": self._elapsed(), "words_per_second": round(rate, 1)})
         self.reporter.step(report)
-
-    def _step_record(self, tally: Tally) -> dict[str, Any]:
-        record = {
-            "kind": "steps",
-            "epoch": self.state.epoch + 1,
-            "step": self.state.step,
-            "loss_nats_per_sentence": tally.loss / tally.sentences if tally.sentences else math.nan,
-            "perplexity": tally.perplexity,
-            "tokens": tally.tokens,
-            "gradient_norm": tally.gradient_norm / tally.steps if tally.steps else math.nan,
-            "learning_rate": self._rate,
-            "skipped_steps": self.state.skipped_steps,
-            "impossible_sentences": self.state.impossible_sentences,
-        }
-        if self.config.training.check_identity and self._last_batch is not None:
-            words = self._last_batch.words.to(self.device)
-            record["rule_count_ratio"] = rule_count_ratio(self.model, words, self._last_batch.lengths)
-        return record
 
     def save(self) -> None:
         """Write the checkpoint, if this is the process that does."""

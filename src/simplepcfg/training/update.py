@@ -73,6 +73,8 @@ class DeviceUpdate:
         )
         self.optimizer.found_inf = self._skipped  # type: ignore[attr-defined]
         self.optimizer.grad_scale = self._scale  # type: ignore[attr-defined]
+        # Torch would warn that the first step, which is not captured, is not captured.
+        self.optimizer._warned_capturable_if_run_uncaptured = True
         self._runs = 0
         self._program: Program = self._update
 
