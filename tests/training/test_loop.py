@@ -10,7 +10,7 @@ import torch
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.evaluation.perplexity import PerplexityReport
 from simplepcfg.models import SimpleNPCFG
-from simplepcfg.training import PlainReporter, RunFolder, load_run, train
+from simplepcfg.training import PlainReporter, RunFolder, load_run, train, trainer
 from simplepcfg.training.checkpoint import Checkpoint
 from simplepcfg.training.trainer import MAX_SKIPPED_IN_A_ROW, Trainer
 
@@ -185,6 +185,14 @@ def test_twenty_nonfinite_steps_in_a_row_end_the_run(make_config, tmp_path: Path
         train(config, tmp_path / "run")
     assert caught.value.exit_code == 3
     assert str(caught.value).endswith("lower training.learning_rate")  # fp32 is in use already
+
+
+def test_twenty_nonfinite_steps_are_seen_where_sums_are_read_late(make_config, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(trainer, "GLANCED_AT", {"cpu"})
+    poison_gradients(monkeypatch, range(5, 5 + MAX_SKIPPED_IN_A_ROW))  # and then all is well again
+    config = make_config("training.epochs=50", "training.patience=0", "training.log_every=1000")
+    with pytest.raises(NumericalError, match=f"{MAX_SKIPPED_IN_A_ROW} steps in a row"):
+        train(config, tmp_path / "run")
 
 
 def test_impossible_sentence_does_not_spoil_its_batch(make_config, tmp_path: Path, monkeypatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from simplepcfg.errors import InputError, SimplePCFGError
-from simplepcfg.training import Interrupted, PlainReporter, Reporter, RunFolder, load_run, train
+from simplepcfg.training import Interrupted, PlainReporter, Reporter, RunFolder, load_run, train, trainer
 from simplepcfg.training.checkpoint import Checkpoint
 from simplepcfg.training.progress import EpochReport, StepReport
 from toy_runs import differences, toy_sentences
@@ -37,6 +37,18 @@ def test_signal_then_resume_equals_undisturbed(make_config, whole, tmp_path: Pat
     assert stopped.value.exit_code == 128 + number
     result = train(None, broken.path, resume=True)
     assert result.epochs == 3
+    assert differences(whole, broken) == []
+
+
+@pytest.mark.parametrize("every", [1, 3, 16])
+def test_sums_that_are_read_late_are_the_same(make_config, whole, tmp_path: Path, monkeypatch, every: int) -> None:
+    """As on a card, where the host looks now and then."""
+    monkeypatch.setattr(trainer, "GLANCED_AT", {"cpu"})
+    monkeypatch.setattr(trainer, "GLANCE_EVERY", every)
+    broken = RunFolder(tmp_path / "broken")
+    with pytest.raises(Interrupted):
+        train(make_config(), broken.path, reporter=SignalAt(5, signal.SIGTERM))
+    train(None, broken.path, resume=True)
     assert differences(whole, broken) == []
 
 

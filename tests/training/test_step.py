@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from simplepcfg.errors import ResourceError
 from simplepcfg.models import SimpleNPCFG
 from simplepcfg.training.checkpoint import TrainingState
 from simplepcfg.training.gradients import Gradients
@@ -26,8 +27,11 @@ class FakeCapturer:
 
 
 class FailingCapturer:
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:
-        raise RuntimeError("operation not permitted when stream is capturing\nand more")
+        raise self._error
 
 
 def test_captured_steps_are_the_same_as_plain_ones() -> None:
@@ -69,13 +73,20 @@ def test_mixed_lengths_and_other_divisors_are_not_replayed() -> None:
     assert [programs(words, equal, 5) for _ in range(2)] == [False, True]
 
 
-def test_what_cannot_be_captured_is_said_once_and_launched() -> None:
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (RuntimeError("operation not permitted when capturing\nand more"), "operation not permitted when capturing"),
+        (RuntimeError("CUDA out of memory. Tried to"), "too little memory"),
+        (ResourceError("the chart needs 100 GB"), "too little memory"),
+    ],
+)
+def test_what_cannot_be_captured_is_said_once_and_launched(error: Exception, reason: str) -> None:
     notes: list[str] = []
     model = tiny_model()
-    step = make_step(model, capturer=FailingCapturer(), captured_shapes=8, note=notes.append)
+    step = make_step(model, capturer=FailingCapturer(error), captured_shapes=8, note=notes.append)
     batches = mixed_batches(12)
     run_steps(step, batches)
-    reason = "operation not permitted when stream is capturing"
     assert notes == [f"steps are not captured but launched one by one: {reason}"]
     plain = tiny_model()
     run_steps(make_step(plain), batches)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from simplepcfg.data.batching import pinned, to_device
+from simplepcfg.errors import ResourceError
 from simplepcfg.ops.inside.plan import make_plan
 from simplepcfg.training.capture import Capturer, Program
 from simplepcfg.training.failures import is_out_of_memory
@@ -96,10 +97,11 @@ class BatchPrograms:
         tables = make_plan(n, (n,) * batch, static.device)
         try:
             program = self._capturer.capture(lambda: self._gradient(static, None, total))
-        except RuntimeError as error:
+        except (RuntimeError, ResourceError) as error:
             self.release()
             self._limit = 0
-            reason = "too little memory" if is_out_of_memory(error) else str(error).strip().partition("\n")[0]
+            short = isinstance(error, ResourceError) or is_out_of_memory(error)
+            reason = "too little memory" if short else str(error).strip().partition("\n")[0]
             self._note(f"steps are not captured but launched one by one: {reason}")
             return None
         self._captured[key] = CapturedBatch(static, program, tables)
@@ -116,3 +118,5 @@ class BatchPrograms:
         """Drop every program, and with them the memory that they share."""
         while self._captured:
             self._forget_one()
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()

@@ -34,6 +34,7 @@ from simplepcfg.training.timing import StepTimer
 MAX_SKIPPED_IN_A_ROW = 20
 # On a card the sums are looked at every so many steps, and then those of the look before: the host does not wait.
 GLANCE_EVERY = 16
+GLANCED_AT = {"cuda"}
 
 
 class _AskedToStop(Exception):
@@ -143,7 +144,7 @@ class Trainer:
     def _follow(self) -> None:
         """Keep the state near what the steps have added up to: exactly where that is free, a little late on a card."""
         step = self.state.step
-        if self.device.type != "cuda" or step % self.config.training.log_every == 0:
+        if self.device.type not in GLANCED_AT or step % self.config.training.log_every == 0:
             self._read()
         elif step % GLANCE_EVERY == 0:
             values = self.step.tally.glance()

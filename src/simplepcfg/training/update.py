@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from simplepcfg.errors import ResourceError
 from simplepcfg.training.capture import Capturer, Program
 from simplepcfg.training.config import TrainingConfig
 from simplepcfg.training.gradients import Gradients
@@ -95,7 +96,7 @@ class DeviceUpdate:
     def _captured(self, capturer: Capturer) -> Program:
         try:
             return capturer.capture(self._update)
-        except RuntimeError:  # the batches' programs say why nothing is captured
+        except (RuntimeError, ResourceError):  # the batches' programs say why nothing is captured
             return self._update
 
     def _update(self) -> None:
