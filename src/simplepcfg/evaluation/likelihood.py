@@ -1,6 +1,5 @@
 """Log-likelihoods of whole texts: the rules are computed once, the sentences in batches by length."""
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +15,8 @@ CARD_SHARE = 8
 # decoded. Charts are square on a CPU and packed triangles on a card.
 NUMBERS_A_STATE = {"cpu": 8, "cuda": 4}
 # Beyond this, more sentences a batch save nothing and differ more in length.
-MOST_CELLS = {"cpu": 100_000, "cuda": 2**20}
+MOST_CELLS = 100_000
+MOST_CELLS_ON_A_CARD = 2**20
 
 
 def log_likelihoods(
@@ -56,20 +56,14 @@ def log_likelihoods(
 
 def cells_a_batch(grammar: Any, device: torch.device) -> int:
     """How large a batch may be, as sentences times words squared."""
-    budget = device_memory(device) // CARD_SHARE if device.type == "cuda" else BATCH_BYTES
-    return min(max(budget // bytes_a_cell(grammar, device), 1), MOST_CELLS[device.type])
-
-
-def bytes_a_cell(grammar: Any, device: torch.device) -> int:
-    """Memory for one cell of words × words while a batch is decoded."""
-    return 4 * NUMBERS_A_STATE[device.type] * int(grammar.root.shape[-1])
-
-
-def device_memory(device: torch.device) -> int:
-    """All bytes of a card, or of the machine; an endless number where the system does not tell."""
+    budget, most = BATCH_BYTES, MOST_CELLS
     if device.type == "cuda":
-        return int(torch.cuda.get_device_properties(device).total_memory)
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 2**63
+        budget = torch.cuda.get_device_properties(device).total_memory // CARD_SHARE
+        most = MOST_CELLS_ON_A_CARD
+    return min(max(budget // bytes_a_cell(grammar), 1), most)
+
+
+def bytes_a_cell(grammar: Any) -> int:
+    """Memory for one cell of words × words while a batch is decoded."""
+    numbers = NUMBERS_A_STATE["cuda" if grammar.root.is_cuda else "cpu"]
+    return 4 * numbers * int(grammar.root.shape[-1])

@@ -118,5 +118,3 @@ class BatchPrograms:
         """Drop every program, and with them the memory that they share."""
         while self._captured:
             self._forget_one()
-        if self._device.type == "cuda":
-            torch.cuda.empty_cache()
