@@ -116,7 +116,7 @@ def test_occurrences_are_summed_in_order() -> None:
     truth = total.double().index_add(0, rows, by_occurrence.double())
     first, second = total.clone(), total.clone()
     for mine in (first, second):
-        emissions._add_occurrences(mine, by_occurrence, rows, fused=True)
+        emissions._add_occurrences(mine, by_occurrence, rows, by_kernel=True)
     assert torch.equal(first, second)
     torch.testing.assert_close(first.double(), truth, rtol=1e-5, atol=1e-5)
     assert torch.equal(first[9:], total[9:])

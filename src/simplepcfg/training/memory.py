@@ -18,7 +18,9 @@ RULE_COPIES, EMISSION_COPIES = 4, 3
 # Numbers for each nonterminal and cell of a batch's square chart on a CPU, for each row of a packed one on a card.
 SQUARE_COPIES, PACKED_COPIES = 4, 6
 # On a card rules are computed some rows at a time, in buffers of about this many bytes.
-CHUNKS = 64 * 2**20
+CHUNKS = 192 * 2**20
+# Probabilities of all words are kept for backward up to this size; larger ones pass through the buffers.
+KEPT_WORDS = 512 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ def estimate(
         kept = 5 * FLOAT * weights + (HALF * weights if item == HALF else 0)
         by_rules = 2 * rules * item + CHUNKS
         by_words = EMISSION_COPIES * FLOAT * batch * longest * tags
+        by_words += min(tags * vocabulary * item, KEPT_WORDS)
         chart = PACKED_COPIES * states * (batch * longest * (longest + 1) // 2) * item
     else:
         kept = 4 * FLOAT * weights

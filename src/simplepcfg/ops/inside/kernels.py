@@ -31,13 +31,21 @@ def _halves(x):
 
 @triton.jit
 def _parent_factors(own, sibling, above, HEAD: tl.constexpr):
-    """2^(own + sibling − above) as a factor of at most 1 for α, and two for the sibling's row, of which the second is 1
-    but where the parent's η and ζ peak very far apart. So no factor makes 0 · ∞."""
+    """2^(own + sibling − above) as a factor of α and one of the sibling's row.
+
+    Up to 2^HEAD it is all the sibling's and what is left of a small one is α's. Beyond, where the parent's η and ζ peak
+    very far apart, each takes half.
+    """
     scale = own + sibling - above
-    scale = tl.where(above > ALIVE, scale, DEAD)
-    middle = tl.minimum(tl.maximum(scale, -HEAD), HEAD)
-    rest = scale - middle
-    return tl.exp2(tl.minimum(rest, 0.0)), tl.exp2(middle), tl.exp2(tl.minimum(tl.maximum(rest, 0.0), HEAD))
+    scale = tl.where(above > ALIVE, tl.minimum(scale, 2.0 * HEAD), DEAD)
+    middle = tl.where(scale > HEAD, tl.floor(scale * 0.5), tl.maximum(scale, -HEAD))
+    return tl.exp2(scale - middle), tl.exp2(middle)
+
+
+@triton.jit
+def _parent_product(outside, one, beside, two, LIMIT: tl.constexpr):
+    """α · sibling · 2^scale: a factor can leave the range where the product does not, and ∞ · 0 would be NaN."""
+    return tl.clamp(outside * one, -LIMIT, LIMIT) * tl.minimum(beside * two, LIMIT)
 
 
 @triton.jit
@@ -149,6 +157,7 @@ def inside_split_fwd_kernel(
     ONE_BLOCK: tl.constexpr,
     SPLITS: tl.constexpr,  # power of two, at least width - 1
     BLOCK_K: tl.constexpr,
+    UNROLL: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """β = Σ over splits of η ⊙ ζ for one span and one block of states."""
@@ -176,7 +185,7 @@ def inside_split_fwd_kernel(
     last = width
     if HAS_PARTIAL:
         last = 2
-    for start in range(1, last, BLOCK_K):
+    for start in tl.range(1, last, BLOCK_K, loop_unroll_factor=UNROLL):
         k = start + tl.arange(0, BLOCK_K)
         if HAS_PARTIAL:  # only the two splits that need the width just done
             k = tl.where(k == 1, 1, tl.where(k == 2, width - 1, width))
@@ -265,6 +274,7 @@ def inside_split_bwd_kernel(
     CHILD_LIMIT: tl.constexpr,
     HEAD: tl.constexpr,
     BLOCK_K: tl.constexpr,
+    UNROLL: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """What its parents hand to a span, gathered: as left child from ends beyond, as right child from starts before."""
@@ -281,7 +291,7 @@ def inside_split_bwd_kernel(
     nearest = parents
     if HAS_PARTIAL:
         nearest = tl.minimum(parents, 1)
-    for start in range(1, nearest + 1, BLOCK_K):
+    for start in tl.range(1, nearest + 1, BLOCK_K, loop_unroll_factor=UNROLL):
         d = start + tl.arange(0, BLOCK_K)  # the sibling's width
         some = d <= nearest
         shift = tl.where(side == 0, 0, d)
@@ -292,14 +302,13 @@ def inside_split_bwd_kernel(
         below = own + tl.load(exponent + sibling, mask=some, other=DEAD)
         if HAS_BONUS:
             below += tl.load(bonus + parent, mask=some, other=0.0).to(WORK)
-        one, two, three = _parent_factors(below, 0.0, above, HEAD)
+        one, two = _parent_factors(below, 0.0, above, HEAD)
         mask = some[:, None] & inside[None, :]
         outside = tl.load(alpha + parent[:, None] * N + columns[None, :], mask=mask, other=0.0).to(WORK)
         beside = tl.load(chart + sibling[:, None] * 2 * N + (1 - side) * N + columns[None, :], mask=mask, other=0.0).to(
             WORK
         )
-        # A sibling's state can leave the range where its product with α does not; ∞ would become NaN beside a 0.
-        total += (outside * one[:, None]) * tl.minimum(beside * two[:, None] * three[:, None], LIMIT)
+        total += _parent_product(outside, one[:, None], beside, two[:, None], LIMIT)
     found = tl.sum(total, 0)
     if HAS_PARTIAL:
         rest = columns < tl.where(parents > 1, N, 0)

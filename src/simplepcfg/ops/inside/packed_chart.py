@@ -18,6 +18,7 @@ DEAD = kernels.DEAD.value
 # A tile of the split sums is this many splits by this many states on four warps: the fastest of the shapes measured on
 # an H200; taller tiles do not compile there, narrower ones leave the memory idle.
 SPLITS_AT_ONCE = 4
+UNROLL = 1
 STATES_AT_ONCE = 1024
 # A table of places is this long at least: narrow widths share one compiled kernel.
 LEAST_SPLITS = 32
@@ -115,7 +116,8 @@ class PackedChart:
                 self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, *(partial or (peaks, peaks)),
                 plan.first_rows, plan.sentence_of_row, width, self.batch, plan.n, rows.start, self.states,
                 HAS_PARTIAL=partial is not None, ONE_BLOCK=blocks == 1, SPLITS=splits,
-                BLOCK_K=2 if partial else SPLITS_AT_ONCE, BLOCK=block, num_warps=_warps(block), **choices, **places,
+                BLOCK_K=2 if partial else SPLITS_AT_ONCE, UNROLL=UNROLL, BLOCK=block, num_warps=_warps(block),
+                **choices, **places,
             )  # fmt: skip
         if paired or blocks > 1:
             kernels.settle_fwd_kernel[(spans,)](
@@ -222,7 +224,7 @@ class PackedChart:
         kernels.inside_split_bwd_kernel[(spans, blocks, 2)](
             self.chart, alpha, by_child, self.exponent, self.bonus, partial[0] if partial else alpha, *tables, width,
             self.batch, plan.n, rows.start, self.states, HAS_BONUS=self.arguments.span_bonus is not None,
-            HAS_PARTIAL=partial is not None, BLOCK_K=1 if partial else SPLITS_AT_ONCE,
+            HAS_PARTIAL=partial is not None, BLOCK_K=1 if partial else SPLITS_AT_ONCE, UNROLL=UNROLL,
             num_warps=_warps(block), **choices,
         )  # fmt: skip
 

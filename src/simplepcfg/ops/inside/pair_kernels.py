@@ -16,6 +16,7 @@ from simplepcfg.ops.inside.kernels import (
     _first_row,
     _halves,
     _parent_factors,
+    _parent_product,
     _sentence,
     _start_and_length,
 )
@@ -253,23 +254,14 @@ def inside_pair_bwd_kernel(
         beyond_b = _row_if(some_b, siblings, wider_b, 2 * N, columns, N, WORK, EVEN)
         above_a = tl.load(exponent + parent_a, mask=some_a, other=DEAD)
         above_b = tl.load(exponent + parent_b, mask=some_b, other=DEAD)
-        a1, a2, a3 = _parent_factors(own_a, tl.load(exponent + sibling_a, mask=some_a, other=DEAD), above_a, HEAD)
-        b1, b2, b3 = _parent_factors(own_b, tl.load(exponent + sibling_b, mask=some_b, other=DEAD), above_b, HEAD)
-        c1, c2, c3 = _parent_factors(own_below_a, tl.load(exponent + wider_a, mask=some_a, other=DEAD), above_a, HEAD)
-        d1, d2, d3 = _parent_factors(own_below_b, tl.load(exponent + wider_b, mask=some_b, other=DEAD), above_b, HEAD)
-        beside_a = tl.minimum(beside_a * a2, LIMIT)
-        beside_b = tl.minimum(beside_b * b2, LIMIT)
-        beyond_a = tl.minimum(beyond_a * c2, LIMIT)
-        beyond_b = tl.minimum(beyond_b * d2, LIMIT)
-        if tl.maximum(tl.maximum(a3, b3), tl.maximum(c3, d3)) > 1.0:  # rare
-            beside_a = tl.minimum(beside_a * a3, LIMIT)
-            beside_b = tl.minimum(beside_b * b3, LIMIT)
-            beyond_a = tl.minimum(beyond_a * c3, LIMIT)
-            beyond_b = tl.minimum(beyond_b * d3, LIMIT)
-        found_a += (alpha_a * a1) * beside_a
-        found_b += (alpha_b * b1) * beside_b
-        found_below_a += (alpha_a * c1) * beyond_a
-        found_below_b += (alpha_b * d1) * beyond_b
+        one, two = _parent_factors(own_a, tl.load(exponent + sibling_a, mask=some_a, other=DEAD), above_a, HEAD)
+        found_a += _parent_product(alpha_a, one, beside_a, two, LIMIT)
+        one, two = _parent_factors(own_b, tl.load(exponent + sibling_b, mask=some_b, other=DEAD), above_b, HEAD)
+        found_b += _parent_product(alpha_b, one, beside_b, two, LIMIT)
+        one, two = _parent_factors(own_below_a, tl.load(exponent + wider_a, mask=some_a, other=DEAD), above_a, HEAD)
+        found_below_a += _parent_product(alpha_a, one, beyond_a, two, LIMIT)
+        one, two = _parent_factors(own_below_b, tl.load(exponent + wider_b, mask=some_b, other=DEAD), above_b, HEAD)
+        found_below_b += _parent_product(alpha_b, one, beyond_b, two, LIMIT)
 
     row_a = first_row + offset_a
     row_b = first_row + offset_b

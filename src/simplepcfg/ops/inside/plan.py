@@ -49,42 +49,38 @@ class Plan:
 @lru_cache(maxsize=256)
 def make_plan(n: int, lengths: tuple[int, ...], device: torch.device) -> Plan:
     """Tables for a batch of these lengths, made once and kept: a captured graph must find them ready."""
-    order = sorted(range(len(lengths)), key=lambda b: -lengths[b])
-    falling = [lengths[b] for b in order]
-    first, inner = [0, 0], [0]
-    sentences: list[int] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    for width in range(1, n + 1):
-        for b, length in enumerate(falling):
-            count = max(0, length - width + 1)
-            sentences += [b] * count
-            starts += range(count)
-            ends += range(width, width + count)
-        first.append(len(sentences))
-        inner.append(sum(length - width + 1 for length in falling if length > width))
-    before = [sum(falling[:b]) for b in range(len(falling))]
-    tops = [first[length] + before[b] - b * (length - 1) if length > 1 else -1 for b, length in enumerate(falling)]
+    sizes = torch.tensor(lengths)
+    falling, order = sizes.sort(descending=True, stable=True)
+    batch = len(lengths)
+    widths = torch.arange(1, n + 1)
+    counts = (falling - widths[:, None] + 1).clamp(min=0)  # [n, B]: spans of each width and sentence
+    spans = counts.reshape(-1)
+    first = torch.cat([spans.new_zeros(2), counts.sum(1).cumsum(0)])  # [n + 2]
+    inner = torch.where(falling > widths[:, None], counts, 0).sum(1)
+    sentences = torch.arange(batch).repeat(n).repeat_interleave(spans)
+    starts = torch.arange(len(sentences)) - (spans.cumsum(0) - spans).repeat_interleave(spans)
+    ends = starts + widths.repeat_interleave(batch).repeat_interleave(spans)
+    before = falling.cumsum(0) - falling
+    tops = torch.where(falling > 1, first[falling] + before - torch.arange(batch) * (falling - 1), -1)
     posts = n + 1
-    cells = [
-        (order[b] * posts + i) * posts + j
-        for b, i, j in zip(sentences[first[2] :], starts[first[2] :], ends[first[2] :], strict=True)
-    ]
-
-    def table(values: list[int], dtype: torch.dtype = torch.int32) -> Tensor:
-        return torch.tensor(values, dtype=dtype).to(device)
-
+    cells = ((order[sentences] * posts + starts) * posts + ends)[first[2] :]
+    tables = (first, sentences, before, falling, order, tops, cells)
+    # One copy for all: on a card that is busy every copy would wait.
+    packed = torch.cat(tables)
+    if device.type == "cuda":
+        packed = packed.pin_memory().to(device, non_blocking=True)
+    parts = packed.to(device).split([len(table) for table in tables])
     return Plan(
         n,
-        tuple(falling),
-        tuple(order),
-        tuple(first),
-        tuple(inner),
-        table(first),
-        table(sentences),
-        table(before),
-        table(falling),
-        table(order),
-        table(tops),
-        table(cells, torch.int64),
+        tuple(falling.tolist()),
+        tuple(order.tolist()),
+        tuple(first.tolist()),
+        (0, *inner.tolist()),
+        first_rows=parts[0].to(torch.int32),
+        sentence_of_row=parts[1].to(torch.int32),
+        words_before=parts[2].to(torch.int32),
+        length_of_sentence=parts[3].to(torch.int32),
+        order=parts[4].to(torch.int32),
+        top_rows=parts[5].to(torch.int32),
+        cells=parts[6],
     )

@@ -26,7 +26,7 @@ class Precision:
         return tl.float64 if self.work == torch.float64 else tl.float32
 
 
-_FLOAT32 = {"peak": 32.0, "safe": 1.0, "limit": 2.0**126, "head": 126.0}
+_FLOAT32 = {"peak": 64.0, "safe": 1.0, "limit": 2.0**126, "head": 126.0}
 PRECISIONS = {
     "bf16": Precision(torch.bfloat16, torch.float32, False, **_FLOAT32),
     "tf32": Precision(torch.float32, torch.float32, True, **_FLOAT32),

@@ -12,6 +12,7 @@ from simplepcfg.ops.neural.products import (
     add_mm_wide,
     aligned_rows,
     check_precision,
+    has_triton,
     matrix_mode,
     mm_wide,
     row_parts,
@@ -114,7 +115,8 @@ class _EmissionLogProbabilities(torch.autograd.Function):
             mm_wide(narrow, narrow_features, by_rows)
         result = torch.empty_like(features, memory_format=torch.contiguous_format)
         torch.addcmul(by_features, expected, by_log_sums.unsqueeze(-1), out=result)
-        _add_occurrences(by_embeddings, by_rows, rows, ctx.fused)
+        # A card's own index_add_ sums in no fixed order.
+        _add_occurrences(by_embeddings, by_rows, rows, by_kernel=features.is_cuda and has_triton())
         return result, by_embeddings.to(embeddings.dtype), None, None, None, None
 
 
@@ -166,9 +168,9 @@ def _has_backward(*tensors: Tensor) -> bool:
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
-def _add_occurrences(total: Tensor, by_occurrence: Tensor, rows: Tensor, fused: bool) -> None:
+def _add_occurrences(total: Tensor, by_occurrence: Tensor, rows: Tensor, by_kernel: bool) -> None:
     """total[rows[i]] += by_occurrence[i], in a fixed order."""
-    if not fused:
+    if not by_kernel:
         total.index_add_(0, rows, by_occurrence)
         return
     from simplepcfg.ops.neural.word_kernels import add_occurrences_kernel

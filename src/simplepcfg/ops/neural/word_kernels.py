@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["W"])
 def add_occurrences_kernel(
     total,  # [V, D], added to
     by_occurrence,  # [W, D]
@@ -26,7 +26,7 @@ def add_occurrences_kernel(
     if earlier == 0:
         target = total + word.to(tl.int64) * D + columns
         inside = columns < D
-        sums = tl.zeros((BLOCK_D,), tl.float32)
+        sums = tl.zeros((BLOCK_D,), total.dtype.element_ty)
         for start in range(own, W, BLOCK_W):
             places = start + tl.arange(0, BLOCK_W)
             same = tl.load(rows + places, mask=places < W, other=-1) == word
