@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
-PAGES = (Path(__file__).parent.parent / "README.md",)
+PAGES = tuple(Path(__file__).parent.parent / name for name in ("README.md", "docs/performance.md"))
 MARKED = re.compile(r"(<!-- begin: (?P<name>[\w-]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)
 # Where and with what a row was measured: said once below a table, not in every row.
 PROVENANCE = {
@@ -105,6 +105,71 @@ TABLES = {
         },
         ("backend", "precision", "mode", *SIZES, "lengths", "machine"),
         _worth_showing,
+    ),
+    "questions-gpu": Table(
+        "questions_gpu.csv",
+        "python benchmarks/questions_gpu.py",
+        {
+            "question": "question",
+            **SIZES,
+            "ms_p50": "median (ms)",
+            "ratio": "times the forward pass",
+            "peak_mb": "peak (MB)",
+            "memory_ratio": "times its memory",
+        },
+        ("question", *SIZES, "machine"),
+    ),
+    "step-parts": Table(
+        "step_parts.csv",
+        "python benchmarks/step_parts.py",
+        {
+            "part": "part",
+            "direction": "direction",
+            "N": "N",
+            "P": "P",
+            "precision": "precision",
+            "ms_p50": "median (ms)",
+            "floor_ms": "floor (ms)",
+            "ratio": "times the floor",
+            "failure": "not measured because",
+        },
+        ("part", "direction", "N", "precision", "machine"),
+    ),
+    "train-step": Table(
+        "train_step.csv",
+        "python benchmarks/train_step.py",
+        {
+            "N": "N",
+            "P": "P",
+            "B": "batch",
+            "precision": "precision",
+            "n": "n",
+            "ms_p50": "step of n words (ms)",
+            "words_per_s": "words a second",
+            "epoch_s": "epoch (s)",
+            "peak_mb": "peak (MB)",
+            "valid_perplexity": "validation perplexity",
+            "test_sentences": "test sentences",
+            "score_s": "scored in (s)",
+            "parse_s": "parsed in (s)",
+        },
+        ("N", "P", "B", "precision", "captured", "machine"),
+    ),
+    "step-cpu": Table(
+        "step_cpu.csv",
+        "python benchmarks/step_cpu.py",
+        {
+            **SIZES,
+            "V": "V",
+            "baseline_ms_p50": "plain autograd (ms)",
+            "fp32_ms_p50": "ours, fp32 (ms)",
+            "bf16_ms_p50": "ours, bf16 (ms)",
+            "products_ms_p50": "the products alone, fp32 (ms)",
+            "fp32_speedup": "times faster, fp32",
+            "fp32_speedup_same_adam": "with the same Adam",
+            "bf16_speedup": "times faster, bf16",
+        },
+        (*SIZES, "V", "machine", "threads"),
     ),
     "parse-throughput": Table(
         "parse_throughput.csv",

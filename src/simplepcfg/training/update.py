@@ -38,7 +38,7 @@ class HostUpdate:
     """On a CPU, where looking at a number costs nothing: the host decides. Adam would move even on zeros."""
 
     def __init__(self, settings: TrainingConfig, parameters: Sequence[nn.Parameter], tally: StepTally) -> None:
-        self.optimizer = torch.optim.Adam(parameters, lr=settings.learning_rate, betas=settings.betas)
+        self.optimizer = torch.optim.Adam(parameters, lr=settings.learning_rate, betas=settings.betas, fused=True)
         self._parameters, self._clip, self._tally = list(parameters), settings.clip or math.inf, tally
 
     def __call__(self, rate: float) -> None:
