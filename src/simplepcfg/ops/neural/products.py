@@ -73,6 +73,15 @@ def mm_wide(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
     return torch.mm(a.to(out.dtype), b.to(out.dtype), out=out)
 
 
+def bmm_wide(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
+    """``mm_wide`` of a batch: [B, M, K] and [B, K, N] to [B, M, N]."""
+    if a.dtype == out.dtype:
+        return torch.bmm(a, b, out=out)
+    if a.is_cuda:
+        return torch.bmm(a, b, out_dtype=out.dtype, out=out)
+    return torch.bmm(a.to(out.dtype), b.to(out.dtype), out=out)
+
+
 def add_mm_wide(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """total += a @ b, summed in the type of ``total``."""
     if a.dtype == total.dtype:

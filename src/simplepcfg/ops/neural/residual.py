@@ -21,13 +21,7 @@ from simplepcfg.ops.neural.products import (
     runs_fused,
     wide_type,
 )
-
-# Rows whose column sums one program makes, and how many it holds at a time.
-ROWS_A_PROGRAM = 64
-ROWS_AT_ONCE = 16
-COLUMNS_AT_ONCE = 128
-
-Rows = tuple[int, int]
+from simplepcfg.ops.neural.residual_fused import Rows, fused_backward, fused_forward
 
 
 def residual_networks(
@@ -56,15 +50,17 @@ class _ResidualNetworks(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:
         table, rows, counts, precision, fused, *flat = inputs
-        kind = torch.bfloat16 if fused else wide_type(table.dtype)
-        narrow_table, *narrow = _cast([table, *flat], kind)
-        outputs, saved = [], []
-        with matrix_mode(precision, narrow[0].device):
-            for (start, stop), weights in zip(rows, _groups(narrow, counts), strict=True):
-                y, kept = _forward(narrow_table[start:stop], weights)
-                outputs.append(y)
-                saved += kept
-        ctx.save_for_backward(table, *flat, narrow_table, *narrow, *saved)
+        outputs: list[Tensor]
+        with matrix_mode(precision, table.device):
+            if fused:
+                outputs, saved = fused_forward(table, rows, _groups(flat, counts))
+            else:
+                outputs, saved = [], _cast([table, *flat], wide_type(table.dtype))
+                for (start, stop), weights in zip(rows, _groups(saved[1:], counts), strict=True):
+                    y, kept = _forward(saved[0][start:stop], weights)
+                    outputs.append(y)
+                    saved += kept
+        ctx.save_for_backward(table, *flat, *saved)
         ctx.settings = rows, counts, precision, fused
         ctx.set_materialize_grads(False)
         return tuple(outputs)
@@ -73,7 +69,7 @@ class _ResidualNetworks(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         rows, counts, precision, fused = ctx.settings
         count = 1 + sum(counts)
-        given, narrow = ctx.saved_tensors[:count], ctx.saved_tensors[count : 2 * count]
+        given, saved = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
         if torch.is_grad_enabled():
             needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[5:]]
 
@@ -83,27 +79,37 @@ class _ResidualNetworks(torch.autograd.Function):
 
             by_table, *by_flat = differentiable_gradients(naive, given, needs, grads)
             return by_table, None, None, None, None, *by_flat
-        kept = _groups(ctx.saved_tensors[2 * count :], [3 * (number - 2) // 4 for number in counts])
-        by_table = torch.empty_like(given[0], dtype=wide_type(narrow[0].dtype), memory_format=torch.contiguous_format)
-        found: list[list[Tensor | None]] = [[None] * number for number in counts]
-        # A network over the whole table goes first: it writes what the others add to.
-        order = sorted(range(len(rows)), key=lambda k: rows[k] != (0, by_table.shape[0]) or grads[k] is None)
-        weights = _groups(narrow[1:], counts)
-        if rows[order[0]] != (0, by_table.shape[0]) or grads[order[0]] is None:
-            by_table.zero_()
-        with matrix_mode(precision, narrow[0].device):
-            for place, k in enumerate(order):
-                if grads[k] is None:
-                    continue
-                part = slice(*rows[k])
-                first, found[k] = _backward(narrow[0][part], weights[k], kept[k], grads[k].contiguous(), fused)
-                if place == 0 and rows[k] == (0, by_table.shape[0]):
-                    mm_wide(first, weights[k][0], by_table)
-                else:
-                    add_mm_wide(by_table[part], first, weights[k][0])
+        with matrix_mode(precision, saved[0].device):
+            by_table, found = (fused_backward if fused else _plain_backward)(saved, rows, counts, grads)
         flat = [tensor for each in found for tensor in each]
         by_flat = [None if one is None else one.to(two.dtype) for one, two in zip(flat, given[1:], strict=True)]
         return by_table.to(given[0].dtype), None, None, None, None, *by_flat
+
+
+def _plain_backward(
+    saved: Sequence[Tensor], rows: Sequence[Rows], counts: Sequence[int], grads: Sequence[Tensor | None]
+) -> tuple[Tensor, list[list[Tensor | None]]]:
+    """Gradients by the table and by every network's weights, one network after the other."""
+    table, count = saved[0], 1 + sum(counts)
+    weights = _groups(saved[1:count], counts)
+    kept = _groups(saved[count:], [3 * (number - 2) // 4 for number in counts])
+    by_table = torch.empty_like(table, memory_format=torch.contiguous_format)
+    found: list[list[Tensor | None]] = [[None] * number for number in counts]
+    # A network over the whole table goes first: it writes what the others add to.
+    whole = (0, table.shape[0])
+    order = sorted(range(len(rows)), key=lambda k: rows[k] != whole or grads[k] is None)
+    if rows[order[0]] != whole or grads[order[0]] is None:
+        by_table.zero_()
+    for place, k in enumerate(order):
+        grad, part = grads[k], slice(*rows[k])
+        if grad is None:
+            continue
+        first, found[k] = _backward(table[part], weights[k], kept[k], grad.contiguous())
+        if place == 0 and rows[k] == whole:
+            mm_wide(first, weights[k][0], by_table)
+        else:
+            add_mm_wide(by_table[part], first, weights[k][0])
+    return by_table, found
 
 
 def _forward(x: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
@@ -119,7 +125,7 @@ def _forward(x: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]
 
 
 def _backward(
-    x: Tensor, weights: Sequence[Tensor], kept: Sequence[Tensor], grad: Tensor, fused: bool
+    x: Tensor, weights: Sequence[Tensor], kept: Sequence[Tensor], grad: Tensor
 ) -> tuple[Tensor, list[Tensor | None]]:
     """The gradient by the first layer's output, and those by the weights."""
     found: list[Tensor | None] = []
@@ -128,15 +134,14 @@ def _backward(
     for block in reversed(range(blocks)):
         inner, _, outer, _ = weights[2 + 4 * block : 6 + 4 * block]
         y, middle, last = kept[3 * block : 3 * block + 3]
-        by_last, by_outer_bias = _relu_backward(grad, last, fused)
+        by_last, by_outer_bias = _relu_backward(grad, last)
         by_outer = _weight_gradient(by_last, middle)
-        by_middle, by_inner_bias = _relu_backward(torch.mm(by_last, outer), middle, fused)
+        by_middle, by_inner_bias = _relu_backward(torch.mm(by_last, outer), middle)
         by_inner = _weight_gradient(by_middle, y)
         grad = grad.addmm_(by_middle, inner) if own else torch.addmm(grad, by_middle, inner)
         own = True
         found = [by_inner, by_inner_bias, by_outer, by_outer_bias, *found]
-    _, by_bias = _relu_backward(grad, None, fused)
-    return grad, [_weight_gradient(grad, x), by_bias, *found]
+    return grad, [_weight_gradient(grad, x), grad.sum(0), *found]
 
 
 def _weight_gradient(by_output: Tensor, of_input: Tensor) -> Tensor:
@@ -144,24 +149,10 @@ def _weight_gradient(by_output: Tensor, of_input: Tensor) -> Tensor:
     return mm_wide(by_output.T, of_input, out)
 
 
-def _relu_backward(grad: Tensor, activation: Tensor | None, fused: bool) -> tuple[Tensor, Tensor]:
-    """The gradient by what a ReLU was given (all of it where there is no ReLU), and its column sums."""
-    if not fused:
-        if activation is not None:
-            grad = torch.ops.aten.threshold_backward(grad, activation, 0)
-        return grad, grad.sum(0)
-    from simplepcfg.ops.neural.residual_kernels import relu_bwd_kernel
-
-    rows, width = grad.shape
-    out = grad if activation is None else torch.empty_like(grad)
-    blocks = -(-rows // ROWS_A_PROGRAM)
-    columns = min(COLUMNS_AT_ONCE, 1 << max(width - 1, 1).bit_length())
-    sums = grad.new_empty(blocks, width, dtype=torch.float32)
-    relu_bwd_kernel[(blocks, -(-width // columns))](
-        grad, grad if activation is None else activation, out, sums, rows, width, grad.stride(0),
-        HAS_RELU=activation is not None, ROWS=ROWS_A_PROGRAM, BLOCK_R=ROWS_AT_ONCE, BLOCK_D=columns, num_warps=4,
-    )  # fmt: skip
-    return out, sums.sum(0)
+def _relu_backward(grad: Tensor, activation: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradient by what a ReLU was given, and its column sums."""
+    grad = torch.ops.aten.threshold_backward(grad, activation, 0)
+    return grad, grad.sum(0)
 
 
 def _groups(flat: Sequence[Tensor], counts: Sequence[int]) -> list[Sequence[Tensor]]:

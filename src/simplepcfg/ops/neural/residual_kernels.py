@@ -9,12 +9,15 @@ import triton.language as tl
 def relu_bwd_kernel(
     grad,  # [rows, D]
     activation,  # [rows, D]: the ReLU's result, or anything where HAS_RELU is false
-    out,  # [rows, D]: grad where the activation is positive; not written where HAS_RELU is false
+    out,  # [rows, D]: grad where the activation is positive; may be grad itself; not written where HAS_RELU is false
+    copy,  # [rows, D]: grad as it is, where HAS_COPY
     column_sums,  # out [row blocks, D], float32
     rows,
     D,
     grad_stride,
+    copy_stride,
     HAS_RELU: tl.constexpr,
+    HAS_COPY: tl.constexpr,
     ROWS: tl.constexpr,  # of a program
     BLOCK_R: tl.constexpr,
     BLOCK_D: tl.constexpr,
@@ -28,6 +31,8 @@ def relu_bwd_kernel(
         inside = (row < rows)[:, None] & (columns < D)[None, :]
         place = row[:, None] * D + columns[None, :]
         value = tl.load(grad + row[:, None] * grad_stride + columns[None, :], mask=inside, other=0.0)
+        if HAS_COPY:
+            tl.store(copy + row[:, None] * copy_stride + columns[None, :], value, mask=inside)
         if HAS_RELU:
             positive = tl.load(activation + place, mask=inside, other=0.0) > 0
             value = tl.where(positive, value, 0.0)

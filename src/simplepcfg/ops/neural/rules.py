@@ -18,6 +18,7 @@ from simplepcfg.ops.neural.products import (
     wide_type,
 )
 from simplepcfg.ops.neural.softmax import softmax_backward, softmax_of_product
+from simplepcfg.ops.neural.streams import pipeline, slots
 
 # Backward makes the gradient by the scores for this many bytes of rows at a time, but for no fewer rows than this: each
 # part is added to the children's gradient, which is read and written whole.
@@ -90,28 +91,37 @@ def _gradients(
     symbols = both.shape[1]
     most = max(LEAST_GRADIENT_ROWS, GRADIENT_BYTES // (symbols * both.element_size()))
     parts = row_parts(nonterminals, most, 128)
-    by_scores = both.new_empty(parts[0].stop, symbols)
+    given = {side: _rows_dense(grad) for side, grad in enumerate(grads) if grad is not None}
     wide = wide_type(both.dtype)
     by_parents = parents.new_empty(nonterminals, width, dtype=wide)
     by_children: list[Tensor | None] = [None, None]
-    begun = False
-    for side, grad in enumerate(grads):
-        if grad is None:
-            continue
-        grad = grad if grad.stride(-1) == 1 else grad.contiguous()
+    for side in given:
         # One part needs no accumulation, so it is written in the type that is wanted.
         kind = kinds[1 + side] if len(parts) == 1 and kinds[1 + side] == both.dtype else wide
-        total = by_children[side] = parents.new_empty(symbols, width, dtype=kind)
-        for part in parts:
-            here = by_scores[: part.stop - part.start]
-            rows = slice(side * nonterminals + part.start, side * nonterminals + part.stop)
-            softmax_backward(both[rows], grad[part], here, fused)
-            (add_mm_wide if begun else _write)(by_parents[part], here, children[side])
-            (add_mm_wide if part.start else _write)(total, here.T, parents[part])
-        begun = True
-    results = [by_parents if begun else None, *by_children]
+        by_children[side] = parents.new_empty(symbols, width, dtype=kind)
+    turns = [(side, part) for side in given for part in parts]
+    by_scores = both.new_empty(slots(len(turns), both.device), parts[0].stop, symbols)
+
+    def make(k: int, slot: int) -> None:
+        side, part = turns[k]
+        rows = slice(side * nonterminals + part.start, side * nonterminals + part.stop)
+        softmax_backward(both[rows], given[side][part], by_scores[slot, : part.stop - part.start], fused)
+
+    def use(k: int, slot: int) -> None:
+        side, part = turns[k]
+        here, total = by_scores[slot, : part.stop - part.start], by_children[side]
+        assert total is not None
+        (_write if side == turns[0][0] else add_mm_wide)(by_parents[part], here, children[side])
+        (add_mm_wide if part.start else _write)(total, here.T, parents[part])
+
+    pipeline(len(turns), make, use, both.device, aside="make")
+    results = [by_parents if given else None, *by_children]
     return [None if tensor is None else tensor.to(kind) for tensor, kind in zip(results, kinds, strict=True)]
 
 
 def _write(out: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return mm_wide(a, b, out)
+
+
+def _rows_dense(grad: Tensor) -> Tensor:
+    return grad if grad.stride(-1) == 1 else grad.contiguous()

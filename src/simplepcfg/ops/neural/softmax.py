@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.neural.products import aligned_rows, mm_wide, row_parts, wide_type
+from simplepcfg.ops.neural.streams import pipeline, slots
 
 # Float32 scores of this size stay in the second-level cache of a large card between the product and the softmax.
 SCORE_BYTES = 24 << 20
@@ -29,14 +30,22 @@ def softmax_of_product(a: Tensor, b: Tensor, out: Tensor | None, log_sums: Tenso
             _plain_softmax(out[part], None if log_sums is None else log_sums[part])
         return
     parts = score_rows(a.shape[0], b.shape[0])
-    scores = aligned_rows(a, parts[0].stop, b.shape[0], wide_type(a.dtype))
-    for part in parts:
-        here = mm_wide(a[part], b.T, scores[: part.stop - part.start])
-        sums = None if log_sums is None else log_sums[part]
+    scores = [
+        aligned_rows(a, parts[0].stop, b.shape[0], wide_type(a.dtype)) for _ in range(slots(len(parts), a.device))
+    ]
+
+    def product(k: int, slot: int) -> None:
+        mm_wide(a[parts[k]], b.T, scores[slot][: parts[k].stop - parts[k].start])
+
+    def softmax(k: int, slot: int) -> None:
+        here = scores[slot][: parts[k].stop - parts[k].start]
+        sums = None if log_sums is None else log_sums[parts[k]]
         if fused:
-            _fused_softmax(here, None if out is None else out[part], sums)
+            _fused_softmax(here, None if out is None else out[parts[k]], sums)
         else:
             _plain_softmax(here, sums)
+
+    pipeline(len(parts), product, softmax, a.device, aside="use")
 
 
 def softmax_backward(p: Tensor, grad: Tensor, out: Tensor, fused: bool) -> None:

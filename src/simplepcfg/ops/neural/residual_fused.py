@@ -1,0 +1,240 @@
+"""Residual networks in bfloat16 on a card: networks of one shape share their buffers and their gradients' products.
+
+A chain of small products cannot fill a card, so two networks run at a time. What backward finds of each layer is kept
+until the end: the gradients by all weights of a group are then one batched product, those by its biases one sum.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.neural.products import add_mm_wide, bmm_wide, mm_wide
+from simplepcfg.ops.neural.streams import two_lanes
+
+# Rows whose column sums one program makes, and how many it holds at a time.
+ROWS_A_PROGRAM = 64
+ROWS_AT_ONCE = 16
+COLUMNS_AT_ONCE = 128
+# A gradient by weights sums over many rows for few results; rows are split while its tiles leave a large card idle.
+TILE = 128
+MULTIPROCESSORS = 132
+LEAST_SPLIT_ROWS = 512
+
+Rows = tuple[int, int]
+
+
+class Group(NamedTuple):
+    """Networks over the same rows whose weights have the same shapes."""
+
+    members: tuple[int, ...]  # their places among all networks
+    rows: Rows
+    blocks: int
+
+
+def grouped(rows: Sequence[Rows], weights: Sequence[Sequence[Tensor]]) -> list[Group]:
+    """All networks, each in one group."""
+    found: dict[object, list[int]] = {}
+    for k, each in enumerate(weights):
+        found.setdefault((rows[k], tuple(tensor.shape for tensor in each)), []).append(k)
+    return [Group(tuple(members), rows[members[0]], len(weights[members[0]]) // 4) for members in found.values()]
+
+
+def fused_forward(
+    table: Tensor, rows: Sequence[Rows], weights: Sequence[Sequence[Tensor]]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Every network's output, and what ``fused_backward`` needs: the table, all weights, three buffers a group."""
+    groups = grouped(rows, weights)
+    narrow, narrow_table, firsts = _narrow(table, weights, groups)
+    outputs: list[Tensor] = [narrow_table] * len(weights)
+    buffers = []
+    for group, first in zip(groups, firsts, strict=True):
+        count, size = len(group.members), group.rows[1] - group.rows[0]
+        inputs = first.new_empty(count, 2 * group.blocks, size, first.shape[1])  # of the blocks' layers
+        lasts = first.new_empty(count, group.blocks, size, first.shape[1])  # what a block adds to its input
+        buffers += [first, inputs, lasts]
+        for k in group.members:
+            outputs[k] = first.new_empty(size, first.shape[1])
+    with two_lanes(table.device) as lanes:
+        for lane, which, member in _shares(groups):
+            group, (_, inputs, lasts) = groups[which], buffers[3 * which : 3 * which + 3]
+            k = group.members[member]
+            with lanes[lane]:
+                _forward(narrow_table[slice(*group.rows)], narrow[k], inputs[member], lasts[member], outputs[k])
+    return outputs, [narrow_table, *(tensor for each in narrow for tensor in each), *buffers]
+
+
+def _forward(x: Tensor, weights: Sequence[Tensor], inputs: Tensor, lasts: Tensor, output: Tensor) -> None:
+    """One network; its blocks' inputs y and their inner activations lie in ``inputs`` in turn."""
+    places = [*inputs.unbind(0), output]
+    torch.addmm(weights[1], x, weights[0].T, out=places[0])
+    for block, last in enumerate(lasts.unbind(0)):
+        inner, inner_bias, outer, outer_bias = weights[2 + 4 * block : 6 + 4 * block]
+        y, middle, after = places[2 * block : 2 * block + 3]
+        torch._addmm_activation(inner_bias, y, inner.T, out=middle)  # a product, a bias and a ReLU in one pass
+        torch._addmm_activation(outer_bias, middle, outer.T, out=last)
+        torch.add(y, last, out=after)
+
+
+def fused_backward(
+    saved: Sequence[Tensor], rows: Sequence[Rows], counts: Sequence[int], grads: Sequence[Tensor | None]
+) -> tuple[Tensor, list[list[Tensor | None]]]:
+    """Float32 gradients by the table and by the weights; None by those of a network whose output got none."""
+    table, weights, start = saved[0], [], 1
+    for number in counts:
+        weights.append(saved[start : start + number])
+        start += number
+    works = []
+    for place, group in enumerate(grouped(rows, weights)):
+        asked = [member for member, k in enumerate(group.members) if grads[k] is not None]
+        first, inputs, lasts = saved[start + 3 * place : start + 3 * place + 3]
+        if asked:
+            if len(asked) < len(group.members):
+                first, inputs, lasts = first[asked], inputs[asked], lasts[asked]
+                group = group._replace(members=tuple(group.members[member] for member in asked))
+            works.append(_Work.of(group, first, inputs, lasts, [grads[k] for k in group.members]))
+    with two_lanes(table.device) as lanes:
+        for lane, which, member in _shares([work.group for work in works]):
+            with lanes[lane]:
+                _backward(works[which], member, weights[works[which].group.members[member]])
+    by_table = torch.empty_like(table, dtype=torch.float32)
+    found: list[list[Tensor | None]] = [[None] * number for number in counts]
+    with two_lanes(table.device) as lanes:
+        with lanes[1]:
+            _table_gradient(by_table, works)
+        with lanes[0]:
+            for work in works:
+                by_weights = _gradients_by_weights(work, table)
+                for k, each in zip(work.group.members, by_weights, strict=True):
+                    found[k] = list(each)
+    return by_table, found
+
+
+class _Work(NamedTuple):
+    """A group's backward: what it reads, and buffers for what it finds."""
+
+    group: Group
+    first: Tensor  # [G, D, features of the table]: the first layers' weights
+    inputs: Tensor  # [G, 2 blocks, rows, D]: of the blocks' layers
+    lasts: Tensor  # [G, blocks, rows, D]
+    grads: list[Tensor]  # [rows, D] each: by the outputs
+    by_first: Tensor  # [rows, G, D]: by the first layers' outputs, side by side so that one product sums over them
+    by_rest: Tensor  # [G, 2 blocks, rows, D]: by what the blocks' ReLUs were given
+    sums: Tensor  # [G, 1 + 2 blocks, row blocks, D], float32: column sums of both
+
+    @staticmethod
+    def of(group: Group, first: Tensor, inputs: Tensor, lasts: Tensor, grads: Sequence[Tensor | None]) -> "_Work":
+        """With buffers made here, before streams part."""
+        count, layers, rows, width = inputs.shape
+        sums = inputs.new_empty(count, 1 + layers, -(-rows // ROWS_A_PROGRAM), width, dtype=torch.float32)
+        given = [grad.contiguous() for grad in grads if grad is not None]
+        return _Work(
+            group, first, inputs, lasts, given, inputs.new_empty(rows, count, width), torch.empty_like(inputs), sums
+        )
+
+
+def _backward(work: _Work, member: int, weights: Sequence[Tensor]) -> None:
+    """One network's gradients by what its layers give, and their column sums."""
+    inputs, lasts, by_rest, sums = (each[member] for each in (work.inputs, work.lasts, work.by_rest, work.sums))
+    total = work.by_first[:, member]  # by the blocks' inputs, downwards; the first layer's output in the end
+    grad = work.grads[member]
+    if not work.group.blocks:
+        total.copy_(grad)
+    for block in reversed(range(work.group.blocks)):
+        inner, _, outer, _ = weights[2 + 4 * block : 6 + 4 * block]
+        by_middle, by_last = by_rest[2 * block], by_rest[2 * block + 1]
+        top = block == work.group.blocks - 1
+        _mask_and_sum(grad if top else total, lasts[block], by_last, total if top else None, sums[2 + 2 * block])
+        torch.mm(by_last, outer, out=by_middle)
+        _mask_and_sum(by_middle, inputs[2 * block + 1], by_middle, None, sums[1 + 2 * block])
+        total.addmm_(by_middle, inner)
+    _mask_and_sum(total, None, total, None, sums[0])
+
+
+def _mask_and_sum(grad: Tensor, activation: Tensor | None, out: Tensor, copy: Tensor | None, sums: Tensor) -> None:
+    """out = grad where the ReLU's result is positive, with its column sums by blocks of rows, and a copy of grad."""
+    from simplepcfg.ops.neural.residual_kernels import relu_bwd_kernel
+
+    rows, width = grad.shape
+    columns = min(COLUMNS_AT_ONCE, 1 << max(width - 1, 1).bit_length())
+    relu_bwd_kernel[(sums.shape[0], -(-width // columns))](
+        grad, grad if activation is None else activation, out, grad if copy is None else copy, sums, rows, width,
+        grad.stride(0), 0 if copy is None else copy.stride(0), HAS_RELU=activation is not None,
+        HAS_COPY=copy is not None, ROWS=ROWS_A_PROGRAM, BLOCK_R=ROWS_AT_ONCE, BLOCK_D=columns, num_warps=4,
+    )  # fmt: skip
+
+
+def _table_gradient(by_table: Tensor, works: Sequence[_Work]) -> None:
+    """A group over the whole table goes first: it writes what the others add to."""
+    whole = (0, by_table.shape[0])
+    ordered = sorted(works, key=lambda work: work.group.rows != whole)
+    if not ordered or ordered[0].group.rows != whole:
+        by_table.zero_()
+    for place, work in enumerate(ordered):
+        by_first, first = work.by_first.flatten(1), work.first.flatten(0, 1)  # [rows, G D], [G D, features]
+        if place == 0 and work.group.rows == whole:
+            mm_wide(by_first, first, by_table)
+        else:
+            add_mm_wide(by_table[slice(*work.group.rows)], by_first, first)
+
+
+def _gradients_by_weights(work: _Work, table: Tensor) -> list[list[Tensor]]:
+    """Of each network of a group, in the order of its weights."""
+    count, width, features = work.first.shape
+    x = table[slice(*work.group.rows)]
+    by_first = _summed_products(work.by_first.flatten(1)[None], x[None]).view(count, 1, width, features).unbind(0)
+    biases = work.sums.sum(2)  # [G, 1 + 2 blocks, D]
+    matrices = [[*each] for each in by_first]
+    if work.group.blocks:
+        rest = _summed_products(work.by_rest.flatten(0, 1), work.inputs.flatten(0, 1))
+        for into, each in zip(matrices, rest.view(count, -1, width, width).unbind(0), strict=True):
+            into += each.unbind(0)
+    return [
+        [tensor for pair in zip(into, each.unbind(0), strict=True) for tensor in pair]
+        for into, each in zip(matrices, biases.unbind(0), strict=True)
+    ]
+
+
+def _summed_products(by: Tensor, of: Tensor) -> Tensor:
+    """byᵀ of, batch by batch, in float32: [B, rows, M] and [B, rows, K] to [B, M, K]."""
+    (batch, rows, height), width = by.shape, of.shape[2]
+    tiles, splits = batch * -(-height // TILE) * -(-width // TILE), 1
+    while 2 * splits * tiles <= MULTIPROCESSORS and rows % (2 * splits) == 0 and rows >= 2 * splits * LEAST_SPLIT_ROWS:
+        splits *= 2
+    parts = by.new_empty(batch * splits, height, width, dtype=torch.float32)
+    if len(parts) == 1:
+        return mm_wide(by[0].T, of[0], parts[0])[None]
+    bmm_wide(by.reshape(len(parts), -1, height).mT, of.reshape(len(parts), -1, width), parts)
+    return parts if splits == 1 else parts.view(batch, splits, height, width).sum(1)
+
+
+def _shares(groups: Sequence[Group]) -> list[tuple[int, int, int]]:
+    """(lane, group, member) of every network: the longest first, each to the lane that has less to do."""
+    sizes = [(group.rows[1] - group.rows[0]) * (1 + 2 * group.blocks) for group in groups]
+    loads, found = [0, 0], []
+    for which in sorted(range(len(groups)), key=lambda which: -sizes[which]):
+        for member in range(len(groups[which].members)):
+            lane = loads.index(min(loads))
+            loads[lane] += sizes[which]
+            found.append((lane, which, member))
+    return found
+
+
+def _narrow(
+    table: Tensor, weights: Sequence[Sequence[Tensor]], groups: Sequence[Group]
+) -> tuple[list[list[Tensor]], Tensor, list[Tensor]]:
+    """Weights and table in bfloat16, by one launch; and each group's first matrices, which lie in one stack."""
+    given = [[tensor.detach() for tensor in each] for each in weights]
+    made = [[torch.empty(tensor.shape, dtype=torch.bfloat16, device=table.device) for tensor in each] for each in given]
+    firsts = []
+    for group in groups:
+        first = made[group.members[0]][0]
+        stack = first.new_empty(len(group.members), *first.shape)
+        for k, place in zip(group.members, stack.unbind(0), strict=True):
+            made[k][0] = place
+        firsts.append(stack)
+    narrow_table = torch.empty(table.shape, dtype=torch.bfloat16, device=table.device)
+    flat = [[tensor for each in both for tensor in each] for both in (made, given)]
+    torch._foreach_copy_([narrow_table, *flat[0]], [table.detach(), *flat[1]])
+    return made, narrow_table, firsts
