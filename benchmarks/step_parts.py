@@ -4,7 +4,7 @@
 
 Needs torch and triton alone (PYTHONPATH=src where the package is not installed). P = 2N, D = 512; forward, then forward
 and backward together. The floor is the larger of the flops at --tflops and the bytes that must move at --tbytes. The
-last four options change how the work is cut, to find what suits a card. Appends to results/step_parts.csv.
+last five options change how the work is cut, to find what suits a card. Appends to results/step_parts.csv.
 """
 
 import argparse
@@ -19,7 +19,14 @@ from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.timing import Times, captured, measure
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
-from simplepcfg.ops.neural import emission_log_probabilities, residual_networks, rule_probabilities, rules, softmax
+from simplepcfg.ops.neural import (
+    emission_log_probabilities,
+    residual_networks,
+    rule_probabilities,
+    rules,
+    softmax,
+    streams,
+)
 
 RESULTS = Path(__file__).parent / "results" / "step_parts.csv"
 DEVICE = torch.device("cuda")
@@ -48,6 +55,7 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=10_000, help="size of the vocabulary, V")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--length", type=int, default=20)
+    parser.add_argument("--initial-scores", type=float, default=0.0, help="of the model; 0: Xavier's initialisation")
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--tflops", type=float, default=790.0)
     parser.add_argument("--tbytes", type=float, default=4.25)
@@ -57,11 +65,13 @@ def main() -> None:
     parser.add_argument("--gradient-mb", type=int, default=rules.GRADIENT_BYTES >> 20)
     parser.add_argument("--held-forward", type=int, default=softmax.LONGEST_HELD["forward"])
     parser.add_argument("--held-backward", type=int, default=softmax.LONGEST_HELD["backward"])
+    parser.add_argument("--overlap", type=int, choices=[0, 1], default=int(streams.OVERLAP), help="two streams")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("torch sees no CUDA card here; on a CPU run benchmarks/step_cpu.py")
     softmax.SCORE_BYTES, rules.GRADIENT_BYTES = arguments.score_mb << 20, arguments.gradient_mb << 20
     softmax.LONGEST_HELD = {"forward": arguments.held_forward, "backward": arguments.held_backward}
+    streams.OVERLAP = bool(arguments.overlap)
     where = environment(DEVICE, arguments.commit)
     parts = arguments.parts.split(",")
     for states in map(int, arguments.sizes.split(",")):
@@ -102,7 +112,8 @@ def row(
     failure: str,
 ) -> dict[str, object]:
     """Of the CSV file."""
-    names = ("batch", "length", "words", "precision", "score_mb", "gradient_mb", "held_forward", "held_backward")
+    names = ("batch", "length", "words", "precision", "initial_scores")
+    names += ("score_mb", "gradient_mb", "held_forward", "held_backward", "overlap")
     ms = (times.p20, times.p50, times.p80) if times else (None, None, None)
     return {
         **where,
@@ -126,7 +137,10 @@ def works(arguments: argparse.Namespace, states: int) -> list[Work]:
     tags, symbols, count = 2 * states, 3 * states, arguments.words
     torch.manual_seed(0)
     model = SimpleNPCFG(
-        SimpleNPCFGConfig(nonterminals=states, preterminals=tags, embedding=WIDTH, initial_scores=4.0), count + 1
+        SimpleNPCFGConfig(
+            nonterminals=states, preterminals=tags, embedding=WIDTH, initial_scores=arguments.initial_scores
+        ),
+        count + 1,
     ).to(DEVICE)
     model.precision = precision
     model.train()

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.neural import residual, residual_networks
+from simplepcfg.ops.neural import residual, residual_fused, residual_networks
 from simplepcfg.ops.neural.naive import naive_residual_network
 
 # Rows of the table, networks' rows, their blocks, their width.
@@ -13,6 +13,7 @@ CASES = [
     (7, [(0, 7)], [0], 3),
     (19, [(0, 5), (0, 19), (0, 19), (5, 19)], [2, 1, 0, 2], 16),
     (140, [(0, 70), (70, 140)], [1, 2], 33),
+    (70, [(0, 64), (6, 70), (0, 64), (0, 70), (0, 70), (0, 64), (0, 70)], [1, 1, 1, 2, 2, 1, 2], 16),  # groups
 ]
 Case = tuple[int, list[tuple[int, int]], list[int], int]
 
@@ -107,6 +108,47 @@ def test_backward_twice_and_with_outputs_unused(path: object) -> None:
         alone = torch.autograd.grad(found[k], leaves, grads[k], retain_graph=True, allow_unused=True)
         by_table += alone[0]
     torch.testing.assert_close(by_table, first[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("path", [fused, residual_networks])
+def test_a_network_whose_output_is_unused_gets_no_gradient(path: object) -> None:
+    case = CASES[3]
+    table, weights = inputs_of(case, torch.float32)
+    leaves = [table, *(tensor for each in weights for tensor in each)]
+    found = path(table, case[1], weights)  # type: ignore[operator]
+    used = [0, 1, 3, 5]  # a part of each group of several
+    grads = [grad.to(found[0].dtype) for grad in grads_of(case)]
+    some = torch.autograd.grad(
+        [found[k] for k in used], leaves, [grads[k] for k in used], retain_graph=True, allow_unused=True
+    )
+    rest = [grad if k in used else torch.zeros_like(grad) for k, grad in enumerate(grads)]
+    every = torch.autograd.grad(found, leaves, rest)
+    torch.testing.assert_close(some[0], every[0])
+    by_some, by_every = (residual._groups(each[1:], [len(one) for one in weights]) for each in (some, every))
+    for k, (ones, twos) in enumerate(zip(by_some, by_every, strict=True)):
+        for one, two in zip(ones, twos, strict=True):
+            if k in used:
+                torch.testing.assert_close(one, two)
+            else:
+                assert one is None
+
+
+def test_groups_share_rows_and_shapes() -> None:
+    _, rows, _, _ = CASES[3]
+    groups = residual_fused.grouped(rows, inputs_of(CASES[3])[1])
+    assert [group.members for group in groups] == [(0, 2, 5), (1,), (3, 4, 6)]
+    lanes = [[(which, member) for lane, which, member in residual_fused._shares(groups) if lane == k] for k in (0, 1)]
+    assert lanes == [[(2, 0), (2, 2), (0, 2)], [(2, 1), (0, 0), (0, 1), (1, 0)]]
+
+
+def test_rows_split_where_weights_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residual_fused, "LEAST_SPLIT_ROWS", 4)
+    generator = torch.Generator().manual_seed(0)
+    for batch, rows in ((1, 64), (3, 48), (1, 7), (70, 16)):
+        by, of = (torch.randn(batch, rows, width, generator=generator).bfloat16() for width in (5, 130))
+        found = residual_fused._summed_products(by, of)
+        assert found.dtype == torch.float32
+        torch.testing.assert_close(found, by.float().mT @ of.float())
 
 
 def test_differentiable_twice() -> None:

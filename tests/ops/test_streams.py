@@ -1,0 +1,111 @@
+"""Two streams at once, played on streams that only write down what they are told."""
+
+import pytest
+import torch
+
+from simplepcfg.ops.neural import streams
+
+
+class FakeCard:
+    """Streams as lists of what each runs and waits for; an event is (stream, how much of it was there)."""
+
+    def __init__(self) -> None:
+        self.main, self.side = FakeStream("main"), FakeStream("side")
+        self.current = self.main
+
+    def stream(self, stream: "FakeStream") -> "FakeContext":
+        return FakeContext(self, stream)
+
+
+class FakeContext:
+    """May be entered again, as torch's can."""
+
+    def __init__(self, card: FakeCard, stream: "FakeStream") -> None:
+        self.card, self.stream = card, stream
+
+    def __enter__(self) -> None:
+        self.before, self.card.current = self.card.current, self.stream
+
+    def __exit__(self, *_: object) -> None:
+        self.card.current = self.before
+
+
+class FakeStream:
+    def __init__(self, name: str) -> None:
+        self.name, self.done = name, list[object]()
+
+    def record_event(self) -> tuple["FakeStream", int]:
+        return self, len(self.done)
+
+    def wait_event(self, event: tuple["FakeStream", int]) -> None:
+        self.done.append(("wait", *event))
+
+    def wait_stream(self, stream: "FakeStream") -> None:
+        self.wait_event(stream.record_event())
+
+
+def before(stream: FakeStream, place: int) -> set[object]:
+    """Everything that is over when a stream comes to a place: its own work, and what it waited for."""
+    found: set[object] = set()
+    for item in stream.done[:place]:
+        if isinstance(item, tuple) and item[0] == "wait":
+            found |= before(item[1], item[2])
+        else:
+            found.add(item)
+    return found
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> FakeCard:
+    fake = FakeCard()
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: fake.current)
+    monkeypatch.setattr(torch.cuda, "stream", fake.stream)
+    monkeypatch.setattr(streams, "_side_stream", lambda device: fake.side)
+    return fake
+
+
+@pytest.mark.parametrize("aside", ["make", "use"])
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_pipeline_waits_for_what_it_needs(card: FakeCard, count: int, aside: str) -> None:
+    places = {}
+
+    def note(what: str, k: int, slot: int) -> None:
+        assert slot == k % 2
+        places[what, k] = card.current, len(card.current.done)
+        card.current.done.append(f"{what} {k}")
+
+    card.main.done.append("earlier")
+    streams.pipeline(
+        count, lambda *k: note("make", *k), lambda *k: note("use", *k), torch.device("cuda", 0), aside=aside
+    )
+    assert {stream.name for (what, _), (stream, _) in places.items() if what == aside} == {"side"}
+    for k in range(count):
+        assert {"earlier", f"make {k}"} <= before(*places["use", k])
+        if k >= 2:
+            assert f"use {k - 2}" in before(*places["make", k])
+        if k >= 1:
+            assert f"use {k - 1}" not in before(*places["make", k])
+    everything = {f"{what} {k}" for what in ("make", "use") for k in range(count)}
+    assert everything <= before(card.main, len(card.main.done))
+
+
+def test_lanes_are_forked_and_joined(card: FakeCard) -> None:
+    card.main.done.append("earlier")
+    with streams.two_lanes(torch.device("cuda", 0)) as lanes:
+        for k in range(4):
+            with lanes[k % 2]:
+                card.current.done.append(k)
+    assert "earlier" in before(card.side, len(card.side.done))
+    assert card.side.done[1:] == [1, 3]
+    assert {0, 1, 2, 3} <= before(card.main, len(card.main.done))
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_one_stream_has_one_buffer(overlap: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "OVERLAP", overlap)
+    device = torch.device("cpu") if overlap else torch.device("cuda", 0)
+    found: list[tuple[str, int, int]] = []
+    make, use = (lambda *k, what=what: found.append((what, *k)) for what in ("make", "use"))
+    streams.pipeline(2, make, use, device, aside="use")
+    assert found == [("make", 0, 0), ("use", 0, 0), ("make", 1, 0), ("use", 1, 0)]
+    assert streams.slots(5, device) == 1
