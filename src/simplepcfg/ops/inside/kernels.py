@@ -45,7 +45,12 @@ def _parent_factors(own, sibling, above, HEAD: tl.constexpr):
 @triton.jit
 def _parent_product(outside, one, beside, two, LIMIT: tl.constexpr):
     """α · sibling · 2^scale: a factor can leave the range where the product does not, and ∞ · 0 would be NaN."""
-    return tl.clamp(outside * one, -LIMIT, LIMIT) * tl.minimum(beside * two, LIMIT)
+    outside = outside * one
+    if outside.dtype == tl.float64:  # clamp, one instruction, is compiled for narrower types alone
+        outside = tl.minimum(tl.maximum(outside, -LIMIT), LIMIT)
+    else:
+        outside = tl.clamp(outside, -LIMIT, LIMIT)
+    return outside * tl.minimum(beside * two, LIMIT)
 
 
 @triton.jit
