@@ -9,8 +9,11 @@ import torch
 from simplepcfg.errors import ResourceError
 from simplepcfg.models import SimpleNPCFG
 from simplepcfg.training.checkpoint import TrainingState
+from simplepcfg.training.config import TrainingConfig
+from simplepcfg.training.distributed import Group
 from simplepcfg.training.gradients import Gradients
 from simplepcfg.training.programs import BatchPrograms
+from simplepcfg.training.step import Step
 from simplepcfg.training.tally import StepTally, mirror
 from step_checks import largest_difference, make_step, mixed_batches, run_steps, tiny_model, weights
 
@@ -182,3 +185,15 @@ def test_learning_rate_follows_a_restored_optimiser() -> None:
     before = weights(model)
     run_steps(step, mixed_batches(3), rate=lambda number: 0.0)
     assert largest_difference(before, weights(model)) == 0
+
+
+@pytest.mark.parametrize("capturer", [None, FakeCapturer()])
+def test_networks_take_their_share_of_the_learning_rate(capturer: FakeCapturer | None) -> None:
+    """Adam's first step moves every weight that has a gradient by the learning rate."""
+    model = tiny_model()
+    before = weights(model)
+    step = Step(model, TrainingConfig(network_rate=0.25), 1, Group(), capturer=capturer)
+    run_steps(step, mixed_batches(1), rate=lambda number: 0.01)
+    for name, now in weights(model).items():
+        expected = 0.01 * (0.25 if "." in name else 1.0)
+        assert float((now - before[name]).abs().max()) == pytest.approx(expected, rel=1e-3), name

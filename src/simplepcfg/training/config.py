@@ -57,6 +57,13 @@ class TrainingConfig(BaseModel):
     learning_rate: float = Field(
         default=0.002, gt=0, allow_inf_nan=False, description="Adam's step size at its highest."
     )
+    network_rate: float = Field(
+        default=1.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Share of the learning rate that the networks' weights take; embeddings take all of it. Large "
+        "grammars want 0.1: the networks' layers multiply each other's steps.",
+    )
     betas: tuple[float, float] = Field(
         default=(0.75, 0.999),
         description="Adam's decay rates of the first and the second moment, each in [0, 1).",

@@ -13,7 +13,7 @@ from simplepcfg.training.gradients import Gradients
 from simplepcfg.training.programs import BatchGradient, BatchPrograms
 from simplepcfg.training.tally import StepTally
 from simplepcfg.training.timing import StepTimer
-from simplepcfg.training.update import DeviceUpdate, HostUpdate, Update
+from simplepcfg.training.update import DeviceUpdate, HostUpdate, Update, rate_groups
 
 
 class Step:
@@ -44,11 +44,12 @@ class Step:
         self.gradients = Gradients(parameters, flat=on_card or capturer is not None or group.size > 1)
         gradient = BatchGradient(model, self.gradients, self.tally)
         self.programs = BatchPrograms(gradient, self.device, capturer, captured_shapes, note)
+        groups = rate_groups(model, settings.network_rate)
         self.update: Update
         if on_card or capturer is not None:
-            self.update = DeviceUpdate(settings, self.gradients, self.tally, capturer)
+            self.update = DeviceUpdate(settings, groups, self.gradients, self.tally, capturer)
         else:
-            self.update = HostUpdate(settings, parameters, self.tally)
+            self.update = HostUpdate(settings, groups, self.tally)
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:

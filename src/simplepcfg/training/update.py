@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -15,6 +16,24 @@ from simplepcfg.training.tally import StepTally
 
 # As torch's clip_grad_norm_ has it.
 CLIP_EPSILON = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class RateGroup:
+    """Parameters that take the same share of the learning rate."""
+
+    parameters: list[nn.Parameter]
+    share: float
+
+
+def rate_groups(model: nn.Module, network_rate: float) -> list[RateGroup]:
+    """A model's own parameters, its embeddings, take all of the rate, those of its networks this share."""
+    trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    if network_rate == 1:
+        return [RateGroup([parameter for _, parameter in trained], 1.0)]
+    embeddings = [parameter for name, parameter in trained if "." not in name]
+    networks = [parameter for name, parameter in trained if "." in name]
+    return [group for group in (RateGroup(embeddings, 1.0), RateGroup(networks, network_rate)) if group.parameters]
 
 
 class Update(Protocol):
@@ -37,17 +56,24 @@ class Update(Protocol):
 class HostUpdate:
     """On a CPU, where looking at a number costs nothing: the host decides. Adam would move even on zeros."""
 
-    def __init__(self, settings: TrainingConfig, parameters: Sequence[nn.Parameter], tally: StepTally) -> None:
-        self.optimizer = torch.optim.Adam(parameters, lr=settings.learning_rate, betas=settings.betas, fused=True)
-        self._parameters, self._clip, self._tally = list(parameters), settings.clip or math.inf, tally
+    def __init__(self, settings: TrainingConfig, groups: Sequence[RateGroup], tally: StepTally) -> None:
+        self.optimizer = torch.optim.Adam(
+            [{"params": group.parameters} for group in groups],
+            lr=settings.learning_rate,
+            betas=settings.betas,
+            fused=True,
+        )
+        self._parameters = [parameter for group in groups for parameter in group.parameters]
+        self._shares = [group.share for group in groups]
+        self._clip, self._tally = settings.clip or math.inf, tally
 
     def __call__(self, rate: float) -> None:
         """See Update."""
         norm = torch.nn.utils.clip_grad_norm_(self._parameters, self._clip)
         if self._tally.add(norm).item():
             return
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        for group, share in zip(self.optimizer.param_groups, self._shares, strict=True):
+            group["lr"] = rate * share
         self.optimizer.step()
 
     def restored(self) -> None:
@@ -62,15 +88,24 @@ class DeviceUpdate:
     """
 
     def __init__(
-        self, settings: TrainingConfig, gradients: Gradients, tally: StepTally, capturer: Capturer | None = None
+        self,
+        settings: TrainingConfig,
+        groups: Sequence[RateGroup],
+        gradients: Gradients,
+        tally: StepTally,
+        capturer: Capturer | None = None,
     ) -> None:
         assert gradients.flat is not None
         self._flat: Tensor = gradients.flat
         self._clip, self._tally, self._capturer = settings.clip, tally, capturer
-        self._rate = torch.zeros((), device=self._flat.device)
-        self._skipped, self._scale = torch.zeros_like(self._rate), torch.ones_like(self._rate)
+        self._shares = [group.share for group in groups]
+        self._rates = [torch.zeros((), device=self._flat.device) for _ in groups]
+        self._skipped, self._scale = torch.zeros_like(self._rates[0]), torch.ones_like(self._rates[0])
         self.optimizer = torch.optim.Adam(
-            gradients.parameters, lr=self._rate, betas=settings.betas, fused=True, capturable=True
+            [{"params": group.parameters, "lr": rate} for group, rate in zip(groups, self._rates, strict=True)],
+            betas=settings.betas,
+            fused=True,
+            capturable=True,
         )
         self.optimizer.found_inf = self._skipped  # type: ignore[attr-defined]
         self.optimizer.grad_scale = self._scale  # type: ignore[attr-defined]
@@ -81,7 +116,8 @@ class DeviceUpdate:
 
     def __call__(self, rate: float) -> None:
         """See Update."""
-        self._rate.fill_(rate)
+        for own, share in zip(self._rates, self._shares, strict=True):
+            own.fill_(rate * share)
         self._runs += 1
         if self._runs == 2 and self._capturer is not None:
             self._program = self._captured(self._capturer)
@@ -89,8 +125,8 @@ class DeviceUpdate:
 
     def restored(self) -> None:
         """Adam's load_state_dict copies the learning rate and brings other moments: record anew."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = self._rate
+        for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
+            group["lr"] = rate
         self._runs, self._program = 0, self._update
 
     def _captured(self, capturer: Capturer) -> Program:
