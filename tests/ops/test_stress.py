@@ -11,7 +11,7 @@ import torch
 
 from simplepcfg.ops.inside import inside
 from stress_grammars import CATALOGUE, Stress, draws
-from stress_measures import Allowance, answer, complaints, errors, leaves_of, options_of, tf32_products
+from stress_measures import Allowance, answer, complaints, errors, leaves_of, options_of
 
 interpreted = pytest.mark.skipif(torch.cuda.is_available(), reason="not interpreted beside a card: test_stress_gpu.py")
 
@@ -150,9 +150,6 @@ def test_yardstick_in_bf16_keeps_its_logs() -> None:
         stress = CATALOGUE["peaked 8"](0)
         moved = Stress.of(stress.case.log_emissions.detach() + shift, *stress.case.tensors()[1:])
         truth = answer(moved, "log_einsum_exp", "fp64", posteriors=False)
-        with tf32_products(False):
-            found.append(
-                errors(answer(moved, "log_einsum_exp", "bf16", posteriors=False), truth, moved.sentence_lengths())
-            )
+        found.append(errors(answer(moved, "log_einsum_exp", "bf16", posteriors=False), truth, moved.sentence_lengths()))
     assert all(value < math.ldexp(1, -6) for each in found for _, value in each.items())
     assert found[1].log_z == pytest.approx(found[0].log_z, rel=0.1)

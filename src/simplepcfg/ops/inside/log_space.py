@@ -27,9 +27,13 @@ class _LogEinsumExp:
         nonterminals = arguments.root.shape[-1]
         rules = torch.cat([arguments.left, arguments.right], dim=-2).transpose(-1, -2)  # [(B,) N + P, 2N]
         self.dtype = torch.bfloat16 if arguments.precision == "bf16" else rules.dtype
-        rules = rules.to(self.dtype)
+        rules = self.operand(rules)
         self.nonterminals = rules[..., :nonterminals, :]
         self.preterminals = rules[..., nonterminals:, :]
+
+    def operand(self, values: Tensor) -> Tensor:
+        """As the products of this precision read it."""
+        return values.to(self.dtype)
 
     def words(self, log_emissions: Tensor) -> Tensor:
         return self._product(log_emissions, self.preterminals)
@@ -40,7 +44,7 @@ class _LogEinsumExp:
     def _product(self, logs: Tensor, rules: Tensor) -> Tensor:
         scale = logs.detach().amax(-1, keepdim=True)
         scale = torch.where(scale == NEG_INF, torch.zeros_like(scale), scale)
-        product = torch.matmul((logs - scale).exp().to(self.dtype), rules)
+        product = torch.matmul(self.operand((logs - scale).exp()), rules)
         return _safe_log(product.to(logs.dtype)) + scale
 
 

@@ -18,12 +18,12 @@ DEAD = kernels.DEAD.value
 # A tile of the split sums is this many splits by this many states on four warps: the fastest of the shapes measured on
 # an H200; taller tiles do not compile there, narrower ones leave the memory idle.
 SPLITS_AT_ONCE = 4
-UNROLL = 1
 STATES_AT_ONCE = 1024
 # A table of places is this long at least: narrow widths share one compiled kernel.
 LEAST_SPLITS = 32
-# A block of few states is shared by fewer warps, for every warp repeats the arithmetic of rows and factors.
-WARPS, FEW_STATES, WARPS_OF_FEW = 4, 512, 2
+# A block of few states is shared by fewer warps, for every warp repeats the arithmetic of rows and factors, and has two
+# rounds of loads under way at a time. Measured at N = 512.
+FEW_STATES = 512
 # Two widths of two neighbouring spans are summed together by tiles of this many states on so many warps, forward and
 # backward, from this width on, where the tiles fill the card.
 PAIRED_STATES, PAIRED_WARPS = 512, 1
@@ -116,7 +116,7 @@ class PackedChart:
                 self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, *(partial or (peaks, peaks)),
                 plan.first_rows, plan.sentence_of_row, width, self.batch, plan.n, rows.start, self.states,
                 HAS_PARTIAL=partial is not None, ONE_BLOCK=blocks == 1, SPLITS=splits,
-                BLOCK_K=2 if partial else SPLITS_AT_ONCE, UNROLL=UNROLL, BLOCK=block, num_warps=_warps(block),
+                BLOCK_K=2 if partial else SPLITS_AT_ONCE, BLOCK=block, **_parallel(block),
                 **choices, **places,
             )  # fmt: skip
         if paired or blocks > 1:
@@ -224,8 +224,7 @@ class PackedChart:
         kernels.inside_split_bwd_kernel[(spans, blocks, 2)](
             self.chart, alpha, by_child, self.exponent, self.bonus, partial[0] if partial else alpha, *tables, width,
             self.batch, plan.n, rows.start, self.states, HAS_BONUS=self.arguments.span_bonus is not None,
-            HAS_PARTIAL=partial is not None, BLOCK_K=1 if partial else SPLITS_AT_ONCE, UNROLL=UNROLL,
-            num_warps=_warps(block), **choices,
+            HAS_PARTIAL=partial is not None, BLOCK_K=1 if partial else SPLITS_AT_ONCE, **_parallel(block), **choices,
         )  # fmt: skip
 
     def _rule_gradients(self, by_child: Tensor) -> tuple[Tensor, Tensor]:
@@ -334,8 +333,9 @@ def _mm_wide(a: Tensor, b: Tensor, out: Tensor) -> None:
         torch.mm(a.to(out.dtype), b.to(out.dtype), out=out)
 
 
-def _warps(block: int) -> int:
-    return WARPS_OF_FEW if block <= FEW_STATES else WARPS
+def _parallel(block: int) -> dict[str, int]:
+    few = block <= FEW_STATES
+    return {"UNROLL": 2 if few else 1, "num_warps": 2 if few else 4}
 
 
 def _block(columns: int, most: int) -> int:
