@@ -49,6 +49,23 @@ def test_tags_are_those_of_all_derivations(runs: list[Run]) -> None:
     torch.testing.assert_close(torch.tensor([item.probability for item in seen]), posteriors.amax(-1))
 
 
+def test_the_grammar_of_a_run_pays_for_no_gradients(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Word embeddings are weights; outside no_grad they must not send questions down the differentiable paths."""
+
+    def refuse(*_: object) -> torch.Tensor:
+        raise AssertionError("the differentiable path was taken")
+
+    monkeypatch.setattr("simplepcfg.ops.prefix.differentiable_prefix", refuse)
+    monkeypatch.setattr("simplepcfg.ops.entropy.derivations.expected_scores_in_graph", refuse)
+    run = runs[0]
+    words = torch.tensor([run.vocabulary.encode(["the", "dog", "sees", "a", "cat"])])
+    assert torch.is_grad_enabled()
+    assert run.grammar.detached().log_partition(words) == run.grammar.log_partition(words)
+    for question in ("log_partition", "surprisal", "span_marginals", "tag_marginals", "entropy"):
+        assert not getattr(run.grammar, question)(words).requires_grad
+    assert run.model.grammar().log_partition(words).requires_grad
+
+
 def test_span_marginals(runs: list[Run]) -> None:
     found = runs[0].span_marginals(SENTENCES)
     assert [table.shape[0] for table in found[:4]] == [6, 2, 1, 1]

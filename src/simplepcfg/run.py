@@ -91,10 +91,11 @@ class Run:
 
     @property
     def grammar(self) -> Any:
-        """The rules, computed once from the weights."""
+        """The rules, computed once from the weights; what differentiates asks ``run.model.grammar()`` instead."""
         if self._grammar is None:
             with torch.no_grad():
-                self._grammar = self.model.grammar()  # type: ignore[operator]
+                # Detached too: emissions hold the word embeddings, which are weights and would ask for gradients.
+                self._grammar = self.model.grammar().detached()  # type: ignore[operator]
         return self._grammar
 
     def score(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[float]:

@@ -4,7 +4,7 @@ import torch
 
 from contract import check_grammar
 from random_grammars import random_case
-from simplepcfg.grammars import DenseEmissions, FactoredEmissions, SimpleGrammar
+from simplepcfg.grammars import BatchEmissions, DenseEmissions, FactoredEmissions, SimpleGrammar
 from simplepcfg.ops.inside import span_posteriors
 
 WORDS = torch.tensor([[1, 2, 3, 4, 5, 1], [6, 5, 0, 0, 0, 0], [3, 3, 3, 1, 0, 0], [2, 0, 0, 0, 0, 0]])
@@ -39,6 +39,19 @@ def test_factored_emissions_are_the_table_they_factor() -> None:
     factored = FactoredEmissions.normalised(features, embeddings)
     table = (features @ embeddings.T).log_softmax(-1)  # column w - 1 is word w
     torch.testing.assert_close(factored.log_probabilities(WORDS[:1]), table.T[WORDS[:1] - 1])
+
+
+def test_a_detached_grammar_says_the_same_without_gradients() -> None:
+    generator = torch.Generator().manual_seed(0)
+    features, embeddings = (torch.randn(*size, generator=generator).requires_grad_() for size in ((7, 3), (8, 3)))
+    dense = grammar()
+    factored = FactoredEmissions.normalised(features, embeddings)
+    for emissions in (dense.emissions, factored, BatchEmissions(features, embeddings)):
+        one = SimpleGrammar(dense.root, dense.left, dense.right, emissions)
+        expected, found = one.log_partition(WORDS, LENGTHS), one.detached().log_partition(WORDS, LENGTHS)
+        assert expected.requires_grad
+        assert not found.requires_grad
+        torch.testing.assert_close(found, expected.detach())
 
 
 def test_span_marginals_can_be_differentiated() -> None:

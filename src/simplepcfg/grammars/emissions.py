@@ -1,7 +1,7 @@
 """How preterminals emit words: as a table, or as features whose product is never materialised for all words."""
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor
@@ -27,6 +27,10 @@ class Emissions(Protocol):
 
     def of_preterminals(self, preterminals: Tensor) -> Tensor:
         """All words of some preterminals [U]: [U, V] or [B, U, V]; −inf for what is none."""
+        ...
+
+    def detached(self) -> Self:
+        """The same numbers, without a way back to what they were made of."""
         ...
 
 
@@ -55,6 +59,10 @@ class DenseEmissions:
     def of_preterminals(self, preterminals: Tensor) -> Tensor:
         """All words of some preterminals: [U, V] or [B, U, V]."""
         return self.log_emit[..., preterminals, :]
+
+    def detached(self) -> "DenseEmissions":
+        """The same without gradients."""
+        return DenseEmissions(self.log_emit.detach())
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +98,10 @@ class FactoredEmissions:
         logs = self.features[preterminals] @ self.embeddings.T - self.log_normaliser[preterminals, None]
         return torch.nn.functional.pad(logs, (1, 0), value=-torch.inf)
 
+    def detached(self) -> "FactoredEmissions":
+        """The same without gradients."""
+        return FactoredEmissions(self.features.detach(), self.embeddings.detach(), self.log_normaliser.detach())
+
 
 @dataclass(frozen=True, slots=True)
 class BatchEmissions:
@@ -115,6 +127,10 @@ class BatchEmissions:
     def of_preterminals(self, preterminals: Tensor) -> Tensor:
         """All words of some preterminals: [U, V]; −inf for padding."""
         return FactoredEmissions.normalised(self.features, self.embeddings).of_preterminals(preterminals)
+
+    def detached(self) -> "BatchEmissions":
+        """The same without gradients."""
+        return replace(self, features=self.features.detach(), embeddings=self.embeddings.detach())
 
 
 def _rows(words: Tensor) -> Tensor:

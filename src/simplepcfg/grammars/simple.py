@@ -1,6 +1,6 @@
 """A simple PCFG: root, left and right production probabilities, and emissions."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -39,6 +39,16 @@ class SimpleGrammar:
     precision: str | None = None
     backend: str = "auto"
     _closure: list[Closure] = field(default_factory=list, init=False, repr=False, compare=False)  # once computed
+
+    def detached(self) -> "SimpleGrammar":
+        """The same numbers without a way back to weights: no answer of it pays for gradients."""
+        return replace(
+            self,
+            root=self.root.detach(),
+            left=self.left.detach(),
+            right=self.right.detach(),
+            emissions=self.emissions.detached(),
+        )
 
     def log_partition(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
