@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,10 +34,16 @@ def module_name(path: Path) -> str:
 FILES = {module_name(path): path for path in sorted(SOURCE.rglob("*.py"))}
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """A file is asked about once for each module that leads to it."""
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
 def imports(module: str, only_on_import: bool = False) -> Iterator[tuple[str, int]]:
     """The modules that a file imports anywhere, with the lines, or only those loaded together with it."""
     path = FILES[module]
-    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"), str(path))]
+    waiting: list[ast.AST] = [parsed(path)]
     while waiting:
         node = waiting.pop()
         if only_on_import and (

@@ -105,10 +105,11 @@ def test_against_the_twin(
     # What lies beyond a sentence is never read.
     for b, length in enumerate(lengths):
         tensors[0][b, length:] = math.nan
-    found = prefix_log_probabilities(*tensors, lengths=given_lengths, backend=backend)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
     states = prefix_states(*tensors, lengths=given_lengths, backend=backend)
-    torch.testing.assert_close(states.log_prefix, expected, rtol=0, atol=1e-12)
+    found = states.log_prefix
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    if backend != "triton":  # the same states, which its interpreter takes long to make
+        assert torch.equal(found, prefix_log_probabilities(*tensors, lengths=given_lengths, backend=backend))
     for b, length in enumerate(lengths):
         assert (found[b, length + 1 :] == -math.inf).all()
         if length > 1:
@@ -193,12 +194,12 @@ def test_right_linear_grammars_are_hidden_markov_models() -> None:
 def test_impossible_words(backend: str) -> None:
     root, left, right, log_emit = short_grammar(vocabulary=4)
     log_emit = torch.cat([log_emit, torch.full((2, 1), -math.inf, dtype=torch.float64)], 1)
-    words = torch.tensor([[0, 1, 4, 2], [0, 1, 2, 3], [4, 0, 0, 0]])
+    words = torch.tensor([[0, 4, 2], [1, 2, 3], [4, 0, 0]])
     found = prefix_log_probabilities(log_emit.T[words], root, left, right, backend=backend)
-    assert (found[0, 3:] == -math.inf).all()
+    assert (found[0, 2:] == -math.inf).all()
     assert (found[2, 1:] == -math.inf).all()
     assert found[1].isfinite().all()
-    assert found[0, :3].isfinite().all()
+    assert found[0, :2].isfinite().all()
     after = next_word(log_emit.T[words], root, left, right, backend=backend)
     assert not after.tags[[0, 2]].any()
     assert (after.log_end[[0, 2]] == -math.inf).all()
@@ -223,7 +224,7 @@ def test_what_no_rule_reaches_stays_impossible() -> None:
     assert (naive((log_emissions, root, left, right))[0, 1:] == -math.inf).all()
 
 
-@pytest.mark.parametrize(("n", "scale"), [(100, 1.0), (100, 8.0), (200, 16.0), (100, 30.0)])
+@pytest.mark.parametrize(("n", "scale"), [(100, 1.0), (60, 8.0), (150, 16.0), (100, 30.0)])
 def test_float32_holds_over_long_sentences(n: int, scale: float) -> None:
     case = random_case(2, n, 24, 48, scale=scale, seed=5)
     exact = prefix_log_probabilities(*plain(case))
@@ -238,15 +239,14 @@ def test_float32_holds_over_long_sentences(n: int, scale: float) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_batch_makes_no_difference(backend: str) -> None:
-    tensors = plain(random_case(4, 7, 5, 6, scale=3.0), torch.float32)
-    lengths = torch.tensor([7, 3, 1, 5])
-    together = prefix_log_probabilities(*tensors, lengths=lengths, backend=backend)
+    n = 7 if backend == "torch" else 4
+    tensors = plain(random_case(4, n, 5, 6, scale=3.0), torch.float32)
+    lengths = torch.tensor([n, 3, 1, n - 2])
     after = next_word(*tensors, lengths=lengths, backend=backend)
     for b, length in enumerate(lengths.tolist()):
         own = (tensors[0][b : b + 1, :length], *tensors[1:])
-        alone = prefix_log_probabilities(*own, backend=backend)[0]
-        torch.testing.assert_close(together[b, : length + 1], alone, rtol=1e-6, atol=1e-6)
         one = next_word(*own, backend=backend)
+        torch.testing.assert_close(after.log_prefix[b], one.log_prefix[0], rtol=1e-6, atol=1e-6)
         torch.testing.assert_close(after.tags[b], one.tags[0], rtol=1e-5, atol=1e-7)
         torch.testing.assert_close(after.log_end[b], one.log_end[0], rtol=1e-5, atol=1e-5)
 

@@ -40,15 +40,15 @@ def chi_square(counts: list[int], shares: list[float]) -> float:
 @pytest.mark.parametrize("with_bonus", [False, True])
 @pytest.mark.parametrize("number", range(4))
 def test_backends_draw_the_same_trees(with_bonus: bool, number: int) -> None:
-    plain = random_case(4, 6, 5, 6, scale=3.0, batched=number == 1)
-    case = [plain, plain, with_zeros(random_case(4, 6, 6, 6, seed=3)), with_dead_states(plain)][number]
-    bonus = torch.randn(4, 7, 7, generator=seeded(2), dtype=torch.float64) if with_bonus else None
-    lengths = torch.tensor([6, 1, 4, 2])
+    plain = random_case(4, 5, 5, 6, scale=3.0, batched=number == 1)
+    case = [plain, plain, with_zeros(random_case(4, 5, 6, 6, seed=3)), with_dead_states(plain)][number]
+    bonus = torch.randn(4, 6, 6, generator=seeded(2), dtype=torch.float64) if with_bonus else None
+    lengths = torch.tensor([5, 1, 3, 2])
     naive, scaled, fused = (
         sample_trees(*case.tensors(), 2, seeded(number), lengths=lengths, span_bonus=bonus, backend=backend)
         for backend in BACKENDS
     )
-    assert naive.labels.shape == (4, 2, 5)
+    assert naive.labels.shape == (4, 2, 4)
     for other in (scaled, fused):
         for field in ("spans", "splits", "labels", "tags"):
             assert torch.equal(getattr(naive, field), getattr(other, field))
@@ -58,7 +58,7 @@ def test_backends_draw_the_same_trees(with_bonus: bool, number: int) -> None:
 
 
 @pytest.mark.parametrize("backend", ["torch", "triton"])
-@pytest.mark.parametrize(("nonterminals", "preterminals"), [(63, 130), (1, 1)])
+@pytest.mark.parametrize(("nonterminals", "preterminals"), [(21, 35), (1, 1)])
 def test_float32_and_several_blocks(
     monkeypatch: pytest.MonkeyPatch, backend: str, nonterminals: int, preterminals: int
 ) -> None:
@@ -77,7 +77,7 @@ def test_frequencies_are_posteriors(with_bonus: bool) -> None:
     case = random_case(2, 4, 2, 2, scale=1.5, seed=1)
     bonus = torch.randn(2, 5, 5, generator=seeded(3), dtype=torch.float64) if with_bonus else None
     lengths = torch.tensor([4, 3])
-    samples = 20_000
+    samples = 6_000
     trees = sample_trees(*case.tensors(), samples, seeded(11), lengths=lengths, span_bonus=bonus).listed()
     for b, length in enumerate(lengths.tolist()):
         found = derivations(
@@ -157,7 +157,7 @@ def test_long_lengths_of_an_endless_grammar_stay_in_range() -> None:
 def test_derivations_are_the_same_on_both_backends(dtype: torch.dtype) -> None:
     rules = random_case(1, 3, 5, 6, scale=2.0, dtype=dtype).tensors()[1:]
     (ours, lengths, kept), (theirs, others, _) = (
-        sample_derivations(*rules, 8, 7, seeded(2), backend=backend) for backend in ("torch", "triton")
+        sample_derivations(*rules, 5, 6, seeded(2), backend=backend) for backend in ("torch", "triton")
     )
     assert lengths.tolist() == others.tolist()
     assert all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True))
@@ -179,7 +179,7 @@ def tempered(original: SimpleGrammar, temperature: float) -> SimpleGrammar:
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_sentences_as_often_as_they_are_probable(temperature: float) -> None:
     original = grammar()
-    count = 30_000
+    count = 12_000
     drawn = original.sample(count, max_length=3, generator=seeded(7), temperature=temperature)
     counts = Counter(tuple(row) for row in drawn.words.tolist())
     sentences = [(a, b) for a in range(3) for b in range(3)]
