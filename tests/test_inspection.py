@@ -73,7 +73,8 @@ def test_words_and_examples_against_symbol_posteriors(run: Run) -> None:
 def test_children_and_emissions_are_the_rules(run: Run) -> None:
     use = run.symbols(SENTENCES, top=1).nonterminals[0]
     symbol = int(use.symbol.removeprefix("NT-"))
-    assert [value for _, value in use.left] == pytest.approx(run.grammar.left[symbol].topk(5).values.tolist())
+    assert [child.probability for child in use.left] == pytest.approx(run.grammar.left[symbol].topk(5).values.tolist())
+    assert all((child.word is None) == child.symbol.startswith("NT-") for child in (*use.left, *use.right))
     tag = run.symbols(SENTENCES, top=1).preterminals[0]
     table = run.grammar.emissions.log_probabilities(torch.arange(1, len(run.vocabulary))[None])[0]
     best = table[:, int(tag.symbol.removeprefix("T-"))].exp().topk(10)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,6 +32,14 @@ WORDS_AT_ONCE = 256
 Weighted = tuple[str, float]
 
 
+class Child(NamedTuple):
+    """A likely child on one side of a nonterminal; a preterminal with its likeliest word."""
+
+    symbol: str
+    probability: float
+    word: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class SymbolUse:
     """One symbol: expected uses, its share of all, likeliest children (of nonterminals) and words, examples."""
@@ -39,10 +47,22 @@ class SymbolUse:
     symbol: str
     uses: float
     share: float
-    left: list[Weighted]
-    right: list[Weighted]
-    words: list[Weighted]
+    left: list[Child]
+    right: list[Child]
+    words: list[Weighted]  # that it covers, with their share; of a preterminal, that it emits, with their probability
     examples: list[Weighted]  # spans of the text with their posterior
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, every number with its name."""
+        return {
+            "symbol": self.symbol,
+            "uses": self.uses,
+            "share": self.share,
+            "left": [child._asdict() for child in self.left],
+            "right": [child._asdict() for child in self.right],
+            "words": [{"word": word, "share": share} for word, share in self.words],
+            "examples": [{"words": text, "posterior": posterior} for text, posterior in self.examples],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +90,15 @@ class SymbolReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return asdict(self)
+        symbols = {kind: [use.to_dict() for use in getattr(self, kind)] for kind in ("nonterminals", "preterminals")}
+        return {
+            "run": self.run,
+            "source": self.source,
+            "sentences": self.sentences,
+            "nonterminal_usage": asdict(self.nonterminal_usage),
+            "preterminal_usage": asdict(self.preterminal_usage),
+            **symbols,
+        }
 
 
 def describe_symbols(
@@ -268,12 +296,12 @@ class _Names:
         table = torch.cat([torch.zeros(1, len(tags)), *parts])  # row 0 is padding
         self.emitted = [_top_words(run, table[:, k], 10) for k in range(len(tags))]
 
-    def children(self, rules: Tensor, most: int = 5) -> list[Weighted]:
+    def children(self, rules: Tensor, most: int = 5) -> list[Child]:
         """The likeliest of one parent's children on one side; a preterminal with its likeliest word."""
         states = len(rules) - len(self.first_word)
         values, indices = rules.detach().topk(min(most, len(rules)))
         return [
-            (f"NT-{k}" if k < states else f"T-{k - states} ({self.first_word[k - states]})", value)
+            Child(f"NT-{k}", value) if k < states else Child(f"T-{k - states}", value, self.first_word[k - states])
             for value, k in zip(values.tolist(), indices.tolist(), strict=True)
             if value > 0
         ]

@@ -149,8 +149,7 @@ class Run:
         self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None, *, decode: str = "mbr"
     ) -> list[SpanTree]:
         """As `parse`, but the trees as arrays of spans, which have no limit of depth."""
-        if decode not in DECODERS:
-            raise InputError(f"decode = {decode!r}; take one of {', '.join(DECODERS)}")
+        _refuse_unknown_decoder(decode)
         prepared = self._prepared(sentences)
         bonus = bonus_of_batch(constraints, prepared, self.device)
         if decode == "viterbi":
@@ -201,8 +200,14 @@ class Run:
 
         return describe_symbols(self, sentences, top=top)
 
-    def evaluate(self, data: str | PathLike[str] | Iterable[Sentence], name: str | None = None) -> EvaluationReport:
-        """F1 and perplexity on trees (`nltk.Tree`, `SpanTree`), perplexity on sentences; or a file."""
+    def evaluate(
+        self, data: str | PathLike[str] | Iterable[Sentence], name: str | None = None, *, decode: str = "mbr"
+    ) -> EvaluationReport:
+        """F1 and perplexity on trees (`nltk.Tree`, `SpanTree`), perplexity on sentences; or a file.
+
+        `decode` is how the run's trees are chosen, as in `parse`.
+        """
+        _refuse_unknown_decoder(decode)
         if isinstance(data, str | PathLike):
             items: list[Any] = list(read_trees(data) if sniff(data) == "trees" else read_sentences(data))
         else:
@@ -216,12 +221,15 @@ class Run:
         if len(gold) < len(items):
             raise InputError(f"item {trees.index(None)} is no tree but others are; give trees or sentences, not both")
         source = fspath(data) if isinstance(data, str | PathLike) else None
-        return self.evaluate_treebank(Treebank(gold, self.preprocessing, source), name)
+        return self.evaluate_treebank(Treebank(gold, self.preprocessing, source), name, decode=decode)
 
-    def evaluate_treebank(self, treebank: Treebank, name: str | None = None) -> EvaluationReport:
+    def evaluate_treebank(
+        self, treebank: Treebank, name: str | None = None, *, decode: str = "mbr"
+    ) -> EvaluationReport:
         """F1 and perplexity on gold trees that have been prepared as this run wants them."""
         tokens = [item.tokens for item in treebank.prepared]
-        spans = [item.word_spans(found) for item, found in zip(treebank.prepared, self._decode(tokens), strict=True)]
+        decoded = self._viterbi_spans(tokens) if decode == "viterbi" else self._decode(tokens)
+        spans = [item.word_spans(found) for item, found in zip(treebank.prepared, decoded, strict=True)]
         report = treebank.report(name or self.name, spans)
         scores = perplexity(self._log_probabilities(tokens), [len(item) for item in tokens], self.preprocessing.eos)
         return EvaluationReport(report.name, report.sentences, report.tokens, report.f1, scores)
@@ -278,6 +286,13 @@ class Run:
 
         return self._in_batches(sentences, compute, list)
 
+    def _viterbi_spans(self, sentences: Sequence[Sequence[str]]) -> list[Spans]:
+        def compute(batch: Batch) -> list[Spans]:
+            with torch.no_grad():
+                return [tree.spans for tree in self.grammar.viterbi(batch.words, batch.lengths).listed()]
+
+        return self._in_batches(sentences, compute, list)
+
     def _in_batches(
         self,
         sentences: Sequence[Sequence[str]],
@@ -302,6 +317,11 @@ class Run:
     def cells_a_batch(self) -> int:
         """How large a batch may be, as sentences times words squared."""
         return cells_a_batch(self.grammar, self.device)
+
+
+def _refuse_unknown_decoder(decode: str) -> None:
+    if decode not in DECODERS:
+        raise InputError(f"decode = {decode!r}; take one of {', '.join(DECODERS)}")
 
 
 def _refuse_if_hopeless(words: int, cell: int) -> None:

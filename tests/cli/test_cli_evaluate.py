@@ -35,6 +35,23 @@ def test_trees_give_f1_and_perplexity(call: Call, tiny_run: Path, trees_file: Pa
         assert shown in result.out
 
 
+def test_viterbi_trees_are_those_that_parse_prints(
+    call: Call, tiny_run: Path, trees_file: Path, tmp_path: Path
+) -> None:
+    parsed = tmp_path / "parsed.trees"
+    parsed.write_text(call("parse", tiny_run, trees_file, "--decode", "viterbi").out)
+    arguments = ["evaluate", tiny_run, trees_file, "--decode", "viterbi", "--predictions", parsed, "--json", "-"]
+    own, printed = json.loads(call(*arguments).out)
+    assert own["sentence_f1"] == pytest.approx(printed["sentence_f1"])
+    assert own["sentence_f1"] == load(tiny_run).evaluate(trees_file, decode="viterbi").sentence_f1
+    assert own["perplexity"] == load(tiny_run).evaluate(trees_file).to_dict()["perplexity"]
+    refused = call("evaluate", tiny_run, trees_file, "--decode", "viterbi", "--ensemble")
+    assert refused.code == 2
+    assert "leave out --decode viterbi" in refused.err
+    with pytest.raises(ValueError, match="decode = 'best'"):
+        load(tiny_run).evaluate(trees_file, decode="best")
+
+
 def test_text_gives_perplexity_alone(call: Call, tiny_run: Path, text_file: Path, tmp_path: Path) -> None:
     target = tmp_path / "report.json"
     assert call("evaluate", tiny_run, text_file, "--json", target).code == 0

@@ -40,7 +40,7 @@ def test_no_arguments_show_the_commands(call: Call) -> None:
         (["score", "r", "--nothing"], "--nothing"),
         (["train", "sn-pcfg", "--seed", "x"], "--seed"),
         (["evaluate"], "FILE"),
-        (["evaluate", "r", "f", "--decode", "viterbi"], "mbr"),
+        (["evaluate", "r", "f", "--decode", "best"], "viterbi"),
         (["--nothing"], "--nothing"),
     ],
 )

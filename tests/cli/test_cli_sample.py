@@ -91,6 +91,9 @@ def test_the_k_best_trees(call: Call, tiny_run: Path) -> None:
     ]
     assert [len(record["trees"]) for record in records] == [3, 1, 1, 1, 3]
     assert records[2]["trees"][0]["log_probability_nats"] is None
+    one = json.loads(call("parse", tiny_run, "--decode", "viterbi", "--format", "json", stdin=SENTENCES).lines[0])
+    assert {key: one[key] for key in ("spans", "tree")}.items() <= records[0]["trees"][0].items()
+    assert "unit: nats" in result.err
     assert [tree["log_probability_nats"] for tree in records[0]["trees"]] == pytest.approx(scores, abs=1e-6)
     pretty = call("parse", tiny_run, "--decode", "viterbi", "--k", 2, "--format", "pretty", stdin="the man sleeps\n")
     assert len([line for line in pretty.lines if line.startswith("-")]) == 2  # their log-probabilities

@@ -24,6 +24,11 @@ def test_json(call: Call, tiny_run: Path, text_file: Path, tmp_path: Path) -> No
     assert [use["symbol"][:3] for use in report["nonterminals"]] == ["NT-", "NT-"]
     assert report["nonterminal_usage"]["symbols"] == 4
     assert report["sentences"] == 25
+    use = report["nonterminals"][0]
+    assert set(use["left"][0]) == set(use["right"][0]) == {"symbol", "probability", "word"}
+    assert set(use["words"][0]) == {"word", "share"}
+    assert set(use["examples"][0]) == {"words", "posterior"}
+    assert " 0 %" not in call("show", tiny_run, text_file).out
     target = tmp_path / "symbols.json"
     both = call("show", tiny_run, text_file, "--top", 2, "--json", target)
     assert json.loads(target.read_text()) == report

@@ -67,5 +67,8 @@ def test_baselines_and_missing_files_are_refused(call: Call, tiny_run: Path) -> 
     result = call("score", "left-branching", "--surprisal", stdin="a b")
     assert (result.code, result.out) == (2, "")
     result = call("score", tiny_run, "nowhere.txt", "--surprisal")
-    assert result.code == 2
+    assert (result.code, result.out) == (2, "")
     assert result.err.count("\n") == 1
+    assert call("score", tiny_run, "--surprisal").lines == [
+        "sentence\tposition\tword\ttoken\tsurprisal_bits\tentropy_bits"
+    ]

@@ -124,6 +124,8 @@ def test_awkward_arguments() -> None:
     rules = case.tensors()[1:]
     with pytest.raises(InputError, match="max_length = 1"):
         sample_derivations(*rules, 3, 1, seeded())
+    with pytest.raises(InputError, match="max_length = 100000; 10000 words are the most"):
+        sample_derivations(*rules, 3, 100_000, seeded())
     with pytest.raises(InputError, match="count = 0"):
         sample_derivations(*rules, 0, 5, seeded())
     with pytest.raises(InputError, match="one grammar at a time"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simplepcfg.cli.options import Device, Quiet
+from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, refuse_unwritable, write_json, write_lines
 from simplepcfg.errors import InputError
 
@@ -33,10 +33,7 @@ def command(
     max_length: Annotated[
         int, typer.Option("--max-length", metavar="WORDS", help="Most words of beginning and continuation together.")
     ] = 40,
-    json: Annotated[
-        str | None,
-        typer.Option("--json", metavar="FILE", help="Write the numbers as JSON too; - prints JSON instead."),
-    ] = None,
+    json: Json = None,
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -51,10 +48,10 @@ def command(
       simplepcfg complete runs/demo "the old dog" --samples 5 --seed 1
     """
     from simplepcfg.api import load
-    from simplepcfg.evaluation.treebank import BASELINES
 
-    if run in BASELINES:
-        raise InputError(f"{run} trees have no probability; give the folder of a trained run")
+    refuse_baseline(run)
+    if k < 0:
+        raise InputError(f"--top {k}; give 0 or more")
     if json is not None:
         refuse_unwritable(json)
     model = load(run, device)

@@ -1,12 +1,11 @@
 """`simplepcfg evaluate`: runs, baselines and anyone's trees against a file."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simplepcfg.cli.options import Device, Quiet
+from simplepcfg.cli.options import Decode, Device, Json, Quiet
 from simplepcfg.cli.output import note, refuse_unwritable, results_console, write_json
 from simplepcfg.errors import InputError
 
@@ -16,12 +15,6 @@ if TYPE_CHECKING:
 
 NAME = "evaluate"
 SUMMARY = "F1 and perplexity of runs and baselines."
-
-
-class Decode(StrEnum):
-    """How a tree is chosen."""
-
-    mbr = "mbr"
 
 
 def command(
@@ -37,19 +30,13 @@ def command(
         typer.Option("--predictions", metavar="FILE", help="Also score these bracketed trees against FILE."),
     ] = None,
     decode: Annotated[
-        Decode, typer.Option("--decode", help="mbr: the tree with the largest sum of span posteriors.")
+        Decode,
+        typer.Option("--decode", help="Of runs: the tree of the largest sum of span posteriors, or the most probable."),
     ] = Decode.mbr,
     ensemble: Annotated[
         bool, typer.Option("--ensemble", help="Also evaluate the runs together, by the mean of their span posteriors.")
     ] = False,
-    json: Annotated[
-        str | None,
-        typer.Option(
-            "--json",
-            metavar="FILE",
-            help="Write the numbers as JSON too; - prints JSON instead of the table.",
-        ),
-    ] = None,
+    json: Json = None,
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -68,11 +55,13 @@ def command(
     *names, file = arguments
     if not names and predictions is None:
         raise InputError(f"nothing to evaluate on {file}; name a run folder, a baseline, or --predictions FILE")
+    if ensemble and decode is Decode.viterbi:
+        raise InputError("--ensemble averages span posteriors; leave out --decode viterbi")
     if json is not None:
         refuse_unwritable(json)
     from simplepcfg.evaluation.report import report_table, reports_to_json
 
-    reports = evaluate_all(names, file, predictions, device, quiet, ensemble)
+    reports = evaluate_all(names, file, predictions, device, quiet, ensemble, decode.value)
     if json != "-":
         results_console().print(report_table(reports, title=f"on {file}"))
     if json is not None:
@@ -80,7 +69,13 @@ def command(
 
 
 def evaluate_all(
-    names: list[str], file: str, predictions: str | None, device: str, quiet: bool, together: bool = False
+    names: list[str],
+    file: str,
+    predictions: str | None,
+    device: str,
+    quiet: bool,
+    together: bool = False,
+    decode: str = "mbr",
 ) -> list["EvaluationReport"]:
     """Reports in the order of `names`; then, where asked for, of the runs together; the predictions' last."""
     from simplepcfg.api import load
@@ -94,7 +89,7 @@ def evaluate_all(
             refuse_misspelt_baseline(name)
             runs[name] = load(name, device)
     if together and len(runs) < 2:
-        raise InputError(f"--ensemble with {len(runs)} runs; name the folders of at least two")
+        raise InputError(f"--ensemble has {len(runs)} run; name the folders of at least two different ones")
     if sniff(file) == "text":
         if together:
             raise InputError(f"--ensemble needs gold trees but {Path(file).name} is plain text; leave it out")
@@ -111,7 +106,7 @@ def evaluate_all(
 
     common = next((run.preprocessing for run in runs.values()), Preprocessing())
     reports = [
-        runs[name].evaluate_treebank(prepared(runs[name].preprocessing), name)
+        runs[name].evaluate_treebank(prepared(runs[name].preprocessing), name, decode=decode)
         if name in runs
         else prepared(common).baseline(name)
         for name in names

@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Iterator
+from enum import StrEnum
 from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
 from simplepcfg.cli.output import note
+from simplepcfg.errors import InputError
 
 Device = Annotated[
     str,
@@ -17,8 +19,29 @@ Device = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on standard error but errors.")]
 
+Json = Annotated[
+    str | None,
+    typer.Option("--json", metavar="FILE", help="Write everything as JSON too; - prints JSON instead of the rest."),
+]
+
+
+class Decode(StrEnum):
+    """How a tree is chosen."""
+
+    mbr = "mbr"
+    viterbi = "viterbi"
+
+
 # Sentences that are read, sorted by length and answered together: enough to fill batches, few enough to hold.
 CHUNK = 10_000
+
+
+def refuse_baseline(run: str, lacking: str = "probability") -> None:
+    """Trees that need no model can be parsed with and evaluated, and nothing else."""
+    from simplepcfg.evaluation.treebank import BASELINES
+
+    if run in BASELINES:
+        raise InputError(f"{run} trees have no {lacking}; give the folder of a trained run")
 
 
 def sentence_chunks(path: str, quiet: bool = False) -> Iterator[list[Any]]:

@@ -10,8 +10,8 @@ import typer
 
 from simplepcfg.cli.constrained import with_constraints
 from simplepcfg.cli.drawing import draw_tree
-from simplepcfg.cli.options import Device, Quiet, sentence_chunks
-from simplepcfg.cli.output import write_lines
+from simplepcfg.cli.options import Decode, Device, Quiet, sentence_chunks
+from simplepcfg.cli.output import note, write_lines
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
 
 NAME = "parse"
 SUMMARY = "Print a tree for each sentence."
-
-
-class Decode(StrEnum):
-    """Which tree is printed."""
-
-    mbr = "mbr"
-    viterbi = "viterbi"
 
 
 class Format(StrEnum):
@@ -55,7 +48,7 @@ def command(
     ] = Decode.mbr,
     k: Annotated[
         int | None,
-        typer.Option("--k", metavar="K", help="With --decode viterbi: the K most probable trees and their nats."),
+        typer.Option("--k", "-k", metavar="K", help="With --decode viterbi: the K most probable trees and their nats."),
     ] = None,
     constraints: Annotated[
         str | None,
@@ -88,6 +81,7 @@ def command(
     _refuse_baseline([run, *(others or [])], decode, constraints, others)
     if k is not None:
         _refuse_k(k, decode)
+        note("unit: nats (natural log-probability of words and tree), before each tree", quiet)
         for lists in _k_best_chunks(run, file, device, quiet, k, constraints):
             write_lines(render_k_best(trees, format) for trees in lists)
         return
@@ -101,8 +95,7 @@ def render(tree: "SpanTree", format: Format, tags: bool = False) -> str:
         return tree.to_brackets()
     if format is Format.pretty:
         return "\n".join([*draw_tree(tree, tags), ""]) if tree.words else ""
-    spans = [[i, j] for i, j, _ in tree.spans if j - i > 1]
-    return json.dumps({"words": tree.words, "spans": spans, "tree": tree.to_brackets()}, ensure_ascii=False)
+    return json.dumps({"words": tree.words, "spans": _wide_spans(tree), "tree": tree.to_brackets()}, ensure_ascii=False)
 
 
 def render_k_best(trees: list["ScoredTree"], format: Format) -> str:
@@ -112,6 +105,7 @@ def render_k_best(trees: list["ScoredTree"], format: Format) -> str:
             {
                 # JSON has no infinity; a tree that only stands in for one has no probability.
                 "log_probability_nats": item.log_probability if math.isfinite(item.log_probability) else None,
+                "spans": _wide_spans(item.tree),
                 "tree": item.tree.to_brackets(),
             }
             for item in trees
@@ -122,6 +116,10 @@ def render_k_best(trees: list["ScoredTree"], format: Format) -> str:
     apart = "\n" if format is Format.pretty else "\t"
     shown = [f"{item.log_probability:.6f}{apart}{render(item.tree, format, tags=True)}" for item in trees]
     return "\n".join(shown if format is Format.pretty else [*shown, ""])
+
+
+def _wide_spans(tree: "SpanTree") -> list[list[int]]:
+    return [[i, j] for i, j, _ in tree.spans if j - i > 1]
 
 
 def _refuse_baseline(names: list[str], decode: Decode, constraints: str | None, others: list[str] | None) -> None:

@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simplepcfg.cli.options import Device, Quiet
+from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, refuse_unwritable, write_json, write_lines
-from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from simplepcfg.labelled import SampledText
@@ -26,10 +25,7 @@ def command(
     ] = 1.0,
     seed: Annotated[int, typer.Option("--seed", help="Of the drawing: the same seed, the same sentences.")] = 0,
     trees: Annotated[bool, typer.Option("--trees", help="Bracketed trees with the grammar's symbols.")] = False,
-    json: Annotated[
-        str | None,
-        typer.Option("--json", metavar="FILE", help="Write words, trees and numbers as JSON too; - prints it instead."),
-    ] = None,
+    json: Json = None,
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -44,10 +40,8 @@ def command(
       simplepcfg sample runs/demo --temperature 0.7 --seed 1 --trees
     """
     from simplepcfg.api import load
-    from simplepcfg.evaluation.treebank import BASELINES
 
-    if run in BASELINES:
-        raise InputError(f"{run} trees have no probability; give the folder of a trained run")
+    refuse_baseline(run)
     if json is not None:
         refuse_unwritable(json)
     found = load(run, device).sample(count, max_length=max_length, temperature=temperature, seed=seed)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simplepcfg.cli.options import Device, Quiet, sentence_chunks
+from simplepcfg.cli.options import Device, Quiet, refuse_baseline, sentence_chunks
 from simplepcfg.cli.output import note, write_lines
-from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from simplepcfg.surprisal import WordSurprisal
@@ -46,17 +45,18 @@ def command(
       simplepcfg score runs/demo sentences.txt --surprisal > words.tsv
     """
     from simplepcfg.api import load
-    from simplepcfg.evaluation.treebank import BASELINES
 
-    if run in BASELINES:
-        raise InputError(f"{run} trees have no probability; give the folder of a trained run")
+    refuse_baseline(run)
     model = load(run, device)
     if surprisal:
-        numbers = count(1)
-        write_lines(["\t".join(COLUMNS)])
+        numbers, header = count(1), ["\t".join(COLUMNS)]
         for chunk in sentence_chunks(file, quiet):
-            for records in model.surprisal(chunk):
+            found = model.surprisal(chunk)
+            write_lines(header)  # not before something was read and computed: a refusal prints nothing
+            header = []
+            for records in found:
                 write_lines(surprisal_rows(next(numbers), records))
+        write_lines(header)
         return
     note("unit: nats (natural log-probability), one number a line", quiet)
     for chunk in sentence_chunks(file, quiet):

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simplepcfg.cli.options import Device, Quiet
+from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, refuse_unwritable, results_console, write_json, write_lines
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simplepcfg.inspection import SymbolReport, SymbolUse, Usage
+    from simplepcfg.inspection import Child, SymbolReport, SymbolUse, Usage
 
 NAME = "show"
 SUMMARY = "Show what a run's symbols are used for."
@@ -29,10 +29,7 @@ def command(
     least: Annotated[
         float, typer.Option("--least", metavar="USES", help="Count symbols with at least so many expected uses.")
     ] = 1.0,
-    json: Annotated[
-        str | None,
-        typer.Option("--json", metavar="FILE", help="Write the numbers as JSON too; - prints JSON instead of tables."),
-    ] = None,
+    json: Json = None,
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -55,11 +52,9 @@ def command(
         refuse_unwritable(json)
     from simplepcfg.api import load
     from simplepcfg.data.readers import read_sentences, read_trees, sniff
-    from simplepcfg.evaluation.treebank import BASELINES
     from simplepcfg.inspection import describe_symbols
 
-    if run in BASELINES:
-        raise InputError(f"{run} trees have no symbols; give the folder of a trained run")
+    refuse_baseline(run, "symbols")
     model = load(run, device)
     sentences = None
     if text is not None:
@@ -114,7 +109,7 @@ def symbol_table(title: str, uses: "list[SymbolUse]") -> "Table":
     for use in uses:
         cells = [use.symbol, f"{use.uses:,.2f}", f"{100 * use.share:.1f} %"]
         if children:
-            cells += [_weighted(use.left, 3), _weighted(use.right, 3)]
+            cells += [_weighted([_named(child) for child in side], 3) for side in (use.left, use.right)]
         if has_words:
             cells.append(_weighted(use.words, 5))
         if examples:
@@ -123,5 +118,11 @@ def symbol_table(title: str, uses: "list[SymbolUse]") -> "Table":
     return table
 
 
+def _named(child: "Child") -> tuple[str, float]:
+    return (child.symbol if child.word is None else f"{child.symbol} ({child.word})"), child.probability
+
+
 def _weighted(items: list[tuple[str, float]], most: int) -> str:
-    return "\n".join(f"{name} {100 * share:.0f} %" for name, share in items[:most])
+    """The first ones, without those that would read as 0 % beside greater ones."""
+    shown = [item for item in items[:most] if item[1] >= 0.005] or items[:most]
+    return "\n".join(f"{name} {100 * share:.0f} %" if share >= 0.005 else f"{name} <1 %" for name, share in shown)

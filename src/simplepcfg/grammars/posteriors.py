@@ -9,6 +9,7 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_entropy, tree_kl
+from simplepcfg.ops.inside import span_posteriors
 from simplepcfg.ops.marginals import RuleCounts, rule_counts, symbol_posteriors, tag_posteriors
 
 if TYPE_CHECKING:
@@ -28,8 +29,17 @@ def symbols(
     """See ``SimpleGrammar.symbol_marginals``."""
     with torch.no_grad():
         _, found = symbol_posteriors(
-            *rules_of(grammar, words), spans=spans, lengths=lengths, span_bonus=span_bonus, **_how(grammar)
+            *rules_of(grammar, words), spans=spans, lengths=lengths, span_bonus=span_bonus, **how(grammar)
         )
+    return found
+
+
+def spans(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None) -> Tensor:
+    """See ``SimpleGrammar.span_marginals``."""
+    rules = rules_of(grammar, words)
+    _, found = span_posteriors(
+        *rules, lengths=lengths, span_bonus=span_bonus, create_graph=_in_graph(*rules, span_bonus), **how(grammar)
+    )
     return found
 
 
@@ -37,7 +47,7 @@ def tags(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_bon
     """See ``SimpleGrammar.tag_marginals``."""
     rules = rules_of(grammar, words)
     _, found = tag_posteriors(
-        *rules, lengths=lengths, span_bonus=span_bonus, create_graph=_in_graph(*rules, span_bonus), **_how(grammar)
+        *rules, lengths=lengths, span_bonus=span_bonus, create_graph=_in_graph(*rules, span_bonus), **how(grammar)
     )
     return found
 
@@ -46,14 +56,14 @@ def counts(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_b
     """See ``SimpleGrammar.rule_counts``."""
     rules = rules_of(grammar, words)
     _, found = rule_counts(
-        *rules, lengths=lengths, span_bonus=span_bonus, create_graph=_in_graph(*rules, span_bonus), **_how(grammar)
+        *rules, lengths=lengths, span_bonus=span_bonus, create_graph=_in_graph(*rules, span_bonus), **how(grammar)
     )
     return found
 
 
 def entropy(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None) -> Tensor:
     """See ``SimpleGrammar.entropy``."""
-    return derivation_entropy(rules_of(grammar, words), lengths=lengths, span_bonus=span_bonus, **_how(grammar))
+    return derivation_entropy(rules_of(grammar, words), lengths=lengths, span_bonus=span_bonus, **how(grammar))
 
 
 def divergence(
@@ -66,7 +76,7 @@ def divergence(
             f"one grammar has N, P = {sizes[0]}, the other {sizes[1]}; derivations can be compared between grammars "
             "of the same symbols only: tree_kl_divergence compares the trees of short sentences"
         )
-    return derivation_kl(rules_of(p, words), rules_of(q, words), lengths=lengths, span_bonus=span_bonus, **_how(p))
+    return derivation_kl(rules_of(p, words), rules_of(q, words), lengths=lengths, span_bonus=span_bonus, **how(p))
 
 
 def entropy_of_trees(
@@ -85,7 +95,8 @@ def divergence_of_trees(
     )
 
 
-def _how(grammar: SimpleGrammar) -> dict[str, Any]:
+def how(grammar: SimpleGrammar) -> dict[str, Any]:
+    """In which precision and by which backend a grammar answers."""
     return {"precision": grammar.precision, "backend": grammar.backend}
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from simplepcfg.grammars.posteriors import how, rules_of
 from simplepcfg.ops.prefix import PrefixStates, next_word, prefix_log_probabilities, prefix_states
 
 if TYPE_CHECKING:
@@ -21,31 +22,14 @@ CHUNK_BYTES = 64 << 20
 
 def log_prefixes(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None) -> Tensor:
     """See ``SimpleGrammar.prefix_log_probabilities``."""
-    return prefix_log_probabilities(
-        grammar.emissions.log_probabilities(words),
-        grammar.root,
-        grammar.left,
-        grammar.right,
-        lengths=lengths,
-        closure=None if _needs_gradients(grammar) else grammar.closure(),
-        precision=grammar.precision,
-        backend=grammar.backend,
-    )
+    closure = None if _needs_gradients(grammar) else grammar.closure()
+    return prefix_log_probabilities(*rules_of(grammar, words), lengths=lengths, closure=closure, **how(grammar))
 
 
 def states_of(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None) -> PrefixStates:
     """See ``SimpleGrammar.prefix_states``."""
     with torch.no_grad():
-        return prefix_states(
-            grammar.emissions.log_probabilities(words),
-            grammar.root,
-            grammar.left,
-            grammar.right,
-            lengths=lengths,
-            closure=grammar.closure(),
-            precision=grammar.precision,
-            backend=grammar.backend,
-        )
+        return prefix_states(*rules_of(grammar, words), lengths=lengths, closure=grammar.closure(), **how(grammar))
 
 
 def surprisals(log_prefix: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -62,16 +46,7 @@ def surprisals(log_prefix: Tensor, lengths: Tensor | None = None) -> Tensor:
 def log_next_words(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None) -> Tensor:
     """See ``SimpleGrammar.next_word_log_probabilities``."""
     with torch.no_grad():
-        after = next_word(
-            grammar.emissions.log_probabilities(words),
-            grammar.root,
-            grammar.left,
-            grammar.right,
-            lengths=lengths,
-            closure=grammar.closure(),
-            precision=grammar.precision,
-            backend=grammar.backend,
-        )
+        after = next_word(*rules_of(grammar, words), lengths=lengths, closure=grammar.closure(), **how(grammar))
         return log_words_after(grammar.emissions, after.tags, after.log_end)
 
 

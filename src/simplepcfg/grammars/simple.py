@@ -8,7 +8,7 @@ from torch import Tensor
 from simplepcfg.grammars import posteriors, prefix, sampling
 from simplepcfg.grammars.emissions import Emissions
 from simplepcfg.grammars.sampling import SampledSentences
-from simplepcfg.ops.inside import inside, span_posteriors
+from simplepcfg.ops.inside import inside
 from simplepcfg.ops.marginals import RuleCounts
 from simplepcfg.ops.mbr import best_trees
 from simplepcfg.ops.prefix import (
@@ -54,33 +54,13 @@ class SimpleGrammar:
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
     ) -> Tensor:
         """log p(sentence) in nats, summed over all trees: [B]."""
-        return inside(
-            self.emissions.log_probabilities(words),
-            self.root,
-            self.left,
-            self.right,
-            lengths=lengths,
-            span_bonus=span_bonus,
-            precision=self.precision,
-            backend=self.backend,
-        )
+        return inside(*posteriors.rules_of(self, words), lengths=lengths, span_bonus=span_bonus, **posteriors.how(self))
 
     def span_marginals(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
     ) -> Tensor:
         """Posterior probability of each span of width 2 or more: [B, n + 1, n + 1]; differentiable where rules are."""
-        log_emissions = self.emissions.log_probabilities(words)
-        inputs = (log_emissions, self.root, self.left, self.right)
-        given = inputs if span_bonus is None else (*inputs, span_bonus)
-        _, found = span_posteriors(
-            *inputs,
-            lengths=lengths,
-            span_bonus=span_bonus,
-            precision=self.precision,
-            backend=self.backend,
-            create_graph=torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given),
-        )
-        return found
+        return posteriors.spans(self, words, lengths, span_bonus)
 
     def decode(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
@@ -98,15 +78,14 @@ class SimpleGrammar:
 
         Its log-probability is that of words and tree, differentiable where rules are; -inf where there is no tree.
         """
-        log_emissions = self.emissions.log_probabilities(words)
-        rules = (log_emissions, self.root, self.left, self.right)
+        rules = posteriors.rules_of(self, words)
         return viterbi(*rules, lengths=lengths, span_bonus=span_bonus, backend=self._tree_backend)
 
     def k_best(
         self, words: Tensor, lengths: Tensor | None = None, *, k: int, span_bonus: Tensor | None = None
     ) -> list[list[LabelledTree]]:
         """The k most probable trees of each sentence with their symbols, best first; fewer where there are fewer."""
-        rules = (self.emissions.log_probabilities(words), self.root, self.left, self.right)
+        rules = posteriors.rules_of(self, words)
         return k_best(*rules, k, lengths=lengths, span_bonus=span_bonus, backend=self._tree_backend)
 
     def sample_trees(
@@ -119,7 +98,7 @@ class SimpleGrammar:
         span_bonus: Tensor | None = None,
     ) -> Trees:
         """Independent trees of each sentence in proportion to their probability; leading dimensions [B, samples]."""
-        rules = (self.emissions.log_probabilities(words), self.root, self.left, self.right)
+        rules = posteriors.rules_of(self, words)
         return sample_trees(
             *rules,
             samples,

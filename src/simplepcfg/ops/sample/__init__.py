@@ -19,6 +19,9 @@ __all__ = ["BACKENDS", "sample_derivations", "sample_trees"]
 
 BACKENDS = ("naive", "torch", "triton")
 
+# The table of lengths costs their square; nobody waits for more, and no sentence has so many words.
+MOST_WORDS = 10_000
+
 
 def sample_trees(
     log_emissions: Tensor,
@@ -87,12 +90,17 @@ def sample_derivations(
         raise InputError(f"count = {count}; ask for at least one sentence")
     if max_length < 2:
         raise InputError(f"max_length = {max_length}; the shortest sentence of this grammar has two words")
+    if max_length > MOST_WORDS:
+        raise InputError(f"max_length = {max_length}; {MOST_WORDS} words are the most that can be drawn")
     backend = _checked(backend, left)
     with torch.no_grad():
         table = length_table(root, left, right, max_length)
         log_kept = table.log_lengths.logsumexp(0)
         if float(log_kept) == -math.inf:
-            raise InputError(f"no sentence of at most {max_length} words has a probability above 0; raise max_length")
+            raise InputError(
+                f"no sentence of at most {max_length} words has a probability above 0; raise max_length, or a "
+                "temperature near 0"
+            )
         uniforms = draw_uniforms(count, max_length, generator, left.device)
         lengths = pick_logs(table.log_lengths[None], uniforms[None, :, 0])[0]
         nodes = Nodes.begin(_roots(table, root, lengths, uniforms[:, 1]), lengths, max_length)
