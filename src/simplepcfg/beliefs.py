@@ -59,7 +59,7 @@ def span_posteriors(run: Run, prepared: Words, constraints: ConstraintList | Non
             found = run.grammar.span_marginals(batch.words, batch.lengths, span_bonus=bonus(batch)).cpu()
         return [table[: n + 1, : n + 1] for table, n in zip(found, batch.lengths.tolist(), strict=True)]
 
-    tables = run._in_batches([item.tokens for _, item in prepared], compute, lambda: torch.zeros(0, 0))
+    tables = run.in_batches([item.tokens for _, item in prepared], compute, lambda: torch.zeros(0, 0))
     for index, (_, item) in enumerate(prepared):
         if len(item.tokens) < 2:
             tables[index] = torch.zeros(len(item.tokens) + 1, len(item.tokens) + 1)
@@ -68,7 +68,7 @@ def span_posteriors(run: Run, prepared: Words, constraints: ConstraintList | Non
 
 def tagged_words(run: Run, sentences: Iterable[Sentence], constraints: ConstraintList | None) -> list[list[TaggedWord]]:
     """See ``Run.tags``."""
-    prepared = run._prepared(sentences)
+    prepared = run.prepare(sentences)
     bonus = bonus_of_batch(constraints, prepared, run.device)
 
     def compute(batch: Batch) -> list[list[tuple[int, float]]]:
@@ -80,7 +80,7 @@ def tagged_words(run: Run, sentences: Iterable[Sentence], constraints: Constrain
             for tags, shares, n in zip(which.tolist(), best.tolist(), batch.lengths.tolist(), strict=True)
         ]
 
-    answers: list[list[tuple[int, float]]] = run._in_batches([item.tokens for _, item in prepared], compute, list)
+    answers: list[list[tuple[int, float]]] = run.in_batches([item.tokens for _, item in prepared], compute, list)
     return [_over_words(words, item, answer) for (words, item), answer in zip(prepared, answers, strict=True)]
 
 
@@ -94,14 +94,14 @@ def _over_words(words: Sequence[str], item: Prepared, answer: list[tuple[int, fl
 
 def entropies(run: Run, sentences: Iterable[Sentence], constraints: ConstraintList | None) -> list[float]:
     """See ``Run.entropy``."""
-    prepared = run._prepared(sentences)
+    prepared = run.prepare(sentences)
     bonus = bonus_of_batch(constraints, prepared, run.device)
 
     def compute(batch: Batch) -> list[float]:
         with torch.no_grad():
             return run.grammar.entropy(batch.words, batch.lengths, span_bonus=bonus(batch)).tolist()
 
-    return run._in_batches([item.tokens for _, item in prepared], compute, lambda: -math.inf)
+    return run.in_batches([item.tokens for _, item in prepared], compute, lambda: -math.inf)
 
 
 def divergences(run: Run, other: Run, sentences: Iterable[Sentence], constraints: ConstraintList | None) -> list[float]:
@@ -111,7 +111,7 @@ def divergences(run: Run, other: Run, sentences: Iterable[Sentence], constraints
             f"{run.name} and {other.name} have different vocabularies or preprocessing; divergence needs runs of the "
             "same words"
         )
-    prepared = run._prepared(sentences)
+    prepared = run.prepare(sentences)
     bonus = bonus_of_batch(constraints, prepared, run.device)
 
     def compute(batch: Batch) -> list[float]:
@@ -119,4 +119,4 @@ def divergences(run: Run, other: Run, sentences: Iterable[Sentence], constraints
             found = run.grammar.kl_divergence(other.grammar, batch.words, batch.lengths, span_bonus=bonus(batch))
         return found.tolist()
 
-    return run._in_batches([item.tokens for _, item in prepared], compute, lambda: -math.inf)
+    return run.in_batches([item.tokens for _, item in prepared], compute, lambda: -math.inf)

@@ -13,6 +13,7 @@ from torch import Tensor
 from simplepcfg.data.vocabulary import EOS, PAD_ID, UNK
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.grammars.prefix import log_words_after
+from simplepcfg.labelled import seeded
 from simplepcfg.ops.prefix import GrowingPrefix
 from simplepcfg.sentences import split_sentences
 from simplepcfg.surprisal import refuse_without_prefixes
@@ -55,8 +56,7 @@ def complete(run: Run, prefix: str | Sequence[str], k: int, samples: int, seed: 
     for name, value, least in (("k", k, 0), ("samples", samples, 0), ("max_length", max_length, 1)):
         if value < least:
             raise InputError(f"{name} = {value}; give {least} or more")
-    if not 0 <= seed < 2**63:
-        raise InputError(f"seed = {seed}; give one from 0 to 2^63 - 1")
+    generator = seeded(torch.device("cpu"), seed)  # words are drawn on the host, wherever the run lies
     ((words, tags),) = split_sentences([prefix])
     prepared = run.preprocessing.apply(words, tags)
     tokens = prepared.tokens[: len(prepared.kept)]
@@ -82,7 +82,7 @@ def complete(run: Run, prefix: str | Sequence[str], k: int, samples: int, seed: 
         [(run.vocabulary.words[index], float(probabilities[index])) for index in likeliest],
         float(probabilities[sorted(ending)].sum()),
         float(torch.special.entr(probabilities).sum()),
-        _draw(run, state, samples, torch.Generator().manual_seed(seed), max_length - len(tokens)),
+        _draw(run, state, samples, generator, max_length - len(tokens)),
     )
 
 

@@ -113,7 +113,7 @@ def describe_symbols(
         raise InputError(f"top = {top}; ask for at least one symbol")
     tokens: list[list[str]] | None
     if sentences is not None:
-        tokens = [item.tokens for _, item in run._prepared(sentences)]
+        tokens = [item.tokens for _, item in run.prepare(sentences)]
     else:
         tokens, source = _own_text(run)
     if tokens is not None and not any(len(sentence) >= 2 for sentence in tokens):
@@ -204,7 +204,7 @@ def _uses_in(run: Run, tokens: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]
         uses[1] += counts.preterminals.double().cpu()
         return [None] * len(batch)
 
-    run._in_batches(tokens, compute, lambda: None)
+    run.in_batches(tokens, compute, lambda: None)
     if not float(uses[0].sum()) > 0:
         raise InputError(f"{run.name} gives no sentence of this text a tree; give another text to count on")
     return uses[0], uses[1]
@@ -261,7 +261,7 @@ def _words_and_examples(
             examples[k] = dict(best)
         return [None] * len(batch)
 
-    run._in_batches(tokens, compute, lambda: None)
+    run.in_batches(tokens, compute, lambda: None)
     below[0] = 0.0  # padding
     return [
         (_top_words(run, below[:, k] / below[:, k].sum().clamp(min=math.ulp(0.0)), most), list(examples[k].items()))

@@ -50,7 +50,7 @@ def best_trees(run: Run, prepared: Words, bonus: Bonus) -> list[SpanTree]:
         return run.grammar.viterbi(batch.words, batch.lengths, span_bonus=bonus(batch)).listed()
 
     with torch.no_grad():
-        found = run._in_batches([item.tokens for _, item in prepared], compute, lambda: NO_TREE)
+        found = run.in_batches([item.tokens for _, item in prepared], compute, lambda: NO_TREE)
     return [labelled_tree(words, item, tree) for (words, item), tree in zip(prepared, found, strict=True)]
 
 
@@ -63,18 +63,42 @@ def k_best_trees(run: Run, prepared: Words, k: int, bonus: Bonus) -> list[list[S
         return run.grammar.k_best(batch.words, batch.lengths, k=k, span_bonus=bonus(batch))
 
     with torch.no_grad():
-        found = run._in_batches([item.tokens for _, item in prepared], compute, lambda: [NO_TREE])
+        found = run.in_batches([item.tokens for _, item in prepared], compute, lambda: [NO_TREE])
+    return _over_words(prepared, [trees or [NO_TREE] for trees in found])
+
+
+def _over_words(prepared: Words, found: Sequence[Sequence[LabelledTree]]) -> list[list[ScoredTree]]:
     return [
-        [ScoredTree(labelled_tree(words, item, tree), tree.log_probability) for tree in trees or [NO_TREE]]
+        [ScoredTree(labelled_tree(words, item, tree), tree.log_probability) for tree in trees]
         for (words, item), trees in zip(prepared, found, strict=True)
     ]
 
 
-def sample_text(run: Run, count: int, max_length: int, temperature: float, seed: int) -> SampledText:
-    """See ``Run.sample``."""
+def sampled_trees(run: Run, prepared: Words, samples: int, seed: int, bonus: Bonus) -> list[list[ScoredTree]]:
+    """See ``Run.sample_trees``."""
+    if samples < 1:
+        raise InputError(f"samples = {samples}; ask for at least one tree a sentence")
+    generator = seeded(run.device, seed)
+
+    def compute(batch: Batch) -> list[list[LabelledTree]]:
+        given = {"samples": samples, "generator": generator, "span_bonus": bonus(batch)}
+        return run.grammar.sample_trees(batch.words, batch.lengths, **given).listed()
+
+    with torch.no_grad():
+        found = run.in_batches([item.tokens for _, item in prepared], compute, lambda: [NO_TREE] * samples)
+    return _over_words(prepared, found)
+
+
+def seeded(device: torch.device, seed: int) -> torch.Generator:
+    """A generator of its own for one question."""
     if not 0 <= seed < 2**63:
         raise InputError(f"seed = {seed}; give one from 0 to 2^63 - 1")
-    generator = torch.Generator(run.device).manual_seed(seed)
+    return torch.Generator(device).manual_seed(seed)
+
+
+def sample_text(run: Run, count: int, max_length: int, temperature: float, seed: int) -> SampledText:
+    """See ``Run.sample``."""
+    generator = seeded(run.device, seed)
     drawn = run.grammar.sample(count, max_length=max_length, temperature=temperature, generator=generator)
     trees = []
     for ids, length, tree in zip(drawn.words.tolist(), drawn.lengths.tolist(), drawn.trees.listed(), strict=True):

@@ -103,7 +103,7 @@ class Run:
 
         With constraints, of the trees that they allow, each with its bonuses.
         """
-        prepared = self._prepared(sentences)
+        prepared = self.prepare(sentences)
         bonus = bonus_of_batch(constraints, prepared, self.device)
         return self._log_probabilities([item.tokens for _, item in prepared], bonus)
 
@@ -150,7 +150,7 @@ class Run:
     ) -> list[SpanTree]:
         """As `parse`, but the trees as arrays of spans, which have no limit of depth."""
         _refuse_unknown_decoder(decode)
-        prepared = self._prepared(sentences)
+        prepared = self.prepare(sentences)
         bonus = bonus_of_batch(constraints, prepared, self.device)
         if decode == "viterbi":
             return labelled.best_trees(self, prepared, bonus)
@@ -164,8 +164,19 @@ class Run:
 
         A sentence without any tree under the grammar has one that stands in, of log-probability -inf.
         """
-        prepared = self._prepared(sentences)
+        prepared = self.prepare(sentences)
         return labelled.k_best_trees(self, prepared, k, bonus_of_batch(constraints, prepared, self.device))
+
+    def sample_trees(
+        self, sentences: Iterable[Sentence], samples: int, constraints: ConstraintList | None = None, *, seed: int = 0
+    ) -> list[list[ScoredTree]]:
+        """Random trees of each sentence with their symbols, independent, in proportion to their probability.
+
+        A sentence without any tree under the grammar has ones that stand in, of log-probability -inf.
+        """
+        prepared = self.prepare(sentences)
+        bonus = bonus_of_batch(constraints, prepared, self.device)
+        return labelled.sampled_trees(self, prepared, samples, seed, bonus)
 
     def sample(
         self, count: int, *, max_length: int = MAX_LENGTH, temperature: float = 1.0, seed: int = 0
@@ -178,7 +189,7 @@ class Run:
         self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None
     ) -> list[torch.Tensor]:
         """Posterior of each span over the tokens that the run sees, [tokens + 1, tokens + 1] a sentence."""
-        return span_posteriors(self, self._prepared(sentences), constraints)
+        return span_posteriors(self, self.prepare(sentences), constraints)
 
     def tags(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[list[TaggedWord]]:
         """For each word its most probable preterminal, summed over all derivations, and that one's posterior."""
@@ -250,7 +261,7 @@ class Run:
         return folder.path
 
     def _evaluate_text(self, items: Sequence[Sentence], name: str) -> EvaluationReport:
-        prepared = self._prepared(items)
+        prepared = self.prepare(items)
         tokens = [item.tokens for _, item in prepared]
         scores = perplexity(self._log_probabilities(tokens), [len(item) for item in tokens], self.preprocessing.eos)
         if not scores.sentences:
@@ -258,7 +269,8 @@ class Run:
         kept = sum(len(item.kept) for _, item in prepared)
         return EvaluationReport(name, len(items), kept, None, scores)
 
-    def _prepared(self, sentences: Iterable[Sentence]) -> list[tuple[Sequence[str], Prepared]]:
+    def prepare(self, sentences: Iterable[Sentence]) -> list[tuple[Sequence[str], Prepared]]:
+        """Each sentence's words, and what the model sees of them."""
         apply = self.preprocessing.apply
         return [(words, apply(words, tags)) for words, tags in split_sentences(sentences)]
 
@@ -271,7 +283,7 @@ class Run:
             with torch.no_grad():
                 return self.grammar.log_partition(batch.words, batch.lengths, span_bonus=bonus(batch)).tolist()
 
-        scores = self._in_batches(sentences, compute, lambda: float("-inf"))
+        scores = self.in_batches(sentences, compute, lambda: float("-inf"))
         if any(math.isnan(score) for score in scores):
             raise NumericalError(f"{self.name}: log-probabilities are NaN; its weights are damaged, train it again")
         return scores
@@ -284,16 +296,16 @@ class Run:
         def compute(batch: Batch) -> list[Spans]:
             return self.grammar.decode(batch.words, batch.lengths, span_bonus=bonus(batch))
 
-        return self._in_batches(sentences, compute, list)
+        return self.in_batches(sentences, compute, list)
 
     def _viterbi_spans(self, sentences: Sequence[Sequence[str]]) -> list[Spans]:
         def compute(batch: Batch) -> list[Spans]:
             with torch.no_grad():
                 return [tree.spans for tree in self.grammar.viterbi(batch.words, batch.lengths).listed()]
 
-        return self._in_batches(sentences, compute, list)
+        return self.in_batches(sentences, compute, list)
 
-    def _in_batches(
+    def in_batches(
         self,
         sentences: Sequence[Sequence[str]],
         compute: Callable[[Batch], Sequence[Result]],

@@ -33,7 +33,7 @@ class WordSurprisal:
 def surprisal_records(run: Run, sentences: Iterable[Sentence]) -> list[list[WordSurprisal]]:
     """See ``Run.surprisal``."""
     refuse_without_prefixes(run)
-    prepared = run._prepared(sentences)
+    prepared = run.prepare(sentences)
 
     def compute(batch: Batch) -> list[tuple[list[float], list[float]]]:
         states = run.grammar.prefix_states(batch.words, batch.lengths)
@@ -44,7 +44,7 @@ def surprisal_records(run: Run, sentences: Iterable[Sentence]) -> list[list[Word
         return [([*words[b][:n], ends[b][n]], entropies[b][: n + 1]) for b, n in enumerate(lengths)]
 
     # A sentence of which nothing is left has no end to ask for either.
-    found = run._in_batches([item.tokens for _, item in prepared], compute, lambda: ([], []), least=1)
+    found = run.in_batches([item.tokens for _, item in prepared], compute, lambda: ([], []), least=1)
     if any(math.isnan(value) for values, _ in found for value in values):
         raise NumericalError(f"{run.name}: surprisals are NaN; its weights are damaged, train it again")
     return [_records(run, words, item, *values) for (words, item), values in zip(prepared, found, strict=True)]

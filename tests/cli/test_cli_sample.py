@@ -135,6 +135,24 @@ def test_order_and_batches_do_not_matter(tiny_run: Path) -> None:
         run.parse(sentences, decode="best")
 
 
+def test_random_trees_of_sentences(tiny_run: Path) -> None:
+    """Their spans come as often as the posterior says; the same seed gives the same trees."""
+    run = load(tiny_run)
+    sentences = ["The dog , sees a cat .", "dog"]
+    drawn, alone = run.sample_trees(sentences, 400)
+    assert [item.log_probability for item in alone] == [-math.inf] * 400
+    assert all(item.log_probability <= run.score(sentences)[0] + 1e-4 for item in drawn[:5])
+    share = sum((1, 6) in {(i, j) for i, j, _ in item.tree.spans} for item in drawn) / 400
+    exact = float(run.span_marginals(sentences)[0][1, 5])
+    assert abs(share - exact) < 5 * math.sqrt(exact * (1 - exact) / 400)
+    assert run.sample_trees(sentences, 3, seed=5) == run.sample_trees(sentences, 3, seed=5)
+    kept = run.sample_trees(sentences[:1], 20, [{"require": [[1, 6]]}])[0]
+    assert all((1, 6) in {(i, j) for i, j, _ in item.tree.spans} for item in kept)
+    for arguments, said in (({"samples": 0}, "samples = 0"), ({"samples": 1, "seed": -1}, "seed = -1")):
+        with pytest.raises(ValueError, match=said):
+            run.sample_trees(sentences, **arguments)
+
+
 def test_constraints_hold_for_viterbi_too(tiny_run: Path) -> None:
     run = load(tiny_run)
     sentence = "the dog sees a cat"
