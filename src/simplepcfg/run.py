@@ -48,6 +48,7 @@ Result = TypeVar("Result")
 
 DECODERS = ("mbr", "viterbi")
 MEMORY_ADVICE = "leave out the longest sentences or use a smaller model"
+DRAWING_ADVICE = "draw fewer at a time, or lower max_length"
 
 
 class Run:
@@ -127,7 +128,7 @@ class Run:
 
         `max_length` is the most words that prefix and continuation may have together; "" is the empty prefix.
         """
-        with resource_errors("completing a sentence", MEMORY_ADVICE):
+        with resource_errors("completing a sentence", DRAWING_ADVICE):
             return complete(self, prefix, k, samples, seed, max_length)
 
     def parse(
@@ -182,7 +183,7 @@ class Run:
         self, count: int, *, max_length: int = MAX_LENGTH, temperature: float = 1.0, seed: int = 0
     ) -> SampledText:
         """Random sentences with their trees, drawn given that they have at most `max_length` words."""
-        with resource_errors("drawing sentences", MEMORY_ADVICE):
+        with resource_errors("drawing sentences", DRAWING_ADVICE):
             return labelled.sample_text(self, count, max_length, temperature, seed)
 
     def span_marginals(

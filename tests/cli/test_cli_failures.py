@@ -114,6 +114,18 @@ def test_a_closed_pipe_is_quiet(tiny_run: Path, tmp_path: Path) -> None:
     assert result.stderr == ""
 
 
+def test_a_closed_pipe_under_a_table(call: Call, tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are drawn by rich, which would leave with an exit code of its own."""
+    from rich.console import Console
+
+    def broken(self: Console) -> None:
+        self.on_broken_pipe()
+
+    monkeypatch.setattr(Console, "_write_buffer", broken)
+    result = call("show", tiny_run, "-", stdin="the dog sees a cat")
+    assert (result.code, result.err) == (141, "")
+
+
 def test_ops_and_models_need_torch_alone() -> None:
     source = (
         "import sys\n"

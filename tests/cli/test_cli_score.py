@@ -22,6 +22,8 @@ def test_the_unit_is_said_on_standard_error_only(call: Call, tiny_run: Path) -> 
     assert "nats" in call("score", tiny_run, stdin="the dog").err
     assert call("score", tiny_run, "--quiet", stdin="the dog").err == ""
     assert "nats" in call("score", "--help").out
+    refused = call("score", tiny_run, "nowhere.txt")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)  # the refusal alone
 
 
 def test_one_word_has_a_probability_with_eos(call: Call, eos_run: Path) -> None:

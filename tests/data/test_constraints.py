@@ -117,9 +117,10 @@ def test_what_cannot_be_is_one_line(asked: dict[str, list[list[int]]], named: st
         ('{"require": [["0", 2]]}', "whole numbers"),
         ('{"forbid": [[-1, 2]]}', "0 <= start < end"),
         ('{"forbid": [[3, 3]]}', "0 <= start < end"),
-        ('{"bonus": [[0, 2, NaN]]}', "finite"),
-        ('{"bonus": [[0, 2, -Infinity]]}', "finite"),
-        ('{"bonus": [[0, 2, null]]}', "finite"),
+        ('{"bonus": [[0, 2, NaN]]}', "from -10000 to 10000"),
+        ('{"bonus": [[0, 2, -Infinity]]}', "from -10000 to 10000"),
+        ('{"bonus": [[0, 2, null]]}', "from -10000 to 10000"),
+        ('{"bonus": [[0, 2, 1e30]]}', "from -10000 to 10000"),
         ("[" * 100_000, "nested too deeply|not JSON"),
     ],
 )

@@ -1,15 +1,17 @@
 """Options and inputs that several commands share."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from simplepcfg.cli.output import note
 from simplepcfg.errors import InputError
+
+Result = TypeVar("Result")
 
 Device = Annotated[
     str,
@@ -42,6 +44,14 @@ def refuse_baseline(run: str, lacking: str = "probability") -> None:
 
     if run in BASELINES:
         raise InputError(f"{run} trees have no {lacking}; give the folder of a trained run")
+
+
+def with_remark(results: Iterable[Result], remark: str, quiet: bool) -> Iterator[Result]:
+    """The same, and the remark once there is a first one: a refusal stays one line."""
+    for number, result in enumerate(results):
+        if number == 0:
+            note(remark, quiet)
+        yield result
 
 
 def sentence_chunks(path: str, quiet: bool = False) -> Iterator[list[Any]]:

@@ -29,9 +29,14 @@ def notes_console(quiet: bool = False) -> "Console":
 def _console(stderr: bool, quiet: bool = False) -> "Console":
     from rich.console import Console
 
+    class PipedConsole(Console):
+        def on_broken_pipe(self) -> None:
+            """Rich would leave with exit code 1; that of a closed pipe is the command line's to give."""
+            raise BrokenPipeError
+
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else FILE_WIDTH
-    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False, quiet=quiet)
+    return PipedConsole(stderr=stderr, width=width, highlight=False, soft_wrap=False, quiet=quiet)
 
 
 def note(message: str, quiet: bool = False) -> None:

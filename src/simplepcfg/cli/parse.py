@@ -10,8 +10,8 @@ import typer
 
 from simplepcfg.cli.constrained import with_constraints
 from simplepcfg.cli.drawing import draw_tree
-from simplepcfg.cli.options import Decode, Device, Quiet, sentence_chunks
-from simplepcfg.cli.output import note, write_lines
+from simplepcfg.cli.options import Decode, Device, Quiet, sentence_chunks, with_remark
+from simplepcfg.cli.output import write_lines
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -81,8 +81,9 @@ def command(
     _refuse_baseline([run, *(others or [])], decode, constraints, others)
     if k is not None:
         _refuse_k(k, decode)
-        note("unit: nats (natural log-probability of words and tree), before each tree", quiet)
-        for lists in _k_best_chunks(run, file, device, quiet, k, constraints):
+        found = _k_best_chunks(run, file, device, quiet, k, constraints)
+        remark = "unit: nats (natural log-probability of words and tree), before each tree"
+        for lists in with_remark(found, remark, quiet):
             write_lines(render_k_best(trees, format) for trees in lists)
         return
     for trees in _parsed_chunks(run, file, device, quiet, decode, constraints, others):

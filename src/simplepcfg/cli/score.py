@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simplepcfg.cli.options import Device, Quiet, refuse_baseline, sentence_chunks
-from simplepcfg.cli.output import note, write_lines
+from simplepcfg.cli.options import Device, Quiet, refuse_baseline, sentence_chunks, with_remark
+from simplepcfg.cli.output import write_lines
 
 if TYPE_CHECKING:
     from simplepcfg.surprisal import WordSurprisal
@@ -58,9 +58,9 @@ def command(
                 write_lines(surprisal_rows(next(numbers), records))
         write_lines(header)
         return
-    note("unit: nats (natural log-probability), one number a line", quiet)
-    for chunk in sentence_chunks(file, quiet):
-        write_lines(f"{value:.6f}" for value in model.score(chunk))
+    scores = (model.score(chunk) for chunk in sentence_chunks(file, quiet))
+    for values in with_remark(scores, "unit: nats (natural log-probability), one number a line", quiet):
+        write_lines(f"{value:.6f}" for value in values)
 
 
 def surprisal_rows(sentence: int, records: list["WordSurprisal"]) -> Iterator[str]:

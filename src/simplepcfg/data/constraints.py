@@ -20,6 +20,8 @@ from simplepcfg.errors import InputError
 Span = tuple[int, int]
 
 KEYS = ("require", "forbid", "bonus")
+# Beyond this a bonus would leave float32 no digits for the rest of the tree.
+MOST_BONUS = 10_000.0
 EXAMPLE = '{"require": [[0, 3]], "forbid": [[3, 5]], "bonus": [[0, 2, 1.5]]}'
 
 
@@ -197,6 +199,7 @@ def _checked(key: str, item: Any, place: str) -> tuple[int, int, float]:
         raise InputError(f"{place}{key} {item!r}: start and end must be whole numbers")
     if not 0 <= start < end:
         raise InputError(f"{place}{key} {item!r}: a span needs 0 <= start < end")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InputError(f"{place}{key} {item!r}: the bonus must be a finite number; use forbid or require beyond it")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST_BONUS:
+        limits = f"a number from {-MOST_BONUS:.0f} to {MOST_BONUS:.0f}"
+        raise InputError(f"{place}{key} {item!r}: the bonus must be {limits}; use forbid or require beyond it")
     return start, end, float(value)
