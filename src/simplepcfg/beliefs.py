@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # One for each sentence: as an object, as a dictionary of the same keys, or None.
 ConstraintList = Sequence[Constraints | Mapping[str, Any] | None]
 Words = Sequence[tuple[Sequence[str], Prepared]]
+Bonus = Callable[[Batch], Tensor | None]  # a weight for each span of a batch
 
 
 class TaggedWord(NamedTuple):
@@ -31,9 +32,7 @@ class TaggedWord(NamedTuple):
     probability: float
 
 
-def bonus_of_batch(
-    constraints: ConstraintList | None, prepared: Words, device: torch.device
-) -> Callable[[Batch], Tensor | None]:
+def bonus_of_batch(constraints: ConstraintList | None, prepared: Words, device: torch.device) -> Bonus:
     """For batches of the sentences of two tokens or more, the bonus that their constraints amount to."""
     if constraints is None:
         return lambda batch: None

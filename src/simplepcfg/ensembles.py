@@ -22,7 +22,7 @@ from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.ops.mbr import best_trees
 from simplepcfg.run import Run
-from simplepcfg.sentences import Sentence, as_tree, listed, original_tree, split_sentences
+from simplepcfg.sentences import Sentence, as_tree, listed, nltk_trees, original_tree, split_sentences
 
 if TYPE_CHECKING:
     from nltk.tree import Tree
@@ -55,10 +55,7 @@ class Ensemble:
 
     def parse(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[Tree]:
         """As `Run.parse`."""
-        from nltk.tree import Tree
-
-        trees = self.parse_spans(sentences, constraints)
-        return [tree.to_nltk() if tree.words else Tree("X", []) for tree in trees]
+        return nltk_trees(self.parse_spans(sentences, constraints))
 
     def parse_spans(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[SpanTree]:
         """As `Run.parse_spans`."""

@@ -6,12 +6,13 @@ Symbols have no names but numbers: nonterminal 12 is `NT-12`, preterminal 5 is `
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
+from simplepcfg.beliefs import Bonus, Words
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.trees import PHRASE_LABEL, WORD_LABEL, SpanTree
@@ -22,8 +23,6 @@ from simplepcfg.sentences import original_tree
 if TYPE_CHECKING:
     from simplepcfg.run import Run
 
-Words = Sequence[tuple[Sequence[str], Prepared]]
-Bonus = Callable[[Batch], torch.Tensor | None]  # a weight for each span of a batch
 NO_TREE = LabelledTree([], [], [], -math.inf)
 
 

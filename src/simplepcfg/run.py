@@ -14,6 +14,7 @@ from torch import nn
 
 from simplepcfg import labelled
 from simplepcfg.beliefs import (
+    Bonus,
     ConstraintList,
     TaggedWord,
     bonus_of_batch,
@@ -34,7 +35,7 @@ from simplepcfg.evaluation.perplexity import perplexity
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.labelled import SampledText, ScoredTree
-from simplepcfg.sentences import Sentence, as_tree, listed, original_tree, split_sentences
+from simplepcfg.sentences import Sentence, as_tree, listed, nltk_trees, original_tree, split_sentences
 from simplepcfg.surprisal import WordSurprisal, surprisal_records
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.failures import resource_errors
@@ -141,10 +142,7 @@ class Run:
         it. One word is the trivial tree `(X (T word))`, an empty sentence a tree without children. `constraints` has
         one entry a sentence, such as `{"require": [[0, 3]], "forbid": [[3, 5]], "bonus": [[0, 2, 1.5]]}`, or None.
         """
-        from nltk.tree import Tree
-
-        trees = self.parse_spans(sentences, constraints, decode=decode)
-        return [tree.to_nltk() if tree.words else Tree("X", []) for tree in trees]
+        return nltk_trees(self.parse_spans(sentences, constraints, decode=decode))
 
     def parse_spans(
         self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None, *, decode: str = "mbr"
@@ -278,7 +276,7 @@ class Run:
     def _log_probabilities(
         self,
         sentences: Sequence[Sequence[str]],
-        bonus: Callable[[Batch], torch.Tensor | None] = lambda batch: None,
+        bonus: Bonus = lambda batch: None,
     ) -> list[float]:
         def compute(batch: Batch) -> list[float]:
             with torch.no_grad():
@@ -292,7 +290,7 @@ class Run:
     def _decode(
         self,
         sentences: Sequence[Sequence[str]],
-        bonus: Callable[[Batch], torch.Tensor | None] = lambda batch: None,
+        bonus: Bonus = lambda batch: None,
     ) -> list[Spans]:
         def compute(batch: Batch) -> list[Spans]:
             return self.grammar.decode(batch.words, batch.lengths, span_bonus=bonus(batch))

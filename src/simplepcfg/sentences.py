@@ -66,6 +66,13 @@ def original_tree(words: Sequence[str], prepared: Prepared, spans: Iterable[tupl
     return SpanTree.from_spans(words, inner)
 
 
+def nltk_trees(trees: Iterable[SpanTree]) -> list[Tree]:
+    """Trees as the field passes them around; an empty sentence is one without children."""
+    from nltk.tree import Tree
+
+    return [tree.to_nltk() if tree.words else Tree("X", []) for tree in trees]
+
+
 def _checked(sentence: Sequence[str], number: int) -> list[str]:
     words = list(sentence)
     for word in words:

@@ -18,15 +18,6 @@ FILE_WIDTH = 200
 
 def results_console() -> "Console":
     """For tables on standard output; plain and unfolded unless it is a terminal. Rich honours NO_COLOR."""
-    return _console(stderr=False)
-
-
-def notes_console(quiet: bool = False) -> "Console":
-    """For progress and remarks, on standard error."""
-    return _console(stderr=True, quiet=quiet)
-
-
-def _console(stderr: bool, quiet: bool = False) -> "Console":
     from rich.console import Console
 
     class PipedConsole(Console):
@@ -34,9 +25,8 @@ def _console(stderr: bool, quiet: bool = False) -> "Console":
             """Rich would leave with exit code 1; that of a closed pipe is the command line's to give."""
             raise BrokenPipeError
 
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else FILE_WIDTH
-    return PipedConsole(stderr=stderr, width=width, highlight=False, soft_wrap=False, quiet=quiet)
+    width = None if sys.stdout.isatty() else FILE_WIDTH
+    return PipedConsole(width=width, highlight=False, soft_wrap=False)
 
 
 def note(message: str, quiet: bool = False) -> None:
