@@ -12,7 +12,7 @@ from simplepcfg.ops.inside import inside, packed_chart, span_posteriors
 from simplepcfg.ops.inside.plan import make_plan
 
 
-@pytest.mark.parametrize("lengths", [[8, 8], [5, 8]])
+@pytest.mark.parametrize("lengths", [[6, 6], [4, 6]])
 @pytest.mark.parametrize("paired", [True, False])
 def test_more_states_than_a_block(monkeypatch: pytest.MonkeyPatch, paired: bool, lengths: list[int]) -> None:
     calls: list[str] = []
@@ -31,9 +31,10 @@ def test_more_states_than_a_block(monkeypatch: pytest.MonkeyPatch, paired: bool,
         monkeypatch.setattr(packed_chart.pair_kernels, name, Counted(name))
     monkeypatch.setattr(packed_chart, "LEAST_TILES", 1 if paired else 10**9)
     monkeypatch.setattr(packed_chart, "STATES_AT_ONCE", 16)
-    monkeypatch.setattr(packed_chart, "PAIRED_STATES", 8)
-    monkeypatch.setattr(packed_chart, "PAIRED_STATES_BACK", 4)
-    case = random_case(2, 8, 20, 6, scale=3.0)
+    monkeypatch.setattr(packed_chart, "PAIRED_STATES", 16)
+    monkeypatch.setattr(packed_chart, "PAIRED_STATES_BACK", 16)
+    monkeypatch.setattr(packed_chart, "PAIRED_FROM", 3)
+    case = random_case(2, 6, 20, 6, scale=3.0)
     weights = torch.tensor([1.0, -0.5], dtype=torch.float64)
     found, expected = (
         torch.autograd.grad((log_z * weights).sum(), case.tensors(), retain_graph=True)
