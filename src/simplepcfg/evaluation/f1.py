@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
@@ -51,6 +52,20 @@ class LabelRecall:
         return 100 * self.found / self.total
 
 
+class SentenceSpans(NamedTuple):
+    """Spans of one sentence that count; `place` is where it stands in the file, from 0."""
+
+    place: int
+    hits: int
+    gold: int
+    predicted: int
+
+    @property
+    def f1(self) -> float:
+        """0 to 1."""
+        return f1_of_counts(self.hits, self.gold, self.predicted)
+
+
 @dataclass(frozen=True, slots=True)
 class F1Report:
     """All numbers of one comparison; F1 from 0 to 100, labels by falling frequency."""
@@ -61,6 +76,7 @@ class F1Report:
     skipped_one_word: int
     by_length: tuple[LengthF1, ...]
     recall_by_label: tuple[LabelRecall, ...]
+    by_sentence: tuple[SentenceSpans, ...] = field(default=(), repr=False)
 
 
 def proper_spans(spans: Iterable[tuple[int, int]], length: int) -> Spans:
@@ -88,7 +104,7 @@ def strip_function_tags(label: str) -> str:
 
 def span_f1(gold: Spans, predicted: Spans) -> float:
     """F1 of one sentence, 0 to 1."""
-    return _f1(len(gold & predicted), len(gold), len(predicted))
+    return f1_of_counts(len(gold & predicted), len(gold), len(predicted))
 
 
 def evaluate_spans(gold: Sequence[SpanTree], predicted: Sequence[Iterable[tuple[int, int]]]) -> F1Report:
@@ -96,7 +112,7 @@ def evaluate_spans(gold: Sequence[SpanTree], predicted: Sequence[Iterable[tuple[
     if len(gold) != len(predicted):
         raise InputError(f"{len(gold)} gold trees but {len(predicted)} predictions; give one for each")
     scores: list[tuple[int, float]] = []
-    hits = gold_total = predicted_total = 0
+    counts: list[SentenceSpans] = []
     found: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for number, (tree, spans) in enumerate(zip(gold, predicted, strict=True), start=1):
@@ -107,10 +123,8 @@ def evaluate_spans(gold: Sequence[SpanTree], predicted: Sequence[Iterable[tuple[
         except InputError as error:
             raise InputError(f"prediction {number}: {error}; is it for another sentence?") from None
         truth = evaluation_spans(tree)
-        scores.append((len(tree), span_f1(truth, guess)))
-        hits += len(truth & guess)
-        gold_total += len(truth)
-        predicted_total += len(guess)
+        counts.append(SentenceSpans(number - 1, len(truth & guess), len(truth), len(guess)))
+        scores.append((len(tree), counts[-1].f1))
         for i, j, label in {(i, j, strip_function_tags(label)) for i, j, label in tree.spans}:
             if (i, j) in truth:
                 total[label] += 1
@@ -120,11 +134,13 @@ def evaluate_spans(gold: Sequence[SpanTree], predicted: Sequence[Iterable[tuple[
     labels = sorted(total, key=lambda label: (-total[label], label))
     return F1Report(
         sentence_f1=100 * sum(score for _, score in scores) / len(scores),
-        corpus_f1=100 * _f1(hits, gold_total, predicted_total),
+        corpus_f1=100
+        * f1_of_counts(sum(c.hits for c in counts), sum(c.gold for c in counts), sum(c.predicted for c in counts)),
         sentences=len(scores),
         skipped_one_word=len(gold) - len(scores),
         by_length=tuple(_bucket(scores, *bounds) for bounds in LENGTH_BUCKETS),
         recall_by_label=tuple(LabelRecall(label, found[label], total[label]) for label in labels),
+        by_sentence=tuple(counts),
     )
 
 
@@ -139,7 +155,8 @@ def evaluate_trees(gold: Sequence[SpanTree], predicted: Sequence[SpanTree]) -> F
     return evaluate_spans(gold, [[(i, j) for i, j, _ in tree.spans] for tree in predicted])
 
 
-def _f1(hits: int, gold: int, predicted: int) -> float:
+def f1_of_counts(hits: int, gold: int, predicted: int) -> float:
+    """F1 (0 to 1) of spans counted in a sentence, or in all of them together."""
     recall = hits / gold if gold else 1.0
     precision = hits / predicted if predicted else float(not gold)
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0

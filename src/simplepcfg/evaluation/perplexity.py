@@ -2,11 +2,20 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 
 from simplepcfg.errors import InputError, NumericalError
+
+
+class SentenceLikelihood(NamedTuple):
+    """One sentence's share of both sums; `place` is where it stands in the text, from 0."""
+
+    place: int
+    log_likelihood: float  # nats; −inf where it is impossible
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +29,7 @@ class PerplexityReport:
     skipped_one_word: int  # left out of both sums: no tree over one word
     impossible: int  # sentences of probability zero
     eos: bool  # whether the text carries its own end-of-sentence word
+    by_sentence: tuple[SentenceLikelihood, ...] = field(default=(), repr=False)
 
     @property
     def convention(self) -> str:
@@ -58,6 +68,7 @@ def perplexity(
     if scores.shape != sizes.shape:
         raise InputError(f"{scores.numel()} log-likelihoods for {sizes.numel()} lengths; give one of each a sentence")
     counted = sizes >= 2
+    places = counted.nonzero()[:, 0].tolist()
     scores, sizes, one_word = scores[counted], sizes[counted], int((~counted).sum())
     if torch.isnan(scores).any():
         where = int(torch.isnan(scores).nonzero()[0])
@@ -65,9 +76,11 @@ def perplexity(
     possible = torch.isfinite(scores)
     impossible = int((~possible).sum())
     total = float(scores[possible].sum())
-    tokens = int(sizes.sum()) + (0 if eos else len(sizes))
+    events = sizes if eos else sizes + 1
+    tokens = int(events.sum())
     value = math.inf if impossible else _exp(-total / tokens) if tokens else math.nan
-    return PerplexityReport(total, tokens, value, len(sizes), one_word, impossible, eos)
+    shares = map(SentenceLikelihood, places, scores.tolist(), events.tolist())
+    return PerplexityReport(total, tokens, value, len(sizes), one_word, impossible, eos, tuple(shares))
 
 
 def unigram_log_likelihood(

@@ -1,0 +1,110 @@
+"""A system in a table of results: one run, or a group of runs with the mean and spread of its numbers."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from simplepcfg.errors import InputError
+from simplepcfg.evaluation.report import EvaluationReport
+from simplepcfg.evaluation.resampling import RESAMPLES, Comparison, Interval, compare, intervals
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean and sample standard deviation over runs; no deviation of a single one."""
+
+    mean: float
+    deviation: float | None
+    runs: int
+
+    @classmethod
+    def of(cls, values: Iterable[float | None]) -> Spread | None:
+        """None where there is no number at all; infinite where one is."""
+        found = [value for value in values if value is not None and not math.isnan(value)]
+        if not found:
+            return None
+        if any(math.isinf(value) for value in found):
+            return cls(math.inf, None, len(found))
+        return cls(statistics.fmean(found), statistics.stdev(found) if len(found) > 1 else None, len(found))
+
+    def format(self, digits: int = 1) -> str:
+        """Such as 65.1 ± 2.1."""
+        text = f"{self.mean:,.{digits}f}"
+        return text if self.deviation is None else f"{text} ± {self.deviation:,.{digits}f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One run's report, or those of a group's runs, with intervals and comparisons where they were asked for."""
+
+    name: str
+    reports: tuple[EvaluationReport, ...]
+    grouped: bool = False
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    comparisons: Mapping[str, Comparison] = field(default_factory=dict)
+    compared_with: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: a run's numbers, or mean, deviation and every run of a group."""
+        values = self._group_dict() if self.grouped else self.reports[0].to_dict() | {"name": self.name}
+        if self.intervals:
+            values["intervals"] = {name: interval.to_dict() for name, interval in self.intervals.items()}
+        if self.compared_with is not None:
+            found = {name: comparison.to_dict() for name, comparison in self.comparisons.items()}
+            values["comparison"] = {"with": self.compared_with, **found}
+        return values
+
+    def _group_dict(self) -> dict[str, Any]:
+        runs = [report.to_dict() for report in self.reports]
+        spreads = {name: Spread.of(run[name] for run in runs) for name in ("sentence_f1", "corpus_f1", "perplexity")}
+        if any(run["impossible_sentences"] for run in runs):
+            spreads["perplexity"] = None
+        return {
+            "name": self.name,
+            "runs": len(runs),
+            **{name: spread.mean if spread else None for name, spread in spreads.items()},
+            "standard_deviation": {name: spread.deviation if spread else None for name, spread in spreads.items()},
+            "members": runs,
+        }
+
+
+def with_intervals(columns: Sequence[Column], *, resamples: int = RESAMPLES, seed: int = 0) -> list[Column]:
+    """The same columns, each with its bootstrap intervals."""
+    return [replace(c, intervals=intervals(c.reports, resamples=resamples, seed=seed)) for c in columns]
+
+
+def with_comparisons(
+    columns: Sequence[Column], baseline: str, *, resamples: int = RESAMPLES, seed: int = 0
+) -> list[Column]:
+    """The same columns, each but the baseline with the p-values of its differences from that."""
+    names = [column.name for column in columns]
+    refuse_unknown_column(baseline, names)
+    chosen = columns[names.index(baseline)]
+    return [
+        column
+        if column is chosen
+        else replace(
+            column,
+            comparisons=compare(column.reports, chosen.reports, resamples=resamples, seed=seed),
+            compared_with=baseline,
+        )
+        for column in columns
+    ]
+
+
+def refuse_unknown_column(baseline: str, names: Sequence[str]) -> None:
+    """Before any work: a comparison needs its baseline and something beside it."""
+    if baseline not in names:
+        raise InputError(f"--compare {baseline}: no column has this name; take one of {', '.join(names)}")
+    if len(names) < 2:
+        raise InputError(f"--compare {baseline}: there is nothing beside it; name a second system")
+
+
+def columns_to_json(columns: Sequence[Column]) -> dict[str, Any] | list[dict[str, Any]]:
+    """One column is an object; several are a list of them, in the order in which they were asked for."""
+    values = [column.to_dict() for column in columns]
+    return values[0] if len(values) == 1 else values

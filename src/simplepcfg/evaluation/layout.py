@@ -1,0 +1,148 @@
+"""The rows of a table of results: which numbers are shown, under which names, with how many digits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from simplepcfg.evaluation.columns import Column, Spread
+from simplepcfg.evaluation.f1 import F1Report
+from simplepcfg.evaluation.perplexity import PerplexityReport
+from simplepcfg.evaluation.report import EvaluationReport
+
+SHOWN_LABELS = 8
+NOTHING = "–"
+MEASURE_NAMES = {"sentence_f1": "S-F1", "corpus_f1": "corpus F1", "perplexity": "perplexity"}
+
+Row = tuple[str, list[str]]
+Reports = Sequence[EvaluationReport]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and the rows below it, a cell for each column."""
+
+    heading: str
+    rows: list[Row]
+
+
+def sections(columns: Sequence[Column]) -> list[Section]:
+    """All rows that at least one column has a number for."""
+    every = [report for column in columns for report in column.reports]
+    found = [
+        Section("F1 (0-100)", _f1_rows(columns)),
+        Section("F1 by length", _length_rows(columns, every)),
+        Section("recall by label", _label_rows(columns, every)),
+        Section("language model", _perplexity_rows(columns, every)),
+        Section("bootstrap, 95 % interval over sentences", _interval_rows(columns)),
+        Section(_comparison_heading(columns), _comparison_rows(columns)),
+        Section("data", _data_rows(columns)),
+    ]
+    shown = [Section(part.heading, [row for row in part.rows if any(c != NOTHING for c in row[1])]) for part in found]
+    return [part for part in shown if part.rows]
+
+
+def _f1_rows(columns: Sequence[Column]) -> list[Row]:
+    return [
+        ("sentence F1 (S-F1)", _numbers(columns, lambda report: report.sentence_f1)),
+        ("corpus F1", _numbers(columns, lambda report: report.corpus_f1)),
+    ]
+
+
+def _length_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
+    sizes: dict[str, int] = {}
+    for report in every:
+        for bucket in report.f1.by_length if report.f1 else ():
+            sizes[bucket.name] = max(sizes.get(bucket.name, 0), bucket.sentences)
+
+    def of(name: str) -> Callable[[F1Report], float | None]:
+        return lambda f1: next((bucket.sentence_f1 for bucket in f1.by_length if bucket.name == name), None)
+
+    return [(f"{name} words ({count:,})", _f1_numbers(columns, of(name))) for name, count in sizes.items()]
+
+
+def _label_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
+    totals: dict[str, int] = {}
+    for report in every:
+        for label in report.f1.recall_by_label if report.f1 else ():
+            totals[label.label] = max(totals.get(label.label, 0), label.total)
+    frequent = sorted(totals, key=lambda name: (-totals[name], name))[:SHOWN_LABELS]
+
+    def of(name: str) -> Callable[[F1Report], float | None]:
+        return lambda f1: next((label.recall for label in f1.recall_by_label if label.label == name), None)
+
+    return [(f"{name} ({totals[name]:,})", _f1_numbers(columns, of(name))) for name in frequent]
+
+
+def _perplexity_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
+    conventions = {report.perplexity.convention for report in every if report.perplexity}
+    how = f" ({', '.join(sorted(conventions))})" if conventions else ""
+
+    def number(of: Callable[[PerplexityReport], float], digits: int = 1) -> list[str]:
+        return _numbers(columns, lambda report: of(report.perplexity) if report.perplexity else None, digits)
+
+    def count(of: Callable[[PerplexityReport], int | None]) -> list[str]:
+        return _counts(columns, lambda report: of(report.perplexity) if report.perplexity else None)
+
+    return [
+        ("perplexity per token", number(lambda item: item.perplexity, 2)),
+        (f"tokens it is over{how}", count(lambda item: item.tokens)),
+        ("log-likelihood (nats)", number(lambda item: item.log_likelihood)),
+        ("sentences of probability 0", count(lambda item: item.impossible or None)),
+        ("one-word sentences left out", count(lambda item: item.skipped_one_word or None)),
+    ]
+
+
+def _interval_rows(columns: Sequence[Column]) -> list[Row]:
+    rows = []
+    for name, shown in MEASURE_NAMES.items():
+        found = [column.intervals.get(name) for column in columns]
+        digits = 2 if name == "perplexity" else 1
+        cells = [f"{item.low:,.{digits}f} to {item.high:,.{digits}f}" if item else NOTHING for item in found]
+        rows.append((shown, cells))
+    return rows
+
+
+def _comparison_heading(columns: Sequence[Column]) -> str:
+    other = next((column.compared_with for column in columns if column.compared_with is not None), "")
+    return f"difference from {other} (p by randomisation over sentences)"
+
+
+def _comparison_rows(columns: Sequence[Column]) -> list[Row]:
+    rows = []
+    for name, shown in MEASURE_NAMES.items():
+        found = [column.comparisons.get(name) for column in columns]
+        digits = 2 if name == "perplexity" else 1
+        cells = [f"{item.difference:+,.{digits}f} (p = {item.p_value:.3g})" if item else NOTHING for item in found]
+        rows.append((shown, cells))
+    return rows
+
+
+def _data_rows(columns: Sequence[Column]) -> list[Row]:
+    return [
+        ("runs", [f"{len(column.reports):,}" if column.grouped else NOTHING for column in columns]),
+        ("sentences", _counts(columns, lambda report: report.sentences)),
+        ("words after preprocessing", _counts(columns, lambda report: report.tokens)),
+        (
+            "one-word sentences left out of F1",
+            _counts(columns, lambda report: (report.f1.skipped_one_word or None) if report.f1 else None),
+        ),
+    ]
+
+
+def _f1_numbers(columns: Sequence[Column], of: Callable[[F1Report], float | None]) -> list[str]:
+    return _numbers(columns, lambda report: of(report.f1) if report.f1 else None)
+
+
+def _numbers(columns: Sequence[Column], of: Callable[[EvaluationReport], float | None], digits: int = 1) -> list[str]:
+    spreads = [Spread.of(of(report) for report in column.reports) for column in columns]
+    return [NOTHING if spread is None else spread.format(digits) for spread in spreads]
+
+
+def _counts(columns: Sequence[Column], of: Callable[[EvaluationReport], int | None]) -> list[str]:
+    """A count, or the smallest and the largest of a group's."""
+    cells = []
+    for column in columns:
+        found = sorted({value for report in column.reports if (value := of(report)) is not None})
+        cells.append(" to ".join(f"{value:,}" for value in dict.fromkeys(found[:1] + found[-1:])) or NOTHING)
+    return cells

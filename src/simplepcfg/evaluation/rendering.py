@@ -1,0 +1,97 @@
+"""Tables of results for the terminal, for Markdown and for LaTeX; any text may stand in a cell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from simplepcfg.evaluation.columns import Column
+from simplepcfg.evaluation.layout import sections
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "%": r"\%",
+    "#": r"\#",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"$<$",
+    ">": r"$>$",
+    "|": r"$|$",
+    "±": r"$\pm$",
+    "−": r"$-$",
+    "×": r"$\times$",
+    "–": "--",
+}
+MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~$&])")
+
+
+def escape_latex(text: str) -> str:
+    """Text that LaTeX sets as it stands, on one line."""
+    return "".join(LATEX.get(character, character) for character in " ".join(text.split()))
+
+
+def escape_markdown(text: str) -> str:
+    """Text that stands in a Markdown table as it is, on one line."""
+    return MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+
+
+def rich_table(columns: Sequence[Column], title: str | None = None) -> Table:
+    """A column for each system, for a terminal."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    # Plain text throughout: a label or a file name may look like rich's markup.
+    table = Table(title=Text(title) if title else None, box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("")
+    for column in columns:
+        table.add_column(Text(column.name), justify="right")
+    for section in sections(columns):
+        table.add_row(Text(section.heading, style="bold"))
+        for name, cells in section.rows:
+            table.add_row(Text(f"  {name}"), *(Text(cell) for cell in cells))
+    return table
+
+
+def markdown_report(columns: Sequence[Column], title: str | None = None) -> str:
+    """The same table in Markdown."""
+    rows = []
+    for section in sections(columns):
+        rows.append([f"**{escape_markdown(section.heading)}**", *("" for _ in columns)])
+        rows += [[escape_markdown(name), *map(escape_markdown, cells)] for name, cells in section.rows]
+    table = markdown_table(["", *(escape_markdown(column.name) for column in columns)], rows)
+    return f"{escape_markdown(title)}\n\n{table}" if title else table
+
+
+def latex_report(columns: Sequence[Column], title: str | None = None) -> str:
+    """The same table as a LaTeX tabular; the rules need the package booktabs."""
+    lines = [f"% {' '.join(title.split())}"] if title else []
+    lines += [rf"\begin{{tabular}}{{l{'r' * len(columns)}}}", r"\toprule"]
+    lines.append(_latex_row(["", *(escape_latex(column.name) for column in columns)]))
+    for section in sections(columns):
+        lines.append(r"\midrule")
+        heading = rf"\textit{{{escape_latex(section.heading)}}}"
+        lines.append(rf"\multicolumn{{{len(columns) + 1}}}{{l}}{{{heading}}} \\")
+        lines += [
+            _latex_row([rf"\quad {escape_latex(name)}", *map(escape_latex, cells)]) for name, cells in section.rows
+        ]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """A table of cells that are escaped already; all but the first `left` columns are numbers, set to the right."""
+    aligned = ["---" if number < left else "---:" for number in range(len(header))]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [header, aligned, *rows])
+
+
+def _latex_row(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"

@@ -1,0 +1,176 @@
+"""How far a number depends on which sentences were drawn: bootstrap intervals, and tests of a difference.
+
+Every measure is a function of sums over sentences, so it can be computed again from any selection of them. A system
+may be several runs: each sentence then counts with the mean over the runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.evaluation.report import EvaluationReport
+
+RESAMPLES = 1000
+CONFIDENCE = 0.95
+# Sentences that are drawn at a time: some tens of megabytes.
+DRAWN_AT_ONCE = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Where a measure lies in the middle `confidence` of all resamples."""
+
+    low: float
+    high: float
+    confidence: float = CONFIDENCE
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"low": self.low, "high": self.high, "confidence": self.confidence}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A difference (system − baseline), and how often chance alone gives one as large in either direction."""
+
+    difference: float
+    p_value: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"difference": self.difference, "p_value": self.p_value}
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A number as a function of sums over sentences; `rows` gives their summands and the sentences' places."""
+
+    name: str
+    rows: Callable[[EvaluationReport], tuple[list[int], Tensor] | None]
+    of_sums: Callable[[Tensor], Tensor]  # [..., columns] → [...]
+    shared: tuple[int, ...]  # columns that depend on the text alone: systems can be compared where these agree
+
+
+def _sentence_f1_rows(report: EvaluationReport) -> tuple[list[int], Tensor] | None:
+    if report.f1 is None or not report.f1.by_sentence:
+        return None
+    rows = [(100 * item.f1, 1.0, item.gold) for item in report.f1.by_sentence]
+    return [item.place for item in report.f1.by_sentence], torch.tensor(rows, dtype=torch.float64)
+
+
+def _corpus_f1_rows(report: EvaluationReport) -> tuple[list[int], Tensor] | None:
+    if report.f1 is None or not report.f1.by_sentence:
+        return None
+    rows = [(item.hits, item.predicted, item.gold) for item in report.f1.by_sentence]
+    return [item.place for item in report.f1.by_sentence], torch.tensor(rows, dtype=torch.float64)
+
+
+def _perplexity_rows(report: EvaluationReport) -> tuple[list[int], Tensor] | None:
+    if report.perplexity is None or not report.perplexity.by_sentence:
+        return None
+    rows = [(item.log_likelihood, item.tokens) for item in report.perplexity.by_sentence]
+    return [item.place for item in report.perplexity.by_sentence], torch.tensor(rows, dtype=torch.float64)
+
+
+def _corpus_f1(sums: Tensor) -> Tensor:
+    """2PR / (P + R) is twice the hits over all brackets; without any on either side it is 1."""
+    hits, predicted, gold = sums.unbind(-1)
+    brackets = predicted + gold
+    return torch.where(brackets > 0, 200 * hits / brackets, 100.0)
+
+
+MEASURES = (
+    Measure("sentence_f1", _sentence_f1_rows, lambda sums: sums[..., 0] / sums[..., 1], (1, 2)),
+    Measure("corpus_f1", _corpus_f1_rows, _corpus_f1, (2,)),
+    Measure("perplexity", _perplexity_rows, lambda sums: torch.exp(-sums[..., 0] / sums[..., 1]), (1,)),
+)
+
+
+def intervals(reports: Sequence[EvaluationReport], *, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Interval]:
+    """Bootstrap over sentences: for each measure that all `reports` of a system have, its 95 % interval.
+
+    With several runs it is the interval of their mean on other sentences; how far runs differ is not in it.
+    """
+    _refuse_few(resamples)
+    found = {}
+    for measure in MEASURES:
+        rows = _mean_rows(measure, reports)
+        if rows is None:
+            continue
+        _, values = rows
+        generator = torch.Generator().manual_seed(seed)
+        drawn = []
+        for count in _chunks(resamples, len(values)):
+            chosen = torch.randint(len(values), (count, len(values)), generator=generator)
+            drawn.append(measure.of_sums(values[chosen].sum(1)))
+        tails = torch.tensor([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], dtype=torch.float64)
+        low, high = torch.quantile(torch.cat(drawn), tails, interpolation="nearest").tolist()
+        found[measure.name] = Interval(low, high)
+    return found
+
+
+def compare(
+    system: Sequence[EvaluationReport],
+    baseline: Sequence[EvaluationReport],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Comparison]:
+    """Approximate randomisation: the two systems' results are swapped at random, sentence by sentence.
+
+    p is the two-sided share of such swaps whose difference is at least the one found, the one found among them. A
+    measure is left out where a system lacks it or the systems were not scored on the same sentences and gold spans.
+    """
+    _refuse_few(resamples)
+    found = {}
+    for measure in MEASURES:
+        one, other = _mean_rows(measure, system), _mean_rows(measure, baseline)
+        if one is None or other is None or not _same_text(measure, one, other):
+            continue
+        a, b = one[1], other[1]
+        observed = measure.of_sums(a.sum(0)) - measure.of_sums(b.sum(0))
+        # What rounding does to sums in another order must not make an equal difference look smaller.
+        threshold = observed.abs() * (1 - 1e-12)
+        generator = torch.Generator().manual_seed(seed)
+        as_large = 0
+        for count in _chunks(resamples, len(a)):
+            swapped = torch.randint(2, (count, len(a), 1), generator=generator).bool()
+            first, second = torch.where(swapped, b, a).sum(1), torch.where(swapped, a, b).sum(1)
+            difference = measure.of_sums(first) - measure.of_sums(second)
+            as_large += int((difference.abs() >= threshold).sum())
+        found[measure.name] = Comparison(float(observed), (1 + as_large) / (1 + resamples))
+    return found
+
+
+def _mean_rows(measure: Measure, reports: Sequence[EvaluationReport]) -> tuple[list[int], Tensor] | None:
+    """Summands of each sentence, meaned over runs; None where a run lacks them, or some are impossible."""
+    found = [measure.rows(report) for report in reports]
+    present = [rows for rows in found if rows is not None]
+    if not present or len(present) < len(found):
+        return None
+    first = present[0]
+    if not all(_same_text(measure, rows, first) for rows in present):
+        return None
+    values = torch.stack([rows for _, rows in present]).mean(0)
+    return (first[0], values) if bool(torch.isfinite(values).all()) else None
+
+
+def _same_text(measure: Measure, one: tuple[list[int], Tensor], other: tuple[list[int], Tensor]) -> bool:
+    columns = list(measure.shared)
+    return one[0] == other[0] and torch.equal(one[1][:, columns], other[1][:, columns])
+
+
+def _chunks(resamples: int, sentences: int) -> list[int]:
+    size = max(1, DRAWN_AT_ONCE // sentences)
+    return [min(size, resamples - start) for start in range(0, resamples, size)]
+
+
+def _refuse_few(resamples: int) -> None:
+    if resamples < 1:
+        raise InputError(f"resamples = {resamples}; draw at least one, usually {RESAMPLES}")

@@ -1,0 +1,99 @@
+"""`simplepcfg evaluate` of several runs: groups, intervals, comparisons, formats."""
+
+import json
+import shutil
+import statistics
+from pathlib import Path
+
+import pytest
+
+from command_calls import Call
+from simplepcfg import load
+from tiny_runs import make_tiny_run
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory: pytest.TempPathFactory, tiny_run: Path) -> Path:
+    """A folder of two runs that differ in their seed."""
+    folder = tmp_path_factory.mktemp("group") / "seeds"
+    folder.mkdir()
+    shutil.copytree(tiny_run, folder / "seed-0")
+    make_tiny_run(folder / "seed-1", "seed=1")
+    return folder
+
+
+def test_a_folder_of_runs_is_a_group(call: Call, seeds: Path, trees_file: Path) -> None:
+    single = [load(seeds / name).evaluate(trees_file) for name in ("seed-0", "seed-1")]
+    group, baseline = json.loads(call("evaluate", seeds, "left-branching", trees_file, "--format", "json").out)
+    assert (group["name"], group["runs"]) == (str(seeds), 2)
+    scores = [report.sentence_f1 or 0.0 for report in single]
+    assert group["sentence_f1"] == pytest.approx(statistics.fmean(scores))
+    assert group["standard_deviation"]["sentence_f1"] == pytest.approx(statistics.stdev(scores))
+    assert [member["sentence_f1"] for member in group["members"]] == scores
+    assert group["members"][0]["perplexity_tokens"] == single[0].to_dict()["perplexity_tokens"]
+    assert baseline["name"] == "left-branching"
+    table = call("evaluate", seeds, trees_file).out
+    assert f"{statistics.fmean(scores):.1f} ± {statistics.stdev(scores):.1f}" in table
+
+
+def test_groups_by_name_and_pattern(call: Call, seeds: Path, trees_file: Path) -> None:
+    named = call("evaluate", trees_file, "--group", f"ours={seeds / 'seed-0'},{seeds / 'seed-1'}", "--json", "-")
+    pattern = call("evaluate", trees_file, "--group", f"ours={seeds}/seed-*", "--json", "-")
+    assert named.code == 0
+    assert json.loads(named.out) == json.loads(pattern.out)
+    assert json.loads(named.out)["name"] == "ours"
+
+
+def test_groups_on_text(call: Call, seeds: Path, text_file: Path) -> None:
+    found = json.loads(call("evaluate", seeds, text_file, "--interval", "--resamples", 50, "--json", "-").out)
+    assert found["sentence_f1"] is None
+    assert found["intervals"]["perplexity"]["low"] < found["perplexity"] < found["intervals"]["perplexity"]["high"]
+
+
+def test_intervals_and_comparisons_follow_from_the_seed(call: Call, seeds: Path, trees_file: Path) -> None:
+    asked = ["evaluate", seeds, "random", trees_file, "--interval", "--compare", "random", "--resamples", 99, "--json"]
+    first, again, other = (call(*asked, "-", "--seed", seed).out for seed in (1, 1, 2))
+    assert first == again != other
+    group, baseline = json.loads(first)
+    assert group["comparison"]["with"] == "random"
+    assert 0 < group["comparison"]["sentence_f1"]["p_value"] <= 1
+    assert "perplexity" not in group["comparison"]  # random trees have none
+    assert "comparison" not in baseline
+    low, high = (group["intervals"]["sentence_f1"][end] for end in ("low", "high"))
+    assert low <= group["sentence_f1"] <= high
+    table = call(*asked[:-1]).out
+    assert "difference from random" in table
+    assert "95 % interval" in table
+
+
+@pytest.mark.parametrize(("name", "start"), [("markdown", "on "), ("latex", "% on ")])
+def test_formats(call: Call, trees_file: Path, tmp_path: Path, name: str, start: str) -> None:
+    target = tmp_path / "scores.json"
+    result = call("evaluate", "oracle", "random", trees_file, "--format", name, "--json", target)
+    assert result.out.startswith(start)
+    assert "recall by label" in result.out
+    assert len(json.loads(target.read_text())) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--group", "ours"], "is not of the form NAME=RUN,RUN"),
+        (["--group", "ours=nowhere-*"], "nowhere-* is no run folder and matches none"),
+        (["--group", "ours={run},{run}"], "is named twice"),
+        (["--group", "random={run}"], "another column has this name"),
+        (["--compare", "ours"], "--compare ours: no column has this name; take one of random"),
+        (["--compare", "random"], "nothing beside it"),
+        (["--resamples", "0"], "--resamples"),
+        (["--format", "word"], "--format"),
+        (["{empty}"], "config.toml is missing"),
+    ],
+)
+def test_refusals_are_one_line(
+    call: Call, tiny_run: Path, trees_file: Path, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    given = [argument.format(run=tiny_run, empty=tmp_path) for argument in arguments]
+    result = call("evaluate", "random", *given, trees_file)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
+    assert result.err.count("\n") == 1

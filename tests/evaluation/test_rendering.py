@@ -1,0 +1,56 @@
+"""Markdown and LaTeX of a table of results, whatever its names hold."""
+
+import re
+
+import pytest
+
+from simplepcfg.data.trees import SpanTree
+from simplepcfg.evaluation.columns import Column
+from simplepcfg.evaluation.f1 import evaluate_spans
+from simplepcfg.evaluation.rendering import escape_latex, escape_markdown, latex_report, markdown_report
+from simplepcfg.evaluation.report import EvaluationReport
+
+GOLD = [SpanTree(("w",) * 3, ("T",) * 3, ((0, 3, "S"), (0, 2, "N_P$")))]
+
+
+def column(name: str, *spans: list[tuple[int, int]]) -> Column:
+    reports = tuple(EvaluationReport(name, 1, 3, evaluate_spans(GOLD, [guess])) for guess in spans)
+    return Column(name, reports, grouped=len(reports) > 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "latex", "markdown"),
+    [
+        ("runs/a_b", r"runs/a\_b", r"runs/a\_b"),
+        ("50 % & more", r"50 \% \& more", r"50 % \& more"),
+        ("a|b", "a$|$b", r"a\|b"),
+        ("<unk>", r"$<$unk$>$", r"\<unk\>"),
+        ("\\x{$}#^~", r"\textbackslash{}x\{\$\}\#\textasciicircum{}\textasciitilde{}", r"\\x\{\$\}\#^\~"),
+        ("two\nlines", "two lines", "two lines"),
+        ("65.1 ± 2.1", r"65.1 $\pm$ 2.1", "65.1 ± 2.1"),
+        ("–", "--", "–"),
+    ],
+)
+def test_escaping(text: str, latex: str, markdown: str) -> None:
+    assert escape_latex(text) == latex
+    assert escape_markdown(text) == markdown
+
+
+def test_every_markdown_row_has_as_many_cells_as_the_header() -> None:
+    text = markdown_report([column("a|b", [(0, 2)]), column("group", [(0, 2)], [(1, 3)])], "on x_y")
+    title, _, *rows = text.splitlines()
+    assert title == r"on x\_y"
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {4}
+    assert r"| sentence F1 (S-F1) | 100.0 | 50.0 ± 70.7 |" in text
+    assert r"| N\_P\$ (1) | 100.0 | 50.0 ± 70.7 |" in text
+
+
+def test_latex_table() -> None:
+    text = latex_report([column("a_b", [(0, 2)]), column("group", [(0, 2)], [(1, 3)])], "on x")
+    lines = text.splitlines()
+    assert lines[:2] == ["% on x", r"\begin{tabular}{lrr}"]
+    assert lines[-1] == r"\end{tabular}"
+    assert r" & a\_b & group \\" in lines
+    assert r"\quad sentence F1 (S-F1) & 100.0 & 50.0 $\pm$ 70.7 \\" in lines
+    rows = [line for line in lines if line.endswith(r"\\") and "multicolumn" not in line]
+    assert all(len(re.findall(r"(?<!\\)&", row)) == 2 for row in rows)
