@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from simplepcfg.data.trees import TRACE_TAG, SpanTree, close_span, describe_bad_node, finish_tree
@@ -18,6 +19,9 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
+# What a tolerant reader counts, by these names.
+TRACES, EMPTY_CONSTITUENTS, EMPTY_TREES = "traces", "constituents without words", "trees without words"
+
 
 def parse_tree(text: str) -> SpanTree:
     """The one tree in `text`: `parse_tree("(S (NP (DT a) (NN dog)) (VP (VBZ barks)))")`."""
@@ -27,9 +31,12 @@ def parse_tree(text: str) -> SpanTree:
     return trees[0]
 
 
-def parse_trees(lines: Iterable[str], source: str) -> Iterator[SpanTree]:
-    """The trees of bracketed text, one a line or spread over several; errors name `source` and a line."""
-    builder = _TreeBuilder()
+def parse_trees(lines: Iterable[str], source: str, counts: Counter[str] | None = None) -> Iterator[SpanTree]:
+    """The trees of bracketed text, one a line or spread over several; errors name `source` and a line.
+
+    With `counts`, what has no words is no error: it is left out and counted there, as traces are.
+    """
+    builder = _TreeBuilder(counts)
     began = 0
     number = 0
     for number, line in enumerate(lines, start=1):
@@ -38,8 +45,11 @@ def parse_trees(lines: Iterable[str], source: str) -> Iterator[SpanTree]:
                 if not builder.stack:
                     began = number
                 if builder.add(token):
-                    yield builder.finish()
-                    builder = _TreeBuilder()
+                    if builder.words or counts is None:
+                        yield builder.finish()
+                    else:
+                        counts[EMPTY_TREES] += 1
+                    builder = _TreeBuilder(counts)
         except InputError as error:
             place = f" (tree begun at line {began})" if began != number else ""
             raise InputError(f"{source}:{number}: {error}{place}") from None
@@ -51,7 +61,8 @@ def parse_trees(lines: Iterable[str], source: str) -> Iterator[SpanTree]:
 class _TreeBuilder:
     """One tree in the making."""
 
-    def __init__(self) -> None:
+    def __init__(self, counts: Counter[str] | None) -> None:
+        self.counts = counts
         self.words: list[str] = []
         self.tags: list[str] = []
         self.spans: list[tuple[int, int, str]] = []
@@ -68,6 +79,8 @@ class _TreeBuilder:
             if tag != TRACE_TAG:
                 self.words.append(word)
                 self.tags.append(tag)
+            elif self.counts is not None:
+                self.counts[TRACES] += 1
         elif kind == "label":
             if stack:
                 stack[-1].has_children = True
@@ -97,6 +110,10 @@ class _TreeBuilder:
             node.leaves.append(text)
 
     def _close(self, node: _OpenNode) -> None:
+        if self.counts is not None and not node.leaves and len(self.words) == self.spans[node.index][0]:
+            self.counts[EMPTY_CONSTITUENTS] += 1
+            del self.spans[node.index]
+            return
         if len(node.leaves) > 1 or bool(node.leaves) == node.has_children:
             raise InputError(describe_bad_node(node.label, node.leaves, node.has_children))
         if not node.leaves:
@@ -106,6 +123,8 @@ class _TreeBuilder:
         if node.label != TRACE_TAG:
             self.words.append(node.leaves[0])
             self.tags.append(node.label)
+        elif self.counts is not None:
+            self.counts[TRACES] += 1
 
 
 class _OpenNode:

@@ -72,13 +72,8 @@ class Preprocessing(BaseModel):
         """The tree over the tokens that stay (never an added `<eos>`); constituents left without words go."""
         prepared = self.apply(tree.words, tree.tags)
         kept = prepared.kept
-        spans = []
-        for i, j, label in tree.spans:
-            start, end = bisect_left(kept, i), bisect_left(kept, j)
-            if start < end:
-                spans.append((start, end, label))
         tags = tuple(tree.tags[index] for index in kept)
-        return SpanTree(tuple(prepared.tokens[: len(kept)]), tags, tuple(spans))
+        return SpanTree(tuple(prepared.tokens[: len(kept)]), tags, tuple(spans_over(kept, tree.spans)))
 
     def _kept(self, words: Sequence[str], tags: Sequence[str] | None) -> list[int]:
         if tags is not None and len(tags) != len(words):
@@ -95,6 +90,12 @@ class Preprocessing(BaseModel):
         if self.lowercase:
             word = word.lower()
         return _NUMBER.sub(NUMBER, word) if self.numbers == "N" else word
+
+
+def spans_over(kept: Sequence[int], spans: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Spans over the words at the indices `kept` alone; those left without words go."""
+    ends = ((bisect_left(kept, i), bisect_left(kept, j), label) for i, j, label in spans)
+    return [(start, end, label) for start, end, label in ends if start < end]
 
 
 def is_punctuation(word: str) -> bool:

@@ -1,0 +1,185 @@
+"""What preparation does to one tree or sentence: which words stay, and how words and labels are written."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from simplepcfg.data.brackets import EMPTY_CONSTITUENTS, TRACES
+from simplepcfg.data.preprocessing import PENN_WORD_TAGS, Preprocessing, is_punctuation, spans_over
+from simplepcfg.data.trees import SpanTree, escape_brackets
+from simplepcfg.data.vocabulary import EOS
+from simplepcfg.errors import InputError
+
+PENN = "penn"  # in a list of tags: the 36 word tags
+CHINESE_PUNCTUATION = ("PU",)
+# Of the round brackets' tag, $( in STTS, every conversion to bracketed files has its own spelling.
+GERMAN_PUNCTUATION = ("$,", "$.", "$(", "$[", "$LRB", "$*LRB*", "$")
+FRENCH_PUNCTUATION = ("PONCT", "PUNC")
+
+# Traces that a conversion left without the tag -NONE-, such as *T*-1, *T1*-SB and *ICH*-2.
+_TRACE_WORD = re.compile(r"\*(?:T\d*|ICH|RNR|EXP|PPA|PRO|pro|OP)\*(?:-\S+)?")
+_FEATURES = "##"  # SPMRL writes (NC##number=s|gender=f## word)
+_SPACE = re.compile(r"\s+")
+SPACES, FOREIGN, KEPT_WORDS = "white space inside words, now _", "words with other tags", "words"
+WRAPPERS, UNARY, PUNCTUATION = "wrappers without label", "constituents of unary chains", "punctuation by characters"
+SENTENCE_ENDS = f"{EOS} at line ends (training adds it)"
+
+Spans = list[tuple[int, int, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conventions:
+    """The switches of preparation; the defaults are those of unsupervised parsing on the Penn Treebank.
+
+    `punctuation` tells how it is known: by `keep_tags` or `drop_tags`, by characters (no letter, no digit), or
+    not at all. Labels lose what follows the first - or =, unless `function_tags` is "keep".
+    """
+
+    punctuation: Literal["tags", "characters", "keep"] = "tags"
+    keep_tags: tuple[str, ...] = (PENN,)
+    drop_tags: tuple[str, ...] = ()
+    lowercase: bool = True
+    numbers: Literal["keep", "N"] = "N"
+    function_tags: Literal["drop", "keep"] = "drop"
+    unary: Literal["keep", "collapse"] = "keep"
+    vocabulary_size: int = 10_000
+    min_count: int = 1
+    unknown: Literal["keep", "<unk>"] = "keep"
+
+    def __post_init__(self) -> None:
+        if self.punctuation == "tags" and bool(self.keep_tags) == bool(self.drop_tags):
+            raise InputError("tags tell words from punctuation by a list that stays or a list that goes; give one")
+        if self.vocabulary_size < 0:
+            raise InputError(f"vocabulary size = {self.vocabulary_size}; it must be 1 or more, or 0 for all words")
+        if self.min_count < 1:
+            raise InputError(f"min count = {self.min_count}; it must be 1 or more")
+
+    def as_table(self) -> dict[str, Any]:
+        """For a TOML file."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    @cached_property
+    def words_only(self) -> Preprocessing:
+        """Case and numbers, by the rules that runs apply."""
+        return Preprocessing(lowercase=self.lowercase, numbers=self.numbers, punctuation="keep")
+
+    @cached_property
+    def kept_tags(self) -> frozenset[str]:
+        """The list that stays, written out."""
+        return expand_tags(self.keep_tags)
+
+    @cached_property
+    def dropped_tags(self) -> frozenset[str]:
+        """The list that goes, written out."""
+        return expand_tags(self.drop_tags)
+
+    def keeps(self, word: str, tag: str) -> bool:
+        """Whether a leaf is a word."""
+        if self.punctuation == "keep":
+            return True
+        if self.punctuation == "characters":
+            return not is_punctuation(word)
+        return tag in self.kept_tags if self.keep_tags else tag not in self.dropped_tags
+
+
+def expand_tags(tags: Iterable[str]) -> frozenset[str]:
+    """A list of tags in which `penn` stands for the 36 word tags."""
+    return frozenset().union(*(PENN_WORD_TAGS if tag == PENN else {tag} for tag in tags))
+
+
+@dataclass(slots=True)
+class Losses:
+    """What went, by reason, and leaves that went by their tag."""
+
+    reasons: Counter[str]
+    tags: Counter[str]
+
+    @classmethod
+    def none(cls) -> Losses:
+        """Nothing yet."""
+        return cls(Counter(), Counter())
+
+
+def prepare_tree(tree: SpanTree, conventions: Conventions, losses: Losses) -> SpanTree:
+    """The tree as it is written; it may come out empty."""
+    kept: list[int] = []
+    tags: list[str] = []
+    reasons = losses.reasons
+    for index, (word, full_tag) in enumerate(zip(tree.words, tree.tags, strict=True)):
+        tag = word_tag(full_tag, conventions)
+        if word[0] == "*" and _TRACE_WORD.fullmatch(word):
+            reasons[TRACES] += 1
+        elif conventions.keeps(word, tag):
+            kept.append(index)
+            tags.append(tag)
+        else:
+            losses.tags[tag] += 1
+            reasons[FOREIGN] += not is_punctuation(word)
+    reasons[KEPT_WORDS] += len(kept)
+    spans = spans_over(kept, tree.spans)
+    reasons[EMPTY_CONSTITUENTS] += len(tree.spans) - len(spans)
+    words = prepare_words([tree.words[index] for index in kept], conventions, losses)
+    return SpanTree(tuple(words), tuple(tags), tuple(_labelled(spans, len(kept), conventions, reasons)))
+
+
+def prepare_sentence(words: Sequence[str], conventions: Conventions, losses: Losses) -> list[str]:
+    """Plain text, where characters alone tell punctuation."""
+    if conventions.punctuation == "keep":
+        kept = list(words)
+    else:
+        kept = [word for word in words if not is_punctuation(word)]
+        losses.reasons[PUNCTUATION] += len(words) - len(kept)
+    if kept and kept[-1] == EOS:
+        kept.pop()
+        losses.reasons[SENTENCE_ENDS] += 1
+    losses.reasons[KEPT_WORDS] += len(kept)
+    return prepare_words(kept, conventions, losses)
+
+
+def prepare_words(words: Sequence[str], conventions: Conventions, losses: Losses) -> list[str]:
+    """Words that mean the same in a line of text and in brackets."""
+    tokens = conventions.words_only.apply(words).tokens
+    for index, token in enumerate(tokens):
+        if not token.isalnum():  # what follows concerns few words, and this is quick
+            written = _SPACE.sub("_", escape_brackets(token))
+            losses.reasons[SPACES] += bool(_SPACE.search(token))
+            tokens[index] = written
+    return tokens
+
+
+def word_tag(tag: str, conventions: Conventions) -> str:
+    """A leaf's tag without features and function; of alternatives (VBG|NN) the first."""
+    return plain_label(tag, conventions).split("|", 1)[0] or tag
+
+
+def plain_label(label: str, conventions: Conventions) -> str:
+    """A label without morphology and, unless they are kept, function tags and indices: NP-SBJ=2 is NP."""
+    if label.isalpha():
+        return label
+    start = label.find(_FEATURES, 1)
+    if start > 0:
+        label = label[:start]
+    if conventions.function_tags == "keep" or label.startswith("-"):
+        return label
+    cut = [place for sign in "-=" if (place := label.find(sign, 1)) > 0]
+    return label[: min(cut)] if cut else label
+
+
+def _labelled(spans: Spans, n: int, conventions: Conventions, reasons: Counter[str]) -> Spans:
+    """Plain labels; no wrapper without label around one constituent; unary chains if they are wanted."""
+    while spans and spans[0][2] == "" and (n == 1 or (len(spans) > 1 and spans[1][:2] == (0, n))):
+        del spans[0]
+        reasons[WRAPPERS] += 1
+    named = [(i, j, plain_label(label, conventions)) for i, j, label in spans]
+    if conventions.unary == "keep":
+        return named
+    # Of a chain the outermost label stays; a phrase over one word goes, unless it is the whole sentence.
+    single = [span for at, span in enumerate(named) if at == 0 or span[:2] != named[at - 1][:2]]
+    single = [span for at, span in enumerate(single) if at == 0 or span[1] - span[0] > 1]
+    reasons[UNARY] += len(named) - len(single)
+    return single

@@ -1,0 +1,81 @@
+"""Lines of treebank files in whatever encoding they were published, without the SGML around their trees."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from simplepcfg.data.readers import open_text
+from simplepcfg.errors import InputError
+
+AUTO, UTF8, CHINESE = "auto", "utf-8", "gb18030"  # GB18030 contains GB2312 and GBK
+
+_TAG_LINE = re.compile(r"\s*<.*>\s*")
+_HEADER = re.compile(r"\s*<(/?)(?:HEADER|DATE_TIME|DATE)\b[^>]*>", re.IGNORECASE)
+
+
+def check_encoding(name: str) -> str:
+    """The name as it is, if Python knows it as an encoding of text."""
+    try:
+        "".encode(name)
+    except (LookupError, ValueError):
+        raise InputError(f"--encoding {name}: no such encoding; take utf-8, gb18030, latin-1 or another") from None
+    return name
+
+
+def read_lines(path: Path, encoding: str = UTF8) -> Iterator[str]:
+    """Lines without their ends; `auto` is UTF-8 or else GB18030, decided for each file as a whole."""
+    if encoding == AUTO:
+        encoding = _detect(path)
+    if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
+        return open_text(path)
+    return _decoded(path, encoding)
+
+
+def without_sgml(lines: Iterable[str]) -> Iterator[str]:
+    """Lines of a `.fid` file in which headers and lines of tags are blank, so that line numbers stay."""
+    in_header = False
+    for line in lines:
+        header = _HEADER.match(line)
+        if header is not None:
+            closes = "</" in line
+            in_header = not closes
+            yield ""
+        elif in_header or _TAG_LINE.fullmatch(line):
+            yield ""
+        else:
+            yield line
+
+
+def _detect(path: Path) -> str:
+    """Files of a Chinese treebank are small: each is read once more to know what it is."""
+    try:
+        _bytes(path).decode(UTF8)
+    except UnicodeDecodeError:
+        return CHINESE
+    return UTF8
+
+
+def _decoded(path: Path, encoding: str) -> Iterator[str]:
+    """Split at line feeds first: they are never half of a character in an encoding that treebanks come in."""
+    for number, raw in enumerate(_bytes(path).split(b"\n"), start=1):
+        try:
+            yield raw.decode(encoding).rstrip("\r")
+        except UnicodeDecodeError as error:
+            byte = error.object[error.start]
+            raise InputError(
+                f"{path}:{number}: byte 0x{byte:02x} is not {encoding}; give the file's own --encoding"
+            ) from None
+
+
+def _bytes(path: Path) -> bytes:
+    raw = path.read_bytes()
+    if path.suffix != ".gz":
+        return raw
+    try:
+        return gzip.decompress(raw)
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise InputError(f"{path}: not a whole gzip file; compress it again") from None

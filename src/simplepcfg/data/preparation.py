@@ -1,0 +1,237 @@
+"""From a treebank or text as published to the files that training and evaluation read: `prepare`."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from simplepcfg.data.brackets import EMPTY_TREES, parse_trees
+from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS, Conventions, Losses, prepare_sentence, prepare_tree
+from simplepcfg.data.encodings import UTF8, read_lines, without_sgml
+from simplepcfg.data.prepared_folder import new_folder, replace_rare, write_toml
+from simplepcfg.data.treebank_files import SPLITS, TRAIN, Source
+from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.errors import InputError
+
+EMPTIED = "sentences with no word left"
+SHARES = (0.9, 0.05, 0.05)
+_LOOKED_AT = 1000  # words, before tags are judged
+# Settings of `train` that go with prepared text: nothing is done to it again.
+AS_PREPARED: dict[str, Any] = {"lowercase": False, "numbers": "keep", "punctuation": "keep"}
+
+Progress = Callable[[Path, int], None]  # a file that is done, and sentences so far
+
+
+@dataclass(slots=True)
+class SplitCount:
+    """What a split holds."""
+
+    files: int = 0
+    read: int = 0  # sentences or trees, those without any word included
+    sentences: int = 0
+    words: int = 0
+    one_word: int = 0
+
+
+@dataclass
+class Prepared:
+    """What was written and what was not."""
+
+    folder: Path
+    splits: dict[str, SplitCount]
+    losses: Losses
+    vocabulary: int  # words, without <pad> and <unk>
+    types: int  # different words of the training text
+    settings: dict[str, Any]  # for `train`
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What is read, and how."""
+
+    kind: str  # ptb, ctb, spmrl, brackets or text
+    sources: Sequence[Path]
+    source: Source
+    conventions: Conventions
+    encoding: str = UTF8
+    shares: tuple[float, ...] | None = None  # of train, valid, test, where files name no split
+    seed: int = 0
+
+
+def prepare(job: Job, out: Path, progress: Progress | None = None) -> Prepared:
+    """Write `out`/{train,valid,test}.{txt,trees}, vocabulary.txt and prepared.toml, reading everything once.
+
+    Memory holds the counts of training words and one sentence. `out` must not exist, or be empty; it is filled in
+    one step at the end.
+    """
+    if job.shares is not None and any(split is not None for split, _ in job.source.files):
+        raise InputError("--split shares out files whose names say no split, but these do; leave it out")
+    with new_folder(out) as unfinished:
+        counts: Counter[str] = Counter()
+        splits, losses = _write_splits(job, unfinished, counts, progress)
+        conventions = job.conventions
+        vocabulary = Vocabulary.from_counts(counts, conventions.vocabulary_size or None, conventions.min_count)
+        vocabulary.save(unfinished / "vocabulary.txt")
+        if conventions.unknown != "keep":
+            losses.reasons[f"words outside the vocabulary, now {conventions.unknown}"] = replace_rare(
+                unfinished, vocabulary
+            )
+        done = Prepared(
+            folder=out,
+            splits=splits,
+            losses=losses,
+            vocabulary=len(vocabulary) - 2,
+            types=len(counts),
+            settings={
+                **AS_PREPARED,
+                "eos": job.kind == "text",
+                "vocabulary_size": conventions.vocabulary_size,
+                "min_count": conventions.min_count,
+            },
+            notes=list(job.source.notes),
+        )
+        write_toml(unfinished, _description(job, done))
+    return done
+
+
+def _write_splits(
+    job: Job, folder: Path, counts: Counter[str], progress: Progress | None
+) -> tuple[dict[str, SplitCount], Losses]:
+    losses = Losses.none()
+    splits: dict[str, SplitCount] = {}
+    generator = random.Random(job.seed)
+    total = 0
+    with ExitStack() as stack:
+        writers: dict[str, _Writer] = {}
+        for named, path in job.source.files:
+            touched = set()
+            for words, brackets in _sentences(job, path, losses):
+                split = named or _draw(generator, job.shares)
+                if split not in writers:
+                    splits[split] = SplitCount()
+                    writers[split] = stack.enter_context(_Writer(folder, split, job.kind != "text"))
+                touched.add(split)
+                count = splits[split]
+                count.read += 1
+                total += 1
+                if progress is not None and total % 1000 == 0:
+                    progress(path, total)
+                if not words:
+                    losses.reasons[EMPTIED] += 1
+                    continue
+                count.sentences += 1
+                count.words += len(words)
+                count.one_word += len(words) == 1
+                writers[split].write(words, brackets)
+                if split == TRAIN:
+                    counts.update(words)
+            for split in touched:
+                splits[split].files += 1
+            if losses.reasons[KEPT_WORDS] + losses.reasons[FOREIGN] >= _LOOKED_AT:
+                _refuse_foreign_tags(job, path, losses)
+            if progress is not None:
+                progress(path, total)
+    _refuse_foreign_tags(job, job.source.files[-1][1], losses)
+    if not splits.get(TRAIN, SplitCount()).sentences:
+        raise InputError(f"{' '.join(map(str, job.sources))}: no training sentence is left; check files and tags")
+    return {split: splits[split] for split in SPLITS if split in splits}, losses
+
+
+def _sentences(job: Job, path: Path, losses: Losses) -> Iterator[tuple[Sequence[str], str]]:
+    """Words, and brackets where there are trees; nothing of either where no word is left."""
+    lines = read_lines(path, job.encoding)
+    if job.kind == "text":
+        for line in lines:
+            if words := line.split():
+                yield prepare_sentence(words, job.conventions, losses), ""
+        return
+    if job.kind == "ctb":
+        lines = without_sgml(lines)
+    found = 0
+    for tree in parse_trees(lines, str(path), losses.reasons):
+        found += 1
+        prepared = prepare_tree(tree, job.conventions, losses)
+        yield prepared.words, prepared.to_brackets() if prepared.words else ""
+    if not found and not losses.reasons[EMPTY_TREES]:
+        raise InputError(f"{path}: no trees; expected bracketed trees such as (S (NP (DT a) (NN dog)))")
+
+
+def _draw(generator: random.Random, shares: tuple[float, ...] | None) -> str:
+    if shares is None:
+        return TRAIN
+    point = generator.random() * sum(shares)
+    for split, share in zip(SPLITS, shares, strict=True):
+        point -= share
+        if point < 0:
+            return split
+    return TRAIN
+
+
+def _refuse_foreign_tags(job: Job, path: Path, losses: Losses) -> None:
+    """A list of tags that takes away half of the words is not this treebank's."""
+    if job.kind == "text" or job.conventions.punctuation != "tags":
+        return
+    gone, kept = losses.reasons[FOREIGN], losses.reasons[KEPT_WORDS]
+    if gone > kept:
+        most = " ".join(tag for tag, _ in losses.tags.most_common(6))
+        raise InputError(
+            f"{path}: {gone:,} of {gone + kept:,} words go by their tags (such as {most}); give the treebank's own "
+            "--drop-tags or --keep-tags, or --punctuation characters"
+        )
+
+
+class _Writer:
+    """The open files of one split."""
+
+    def __init__(self, folder: Path, split: str, with_trees: bool) -> None:
+        self._paths = [folder / f"{split}.txt", *([folder / f"{split}.trees"] if with_trees else [])]
+        self._files: list[IO[str]] = []
+
+    def __enter__(self) -> _Writer:
+        self._files = [open(path, "w", encoding="utf-8", newline="\n") for path in self._paths]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stream in self._files:
+            stream.close()
+
+    def write(self, words: Sequence[str], brackets: str) -> None:
+        """One sentence."""
+        self._files[0].write(" ".join(words) + "\n")
+        if len(self._files) > 1:
+            self._files[1].write(brackets + "\n")
+
+
+def _description(job: Job, done: Prepared) -> dict[str, Any]:
+    """What prepared.toml says."""
+    reasons = {name: count for name, count in done.losses.reasons.items() if count and name not in (KEPT_WORDS, FOREIGN)}
+    conventions = job.conventions.as_table()
+    if job.kind == "text":
+        for name in ("keep_tags", "drop_tags", "function_tags", "unary"):
+            del conventions[name]
+    return {
+        "treebank": job.kind,
+        "sources": [str(path) for path in job.sources],
+        "encoding": job.encoding,
+        **({"shares": list(job.shares), "seed": job.seed} if job.shares else {}),
+        "conventions": conventions,
+        "splits": {
+            split: {
+                "files": count.files,
+                "read": count.read,
+                "sentences": count.sentences,
+                "words": count.words,
+                "one_word_sentences": count.one_word,
+            }
+            for split, count in done.splits.items()
+        },
+        "vocabulary": {"words": done.vocabulary, "training_types": done.types},
+        "dropped": {"reasons": reasons, "by_tag": dict(done.losses.tags.most_common())},
+        "data": done.settings,
+    }

@@ -1,0 +1,99 @@
+"""A folder that is filled under another name and appears when it is whole, and the files that go into it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from simplepcfg import __version__
+from simplepcfg.data.vocabulary import UNK, Vocabulary
+from simplepcfg.errors import InputError
+
+DESCRIPTION = "prepared.toml"
+_LEAF = re.compile(r"(\([^()\s]+ )([^()\s]+)(?=\))")
+_HEADING = (
+    "# Written by `simplepcfg prepare`: what was done to the text. It must not be done again:\n"
+    "# train with the keys of [data], as in --set data.punctuation=keep.\n\n"
+)
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """Where to write; all of it becomes `out` at the end, and none of it if something goes wrong before.
+
+    A folder that is there already, and empty, is filled, not replaced: someone may be standing in it.
+    """
+    refuse_filled(out)
+    is_new = not out.exists()
+    place = out.parent if is_new else out
+    unfinished = place / f".{out.name or 'prepared'}.{os.getpid()}.unfinished"
+    unfinished.mkdir(parents=True)
+    try:
+        yield unfinished
+        for path in unfinished.iterdir():
+            with open(path, "rb") as stream:
+                os.fsync(stream.fileno())
+        if is_new and not out.exists():
+            os.replace(unfinished, out)
+        else:
+            refuse_filled(out, besides=unfinished.name)
+            # The description comes last: a folder without it is not finished.
+            for path in sorted(unfinished.iterdir(), key=lambda path: path.name == DESCRIPTION):
+                os.replace(path, out / path.name)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def refuse_filled(out: Path, besides: str = "") -> None:
+    """Nothing is ever overwritten."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out}: is a file; give --out a new or empty folder")
+    found = next((name for name in sorted(os.listdir(out)) if name != besides), None) if out.exists() else None
+    if found is not None:
+        raise InputError(f"{out}: is not empty ({found}); give --out a new or empty folder")
+
+
+def replace_rare(folder: Path, vocabulary: Vocabulary) -> int:
+    """Write `<unk>` for words outside the vocabulary, in text and trees alike; returns how many there were."""
+    replaced = 0
+    for path in sorted(folder.glob("*.txt")):
+        if path.name != "vocabulary.txt":
+            replaced += _rewrite(path, vocabulary, lambda line, known: " ".join(map(known, line.split(" "))))
+    for path in sorted(folder.glob("*.trees")):
+        _rewrite(path, vocabulary, lambda line, known: _LEAF.sub(lambda leaf: leaf[1] + known(leaf[2]), line))
+    return replaced
+
+
+def _rewrite(path: Path, vocabulary: Vocabulary, change: Any) -> int:
+    replaced = 0
+
+    def known(word: str) -> str:
+        nonlocal replaced
+        if word in vocabulary:
+            return word
+        replaced += 1
+        return UNK
+
+    temporary = path.with_name(path.name + ".tmp")
+    with open(path, encoding="utf-8", newline="\n") as old, open(temporary, "w", encoding="utf-8", newline="\n") as new:
+        new.writelines(change(line.rstrip("\n"), known) + "\n" for line in old)
+    os.replace(temporary, path)
+    return replaced
+
+
+def write_toml(folder: Path, description: dict[str, Any]) -> None:
+    """The description, with the hash of every file."""
+    hashes = {}
+    for path in sorted(folder.iterdir()):
+        with open(path, "rb") as stream:
+            hashes[path.name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    text = tomli_w.dumps({"simplepcfg": __version__, **description, "sha256": hashes})
+    (folder / DESCRIPTION).write_text(_HEADING + text, encoding="utf-8")

@@ -1,0 +1,184 @@
+"""Which files of a treebank, as its publisher ships it, belong to which split."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from simplepcfg.data.readers import sniff
+from simplepcfg.errors import InputError
+
+TRAIN, VALID, TEST = SPLITS = ("train", "valid", "test")
+Ranges = dict[str, str]
+
+PTB_SECTIONS: Ranges = {TRAIN: "2-21", VALID: "22", TEST: "23"}
+CTB_FILES: Ranges = {TRAIN: "1-270,440-1151", VALID: "301-325", TEST: "271-300"}
+# Trees of PTB-3's files, by which an incomplete copy is noticed.
+PTB_TREES = {TRAIN: 39_832, VALID: 1_700, TEST: 2_416}
+
+_PTB_FILE = re.compile(r"wsj_(\d\d)\d\d\.(mrg|prd)", re.IGNORECASE)
+_CTB_FILE = re.compile(r"chtb_(\d+)\.(?:fid|nw|mrg)", re.IGNORECASE)
+_SPLIT_NAME = re.compile(r"(?<![a-z])(train(?:ing)?|dev(?:el)?|val(?:id(?:ation)?)?|test)(?![a-z])", re.IGNORECASE)
+TREE_ENDINGS = frozenset("trees tree mrg prd ptb penn parse brackets bracket gold fid nw txt clean".split())
+TEXT_ENDINGS = frozenset("txt tok tokens raw text".split())
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files of each split, None for those that no split was named for; and remarks about others."""
+
+    files: list[tuple[str | None, Path]]
+    notes: list[str] = field(default_factory=list)
+
+
+def find_ptb(sources: Sequence[Path], ranges: Ranges = PTB_SECTIONS) -> Source:
+    """`wsj_SSNN.mrg` anywhere below the folders, split by section SS; `.prd` where there is no `.mrg`."""
+    found: dict[str, Path] = {}
+    for path in _walk(sources):
+        if _PTB_FILE.fullmatch(path.name):
+            other = found.get(path.stem)
+            if other is not None and other.suffix == path.suffix:
+                raise InputError(f"{path}: {other} has the same name; give the folder of one copy, such as mrg/wsj")
+            if other is None or path.suffix == ".mrg":
+                found[path.stem] = path
+    return _by_number(found.values(), lambda path: int(path.name[4:6]), ranges, sources, "wsj_0200.mrg", "section")
+
+
+def find_ctb(sources: Sequence[Path], ranges: Ranges = CTB_FILES) -> Source:
+    """`chtb_NNN.fid` anywhere below the folders, split by NNN."""
+    found: dict[int, Path] = {}
+    for path in _walk(sources):
+        if match := _CTB_FILE.fullmatch(path.name):
+            number = int(match[1])
+            if number in found:
+                raise InputError(f"{path}: {found[number]} has the same number; give the folder of one copy")
+            found[number] = path
+    numbers = {path: number for number, path in found.items()}
+    return _by_number(found.values(), numbers.__getitem__, ranges, sources, "chtb_001.fid", "file")
+
+
+def find_trees(sources: Sequence[Path]) -> Source:
+    """Files of bracketed trees, given or below a folder; `train`, `dev` or `test` in a name is its split."""
+    return _by_name(sources, TREE_ENDINGS, "trees")
+
+
+def find_spmrl(sources: Sequence[Path]) -> Source:
+    """`train.French.gold.ptb` and the like: gold trees alone, and train5k only where there is no other train."""
+    source = find_trees(sources)
+    gold = [item for item in source.files if ".gold." in item[1].name.lower()] or source.files
+    whole = [item for item in gold if not item[1].name.lower().startswith("train5k")]
+    chosen = whole if any(split == TRAIN for split, _ in whole) else gold
+    if any(split is None for split, _ in chosen):
+        raise InputError(f"{chosen[0][1]}: its name says no split; SPMRL's are such as train.French.gold.ptb")
+    left_out = len(source.files) - len(chosen)
+    notes = [f"{left_out} files left out: not gold, or train5k beside train"] if left_out else []
+    return Source(chosen, source.notes + notes)
+
+
+def language_of(files: Iterable[tuple[str | None, Path]]) -> str | None:
+    """The one language, French or German, that the files' names say."""
+    languages = {name for _, path in files for name in ("french", "german") if name in path.name.lower()}
+    if len(languages) > 1:
+        raise InputError("the files are French and German; prepare one language at a time")
+    return next(iter(languages), None)
+
+
+def find_text(sources: Sequence[Path]) -> Source:
+    """The same for plain text."""
+    return _by_name(sources, TEXT_ENDINGS, "text")
+
+
+def split_of(path: Path, below: Path | None = None) -> str | None:
+    """The split that a file's name says, or one of the folders between `below` and it."""
+    parts = path.relative_to(below).parts if below is not None else (path.name,)
+    for part in reversed(parts):
+        # The first name counts: train5k and dev.test.trees are what they begin with.
+        if match := _SPLIT_NAME.search(part):
+            start = match[1].lower()[0]
+            return {"t": TEST if match[1].lower() == "test" else TRAIN, "d": VALID, "v": VALID}[start]
+    return None
+
+
+def parse_ranges(text: str) -> Callable[[int], bool]:
+    """Whether a number is in "1-270,440-1151"."""
+    bounds = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)\s*(?:[-–]\s*(\d+)\s*)?", part)
+        if match is None or (match[2] and int(match[2]) < int(match[1])):
+            raise InputError(f"{part.strip()!r} in {text!r} is no range of numbers; write such as 2-21 or 1-270,440-1151")
+        bounds.append((int(match[1]), int(match[2] or match[1])))
+    return lambda number: any(first <= number <= last for first, last in bounds)
+
+
+def _by_number(
+    paths: Iterable[Path], number: Callable[[Path], int], ranges: Ranges, sources: Sequence[Path], like: str, unit: str
+) -> Source:
+    tests = {split: parse_ranges(text) for split, text in ranges.items()}
+    files: list[tuple[str | None, Path]] = []
+    unused = total = 0
+    for path in sorted(paths, key=lambda path: (number(path), path.name)):
+        total += 1
+        splits = [split for split in tests if tests[split](number(path))]
+        if len(splits) > 1:
+            raise InputError(f"{unit} {number(path)} is in {' and '.join(splits)}; let each be in one split")
+        unused += not splits
+        files += [(split, path) for split in splits]
+    where = " ".join(map(str, sources))
+    if not total:
+        raise InputError(f"{where}: no file named such as {like} here or in folders below; check the path")
+    for split, text in ranges.items():
+        if not any(split == found for found, _ in files):
+            raise InputError(f"{where}: {total} files, none of {unit}s {text} ({split}); give the whole treebank")
+    notes = [f"{unused} of {total} files are in no split"] if unused else []
+    return Source(sorted(files, key=lambda item: SPLITS.index(str(item[0]))), notes)
+
+
+def _by_name(sources: Sequence[Path], endings: frozenset[str], kind: str) -> Source:
+    files: list[tuple[str | None, Path]] = []
+    notes: list[str] = []
+    for source in sources:
+        if not source.is_dir():
+            files.append((split_of(source), source))
+            continue
+        for path in _walk([source]):
+            name = path.name.lower().removesuffix(".gz")
+            if name.rpartition(".")[2] not in endings:
+                continue
+            if _holds(path, kind):
+                files.append((split_of(path, source), path))
+            else:
+                notes.append(f"{path}: left out, it does not hold {kind}")
+    if not files:
+        where = " ".join(map(str, sources))
+        raise InputError(f"{where}: no file of {kind} here or in folders below; looked for .{' .'.join(sorted(endings))}")
+    named = [split for split, _ in files if split is not None]
+    if named and len(named) < len(files):
+        path = next(path for split, path in files if split is None)
+        raise InputError(f"{path}: its name says no split (train, dev, test), as others do; rename it or leave it out")
+    return Source(sorted(files, key=lambda item: SPLITS.index(item[0]) if item[0] else 0), notes)
+
+
+def _holds(path: Path, kind: str) -> bool:
+    """Files of other encodings are told later, by who decodes them; licences and notes hold no trees."""
+    if kind == "text":
+        return not re.match(r"(licen[cs]e|readme|copying|changelog)\b", path.name, re.IGNORECASE)
+    try:
+        return path.stat().st_size > 0 and sniff(path) == kind
+    except InputError:
+        return True
+
+
+def _walk(sources: Sequence[Path]) -> Iterator[Path]:
+    """Files given, and files below folders in the order of their names; hidden ones are none of ours."""
+    for source in sources:
+        if not source.is_dir():
+            if not source.exists():
+                raise InputError(f"{source}: no such file or folder; check the path")
+            yield source
+            continue
+        for folder, folders, names in os.walk(source):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            yield from (Path(folder, name) for name in sorted(names) if not name.startswith("."))
