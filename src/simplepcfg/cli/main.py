@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from simplepcfg import __version__
-from simplepcfg.cli import benchmark, complete, demo, evaluate, parse, sample, score, show, train
+from simplepcfg.cli import benchmark, complete, demo, evaluate, parse, prepare, sample, score, show, train
 from simplepcfg.cli.failures import exit_code_of
 from simplepcfg.cli.output import write_lines
 
@@ -20,6 +20,7 @@ app = typer.Typer(
 )
 for module in (demo, train, evaluate, parse, score, complete, sample, show):
     app.command(module.NAME, short_help=module.SUMMARY)(module.command)
+app.add_typer(prepare.app, name=prepare.NAME, short_help=prepare.SUMMARY)
 app.add_typer(benchmark.app, name=benchmark.NAME, short_help=benchmark.SUMMARY)
 
 

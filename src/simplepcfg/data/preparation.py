@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from simplepcfg.data.brackets import EMPTY_TREES, parse_trees
 from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS, Conventions, Losses, prepare_sentence, prepare_tree
@@ -21,6 +21,7 @@ from simplepcfg.errors import InputError
 EMPTIED = "sentences with no word left"
 SHARES = (0.9, 0.05, 0.05)
 _LOOKED_AT = 1000  # words, before tags are judged
+MAX_LENGTH = 40  # of training sentences; train leaves longer ones out, after the vocabulary is counted
 # Settings of `train` that go with prepared text: nothing is done to it again.
 AS_PREPARED: dict[str, Any] = {"lowercase": False, "numbers": "keep", "punctuation": "keep"}
 
@@ -62,6 +63,7 @@ class Job:
     encoding: str = UTF8
     shares: tuple[float, ...] | None = None  # of train, valid, test, where files name no split
     seed: int = 0
+    ranges: Mapping[str, str] = field(default_factory=dict)  # sections or files of each split, where numbers tell
 
 
 def prepare(job: Job, out: Path, progress: Progress | None = None) -> Prepared:
@@ -91,6 +93,7 @@ def prepare(job: Job, out: Path, progress: Progress | None = None) -> Prepared:
             settings={
                 **AS_PREPARED,
                 "eos": job.kind == "text",
+                "max_length": MAX_LENGTH,
                 "vocabulary_size": conventions.vocabulary_size,
                 "min_count": conventions.min_count,
             },
@@ -115,7 +118,7 @@ def _write_splits(
                 split = named or _draw(generator, job.shares)
                 if split not in writers:
                     splits[split] = SplitCount()
-                    writers[split] = stack.enter_context(_Writer(folder, split, job.kind != "text"))
+                    writers[split] = _Writer(folder, split, job.kind != "text", stack)
                 touched.add(split)
                 count = splits[split]
                 count.read += 1
@@ -189,28 +192,25 @@ def _refuse_foreign_tags(job: Job, path: Path, losses: Losses) -> None:
 class _Writer:
     """The open files of one split."""
 
-    def __init__(self, folder: Path, split: str, with_trees: bool) -> None:
-        self._paths = [folder / f"{split}.txt", *([folder / f"{split}.trees"] if with_trees else [])]
-        self._files: list[IO[str]] = []
-
-    def __enter__(self) -> _Writer:
-        self._files = [open(path, "w", encoding="utf-8", newline="\n") for path in self._paths]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for stream in self._files:
-            stream.close()
+    def __init__(self, folder: Path, split: str, with_trees: bool, stack: ExitStack) -> None:
+        endings = ("txt", "trees") if with_trees else ("txt",)
+        self._text, *self._trees = (
+            stack.enter_context(open(folder / f"{split}.{ending}", "w", encoding="utf-8", newline="\n"))
+            for ending in endings
+        )
 
     def write(self, words: Sequence[str], brackets: str) -> None:
         """One sentence."""
-        self._files[0].write(" ".join(words) + "\n")
-        if len(self._files) > 1:
-            self._files[1].write(brackets + "\n")
+        self._text.write(" ".join(words) + "\n")
+        for stream in self._trees:
+            stream.write(brackets + "\n")
 
 
 def _description(job: Job, done: Prepared) -> dict[str, Any]:
     """What prepared.toml says."""
-    reasons = {name: count for name, count in done.losses.reasons.items() if count and name not in (KEPT_WORDS, FOREIGN)}
+    reasons = {
+        name: count for name, count in done.losses.reasons.items() if count and name not in (KEPT_WORDS, FOREIGN)
+    }
     conventions = job.conventions.as_table()
     if job.kind == "text":
         for name in ("keep_tags", "drop_tags", "function_tags", "unary"):
@@ -220,6 +220,7 @@ def _description(job: Job, done: Prepared) -> dict[str, Any]:
         "sources": [str(path) for path in job.sources],
         "encoding": job.encoding,
         **({"shares": list(job.shares), "seed": job.seed} if job.shares else {}),
+        **({"numbers": dict(job.ranges)} if job.ranges else {}),
         "conventions": conventions,
         "splits": {
             split: {

@@ -22,8 +22,10 @@ PTB_TREES = {TRAIN: 39_832, VALID: 1_700, TEST: 2_416}
 _PTB_FILE = re.compile(r"wsj_(\d\d)\d\d\.(mrg|prd)", re.IGNORECASE)
 _CTB_FILE = re.compile(r"chtb_(\d+)\.(?:fid|nw|mrg)", re.IGNORECASE)
 _SPLIT_NAME = re.compile(r"(?<![a-z])(train(?:ing)?|dev(?:el)?|val(?:id(?:ation)?)?|test)(?![a-z])", re.IGNORECASE)
-TREE_ENDINGS = frozenset("trees tree mrg prd ptb penn parse brackets bracket gold fid nw txt clean".split())
-TEXT_ENDINGS = frozenset("txt tok tokens raw text".split())
+TREE_ENDINGS = frozenset(
+    ["trees", "tree", "mrg", "prd", "ptb", "penn", "parse", "brackets", "bracket", "gold", "fid", "nw", "txt", "clean"]
+)
+TEXT_ENDINGS = frozenset(["txt", "tok", "tokens", "raw", "text"])
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,9 @@ def parse_ranges(text: str) -> Callable[[int], bool]:
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)\s*(?:[-–]\s*(\d+)\s*)?", part)
         if match is None or (match[2] and int(match[2]) < int(match[1])):
-            raise InputError(f"{part.strip()!r} in {text!r} is no range of numbers; write such as 2-21 or 1-270,440-1151")
+            raise InputError(
+                f"{part.strip()!r} in {text!r} is no range of numbers; write such as 2-21 or 1-270,440-1151"
+            )
         bounds.append((int(match[1]), int(match[2] or match[1])))
     return lambda number: any(first <= number <= last for first, last in bounds)
 
@@ -153,7 +157,9 @@ def _by_name(sources: Sequence[Path], endings: frozenset[str], kind: str) -> Sou
                 notes.append(f"{path}: left out, it does not hold {kind}")
     if not files:
         where = " ".join(map(str, sources))
-        raise InputError(f"{where}: no file of {kind} here or in folders below; looked for .{' .'.join(sorted(endings))}")
+        raise InputError(
+            f"{where}: no file of {kind} here or in folders below; looked for .{' .'.join(sorted(endings))}"
+        )
     named = [split for split, _ in files if split is not None]
     if named and len(named) < len(files):
         path = next(path for split, path in files if split is None)

@@ -1,0 +1,82 @@
+"""What a person sees of `prepare`: a bar while files are read, then what is there and what is not."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS
+
+if TYPE_CHECKING:
+    from simplepcfg.data.preparation import Job, Prepared, Progress
+
+SHOWN_TAGS = 12
+
+
+@contextmanager
+def file_progress(job: "Job", quiet: bool) -> "Iterator[Progress | None]":
+    """A bar of files on standard error, if that is a terminal."""
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False)
+    if quiet or not console.is_terminal or console.is_dumb_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    places = {path: number for number, (_, path) in enumerate(job.source.files)}
+    columns = TextColumn("{task.fields[name]}"), BarColumn(), TextColumn("{task.fields[sentences]:,} sentences")
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=len(places), name="", sentences=0)
+
+        def show(path: Path, sentences: int) -> None:
+            bar.update(task, completed=places[path], name=path.name, sentences=sentences)
+
+        yield show
+
+
+def summary(job: "Job", done: "Prepared", expected: dict[str, int]) -> Iterator[str]:
+    """Lines: each split, what was dropped and why, the vocabulary, and how to train on it."""
+    yield from done.notes
+    unit = "sentences" if job.kind == "text" else "trees"
+    for split, count in done.splits.items():
+        one_word = f", {count.one_word:,} of them of one word" if count.one_word else ""
+        origin = f"{count.read:,} {unit} in {count.files:,} file" + ("s" if count.files > 1 else "")
+        yield f"{split}: {count.sentences:,} sentences{one_word}, {count.words:,} words, from {origin}"
+    for split, trees in expected.items():
+        if done.splits[split].read != trees:
+            yield f"{split}: PTB-3 has {trees:,} trees here, not {done.splits[split].read:,}; is this all of it?"
+    if job.source.files[0][0] is None and job.shares is None:
+        yield "no file names a split, so all of it is training text; --split 90,5,5 makes three"
+    yield from dropped(done)
+    yield f"vocabulary: {done.vocabulary:,} of the {done.types:,} different words of the training text"
+    yield f"the files are in {done.folder}; next: {train_command(done, job.kind)}"
+
+
+def dropped(done: "Prepared") -> Iterator[str]:
+    """What went, by reason."""
+    tags = done.losses.tags
+    if tags:
+        listed = "  ".join(f"{tag} {count:,}" for tag, count in tags.most_common(SHOWN_TAGS))
+        more = f"  and {len(tags) - SHOWN_TAGS} more tags" if len(tags) > SHOWN_TAGS else ""
+        yield f"dropped {sum(tags.values()):,} leaves by tag: {listed}{more}"
+    foreign = done.losses.reasons[FOREIGN]
+    if tags and foreign:
+        yield f"{foreign:,} of these have a letter or digit; --keep-tags would let their tags stay"
+    for reason, count in done.losses.reasons.items():
+        if count and reason not in (KEPT_WORDS, FOREIGN):
+            yield f"{'changed' if ', now ' in reason else 'dropped'} {count:,} {reason}"
+
+
+def train_command(done: "Prepared", kind: str) -> str:
+    """The command that trains on what was written, with the settings of prepared.toml."""
+    config = "sn-pcfg-4096" if kind == "text" else "sn-pcfg"
+    valid = f" --valid {done.folder / 'valid.txt'}" if "valid" in done.splits else ""
+    # The language-modelling configuration changes nothing by itself; those for parsing do.
+    keys = () if kind == "text" else ("lowercase", "numbers", "punctuation")
+    settings = "".join(f" --set data.{key}={_toml(done.settings[key])}" for key in keys)
+    return f"simplepcfg train {config} --train {done.folder / 'train.txt'}{valid}{settings}"
+
+
+def _toml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
