@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from simplepcfg.data.brackets import EMPTY_TREES, parse_trees
 from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS, Conventions, Losses, prepare_sentence, prepare_tree
@@ -194,16 +194,17 @@ class _Writer:
 
     def __init__(self, folder: Path, split: str, with_trees: bool, stack: ExitStack) -> None:
         endings = ("txt", "trees") if with_trees else ("txt",)
-        self._text, *self._trees = (
-            stack.enter_context(open(folder / f"{split}.{ending}", "w", encoding="utf-8", newline="\n"))
-            for ending in endings
-        )
+        self._text, *self._trees = (stack.enter_context(_new_file(folder / f"{split}.{ending}")) for ending in endings)
 
     def write(self, words: Sequence[str], brackets: str) -> None:
         """One sentence."""
         self._text.write(" ".join(words) + "\n")
         for stream in self._trees:
             stream.write(brackets + "\n")
+
+
+def _new_file(path: Path) -> IO[str]:
+    return open(path, "w", encoding="utf-8", newline="\n")
 
 
 def _description(job: Job, done: Prepared) -> dict[str, Any]:
