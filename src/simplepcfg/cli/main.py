@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from simplepcfg import __version__
-from simplepcfg.cli import benchmark, complete, demo, evaluate, parse, prepare, sample, score, show, train
+from simplepcfg.cli import benchmark, complete, demo, evaluate, parse, prepare, reproduce, sample, score, show, train
 from simplepcfg.cli.failures import exit_code_of
 from simplepcfg.cli.output import write_lines
 
@@ -18,7 +18,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help keeps the examples' lines as they are
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for module in (demo, train, evaluate, parse, score, complete, sample, show):
+for module in (demo, train, evaluate, parse, score, complete, sample, show, reproduce):
     app.command(module.NAME, short_help=module.SUMMARY)(module.command)
 app.add_typer(prepare.app, name=prepare.NAME, short_help=prepare.SUMMARY)
 app.add_typer(benchmark.app, name=benchmark.NAME, short_help=benchmark.SUMMARY)

@@ -1,0 +1,103 @@
+"""`simplepcfg reproduce`: the paper's tables, trained and evaluated here, beside the published figures."""
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simplepcfg.cli.options import Device, Quiet
+from simplepcfg.cli.output import note, results_console
+from simplepcfg.errors import InputError
+
+NAME = "reproduce"
+SUMMARY = "The paper's tables, beside its figures."
+
+
+class PaperTableName(StrEnum):
+    """Which table."""
+
+    lm = "lm"
+    parsing = "parsing"
+    multilingual = "multilingual"
+    speed = "speed"
+
+
+def command(
+    table: Annotated[PaperTableName, typer.Argument(help="Which of the paper's tables.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", metavar="DIR", help="What `prepare` wrote; for multilingual, a folder a language in it."
+        ),
+    ] = None,
+    rows: Annotated[
+        list[str] | None,
+        typer.Option("--rows", metavar="A,B", help="Only these rows; for speed, sizes such as 16x20x512x1024."),
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Runs a row, of seeds 1 to N.")] = 4,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder of runs and results.  [default: reproduction/TABLE]"),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change one key of every row; the table then says so."),
+    ] = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Train and evaluate the rows of a table and set our figure beside the paper's.
+
+    Everything is kept in --out: runs/ROW/seed-N, results.jsonl, table.md, table.csv. Stopped at any point, the same
+    command goes on: what has a result is not done again, and a training goes on from its checkpoint. Rows whose
+    configuration is not installed, and rows that the paper quotes from elsewhere, are shown as such.
+
+    \b
+    Example:
+      simplepcfg reproduce parsing --data data/wsj --rows sn-pcfg-4096,right-branching --seeds 4
+      simplepcfg reproduce lm --data data/ptb --rows sn-pcfg-4096 --seeds 1 --set training.epochs=3
+      simplepcfg reproduce speed --out reproduction/speed
+    """
+    chosen = _names(rows)
+    place = out if out is not None else Path("reproduction") / table.value
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise InputError("reproduce runs in one process; with torchrun, train a row by `simplepcfg train` instead")
+    if table is PaperTableName.speed:
+        if data is not None or settings:
+            raise InputError("speed reads no text and trains nothing; leave out --data and --set")
+        from simplepcfg.reproduction.speed import reproduce_speed, rich_cells
+
+        cells = reproduce_speed(place, rows=chosen, device=device, remark=lambda text: note(text, quiet))
+        results_console().print(rich_cells(cells))
+    else:
+        if data is None:
+            raise InputError(f"{table.value} needs text; give --data DIR, a folder that `simplepcfg prepare` wrote")
+        from simplepcfg.reproduction.rendering import rich_lines
+        from simplepcfg.reproduction.runner import reproduce
+        from simplepcfg.reproduction.tables import paper_table
+        from simplepcfg.training.progress import make_reporter
+
+        lines = reproduce(
+            table.value,
+            data,
+            place,
+            rows=chosen,
+            seeds=seeds,
+            settings=settings or (),
+            device=device,
+            make_reporter=lambda: make_reporter(quiet),
+            remark=lambda text: note(text, quiet),
+        )
+        results_console().print(rich_lines(paper_table(table.value), lines))
+    note(f"the same table is in {place / 'table.md'} and {place / 'table.csv'}", quiet)
+
+
+def _names(rows: list[str] | None) -> list[str] | None:
+    if rows is None:
+        return None
+    names = [name.strip() for text in rows for name in text.split(",") if name.strip()]
+    if not names:
+        raise InputError("--rows is empty; name a row, or leave it out for all")
+    return names

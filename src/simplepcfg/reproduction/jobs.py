@@ -1,0 +1,82 @@
+"""What there is to do for a table: which rows, languages and seeds, on which files, under which configuration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from simplepcfg.errors import InputError
+from simplepcfg.reproduction.tables import PaperTable, Row
+from simplepcfg.training.config import RunConfig
+from simplepcfg.training.config_files import load_config
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The files of one language, as `simplepcfg prepare` writes them."""
+
+    language: str  # "" where a table has one text
+    train: Path
+    valid: Path
+    test: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run, or one baseline, to be evaluated once."""
+
+    row: Row
+    text: Text
+    seed: int  # 0 where there is nothing to draw
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """As in the results."""
+        return self.row.name, self.text.language, self.seed
+
+    @property
+    def title(self) -> str:
+        """For remarks."""
+        return " ".join(filter(None, [self.row.name, self.text.language, f"seed {self.seed}" if self.seed else ""]))
+
+
+def find_texts(table: PaperTable, data: Path) -> list[Text]:
+    """The files of a table's data folder; of the multilingual one, of each folder in it."""
+    if not data.is_dir():
+        raise InputError(f"--data {data}: no such folder; give one that `simplepcfg prepare` wrote")
+    if table.name != "multilingual":
+        return [_text(table, data, "")]
+    languages = sorted(folder for folder in data.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+    if not languages:
+        raise InputError(f"--data {data}: no folder of a language in it; make one a language with `simplepcfg prepare`")
+    return [_text(table, folder, folder.name) for folder in languages]
+
+
+def find_jobs(rows: Sequence[Row], texts: Sequence[Text], seeds: int) -> Iterator[Job]:
+    """Seed by seed, so that every row has a first figure before any has a second."""
+    for seed in range(1, seeds + 1):
+        for text in texts:
+            for row in rows:
+                if row.config is not None:
+                    yield Job(row, text, seed)
+                elif row.baseline is not None and seed == 1:
+                    yield Job(row, text, 0)
+
+
+def job_config(job: Job, table: PaperTable, settings: Sequence[str]) -> RunConfig:
+    """The row's configuration: its own keys, the table's, the row's, then the caller's. The environment has no say."""
+    files = [f"data.train={json.dumps(str(job.text.train))}", f"data.valid={json.dumps(str(job.text.valid))}"]
+    own = [f"name={job.row.name}", f"seed={job.seed}"]
+    return load_config(job.row.config, [*table.settings, *job.row.settings, *settings, *files, *own], environment={})
+
+
+def _text(table: PaperTable, folder: Path, language: str) -> Text:
+    """Trees where F1 is measured: their tags tell what is punctuation. Plain text otherwise."""
+    ending = "trees" if table.on_trees else "txt"
+    files = [(folder / f"{name}.{ending}").absolute() for name in ("train", "valid", "test")]
+    for file in files:
+        if not file.is_file():
+            raise InputError(f"{file}: no such file; write the folder with `simplepcfg prepare`")
+    return Text(language, *files)

@@ -1,0 +1,127 @@
+"""Trains and evaluates the rows of a table, each row and seed once, from wherever an earlier call stopped."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from signal import Signals
+from typing import Any
+
+import simplepcfg
+from simplepcfg.api import load
+from simplepcfg.benchmarking.report import current_commit
+from simplepcfg.data.preprocessing import Preprocessing
+from simplepcfg.data.readers import read_trees
+from simplepcfg.errors import InputError, NumericalError, ResourceError, SimplePCFGError
+from simplepcfg.evaluation.treebank import Treebank
+from simplepcfg.reproduction.jobs import Job, find_jobs, find_texts, job_config
+from simplepcfg.reproduction.rendering import Line, table_lines, write_tables
+from simplepcfg.reproduction.state import ReproductionFolder
+from simplepcfg.reproduction.tables import PaperTable, paper_table
+from simplepcfg.training.config import RunConfig
+from simplepcfg.training.loop import train
+from simplepcfg.training.progress import Reporter
+from simplepcfg.training.run_folder import RunFolder
+from simplepcfg.training.signals import Interrupted
+
+
+def reproduce(
+    table_name: str,
+    data: str | Path,
+    out: str | Path,
+    *,
+    rows: Sequence[str] | None = None,
+    seeds: int = 4,
+    settings: Sequence[str] = (),
+    device: str = "auto",
+    make_reporter: Callable[[], Reporter] = Reporter,
+    remark: Callable[[str], None] = lambda text: None,
+) -> list[Line]:
+    """Every row of a table that can be computed here, `seeds` times, beside the published figures.
+
+    Rows and seeds that have a result are not done again, and an interrupted training goes on from its checkpoint.
+    The test file is read once for each finished run. A row that fails for want of memory, or of numbers, is named
+    and the others go on; the first such error is raised at the end.
+    """
+    if seeds < 1:
+        raise InputError(f"seeds = {seeds}; train at least one run a row")
+    table = paper_table(table_name)
+    chosen = table.choose(rows)
+    texts = find_texts(table, Path(data))
+    jobs = list(find_jobs(chosen, texts, seeds))
+    # All of them before the first is trained: a misspelt key must not show after a day.
+    configs = {job.key: job_config(job, table, settings) for job in jobs if job.row.config is not None}
+    folder = ReproductionFolder(Path(out))
+    folder.open(table.name, Path(data), settings)
+    languages = [text.language for text in texts]
+    failures: dict[tuple[str, str, int], SimplePCFGError] = {}
+
+    def lines() -> list[Line]:
+        return table_lines(table, languages, folder.read_results(), failures, seeds, chosen)
+
+    with RunFolder(folder.path).locked():
+        for row in chosen:
+            if row.configs and row.config is None:
+                remark(f"{row.name}: the configuration {row.configs[0]} is not installed; the row is left out")
+        for job in jobs:
+            if job.key in folder.read_results():
+                continue
+            try:
+                report = _evaluated(job, configs.get(job.key), folder, device, make_reporter, remark)
+            except Interrupted as error:
+                write_tables(folder, table, lines(), settings)
+                message = f"stopped by {Signals(error.signal_number).name} in {job.title}; the same command goes on"
+                raise Interrupted(message, error.signal_number) from None
+            except (NumericalError, ResourceError) as error:
+                failures[job.key] = error
+                remark(f"{job.title}: {error}")
+                continue
+            folder.append(_record(job, table, configs.get(job.key), report))
+            write_tables(folder, table, lines(), settings)
+    found = lines()
+    write_tables(folder, table, found, settings)
+    if failures:
+        key, failed = next(iter(failures.items()))
+        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+        raise type(failed)(f"{' '.join(map(str, filter(None, key)))}: {failed}{more}; the same command tries again")
+    return found
+
+
+def _evaluated(
+    job: Job,
+    config: RunConfig | None,
+    folder: ReproductionFolder,
+    device: str,
+    make_reporter: Callable[[], Reporter],
+    remark: Callable[[str], None],
+) -> dict[str, Any]:
+    """Train what is left of a run and look at the test file, once; of a baseline, only that."""
+    if config is None:
+        treebank = Treebank(read_trees(job.text.test), Preprocessing(), str(job.text.test))
+        return treebank.baseline(job.row.baseline or "").to_dict()
+    place = folder.run(*job.key)
+    begun = RunFolder(place).config.exists()
+    remark(f"{job.title}: {'going on with' if begun else 'training into'} {place}")
+    train(None if begun else config, place, resume=begun, device=device, reporter=make_reporter())
+    run = load(place, device)
+    report = run.evaluate(job.text.test, job.title).to_dict()
+    return report | {"best": run.best}
+
+
+def _record(job: Job, table: PaperTable, config: RunConfig | None, report: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "table": table.name,
+        "row": job.row.name,
+        "language": job.text.language,
+        "seed": job.seed,
+        "config": job.row.config,
+        "model": None if config is None else config.model_dump(mode="json")["model"],
+        "test": str(job.text.test),
+        "test_sha256": hashlib.sha256(job.text.test.read_bytes()).hexdigest(),
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "simplepcfg": simplepcfg.__version__,
+        "commit": current_commit(),
+        "report": report,
+    }

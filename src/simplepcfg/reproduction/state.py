@@ -1,0 +1,101 @@
+"""The folder of a reproduction: what was asked for, the runs, and a line for each result, all readable.
+
+reproduction.toml says which table on which data with which settings. runs/ROW[/LANGUAGE]/seed-N are ordinary run
+folders. results.jsonl gets a line after each evaluation and is never rewritten; table.md and table.csv are made of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from simplepcfg.errors import InputError
+from simplepcfg.training.files import write_text
+
+Key = tuple[str, str, int]  # row, language ("" where there is one text), seed (0 of what has none)
+
+
+class ReproductionFolder:
+    """Names and contents of the files of a reproduction."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.begun = path / "reproduction.toml"
+        self.results = path / "results.jsonl"
+        self.markdown = path / "table.md"
+        self.csv = path / "table.csv"
+
+    def run(self, row: str, language: str, seed: int) -> Path:
+        """The folder of one run."""
+        return self.path.joinpath("runs", row, *([language] if language else []), f"seed-{seed}")
+
+    def open(self, table: str, data: Path | None, settings: Sequence[str]) -> None:
+        """Begin here, or check that what was begun here is the same."""
+        asked: dict[str, Any] = {"table": table, "settings": list(settings)}
+        if data is not None:
+            asked["data"] = str(data.absolute())
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path} is a file; give a folder for the reproduction")
+        if not self.begun.exists():
+            if self.path.is_dir() and any(self.path.iterdir()):
+                raise InputError(f"{self.path} holds other files and no {self.begun.name}; give a new folder")
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_text(self.begun, tomli_w.dumps(asked))
+            return
+        try:
+            found = tomllib.loads(self.begun.read_text("utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"{self.begun}: damaged ({error}); restore it from a copy") from None
+        for key in ("table", "data", "settings"):
+            if found.get(key) != asked.get(key):
+                raise InputError(
+                    f"{self.path} was begun with {key} {_shown(found.get(key))}, not {_shown(asked.get(key))}; "
+                    "give the same, or another --out"
+                )
+
+    def read_results(self) -> dict[Key, dict[str, Any]]:
+        """Every result that was written whole, the first of each run."""
+        found: dict[Key, dict[str, Any]] = {}
+        for number, line in enumerate(self._lines(), start=1):
+            try:
+                record = json.loads(line)
+                key = (record["row"], record["language"], record["seed"])
+            except (json.JSONDecodeError, KeyError, TypeError) as error:
+                raise InputError(f"{self.results}:{number}: not a result ({error}); remove the line") from None
+            found.setdefault(key, record)
+        return found
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Write a result so that it is there whole or not at all."""
+        self._drop_unfinished_line()
+        line = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+        with open(self.results, "ab") as stream:
+            stream.write(line.encode())
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def _lines(self) -> list[str]:
+        """Without a last line that a crash cut short."""
+        if not self.results.exists():
+            return []
+        return self.results.read_text("utf-8", errors="replace").split("\n")[:-1]
+
+    def _drop_unfinished_line(self) -> None:
+        if not self.results.exists():
+            return
+        content = self.results.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            os.truncate(self.results, whole)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join(f"--set {item}" for item in value) or "no --set"
+    return str(value)
