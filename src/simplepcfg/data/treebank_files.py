@@ -168,9 +168,9 @@ def _by_name(sources: Sequence[Path], endings: frozenset[str], kind: str) -> Sou
 
 
 def _holds(path: Path, kind: str) -> bool:
-    """Files of other encodings are told later, by who decodes them; licences and notes hold no trees."""
+    """Files of other encodings are told later, by who decodes them; licences and word lists are no text."""
     if kind == "text":
-        return not re.match(r"(licen[cs]e|readme|copying|changelog)\b", path.name, re.IGNORECASE)
+        return not re.match(r"(licen[cs]e|readme|copying|changelog|vocab(ulary)?)\b", path.name, re.IGNORECASE)
     try:
         return path.stat().st_size > 0 and sniff(path) == kind
     except InputError:
