@@ -24,6 +24,15 @@ from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.data.readers import read_sentences, read_trees
 from simplepcfg.data.synthetic import generate_trees
 
+# The child reads its own peak, as Linux counts it: what a parent sees of it includes the parent's.
+CHILD = """
+import pathlib, sys
+from simplepcfg.cli.main import run
+code = run(sys.argv[1:])
+lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+print(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
+sys.exit(code)
+"""
 RESULTS = Path(__file__).parent / "results" / "prepare.csv"
 
 
@@ -74,13 +83,14 @@ def run(arguments: Sequence[str], folder: str) -> int:
     """Run the command and return the peak of its resident set in bytes, everything that it imports included."""
     source = str(Path(simplepcfg.__file__).parents[1])
     paths = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
-    child = subprocess.Popen(
-        [sys.executable, "-m", "simplepcfg", *arguments], cwd=folder, env={**os.environ, "PYTHONPATH": paths}
+    child = subprocess.run(
+        [sys.executable, "-c", CHILD, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        check=True,
     )
-    _, status, usage = os.wait4(child.pid, 0)
-    if status:
-        raise SystemExit(f"prepare failed with status {status}")
-    return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return 1024 * int(child.stdout)
 
 
 if __name__ == "__main__":
