@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from command_calls import Call
+from simplepcfg import load
 from simplepcfg.data.synthetic import generate_treebank
 from simplepcfg.errors import ResourceError
 from simplepcfg.reproduction import runner
@@ -64,6 +65,7 @@ def test_a_row_beside_the_papers_figure(
     assert float(rows["sn-pcfg-4096"]["mean"]) == report["perplexity"]
     assert rows["rank-hmm-32768"]["paper"] == "126.4"
     assert "125.4 ± 4.1" in first.out
+    assert "trained with other settings than the paper's" in first.out
 
     with monkeypatch.context() as patch:
         patch.setattr(runner, "train", no_training)
@@ -121,6 +123,18 @@ def test_all_rows_of_parsing_without_training(
         (line,) = [line for line in page.splitlines() if line.startswith(f"| {quoted} |")]
         assert "quoted" in line
         assert "not quoted here" in line
+
+
+def test_prepared_text_is_not_prepared_again(call: Call, tmp_path: Path) -> None:
+    source = write_text(tmp_path / "source")
+    for file in source.glob("*.txt"):
+        file.unlink()
+    assert call("prepare", "brackets", source, "--out", tmp_path / "data", "--vocabulary", 50).code == 0
+    asked = ["reproduce", "lm", "--data", tmp_path / "data", "--rows", "sn-pcfg-4096", "--seeds", 1, *SMALL]
+    assert call(*asked, "--out", tmp_path / "out").code == 0
+    config = load(tmp_path / "out" / "runs" / "sn-pcfg-4096" / "seed-1").config.data
+    assert (config.punctuation, config.lowercase, config.numbers) == ("keep", False, "keep")
+    assert (config.eos, config.vocabulary_size) == (True, 50)
 
 
 def test_languages(call: Call, tmp_path: Path) -> None:

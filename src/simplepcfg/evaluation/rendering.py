@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from simplepcfg.evaluation.columns import Column
@@ -87,9 +87,9 @@ def latex_report(columns: Sequence[Column], title: str | None = None) -> str:
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
 
-def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """A table of cells that are escaped already; all but the first `left` columns are numbers, set to the right."""
-    aligned = ["---" if number < left else "---:" for number in range(len(header))]
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], words: Container[int] = (0,)) -> str:
+    """A table of cells that are escaped already; columns other than `words` hold numbers, set to the right."""
+    aligned = ["---" if number in words else "---:" for number in range(len(header))]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [header, aligned, *rows])
 
 

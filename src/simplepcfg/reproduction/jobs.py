@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.errors import InputError
 from simplepcfg.reproduction.tables import PaperTable, Row
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.config_files import load_config
+
+# Of what prepared.toml says: not <eos> and lengths, which are the table's and the row's to decide.
+PREPARED_KEYS = ("lowercase", "numbers", "punctuation", "vocabulary_size", "min_count")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,7 @@ class Text:
     train: Path
     valid: Path
     test: Path
+    settings: tuple[str, ...] = ()  # what prepared.toml says about reading them: nothing is done twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,18 @@ def job_config(job: Job, table: PaperTable, settings: Sequence[str]) -> RunConfi
     """The row's configuration: its own keys, the table's, the row's, then the caller's. The environment has no say."""
     files = [f"data.train={json.dumps(str(job.text.train))}", f"data.valid={json.dumps(str(job.text.valid))}"]
     own = [f"name={job.row.name}", f"seed={job.seed}"]
-    return load_config(job.row.config, [*table.settings, *job.row.settings, *settings, *files, *own], environment={})
+    return load_config(
+        job.row.config, [*_reading(job.text, table), *job.row.settings, *settings, *files, *own], environment={}
+    )
+
+
+def text_preprocessing(text: Text, table: PaperTable) -> Preprocessing:
+    """How trees that need no model are read: as a run of this table would."""
+    return load_config(overrides=_reading(text, table), environment={}).data.preprocessing
+
+
+def _reading(text: Text, table: PaperTable) -> list[str]:
+    return [*table.settings, *text.settings]
 
 
 def _text(table: PaperTable, folder: Path, language: str) -> Text:
@@ -79,4 +96,18 @@ def _text(table: PaperTable, folder: Path, language: str) -> Text:
     for file in files:
         if not file.is_file():
             raise InputError(f"{file}: no such file; write the folder with `simplepcfg prepare`")
-    return Text(language, *files)
+    train, valid, test = files
+    return Text(language, train, valid, test, _prepared_settings(folder / "prepared.toml"))
+
+
+def _prepared_settings(description: Path) -> tuple[str, ...]:
+    """The keys of [data] with which a prepared folder wants to be read; none where it was not prepared here."""
+    if not description.is_file():
+        return ()
+    try:
+        keys = tomllib.loads(description.read_text("utf-8")).get("data", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{description}: damaged ({error}); write the folder with `simplepcfg prepare` again"
+        ) from None
+    return tuple(f"data.{key}={json.dumps(keys[key], ensure_ascii=False)}" for key in PREPARED_KEYS if key in keys)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 NOTHING = "–"
 NOT_QUOTED = "not quoted here"
+WORDS = (0, 1, 7)  # columns that hold words, not numbers
 EXPLANATION = (
     "Ours: mean ± sample standard deviation over seeds; the best epoch by validation likelihood, the test file read "
     "once a run. Paper: as printed in the source named; figures that are not known with their source are left out."
@@ -70,6 +71,7 @@ def table_lines(
     failures: Mapping[Key, SimplePCFGError],
     seeds: int,
     chosen: Sequence[Row],
+    settings: Sequence[str] = (),
 ) -> list[Line]:
     """All rows of the table, also those that were not asked for this time: what was found earlier stays in it."""
     lines = []
@@ -92,13 +94,13 @@ def table_lines(
                     max(seeds, len(reports)),
                     reports[0]["perplexity_tokens"] if reports else None,
                     reports[0]["sentences"] if reports else None,
-                    _note(row, len(reports), row in chosen, failed),
+                    _note(row, len(reports), row in chosen, failed, settings),
                 )
             )
     return lines
 
 
-def _note(row: Row, done: int, asked: bool, failed: Sequence[SimplePCFGError]) -> str:
+def _note(row: Row, done: int, asked: bool, failed: Sequence[SimplePCFGError], settings: Sequence[str]) -> str:
     if row.quoted:
         return f"quoted: {row.source}" if row.source else "quoted; its figure has a place in tables.toml"
     if row.configs and row.config is None:
@@ -107,7 +109,8 @@ def _note(row: Row, done: int, asked: bool, failed: Sequence[SimplePCFGError]) -
         return f"failed: {failed[0]}"
     if not done:
         return "not finished" if asked else "not asked for"
-    return row.source
+    changed = "trained with other settings than the paper's" if settings and row.configs else ""
+    return "; ".join(filter(None, [row.source, changed]))
 
 
 def write_tables(folder: ReproductionFolder, table: PaperTable, lines: Sequence[Line], settings: Sequence[str]) -> None:
@@ -130,7 +133,7 @@ def markdown(table: PaperTable, lines: Sequence[Line], settings: Sequence[str]) 
         changed = ", ".join(f"`{item}`" for item in settings)
         parts.append(f"**Not the paper's settings:** every row was trained with {changed}.")
     rows = [[escape_markdown(cell) for cell in line.cells] for line in lines]
-    parts.append(markdown_table(header(table), rows, left=2))
+    parts.append(markdown_table(header(table), rows, words=WORDS))
     parts.append(f"Written by simplepcfg {simplepcfg.__version__}.")
     return "\n\n".join(parts) + "\n"
 
@@ -143,7 +146,7 @@ def rich_lines(table: PaperTable, lines: Sequence[Line]) -> Table:
 
     drawn = Table(title=Text(table.title), box=box.SIMPLE_HEAD, title_justify="left")
     for number, name in enumerate(header(table)):
-        drawn.add_column(Text(name), justify="left" if number < 2 or number == 7 else "right")
+        drawn.add_column(Text(name), justify="left" if number in WORDS else "right")
     for line in lines:
         drawn.add_row(*(Text(cell) for cell in line.cells))
     return drawn

@@ -16,7 +16,7 @@ from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.readers import read_trees
 from simplepcfg.errors import InputError, NumericalError, ResourceError, SimplePCFGError
 from simplepcfg.evaluation.treebank import Treebank
-from simplepcfg.reproduction.jobs import Job, find_jobs, find_texts, job_config
+from simplepcfg.reproduction.jobs import Job, find_jobs, find_texts, job_config, text_preprocessing
 from simplepcfg.reproduction.rendering import Line, table_lines, write_tables
 from simplepcfg.reproduction.state import ReproductionFolder
 from simplepcfg.reproduction.tables import PaperTable, paper_table
@@ -59,7 +59,7 @@ def reproduce(
     failures: dict[tuple[str, str, int], SimplePCFGError] = {}
 
     def lines() -> list[Line]:
-        return table_lines(table, languages, folder.read_results(), failures, seeds, chosen)
+        return table_lines(table, languages, folder.read_results(), failures, seeds, chosen, settings)
 
     with RunFolder(folder.path).locked():
         for row in chosen:
@@ -69,7 +69,15 @@ def reproduce(
             if job.key in folder.read_results():
                 continue
             try:
-                report = _evaluated(job, configs.get(job.key), folder, device, make_reporter, remark)
+                report = _evaluated(
+                    job,
+                    configs.get(job.key),
+                    text_preprocessing(job.text, table),
+                    folder,
+                    device,
+                    make_reporter,
+                    remark,
+                )
             except Interrupted as error:
                 write_tables(folder, table, lines(), settings)
                 message = f"stopped by {Signals(error.signal_number).name} in {job.title}; the same command goes on"
@@ -92,6 +100,7 @@ def reproduce(
 def _evaluated(
     job: Job,
     config: RunConfig | None,
+    preprocessing: Preprocessing,
     folder: ReproductionFolder,
     device: str,
     make_reporter: Callable[[], Reporter],
@@ -99,7 +108,7 @@ def _evaluated(
 ) -> dict[str, Any]:
     """Train what is left of a run and look at the test file, once; of a baseline, only that."""
     if config is None:
-        treebank = Treebank(read_trees(job.text.test), Preprocessing(), str(job.text.test))
+        treebank = Treebank(read_trees(job.text.test), preprocessing, str(job.text.test))
         return treebank.baseline(job.row.baseline or "").to_dict()
     place = folder.run(*job.key)
     begun = RunFolder(place).config.exists()

@@ -33,7 +33,7 @@ def reproduce_speed(
 ) -> list[list[str]]:
     """Cells of the table under `HEADER`; `rows` are sizes such as 16x20x512x1024 (B, n, N, P), the paper's otherwise.
 
-    The paper's own times are of another card, so none stand beside these.
+    Times hold for the machine that they were measured on, so no published ones stand beside these.
     """
     place = resolve_device(device)
     sizes = [Size.parse(text.replace("x", ",")) for text in rows] if rows is not None else default_sizes(place)
@@ -73,7 +73,7 @@ def rich_cells(cells: Sequence[Sequence[str]]) -> Table:
 
 def _write(folder: ReproductionFolder) -> None:
     rows = [[escape_markdown(cell) for cell in row] for row in _cells(folder.read_results())]
-    write_text(folder.markdown, f"# {TITLE}\n\n{markdown_table(HEADER, rows, left=4)}\n")
+    write_text(folder.markdown, f"# {TITLE}\n\n{markdown_table(HEADER, rows, words=(0, 1, 2, 3, 6, 7))}\n")
 
 
 def _key(size: Size, variant: Variant, where: str) -> Key:
