@@ -27,7 +27,8 @@ def file_progress(job: "Job", quiet: bool) -> "Iterator[Progress | None]":
     places = {path: number for number, (_, path) in enumerate(job.source.files)}
     columns = TextColumn("{task.fields[name]}"), BarColumn(), TextColumn("{task.fields[sentences]:,} sentences")
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=len(places), name="", sentences=0)
+        # One file has no share of files to show: the bar just moves.
+        task = bar.add_task("", total=len(places) if len(places) > 1 else None, name="", sentences=0)
 
         def show(path: Path, sentences: int) -> None:
             bar.update(task, completed=places[path], name=path.name, sentences=sentences)
