@@ -39,6 +39,7 @@ def write(folder: Path, name: str, content: str, encoding: str = "utf-8") -> Non
 def test_ptb(call: Call, tmp_path: Path) -> None:
     for section in (0, 2, 21, 22, 23):
         write(tmp_path / "wsj", f"{section:02}/wsj_{section:02}01.mrg", WSJ)
+    write(tmp_path / "wsj", "03/wsj_0301.mrg", "\n")
     outcome = call("prepare", "ptb", tmp_path / "wsj", "--out", tmp_path / "out")
     assert outcome.code == 0
     assert (tmp_path / "out" / "train.txt").read_text() == "mr. vinken is to pay N million\n" * 2
@@ -49,7 +50,8 @@ def test_ptb(call: Call, tmp_path: Path) -> None:
     assert "dropped 8 traces" in outcome.err
     assert "dropped 4 constituents without words" in outcome.err
     assert "dropped 8 leaves by tag: $ 4  . 4" in outcome.err
-    assert "1 of 5 files are in no split" in outcome.err
+    assert "1 of 6 files are in no split" in outcome.err
+    assert "dropped 1 files without trees" in outcome.err
     described = tomllib.loads((tmp_path / "out" / "prepared.toml").read_text())
     assert described["numbers"] == {"train": "2-21", "valid": "22", "test": "23"}
 
@@ -146,6 +148,11 @@ def test_text_for_a_language_model(call: Call, tmp_path: Path) -> None:
         (["brackets", "missing"], "missing: no such file"),
         (["brackets", "bad.trees"], "bad.trees:2: "),
         (["brackets", "latin.trees"], "latin.trees:1: byte 0xe9 is not UTF-8"),
+        (["brackets", "good.trees", "good.trees"], "good.trees: is given more than once"),
+        (["brackets", "train.trees", "dev.trees"], "no sentence is left for valid"),
+        (["brackets", "empty.trees"], "empty.trees: no trees"),
+        (["text", "empty.trees"], "no sentence is left for train"),
+        (["text", "good.trees"], "holds trees, not plain text"),
         (["brackets", "good.trees", "--encoding", "klingon"], "no such encoding"),
         (["brackets", "good.trees", "--split", "90,10"], "give three shares"),
         (["brackets", "good.trees", "--split", "nan,1,1"], "give three shares"),
@@ -165,6 +172,9 @@ def test_refusals_are_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path, "good.trees", "(S (NN a) (NN b))\n")
+    write(tmp_path, "empty.trees", "")
+    write(tmp_path, "train.trees", "(S (NN a) (NN b))\n")
+    write(tmp_path, "dev.trees", "(S (. .))\n")
     write(tmp_path, "bad.trees", "(S (NN a) (NN b))\n(S (NN a) b)\n")
     write(tmp_path, "latin.trees", "(S (NN é) (NN b))\n", "latin-1")
     outcome = call("prepare", *arguments, "--out", tmp_path / "out")

@@ -142,7 +142,7 @@ def test_bad_ranges(text: str) -> None:
 FID = """<DOC>
 <DOCID> chtb_001.fid </DOCID>
 <HEADER>
-(1998-01-02)
+<DATE>x</DATE> (1998-01-02)
 </HEADER>
 <BODY>
 <S ID=1>
@@ -164,12 +164,20 @@ def test_chinese_files(tmp_path: Path, encoding: str) -> None:
         ]
 
 
+def test_sentences_on_the_line_of_their_tags() -> None:
+    lines = ["<S ID=1> (T a) </S>", "<S ID=2>(S (T b)", "(T c))</S>", "<P>", "(T <b>)"]
+    assert [line.strip() for line in without_sgml(lines)] == ["(T a)", "(S (T b)", "(T c))", "", "(T <b>)"]
+
+
 def test_encodings(tmp_path: Path) -> None:
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress("é\nü".encode("latin-1")))
     assert list(read_lines(path, "latin-1")) == ["é", "ü"]
     with pytest.raises(InputError, match=r"a\.txt\.gz:1: byte 0xe9 is not ascii"):
         list(read_lines(path, "ascii"))
+    path.write_bytes(gzip.compress(b"a\n\0b"))
+    with pytest.raises(InputError, match=r"a\.txt\.gz:2: holds a NUL byte"):
+        list(read_lines(path, "latin-1"))
     path.write_bytes(b"nonsense")
     with pytest.raises(InputError, match="not a whole gzip file"):
         list(read_lines(path, "latin-1"))

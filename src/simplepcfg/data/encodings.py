@@ -14,7 +14,9 @@ from simplepcfg.errors import InputError
 AUTO, UTF8, CHINESE = "auto", "utf-8", "gb18030"  # GB18030 contains GB2312 and GBK
 
 _TAG_LINE = re.compile(r"\s*<.*>\s*")
-_HEADER = re.compile(r"\s*<(/?)(?:HEADER|DATE_TIME|DATE)\b[^>]*>", re.IGNORECASE)
+_HEADER = re.compile(r"\s*<(/?)HEADER\b", re.IGNORECASE)
+# A sentence may share its line with the tags around it.
+_SENTENCE = re.compile(r"\s*<(?:S|su|seg)\b[^>]*>|</(?:S|su|seg)>\s*$", re.IGNORECASE)
 
 
 def check_encoding(name: str) -> str:
@@ -41,13 +43,13 @@ def without_sgml(lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         header = _HEADER.match(line)
         if header is not None:
-            closes = "</" in line
-            in_header = not closes
+            in_header = not header[1] and "</" not in line
             yield ""
-        elif in_header or _TAG_LINE.fullmatch(line):
+        elif in_header:
             yield ""
         else:
-            yield line
+            line = _SENTENCE.sub("", line)
+            yield "" if _TAG_LINE.fullmatch(line) else line
 
 
 def _detect(path: Path) -> str:
@@ -63,12 +65,15 @@ def _decoded(path: Path, encoding: str) -> Iterator[str]:
     """Split at line feeds first: they are never half of a character in an encoding that treebanks come in."""
     for number, raw in enumerate(_bytes(path).split(b"\n"), start=1):
         try:
-            yield raw.decode(encoding).rstrip("\r")
+            line = raw.decode(encoding).rstrip("\r")
         except UnicodeDecodeError as error:
             byte = error.object[error.start]
             raise InputError(
                 f"{path}:{number}: byte 0x{byte:02x} is not {encoding}; give the file's own --encoding"
             ) from None
+        if "\0" in line:
+            raise InputError(f"{path}:{number}: holds a NUL byte, so is not {encoding} text; remove it")
+        yield line
 
 
 def _bytes(path: Path) -> bytes:

@@ -18,7 +18,7 @@ from simplepcfg.data.treebank_files import SPLITS, TRAIN, Source
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 
-EMPTIED = "sentences with no word left"
+EMPTIED, TREELESS = "sentences with no word left", "files without trees"
 SHARES = (0.9, 0.05, 0.05)
 _LOOKED_AT = 1000  # words, before tags are judged
 MAX_LENGTH = 40  # of training sentences; train leaves longer ones out, after the vocabulary is counted
@@ -141,8 +141,10 @@ def _write_splits(
             if progress is not None:
                 progress(path, total)
     _refuse_foreign_tags(job, job.source.files[-1][1], losses)
-    if not splits.get(TRAIN, SplitCount()).sentences:
-        raise InputError(f"{' '.join(map(str, job.sources))}: no training sentence is left; check files and tags")
+    for split in dict.fromkeys([TRAIN, *(named for named, _ in job.source.files if named)]):
+        if split not in splits or not splits[split].sentences:
+            where = " ".join(map(str, job.sources))
+            raise InputError(f"{where}: no sentence is left for {split}; check the files and the tags that stay")
     return {split: splits[split] for split in SPLITS if split in splits}, losses
 
 
@@ -156,12 +158,17 @@ def _sentences(job: Job, path: Path, losses: Losses) -> Iterator[tuple[Sequence[
         return
     if job.kind == "ctb":
         lines = without_sgml(lines)
-    found = 0
+    without_words = losses.reasons[EMPTY_TREES]
+    found = False
     for tree in parse_trees(lines, str(path), losses.reasons):
-        found += 1
+        found = True
         prepared = prepare_tree(tree, job.conventions, losses)
         yield prepared.words, prepared.to_brackets() if prepared.words else ""
-    if not found and not losses.reasons[EMPTY_TREES]:
+    if found or losses.reasons[EMPTY_TREES] > without_words:
+        return
+    if job.ranges:  # one of hundreds of files
+        losses.reasons[TREELESS] += 1
+    else:
         raise InputError(f"{path}: no trees; expected bracketed trees such as (S (NP (DT a) (NN dog)))")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,7 +91,11 @@ def language_of(files: Iterable[tuple[str | None, Path]]) -> str | None:
 
 def find_text(sources: Sequence[Path]) -> Source:
     """The same for plain text."""
-    return _by_name(sources, TEXT_ENDINGS, "text")
+    source = _by_name(sources, TEXT_ENDINGS, "text")
+    for _, path in source.files:
+        if _holds(path, "trees", otherwise=False):
+            raise InputError(f"{path}: holds trees, not plain text; use prepare brackets")
+    return source
 
 
 def split_of(path: Path, below: Path | None = None) -> str | None:
@@ -160,6 +165,10 @@ def _by_name(sources: Sequence[Path], endings: frozenset[str], kind: str) -> Sou
         raise InputError(
             f"{where}: no file of {kind} here or in folders below; looked for .{' .'.join(sorted(endings))}"
         )
+    if repeated := next(
+        (path for path, count in Counter(path.resolve() for _, path in files).items() if count > 1), None
+    ):
+        raise InputError(f"{repeated}: is given more than once; give each file once")
     named = [split for split, _ in files if split is not None]
     if named and len(named) < len(files):
         path = next(path for split, path in files if split is None)
@@ -167,14 +176,14 @@ def _by_name(sources: Sequence[Path], endings: frozenset[str], kind: str) -> Sou
     return Source(sorted(files, key=lambda item: SPLITS.index(item[0]) if item[0] else 0), notes)
 
 
-def _holds(path: Path, kind: str) -> bool:
+def _holds(path: Path, kind: str, otherwise: bool = True) -> bool:
     """Files of other encodings are told later, by who decodes them; licences and word lists are no text."""
     if kind == "text":
         return not re.match(r"(licen[cs]e|readme|copying|changelog|vocab(ulary)?)\b", path.name, re.IGNORECASE)
     try:
-        return path.stat().st_size > 0 and sniff(path) == kind
+        return sniff(path) == kind
     except InputError:
-        return True
+        return otherwise
 
 
 def _walk(sources: Sequence[Path]) -> Iterator[Path]:
