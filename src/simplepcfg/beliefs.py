@@ -55,7 +55,7 @@ def span_posteriors(run: Run, prepared: Words, constraints: ConstraintList | Non
 
     def compute(batch: Batch) -> list[Tensor]:
         with torch.no_grad():
-            found = run.grammar.span_marginals(batch.words, batch.lengths, span_bonus=bonus(batch)).cpu()
+            found = run.grammar_of(batch).span_marginals(batch.words, batch.lengths, span_bonus=bonus(batch)).cpu()
         return [table[: n + 1, : n + 1] for table, n in zip(found, batch.lengths.tolist(), strict=True)]
 
     tables = run.in_batches([item.tokens for _, item in prepared], compute, lambda: torch.zeros(0, 0))
@@ -72,7 +72,7 @@ def tagged_words(run: Run, sentences: Iterable[Sentence], constraints: Constrain
 
     def compute(batch: Batch) -> list[list[tuple[int, float]]]:
         with torch.no_grad():
-            found = run.grammar.tag_marginals(batch.words, batch.lengths, span_bonus=bonus(batch))
+            found = run.grammar_of(batch).tag_marginals(batch.words, batch.lengths, span_bonus=bonus(batch))
             best, which = found.max(-1)
         return [
             list(zip(tags, shares, strict=True))[:n]
@@ -98,7 +98,7 @@ def entropies(run: Run, sentences: Iterable[Sentence], constraints: ConstraintLi
 
     def compute(batch: Batch) -> list[float]:
         with torch.no_grad():
-            return run.grammar.entropy(batch.words, batch.lengths, span_bonus=bonus(batch)).tolist()
+            return run.grammar_of(batch).entropy(batch.words, batch.lengths, span_bonus=bonus(batch)).tolist()
 
     return run.in_batches([item.tokens for _, item in prepared], compute, lambda: -math.inf)
 
@@ -115,7 +115,9 @@ def divergences(run: Run, other: Run, sentences: Iterable[Sentence], constraints
 
     def compute(batch: Batch) -> list[float]:
         with torch.no_grad():
-            found = run.grammar.kl_divergence(other.grammar, batch.words, batch.lengths, span_bonus=bonus(batch))
+            found = run.grammar_of(batch).kl_divergence(
+                other.grammar_of(batch), batch.words, batch.lengths, span_bonus=bonus(batch)
+            )
         return found.tolist()
 
     return run.in_batches([item.tokens for _, item in prepared], compute, lambda: -math.inf)

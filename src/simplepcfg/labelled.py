@@ -46,7 +46,7 @@ def best_trees(run: Run, prepared: Words, bonus: Bonus) -> list[SpanTree]:
     """The most probable tree of each sentence with its symbols; see ``Run.parse``."""
 
     def compute(batch: Batch) -> list[LabelledTree]:
-        return run.grammar.viterbi(batch.words, batch.lengths, span_bonus=bonus(batch)).listed()
+        return run.grammar_of(batch).viterbi(batch.words, batch.lengths, span_bonus=bonus(batch)).listed()
 
     with torch.no_grad():
         found = run.in_batches([item.tokens for _, item in prepared], compute, lambda: NO_TREE)
@@ -59,7 +59,7 @@ def k_best_trees(run: Run, prepared: Words, k: int, bonus: Bonus) -> list[list[S
         raise InputError(f"k = {k}; ask for at least one tree")
 
     def compute(batch: Batch) -> list[list[LabelledTree]]:
-        return run.grammar.k_best(batch.words, batch.lengths, k=k, span_bonus=bonus(batch))
+        return run.grammar_of(batch).k_best(batch.words, batch.lengths, k=k, span_bonus=bonus(batch))
 
     with torch.no_grad():
         found = run.in_batches([item.tokens for _, item in prepared], compute, lambda: [NO_TREE])

@@ -30,7 +30,7 @@ from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError, NumericalError, ResourceError
-from simplepcfg.evaluation.likelihood import bytes_a_cell, cells_a_batch
+from simplepcfg.evaluation.likelihood import bytes_a_cell, cells_a_batch, sentences_a_batch
 from simplepcfg.evaluation.perplexity import perplexity
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
@@ -93,12 +93,32 @@ class Run:
 
     @property
     def grammar(self) -> Any:
-        """The rules, computed once from the weights; what differentiates asks ``run.model.grammar()`` instead."""
+        """The rules, computed once from the weights; what differentiates asks ``run.model.grammar()`` instead.
+
+        A model whose rules differ by sentence has none to show.
+        """
+        if not self.shares_rules:
+            raise InputError(
+                f"{self.name}: a model of kind {self.config.model.kind} makes its rules for each sentence; what needs "
+                "one grammar for all sentences cannot be asked of it, use an sn-pcfg"
+            )
         if self._grammar is None:
             with torch.no_grad():
                 # Detached too: emissions hold the word embeddings, which are weights and would ask for gradients.
                 self._grammar = self.model.grammar().detached()  # type: ignore[operator]
         return self._grammar
+
+    @property
+    def shares_rules(self) -> bool:
+        """Whether all sentences have the same rules; a compound model makes them for each."""
+        return bool(self.model.shares_rules)
+
+    def grammar_of(self, batch: Batch) -> Any:
+        """The rules for the sentences of a batch: the run's own, or those that a compound model makes for them."""
+        if self.shares_rules:
+            return self.grammar
+        with torch.no_grad():
+            return self.model.grammar(batch.words, batch.lengths)  # type: ignore[operator]
 
     def score(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[float]:
         """Natural log-probability of each sentence, in order; -inf for those of fewer than two words.
@@ -279,8 +299,16 @@ class Run:
         bonus: Bonus = lambda batch: None,
     ) -> list[float]:
         def compute(batch: Batch) -> list[float]:
+            weights = bonus(batch)
             with torch.no_grad():
-                return self.grammar.log_partition(batch.words, batch.lengths, span_bonus=bonus(batch)).tolist()
+                if self.shares_rules:
+                    return self.grammar.log_partition(batch.words, batch.lengths, span_bonus=weights).tolist()
+                if weights is not None:
+                    raise InputError(
+                        f"{self.name}: a model of kind {self.config.model.kind} gives a bound on log p, which "
+                        "constraints do not have; score without them or use an sn-pcfg"
+                    )
+                return self.model.log_likelihood(batch.words, batch.lengths).tolist()  # type: ignore[operator]
 
         scores = self.in_batches(sentences, compute, lambda: float("-inf"))
         if any(math.isnan(score) for score in scores):
@@ -293,14 +321,14 @@ class Run:
         bonus: Bonus = lambda batch: None,
     ) -> list[Spans]:
         def compute(batch: Batch) -> list[Spans]:
-            return self.grammar.decode(batch.words, batch.lengths, span_bonus=bonus(batch))
+            return self.grammar_of(batch).decode(batch.words, batch.lengths, span_bonus=bonus(batch))
 
         return self.in_batches(sentences, compute, list)
 
     def _viterbi_spans(self, sentences: Sequence[Sequence[str]]) -> list[Spans]:
         def compute(batch: Batch) -> list[Spans]:
             with torch.no_grad():
-                return [tree.spans for tree in self.grammar.viterbi(batch.words, batch.lengths).listed()]
+                return [tree.spans for tree in self.grammar_of(batch).viterbi(batch.words, batch.lengths).listed()]
 
         return self.in_batches(sentences, compute, list)
 
@@ -315,9 +343,11 @@ class Run:
         results = [otherwise() for _ in sentences]
         places = [index for index, tokens in enumerate(sentences) if len(tokens) >= least]
         encoded = [self.vocabulary.encode(sentences[index]) for index in places]
-        for indices in evaluation_batches([len(ids) for ids in encoded], max_cells=self.cells_a_batch):
+        source = self.grammar if self.shares_rules else self.config.model.sizes(1)
+        limits = (self.cells_a_batch, sentences_a_batch(self.model, self.device))
+        for indices in evaluation_batches([len(ids) for ids in encoded], *limits):
             longest = len(encoded[indices[-1]])
-            _refuse_if_hopeless(longest, bytes_a_cell(self.grammar))
+            _refuse_if_hopeless(longest, bytes_a_cell(source, self.device))
             with resource_errors(f"computing on a sentence of {longest} words", MEMORY_ADVICE):
                 found = compute(collate(encoded, indices).to(self.device))
             for index, result in zip(indices, found, strict=True):
@@ -327,7 +357,7 @@ class Run:
     @property
     def cells_a_batch(self) -> int:
         """How large a batch may be, as sentences times words squared."""
-        return cells_a_batch(self.grammar, self.device)
+        return cells_a_batch(self.grammar if self.shares_rules else self.config.model.sizes(1), self.device)
 
 
 def _refuse_unknown_decoder(decode: str) -> None:

@@ -21,6 +21,7 @@ class CountingModel:
     """Scores a sentence by its first word, and notes the sizes of the batches it is given."""
 
     training = True
+    shares_rules = True
 
     def __init__(self) -> None:
         self.sizes: list[tuple[int, ...]] = []

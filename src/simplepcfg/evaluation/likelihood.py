@@ -1,4 +1,4 @@
-"""Log-likelihoods of whole texts: the rules are computed once, the sentences in batches by length."""
+"""Log-likelihoods of whole texts: rules that all sentences share are computed once, sentences in batches."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +17,9 @@ NUMBERS_A_STATE = {"cpu": 8, "cuda": 4}
 # Beyond this, more sentences a batch save nothing and differ more in length.
 MOST_CELLS = 100_000
 MOST_CELLS_ON_A_CARD = 2**20
+MOST_SENTENCES = 256
+# Scores and probabilities of the rules that a sentence has to itself.
+RULE_COPIES = 3
 
 
 def log_likelihoods(
@@ -25,7 +28,7 @@ def log_likelihoods(
     device: torch.device,
     after_batch: Callable[[], None] | None = None,
 ) -> torch.Tensor:
-    """log p (nats) of each encoded sentence, [S] in float64 on the CPU; −inf below two words.
+    """log p (nats) of each encoded sentence, as the model reports it, [S] in float64 on the CPU; −inf below two words.
 
     `after_batch` is called between batches, so that a caller can stop in the middle by raising.
     """
@@ -36,13 +39,19 @@ def log_likelihoods(
     model.eval()
     try:
         with torch.no_grad():
-            grammar = model.grammar()
+            grammar = model.grammar() if model.shares_rules else None
+            source = model.config.sizes(1) if grammar is None else grammar
             lengths = [len(sentences[index]) for index in scorable]
-            for positions in evaluation_batches(lengths, max_cells=cells_a_batch(grammar, device)):
+            limits = (cells_a_batch(source, device), sentences_a_batch(model, device))
+            for positions in evaluation_batches(lengths, *limits):
                 indices = [scorable[position] for position in positions]
                 batch = collate(sentences, indices).to(device)
                 # Copied to the host when all is done: a card does not wait between batches.
-                found.append(grammar.log_partition(batch.words, batch.lengths).double())
+                if grammar is None:
+                    scores = model.log_likelihood(batch.words, batch.lengths)
+                else:
+                    scores = grammar.log_partition(batch.words, batch.lengths)
+                found.append(scores.double())
                 order += indices
                 if after_batch is not None:
                     after_batch()
@@ -54,16 +63,29 @@ def log_likelihoods(
     return result
 
 
-def cells_a_batch(grammar: Any, device: torch.device) -> int:
-    """How large a batch may be, as sentences times words squared."""
-    budget, most = BATCH_BYTES, MOST_CELLS
+def cells_a_batch(source: Any, device: torch.device) -> int:
+    """How large a batch may be, as sentences times words squared; of a grammar or a model's sizes."""
+    most = MOST_CELLS_ON_A_CARD if device.type == "cuda" else MOST_CELLS
+    return min(max(_budget(device) // bytes_a_cell(source, device), 1), most)
+
+
+def sentences_a_batch(model: Any, device: torch.device) -> int:
+    """How many sentences a batch may have: fewer where each has rules of its own."""
+    if model.shares_rules:
+        return MOST_SENTENCES
+    sizes = model.config.sizes(1)
+    own = 4 * RULE_COPIES * (sizes.rules + sizes.tags)
+    return min(max(_budget(device) // own, 1), MOST_SENTENCES)
+
+
+def bytes_a_cell(source: Any, device: torch.device | None = None) -> int:
+    """Memory for one cell of words × words while a batch is decoded; of a grammar or a model's sizes."""
+    numbers = NUMBERS_A_STATE["cuda" if device is not None and device.type == "cuda" else "cpu"]
+    found = getattr(source, "span_numbers", None)
+    return 4 * numbers * max(int(source.root.shape[-1] if found is None else found), 1)
+
+
+def _budget(device: torch.device) -> int:
     if device.type == "cuda":
-        budget = torch.cuda.get_device_properties(device).total_memory // CARD_SHARE
-        most = MOST_CELLS_ON_A_CARD
-    return min(max(budget // bytes_a_cell(grammar), 1), most)
-
-
-def bytes_a_cell(grammar: Any) -> int:
-    """Memory for one cell of words × words while a batch is decoded."""
-    numbers = NUMBERS_A_STATE["cuda" if grammar.root.is_cuda else "cpu"]
-    return 4 * numbers * int(grammar.root.shape[-1])
+        return torch.cuda.get_device_properties(device).total_memory // CARD_SHARE
+    return BATCH_BYTES

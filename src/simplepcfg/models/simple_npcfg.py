@@ -1,20 +1,16 @@
 """SN-PCFG: the neural simple PCFG, whose rules are scores between shared symbol embeddings."""
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from simplepcfg.errors import InputError
 from simplepcfg.grammars import BatchEmissions, Emissions, FactoredEmissions, SimpleGrammar
+from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
+from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.ops.neural import residual_networks, rule_probabilities
-
-# No machine holds a matrix of this many rows and columns: a larger number is a mistake.
-SIZE_LIMIT = 2**24
-MOST_BLOCKS = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,17 +39,20 @@ class SimpleNPCFGConfig:
     )
 
     def __post_init__(self) -> None:
-        for name in ("nonterminals", "preterminals", "embedding"):
-            if getattr(self, name) < 1:
-                raise InputError(f"model.{name} = {getattr(self, name)}; it must be at least 1")
-            if getattr(self, name) >= SIZE_LIMIT:
-                raise InputError(f"model.{name} = {getattr(self, name)}; it must be below {SIZE_LIMIT}")
-        if self.residual_blocks < 0:
-            raise InputError(f"model.residual_blocks = {self.residual_blocks}; it must be at least 0")
-        if self.residual_blocks > MOST_BLOCKS:
-            raise InputError(f"model.residual_blocks = {self.residual_blocks}; it must be at most {MOST_BLOCKS}")
-        if not (self.initial_scores >= 0 and math.isfinite(self.initial_scores)):
-            raise InputError(f"model.initial_scores = {self.initial_scores}; it must be finite and at least 0")
+        check_sizes(self, "nonterminals", "preterminals", "embedding")
+        check_blocks(self)
+        check_deviation(self)
+
+    def sizes(self, batch: int) -> ModelSizes:
+        """What a batch of so many sentences holds; the rules are one grammar's, however many there are."""
+        states, tags = self.nonterminals, self.preterminals
+        return ModelSizes(
+            # f1 and f4 see nonterminals, f2 and f3 all symbols, f5 preterminals.
+            activations=(4 * states + 3 * tags) * self.embedding * (1 + 3 * self.residual_blocks),
+            rules=2 * states * (states + tags),
+            tags=tags,
+            span_numbers=states,
+        )
 
 
 class SimpleNPCFG(nn.Module):
@@ -67,10 +66,11 @@ class SimpleNPCFG(nn.Module):
     Word id 0 is padding and is never emitted.
     """
 
+    shares_rules = True
+
     def __init__(self, config: SimpleNPCFGConfig, vocabulary_size: int) -> None:
         super().__init__()
-        if vocabulary_size < 2:
-            raise InputError(f"vocabulary_size = {vocabulary_size}; it must hold padding and at least one word")
+        check_vocabulary(vocabulary_size)
         self.config = config
         size, blocks = config.embedding, config.residual_blocks
         self.symbols = nn.Parameter(torch.empty(config.nonterminals + config.preterminals, size))
@@ -115,3 +115,7 @@ class SimpleNPCFG(nn.Module):
     def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Negative log-likelihood of each sentence in nats: [B]."""
         return -self.grammar(words, lengths).log_partition(words, lengths)
+
+    def log_likelihood(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """log p of each sentence in nats, exactly: [B]."""
+        return self.grammar(words, lengths).log_partition(words, lengths)

@@ -1,11 +1,11 @@
 """What a run is made of: text, model, training. The reference page of keys is generated from this."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from simplepcfg.data.preprocessing import Preprocessing
-from simplepcfg.models import ModelConfig, SimpleNPCFGConfig
+from simplepcfg.models import KINDS, ModelConfig, SimpleNPCFGConfig
 
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
 # Counts beyond this are mistakes, and overflow somewhere below.
@@ -125,6 +125,16 @@ class TrainingConfig(BaseModel):
         return self
 
 
+def _with_kind(model: Any) -> Any:
+    """A table without a `kind` is an SN-PCFG; one with an unknown kind is an error of one line."""
+    if not isinstance(model, dict):
+        return model
+    model = {"kind": SimpleNPCFGConfig.kind, **model}
+    if model["kind"] not in list(KINDS):
+        raise ValueError(f'model.kind = "{model["kind"]}"; take one of {", ".join(sorted(KINDS))}')
+    return model
+
+
 class RunConfig(BaseModel):
     """Everything that decides what a run computes."""
 
@@ -138,5 +148,7 @@ class RunConfig(BaseModel):
         description="The one source of every random draw: weights, batch order, held-out sentences.",
     )
     data: DataConfig = Field(default_factory=DataConfig, description="The text.")
-    model: ModelConfig = Field(default_factory=SimpleNPCFGConfig, description="The grammar.")
+    model: Annotated[ModelConfig, Field(discriminator="kind"), BeforeValidator(_with_kind)] = Field(
+        default_factory=SimpleNPCFGConfig, description="The grammar."
+    )
     training: TrainingConfig = Field(default_factory=TrainingConfig, description="The fitting.")

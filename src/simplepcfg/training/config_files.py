@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 
 from simplepcfg import __version__
 from simplepcfg.errors import InputError
+from simplepcfg.models import KINDS
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.config_keys import nearest_key
 from simplepcfg.training.files import write_text
@@ -134,7 +135,7 @@ def _explain(errors: Sequence[ErrorDetails], name: str, text: str, origins: Mapp
     line = key_line(text, key)
     place = _origin(key, origins, exact=bool(line)) or (f"{name}:{line}" if line else name) or "configuration"
     if error["type"] in UNKNOWN_KEY:
-        meant = nearest_key(key)
+        meant = nearest_key(key, _kind(error))
         hint = f'; did you mean "{meant}"?' if meant else ""
         return f'{place}: unknown key "{key}"{hint}{more}'
     if named:
@@ -169,9 +170,15 @@ def _release(version: str) -> tuple[int, ...]:
 def _dotted(error: ErrorDetails) -> str:
     """The key as the user wrote it, without pydantic's additions (a union's tag, an index in a list)."""
     parts = [part for part in error["loc"] if isinstance(part, str)]
-    if len(parts) > 2 and parts[0] == "model":
+    if _kind(error):
         del parts[1]
     return ".".join(parts)
+
+
+def _kind(error: ErrorDetails) -> str | None:
+    """The kind of model that an error is about: pydantic's tag of the union."""
+    place = error["loc"]
+    return str(place[1]) if len(place) > 1 and place[0] == "model" and place[1] in KINDS else None
 
 
 def key_line(text: str, key: str) -> int | None:

@@ -8,6 +8,7 @@ from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 
+from simplepcfg.models import KINDS
 from simplepcfg.training.config import RunConfig
 
 REQUIRED = object()
@@ -46,9 +47,13 @@ def table_types(annotation: Any) -> list[type]:
     return []
 
 
-def nearest_key(unknown: str) -> str | None:
-    """The valid dotted key that was most likely meant: a sibling, or the same word in another table."""
-    valid = sorted({key.name for key in all_keys()})
+def nearest_key(unknown: str, kind: str | None = None) -> str | None:
+    """The valid dotted key that was most likely meant: a sibling, or the same word in another table.
+
+    Of models, only the keys of this kind count, where it is known.
+    """
+    others = {config for name, config in KINDS.items() if kind is not None and name != kind}
+    valid = sorted({key.name for key in all_keys() if key.owner not in others})
     table, _, leaf = unknown.rpartition(".")
     siblings = {name.rpartition(".")[2]: name for name in valid if name.rpartition(".")[0] == table}
     for candidates, word in (

@@ -2,6 +2,7 @@
 
 from typing import Any, Literal, get_args, get_origin
 
+from simplepcfg.models import KINDS
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.config_keys import REQUIRED, Key, all_keys
 
@@ -29,6 +30,7 @@ def config_reference() -> str:
     parts = [INTRODUCTION]
     for (table, owner), keys in groups.items():
         title = f"`[{table}]`" if table else "Top level"
+        title += "".join(f' with `kind = "{kind}"`' for kind, config in KINDS.items() if config is owner)
         about = ((owner if table else RunConfig).__doc__ or "").strip().splitlines()[0]
         parts += [f"\n## {title}\n", f"{about}\n", "| key | type | default | meaning |", "|---|---|---|---|"]
         parts += [_row(key) for key in keys]

@@ -48,30 +48,29 @@ def estimate(
     """What a training step of `batch` sentences of `longest` words holds at once, part by part."""
     with torch.device("meta"):  # shapes only
         weights = sum(parameter.numel() for parameter in build_model(model, vocabulary).parameters())
-    states, tags = model.nonterminals, model.preterminals
+    sizes = model.sizes(batch)
     on_card = device == "cuda"
     item = HALF if on_card and precision == "bf16" else FLOAT
-    rules = 2 * states * (states + tags)
-    # f1 and f4 see nonterminals, f2 and f3 all symbols, f5 preterminals; each layer's input is kept for backward.
-    activations = (4 * states + 3 * tags) * model.embedding * (1 + 3 * model.residual_blocks)
+    table = sizes.tags * sizes.emission_tables
     if on_card:
         # Weights, flat gradients and those that autograd has just made, two moments; and what products read.
         kept = 5 * FLOAT * weights + (HALF * weights if item == HALF else 0)
-        by_rules = 2 * rules * item + CHUNKS
-        by_words = EMISSION_COPIES * FLOAT * batch * longest * tags
-        by_words += min(tags * vocabulary * item, KEPT_WORDS)
-        chart = PACKED_COPIES * states * (batch * longest * (longest + 1) // 2) * item
+        by_rules = 2 * sizes.rules * item + CHUNKS
+        by_words = EMISSION_COPIES * FLOAT * batch * longest * sizes.tags
+        by_words += min(table * vocabulary * item, KEPT_WORDS)
+        spans, copies = batch * longest * (longest + 1) // 2, PACKED_COPIES * item
     else:
         kept = 4 * FLOAT * weights
-        by_rules = RULE_COPIES * rules * FLOAT
-        by_words = EMISSION_COPIES * FLOAT * tags * vocabulary
-        chart = SQUARE_COPIES * states * batch * (longest + 1) ** 2 * FLOAT
+        by_rules = RULE_COPIES * sizes.rules * FLOAT
+        by_words = EMISSION_COPIES * FLOAT * table * vocabulary
+        spans, copies = batch * (longest + 1) ** 2, SQUARE_COPIES * FLOAT
+    chart = copies * (sizes.span_numbers * spans + sizes.word_numbers * batch * longest)
     emission_keys = "training.batch_size" if on_card else "data.vocabulary_size"
     return [
         Part("weights", kept, "model.embedding", stays=True),
-        Part("networks", activations * item, "model.embedding or model.nonterminals"),
-        Part("rules", by_rules, "model.nonterminals and model.preterminals"),
-        Part("emissions", by_words, f"model.preterminals or {emission_keys}"),
+        Part("networks", sizes.activations * item, sizes.network_keys),
+        Part("rules", by_rules, sizes.rule_keys),
+        Part("emissions", by_words, f"{sizes.tag_keys} or {emission_keys}"),
         Part("chart", chart, "training.batch_size or data.max_length"),
     ]
 
@@ -89,7 +88,7 @@ def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, proc
     stay = sum(part.size for part in parts if part.stays)
     step = sum(part.size for part in parts) - stay
     # Validation needs the rules in full precision, when the memory of a step launched one by one is free again.
-    rules = 2 * FLOAT * config.model.nonterminals * (config.model.nonterminals + config.model.preterminals)
+    rules = FLOAT * config.model.sizes(batch).rules
     launched = stay + (max(step, rules) if device.type == "cuda" else step)
     free = available_memory(device)
     if free is not None and device.type == "cpu":

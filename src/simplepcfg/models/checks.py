@@ -1,0 +1,42 @@
+"""Checks that every model's configuration makes; each error names the key, its value and the fix."""
+
+import math
+from typing import Any
+
+from simplepcfg.errors import InputError
+
+# No machine holds a matrix of this many rows and columns: a larger number is a mistake.
+SIZE_LIMIT = 2**24
+MOST_BLOCKS = 1024
+
+
+def check_sizes(config: Any, *names: str) -> None:
+    """Counts and widths: at least 1, and of a size that some machine could hold."""
+    for name in names:
+        value = getattr(config, name)
+        if value < 1:
+            raise InputError(f"model.{name} = {value}; it must be at least 1")
+        if value >= SIZE_LIMIT:
+            raise InputError(f"model.{name} = {value}; it must be below {SIZE_LIMIT}")
+
+
+def check_blocks(config: Any, name: str = "residual_blocks") -> None:
+    """A number of residual blocks: 0 or more."""
+    value = getattr(config, name)
+    if value < 0:
+        raise InputError(f"model.{name} = {value}; it must be at least 0")
+    if value > MOST_BLOCKS:
+        raise InputError(f"model.{name} = {value}; it must be at most {MOST_BLOCKS}")
+
+
+def check_deviation(config: Any, name: str = "initial_scores") -> None:
+    """A standard deviation: finite, 0 or more."""
+    value = getattr(config, name)
+    if not (value >= 0 and math.isfinite(value)):
+        raise InputError(f"model.{name} = {value}; it must be finite and at least 0")
+
+
+def check_vocabulary(size: int) -> None:
+    """A vocabulary has padding, id 0, and words."""
+    if size < 2:
+        raise InputError(f"vocabulary_size = {size}; it must hold padding and at least one word")
