@@ -6,6 +6,7 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor
 
+from simplepcfg.errors import InputError
 from simplepcfg.ops.neural import emission_log_probabilities, log_normaliser
 
 
@@ -131,6 +132,48 @@ class BatchEmissions:
     def detached(self) -> "BatchEmissions":
         """The same without gradients."""
         return replace(self, features=self.features.detach(), embeddings=self.embeddings.detach())
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceEmissions:
+    """emit[T, w] ∝ exp(features[T] · embedding[w]) with features of each sentence's own."""
+
+    features: Tensor  # [B, P, D]
+    embeddings: Tensor  # [V - 1, D]: word id w has row w - 1
+    log_normaliser: Tensor  # [B, P]
+
+    @staticmethod
+    def normalised(features: Tensor, embeddings: Tensor, precision: str | None = None) -> "SentenceEmissions":
+        """With the normaliser computed from all words, some rows of [B · P, V] at a time."""
+        sums = log_normaliser(features.flatten(0, 1), embeddings, precision=precision)
+        return SentenceEmissions(features, embeddings, sums.view(features.shape[:2]))
+
+    def log_probabilities(self, words: Tensor) -> Tensor:
+        """``words`` [B, n] → [B, n, P]."""
+        if words.shape[0] != self.features.shape[0]:
+            raise InputError(
+                f"{words.shape[0]} sentences for the emissions of {self.features.shape[0]}; give those that the "
+                "grammar was made for"
+            )
+        rows = torch.nn.functional.embedding(_rows(words), self.embeddings)  # [B, n, D]
+        return rows @ self.features.to(rows.dtype).transpose(1, 2) - self.log_normaliser[:, None]
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of word ids, padding included."""
+        return self.embeddings.shape[0] + 1
+
+    def of_words(self, start: int, stop: int) -> Tensor:
+        """The words ``start`` … ``stop`` − 1: [B, words, P]; −inf for padding."""
+        rows = self.embeddings[max(start - 1, 0) : stop - 1]
+        logs = rows @ self.features.to(rows.dtype).transpose(1, 2) - self.log_normaliser[:, None]
+        return torch.nn.functional.pad(logs, (0, 0, 1, 0), value=-torch.inf) if start == 0 else logs
+
+    def of_preterminals(self, preterminals: Tensor) -> Tensor:
+        """All words of some preterminals: [B, U, V]; −inf for padding."""
+        features = self.features[:, preterminals].to(self.embeddings.dtype)
+        logs = features @ self.embeddings.T - self.log_normaliser[:, preterminals, None]
+        return torch.nn.functional.pad(logs, (1, 0), value=-torch.inf)
 
 
 def _rows(words: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from typing import Any
 from torch import nn
 
 from simplepcfg.models.neural_hmm import NeuralHMM, NeuralHMMConfig
+from simplepcfg.models.simple_cpcfg import SimpleCPCFG, SimpleCPCFGConfig
 from simplepcfg.models.simple_npcfg import SimpleNPCFG, SimpleNPCFGConfig
 from simplepcfg.models.sizes import ModelSizes
 
@@ -15,6 +16,8 @@ __all__ = [
     "ModelSizes",
     "NeuralHMM",
     "NeuralHMMConfig",
+    "SimpleCPCFG",
+    "SimpleCPCFGConfig",
     "SimpleNPCFG",
     "SimpleNPCFGConfig",
     "build_model",
@@ -23,11 +26,13 @@ __all__ = [
 # A new model is one line here and one in MODELS; `kind` tells the configurations apart.
 ModelConfig = (
     SimpleNPCFGConfig
+    | SimpleCPCFGConfig
     | NeuralHMMConfig
 )  # fmt: skip
 
 MODELS: dict[Any, type[nn.Module]] = {
     SimpleNPCFGConfig: SimpleNPCFG,
+    SimpleCPCFGConfig: SimpleCPCFG,
     NeuralHMMConfig: NeuralHMM,
 }
 

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from simplepcfg.errors import InputError
-
-# No machine holds a matrix of this many rows and columns: a larger number is a mistake.
-SIZE_LIMIT = 2**24
+from simplepcfg.models.checks import check_sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +22,7 @@ class CompoundConfig:
 
     def check_compound(self) -> None:
         """InputError for a size that no model can have."""
-        for name in ("latent", "encoder"):
-            if not 1 <= getattr(self, name) < SIZE_LIMIT:
-                raise InputError(f"model.{name} = {getattr(self, name)}; it must be at least 1 and below {SIZE_LIMIT}")
+        check_sizes(self, "latent", "encoder")
 
 
 @dataclass(frozen=True, slots=True)

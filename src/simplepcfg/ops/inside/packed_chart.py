@@ -237,12 +237,16 @@ class PackedChart:
                 _mm_wide(by_child[words:].T, self.beta[words:], both[:, :states])
                 _mm_wide(by_child[:words].T, self.emit, both[:, states:])
             else:
-                both.zero_()
-                for width in range(1, self.plan.n + 1):
-                    for rows, sentence in self._sentence_rows(width):
-                        columns = slice(states, None) if width == 1 else slice(0, states)
-                        values = self.emit if width == 1 else self.beta
-                        both[sentence, :, columns] += by_child[rows].T.to(both.dtype) @ values[rows].to(both.dtype)
+                for sentence, spans in enumerate(self._rows_with_parents()):
+                    if len(spans) < 2:  # of one or two words: no nonterminal below another
+                        both[sentence].zero_()
+                    if spans:
+                        _mm_wide(by_child[spans[0]].T, self.emit[spans[0]], both[sentence, :, states:])
+                    if len(spans) > 1:
+                        by_spans, beta = (
+                            torch.cat([each[rows] for rows in spans[1:]]) for each in (by_child, self.beta)
+                        )
+                        _mm_wide(by_spans.T, beta, both[sentence, :, :states])
         left, right = both.chunk(2, -2)
         return left, right
 
@@ -274,6 +278,14 @@ class PackedChart:
                 count = length - width + 1
                 yield slice(row, row + count), sentence
                 row += count
+
+    def _rows_with_parents(self) -> list[list[slice]]:
+        """Rows with parents of each sentence, width by width; none of a single word, which has no tree."""
+        found: list[list[slice]] = [[] for _ in range(self.batch)]
+        for width in range(1, self.plan.n):
+            for rows, sentence in self._sentence_rows(width):
+                found[sentence].append(rows)
+        return found
 
     def _bonus(self) -> Tensor:
         """log2 of each row's weight, DEAD where it is forbidden; any tensor where there is no bonus."""
@@ -309,17 +321,17 @@ class PackedChart:
 
 
 def _stacked(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
-    """[(B,) 2N, N + P] of both: a view where they lie one behind the other already, else a copy."""
-    behind = left.data_ptr() + left.numel() * left.element_size() == right.data_ptr()
+    """[(B,) 2N, N + P] of both: a view where each sentence's lie one behind the other already, else a copy."""
+    nonterminals, symbols = left.shape[-2:]
+    behind = left.data_ptr() + nonterminals * symbols * left.element_size() == right.data_ptr()
+    strides = (symbols, 1) if left.dim() == 2 else (2 * nonterminals * symbols, symbols, 1)
     if (
-        left.dim() == 2
-        and behind
+        behind
         and left.dtype == right.dtype == dtype
-        and left.is_contiguous()
-        and right.is_contiguous()
+        and left.stride() == right.stride() == strides
         and left.untyped_storage().data_ptr() == right.untyped_storage().data_ptr()
     ):
-        return left.detach().as_strided((2 * left.shape[0], left.shape[1]), left.stride())
+        return left.detach().as_strided((*left.shape[:-2], 2 * nonterminals, symbols), strides)
     return torch.cat([left.detach().to(dtype), right.detach().to(dtype)], -2)
 
 

@@ -3,5 +3,12 @@
 from simplepcfg.ops.neural.emissions import emission_log_probabilities, log_normaliser
 from simplepcfg.ops.neural.residual import residual_networks
 from simplepcfg.ops.neural.rules import rule_probabilities
+from simplepcfg.ops.neural.sentence_rules import sentence_rule_probabilities
 
-__all__ = ["emission_log_probabilities", "log_normaliser", "residual_networks", "rule_probabilities"]
+__all__ = [
+    "emission_log_probabilities",
+    "log_normaliser",
+    "residual_networks",
+    "rule_probabilities",
+    "sentence_rule_probabilities",
+]

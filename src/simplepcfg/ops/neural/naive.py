@@ -14,6 +14,17 @@ def naive_rule_probabilities(parents: Tensor, left_children: Tensor, right_child
     return (parents @ left.T).softmax(-1), (parents @ right.T).softmax(-1)
 
 
+def naive_sentence_rule_probabilities(
+    parents: Tensor, left_children: Tensor, right_children: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The same with a leading batch dimension on any of them: [B, N, S] each."""
+    parents, left, right = _wide(parents, left_children, right_children)
+    batch = next(tensor.shape[0] for tensor in (parents, left, right) if tensor.dim() == 3)
+    scores = (parents @ children.transpose(-1, -2) for children in (left, right))
+    found = tuple(each.softmax(-1).expand(batch, *each.shape[-2:]) for each in scores)
+    return found[0], found[1]
+
+
 def naive_log_normaliser(features: Tensor, embeddings: Tensor) -> Tensor:
     """log Σ_w exp(features[T] · embeddings[w])."""
     features, embeddings = _wide(features, embeddings)

@@ -1,0 +1,117 @@
+"""SC-PCFG: one grammar a sentence, each of them proper; and that it learns."""
+
+import pytest
+import torch
+
+from contract import check_grammar
+from simplepcfg.errors import InputError
+from simplepcfg.grammars import DenseEmissions, SimpleGrammar
+from simplepcfg.models.simple_cpcfg import SimpleCPCFG, SimpleCPCFGConfig
+
+WORDS = torch.tensor([[1, 5, 11, 2, 7], [3, 4, 6, 0, 0], [9, 8, 0, 0, 0]])
+LENGTHS = torch.tensor([5, 3, 2])
+WHICH = ["right", "parent"]
+
+
+def model(which: str = "right", **sizes: int) -> SimpleCPCFG:
+    torch.manual_seed(0)
+    given = {"nonterminals": 5, "preterminals": 9, "embedding": 16, "latent": 3, "encoder": 7, **sizes}
+    return SimpleCPCFG(SimpleCPCFGConfig(**given, compound_rules=which), 12)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("which", WHICH)
+def test_rows_sum_to_one_for_every_sentence(which: str) -> None:
+    grammar = model(which).grammar(WORDS, LENGTHS)
+    assert grammar.left.shape == grammar.right.shape == (3, 5, 14)
+    for rules in (grammar.root, grammar.left, grammar.right):
+        torch.testing.assert_close(rules.sum(-1), torch.ones(rules.shape[:-1]))
+    every_word = torch.arange(1, 12).expand(3, -1)
+    logs = grammar.emissions.log_probabilities(every_word)
+    torch.testing.assert_close(logs.logsumexp(1), torch.zeros(3, 9))
+    torch.testing.assert_close(grammar.emissions.of_words(0, 12)[:, 1:], logs)
+    tags = torch.tensor([8, 2])
+    torch.testing.assert_close(grammar.emissions.of_preterminals(tags)[..., 1:], logs[..., tags].transpose(1, 2))
+    assert torch.isneginf(grammar.emissions.of_words(0, 12)[:, 0]).all()
+
+
+@pytest.mark.parametrize("which", WHICH)
+def test_only_what_should_depends_on_z(which: str) -> None:
+    one, other = (model(which).grammar_of(torch.full((1, 3), value)) for value in (-1.0, 1.0))
+    assert torch.equal(one.left, other.left) == (which == "right")
+    assert not torch.equal(one.right, other.right)
+    words = torch.tensor([[1, 2]])
+    assert not torch.equal(one.emissions.log_probabilities(words), other.emissions.log_probabilities(words))
+    assert torch.equal(one.root, other.root)
+
+
+@pytest.mark.parametrize("which", WHICH)
+def test_contract(which: str) -> None:
+    network = model(which)
+    with torch.no_grad():
+        for words, length in zip(WORDS, LENGTHS.tolist(), strict=True):
+            alone = words[None, :length]
+            check_grammar(network.grammar(alone), alone, torch.tensor([length]))
+        check_trees(network.grammar(WORDS, LENGTHS), WORDS, LENGTHS)
+
+
+def check_trees(grammar: SimpleGrammar, words: torch.Tensor, lengths: torch.Tensor) -> None:
+    """Single trees know which sentence's rules are whose."""
+    best = grammar.viterbi(words, lengths)
+    assert (best.log_probability <= grammar.log_partition(words, lengths) + 1e-5).all()
+    for b, length in enumerate(lengths.tolist()):
+        one = SimpleGrammar(grammar.root[b], grammar.left[b], grammar.right[b], DenseEmissions(all_words(grammar)[b]))
+        alone = one.viterbi(words[b : b + 1, :length])
+        torch.testing.assert_close(alone.log_probability[0], best.log_probability[b])
+
+
+def all_words(grammar: SimpleGrammar) -> torch.Tensor:
+    """[B, P, V]."""
+    return grammar.emissions.of_words(0, 12).transpose(1, 2)
+
+
+def test_a_batch_of_grammars_is_for_its_own_sentences() -> None:
+    with pytest.raises(InputError, match="1 sentences for the emissions of 3"):
+        model().grammar(WORDS, LENGTHS).log_partition(WORDS[:1])
+
+
+@pytest.mark.parametrize("which", WHICH)
+def test_a_sentence_alone_has_the_score_it_has_in_a_batch(which: str) -> None:
+    network = model(which).eval()
+    with torch.no_grad():
+        together = network.log_likelihood(WORDS, LENGTHS)
+        alone = [network.log_likelihood(WORDS[b : b + 1, :n]) for b, n in enumerate(LENGTHS.tolist())]
+    torch.testing.assert_close(together, torch.cat(alone))
+
+
+@pytest.mark.parametrize("which", WHICH)
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_every_parameter_gets_a_gradient(which: str, precision: str) -> None:
+    network = model(which)
+    network.precision = precision
+    network.loss(WORDS, LENGTHS).sum().backward()
+    for name, parameter in network.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        assert parameter.grad.abs().sum() > 0, name
+
+
+@pytest.mark.parametrize("which", WHICH)
+def test_training_lowers_the_loss(which: str) -> None:
+    network = model(which, nonterminals=8, preterminals=12, embedding=24)
+    words = torch.tensor([[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 1]])
+    before = float(network.loss(words).mean().detach())
+    optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
+    for _ in range(60):
+        optimiser.zero_grad()
+        network.loss(words).mean().backward()
+        optimiser.step()
+    with torch.no_grad():
+        assert -float(network.log_likelihood(words).mean()) < before / 2
+
+
+@pytest.mark.parametrize("key", ["nonterminals", "preterminals", "embedding", "latent", "encoder", "residual_blocks"])
+def test_impossible_sizes_are_named(key: str) -> None:
+    with pytest.raises(InputError, match=f"model.{key} = -1"):
+        SimpleCPCFGConfig(**{key: -1})
+    with pytest.raises(InputError, match="take right or parent"):
+        SimpleCPCFGConfig(compound_rules="left")  # type: ignore[arg-type]
