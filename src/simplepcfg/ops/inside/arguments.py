@@ -76,8 +76,8 @@ def check_arguments(
         root.to(dtype),
         left if left.dtype == right.dtype and _keeps_dtype(left, dtype) else left.to(dtype),
         right if left.dtype == right.dtype and _keeps_dtype(right, dtype) else right.to(dtype),
-        _check_lengths(lengths, batch, n),
-        _check_bonus(span_bonus, batch, n, dtype),
+        check_lengths(lengths, batch, n),
+        check_bonus(span_bonus, batch, n, dtype),
         precision,
     )
 
@@ -87,7 +87,8 @@ def _keeps_dtype(rules: Tensor, dtype: torch.dtype) -> bool:
     return rules.dtype == dtype or (rules.is_cuda and rules.dtype == torch.bfloat16)
 
 
-def _check_lengths(lengths: Tensor | None, batch: int, n: int) -> Tensor | None:
+def check_lengths(lengths: Tensor | None, batch: int, n: int) -> Tensor | None:
+    """On the CPU as int64; None where every sentence has n words."""
     if lengths is None:
         return None
     if tuple(lengths.shape) != (batch,):
@@ -104,7 +105,8 @@ def _check_lengths(lengths: Tensor | None, batch: int, n: int) -> Tensor | None:
     return lengths
 
 
-def _check_bonus(span_bonus: Tensor | None, batch: int, n: int, dtype: torch.dtype) -> Tensor | None:
+def check_bonus(span_bonus: Tensor | None, batch: int, n: int, dtype: torch.dtype) -> Tensor | None:
+    """In the working type, if there is one."""
     if span_bonus is None:
         return None
     if tuple(span_bonus.shape) != (batch, n + 1, n + 1):

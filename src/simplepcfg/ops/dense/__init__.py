@@ -1,0 +1,116 @@
+"""The inside algorithm of an ordinary PCFG, whose binary rules are one dense tensor."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
+from simplepcfg.ops.dense.backward import Wanted
+from simplepcfg.ops.dense.log_space import log_einsum_exp_dense_inside, log_sum_exp_dense_inside
+from simplepcfg.ops.dense.naive import naive_dense_inside
+from simplepcfg.ops.dense.scaled import FilledChart, scaled_dense_inside
+
+__all__ = ["BACKENDS", "dense_inside", "dense_span_posteriors", "dense_symbol_posteriors"]
+
+BACKENDS: dict[str, Callable[[DenseArguments], Tensor]] = {
+    "naive": naive_dense_inside,
+    "log_sum_exp": log_sum_exp_dense_inside,
+    "log_einsum_exp": log_einsum_exp_dense_inside,
+    "torch": scaled_dense_inside,
+}
+
+
+def dense_inside(
+    log_emissions: Tensor,
+    root: Tensor,
+    rules: Tensor,
+    *,
+    lengths: Tensor | None = None,
+    span_bonus: Tensor | None = None,
+    backend: str = "auto",
+) -> Tensor:
+    """Log-probability of each sentence, summed over all its trees, in nats: ``[B]``.
+
+    Args:
+        log_emissions: ``[B, n, P]``, log emit[T, w_i] of every preterminal at every position; -inf is allowed.
+        root: ``[N]`` or ``[B, N]``, probabilities of S → A.
+        rules: ``[N, S, S]`` or ``[B, N, S, S]`` with S = N + P, probabilities of A → B C at [A, B, C]; nonterminals
+            come first, then preterminals. Each A's sum to 1 over all pairs.
+        lengths: ``[B]``, the sentences' lengths where they differ; what lies beyond is never read.
+        span_bonus: ``[B, n + 1, n + 1]``, a log-weight for every tree that has the span (i, j), of width 2 or
+            more; -inf forbids the span. The gradient by it is the span's posterior.
+        backend: ``auto``, or one of ``BACKENDS``.
+
+    A sentence of one word has no tree, hence -inf. Gradients reach every tensor argument; a sentence whose
+    probability is 0 gives zero gradients. See README.md in this folder.
+
+    >>> emissions = torch.zeros(1, 3, 1)                        # one preterminal that emits its word surely
+    >>> rules = torch.full((1, 2, 2), 0.25)                     # A → A A, A T, T A, T T, a quarter each
+    >>> dense_inside(emissions, torch.ones(1), rules).exp()     # two trees of probability (1/4)²
+    tensor([0.1250])
+    """
+    arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
+    backend = "torch" if backend == "auto" else backend
+    if backend not in BACKENDS:
+        raise InputError(f"backend {backend!r} is unknown; take one of auto, {', '.join(BACKENDS)}")
+    return BACKENDS[backend](arguments)
+
+
+def dense_span_posteriors(
+    log_emissions: Tensor,
+    root: Tensor,
+    rules: Tensor,
+    *,
+    lengths: Tensor | None = None,
+    span_bonus: Tensor | None = None,
+    backend: str = "auto",
+    create_graph: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """``(log Z [B], posteriors [B, n + 1, n + 1])``: the probability that a tree of the sentence has span (i, j).
+
+    Spans of width 2 or more; the others stay 0. For every possible sentence the posteriors sum to n − 1.
+    With ``create_graph`` the posteriors can be differentiated in turn.
+    """
+    batch, n, _ = log_emissions.shape
+    if not create_graph and backend in ("auto", "torch"):
+        arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
+        found = arguments.log_emissions.new_zeros(batch, n + 1, n + 1)
+        return _direct(arguments, Wanted(posteriors=found)), found
+    if span_bonus is None:
+        span_bonus = log_emissions.new_zeros(batch, n + 1, n + 1)
+    # A bonus that is itself part of a graph stays in it; any other is ours to differentiate by.
+    span_bonus = span_bonus if create_graph and span_bonus.requires_grad else span_bonus.detach().requires_grad_()
+    with torch.enable_grad():
+        log_z = dense_inside(log_emissions, root, rules, lengths=lengths, span_bonus=span_bonus, backend=backend)
+        (found,) = torch.autograd.grad(log_z.sum(), span_bonus, create_graph=create_graph, materialize_grads=True)
+    return (log_z if create_graph else log_z.detach()), found
+
+
+def dense_symbol_posteriors(
+    log_emissions: Tensor,
+    root: Tensor,
+    rules: Tensor,
+    *,
+    lengths: Tensor | None = None,
+    span_bonus: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """``(log Z [B], posteriors [B, n + 1, n + 1, N])``: the probability that nonterminal A stands over span (i, j).
+
+    Summed over A this is ``dense_span_posteriors``. Not differentiable.
+    """
+    arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
+    batch, n, nonterminals, _ = arguments.sizes
+    found = arguments.log_emissions.new_zeros(batch, n + 1, n + 1, nonterminals)
+    return _direct(arguments, Wanted(symbols=found)), found
+
+
+def _direct(arguments: DenseArguments, wanted: Wanted) -> Tensor:
+    """Fill what is wanted without a graph, so that ``inference_mode`` is no obstacle; gives log Z."""
+    with torch.no_grad():
+        if arguments.sizes[1] == 1:
+            return arguments.log_emissions.new_full((arguments.sizes[0],), -torch.inf)
+        chart = FilledChart(arguments)
+        chart.backward(torch.ones_like(chart.log_z), wanted)
+    return chart.log_z

@@ -1,0 +1,73 @@
+"""What every backend is given: checked shapes, one dtype, lengths that the host can read."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.inside.arguments import check_bonus, check_lengths
+
+
+@dataclass(frozen=True, slots=True)
+class DenseArguments:
+    """Checked arguments of the dense inside algorithm; ``lengths`` is None where every sentence has n words."""
+
+    log_emissions: Tensor  # [B, n, P]
+    root: Tensor  # [N] or [B, N]
+    rules: Tensor  # [N, S, S] or [B, N, S, S], S = N + P
+    lengths: Tensor | None  # [B] int64, on the CPU
+    span_bonus: Tensor | None  # [B, n + 1, n + 1]
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """B, n, N, P."""
+        batch, n, preterminals = self.log_emissions.shape
+        return batch, n, self.root.shape[-1], preterminals
+
+    @property
+    def lengths_on_device(self) -> Tensor | None:
+        """The lengths where the other tensors are."""
+        return None if self.lengths is None else self.lengths.to(self.log_emissions.device)
+
+    @property
+    def batched_rules(self) -> bool:
+        """Whether each sentence has rules of its own."""
+        return self.rules.dim() == 4
+
+    def of_sentences(self, rows: Tensor, dtype: torch.dtype) -> "DenseArguments":
+        """The same for some sentences of the batch, in another type."""
+        return DenseArguments(
+            self.log_emissions[rows].to(dtype),
+            (self.root[rows] if self.root.dim() == 2 else self.root).to(dtype),
+            (self.rules[rows] if self.batched_rules else self.rules).to(dtype),
+            None if self.lengths is None else self.lengths[rows.cpu()],
+            None if self.span_bonus is None else self.span_bonus[rows].to(dtype),
+        )
+
+
+def check_dense_arguments(
+    log_emissions: Tensor, root: Tensor, rules: Tensor, lengths: Tensor | None, span_bonus: Tensor | None
+) -> DenseArguments:
+    """Check every shape and value that would otherwise fail deep inside, and say which one is off."""
+    if log_emissions.dim() != 3 or 0 in log_emissions.shape:
+        raise InputError(f"log_emissions has shape {list(log_emissions.shape)}; it must be [B, n, P], none of them 0")
+    batch, n, preterminals = log_emissions.shape
+    nonterminals = root.shape[-1] if root.dim() else 0
+    symbols = nonterminals + preterminals
+    for name, tensor, tail in (("root", root, (nonterminals,)), ("rules", rules, (nonterminals, symbols, symbols))):
+        if nonterminals == 0 or tuple(tensor.shape) not in (tail, (batch, *tail)):
+            raise InputError(
+                f"{name} has shape {list(tensor.shape)}; with B = {batch}, N = {nonterminals}, P = {preterminals} "
+                f"it must be {list(tail)} or {[batch, *tail]}"
+            )
+    dtype = torch.promote_types(log_emissions.dtype, torch.float32)
+    if not dtype.is_floating_point:
+        raise InputError(f"log_emissions has dtype {log_emissions.dtype}; it must be a floating-point tensor")
+    return DenseArguments(
+        log_emissions.to(dtype),
+        root.to(dtype),
+        rules.to(dtype),
+        check_lengths(lengths, batch, n),
+        check_bonus(span_bonus, batch, n, dtype),
+    )

@@ -1,0 +1,74 @@
+"""The same in log space through autograd: the textbook's log-sum-exp, a baseline, and what is differentiated twice."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.dense.arguments import DenseArguments
+from simplepcfg.ops.inside.log_space import _safe_log, _safe_logsumexp
+
+
+def log_sum_exp_dense_inside(arguments: DenseArguments) -> Tensor:
+    """Each sum a log-sum-exp over a materialised tensor, [spans, splits, N, N] and [spans, N, N, N]: a baseline."""
+    return _inside(arguments, _log_sum_exp)
+
+
+def log_einsum_exp_dense_inside(arguments: DenseArguments) -> Tensor:
+    """Scaled by the maximum, pairs by a product over splits, one product with the rules, back to logs."""
+    return _inside(arguments, _log_einsum_exp)
+
+
+def _log_sum_exp(left: Tensor, right: Tensor, block: Tensor) -> Tensor:
+    """log Σ over splits and pairs: left [B, spans, splits, X], right [.., Y], block [(B,) N, X, Y] → [B, spans, N]."""
+    pairs = _safe_logsumexp(left[..., :, None] + right[..., None, :], 2)  # [B, spans, X, Y]
+    return _safe_logsumexp((_safe_log(block).unsqueeze(-4) + pairs.unsqueeze(2)).flatten(-2), -1)
+
+
+def _log_einsum_exp(left: Tensor, right: Tensor, block: Tensor) -> Tensor:
+    """The same, with matrix products for the sums."""
+    left_best, right_best = (logs.detach().amax(-1, keepdim=True) for logs in (left, right))
+    splits = left_best + right_best  # [B, spans, splits, 1]
+    scale = _finite(splits.amax(2, keepdim=True))
+    left = (left - _finite(left_best) + (splits - scale)).exp()
+    right = (right - _finite(right_best)).exp()
+    pairs = torch.matmul(left.transpose(-1, -2), right).flatten(-2)  # [B, spans, X·Y]
+    return _safe_log(torch.matmul(pairs, block.flatten(-2).transpose(-1, -2))) + scale.squeeze(-1)
+
+
+def _inside(arguments: DenseArguments, combine: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
+    batch, n, split, _ = arguments.sizes
+    lengths, words, rules = arguments.lengths_on_device, arguments.log_emissions, arguments.rules
+    if n == 1:
+        return (words.nan_to_num(0.0, 0.0, 0.0).sum((1, 2)) * 0.0) - math.inf
+    if lengths is not None:
+        beyond = torch.arange(n, device=words.device) >= lengths[:, None]
+        words = words.masked_fill(beyond[:, :, None], -math.inf)
+    states, tags = slice(split), slice(split, None)
+    beta = {1: words}  # by width: [B, spans, P or N]
+    for width in range(2, n + 1):
+        spans = n - width + 1
+        # A child of one word is a preterminal, a wider one a nonterminal: four kinds of pairs, each with its splits.
+        kinds = [((tags, tags), [1])] if width == 2 else [((tags, states), [1]), ((states, tags), [width - 1])]
+        if width > 3:
+            kinds.append(((states, states), list(range(2, width - 1))))
+        found = []
+        for columns, splits in kinds:
+            left = torch.stack([beta[k][:, :spans] for k in splits], 2)
+            right = torch.stack([beta[width - k][:, k : k + spans] for k in splits], 2)
+            found.append(combine(left, right, rules[..., columns[0], columns[1]]))
+        total = _safe_logsumexp(torch.stack(found), 0)
+        if arguments.span_bonus is not None:
+            total = total + torch.diagonal(arguments.span_bonus, width, 1, 2)[..., None]
+        beta[width] = total
+    rows = torch.stack([beta[width][:, 0] for width in range(2, n + 1)], 1)  # [B, n - 1, N]
+    ends = torch.full((batch,), n, device=words.device) if lengths is None else lengths
+    top = rows[torch.arange(batch, device=words.device), (ends - 2).clamp(min=0)]
+    top = top.masked_fill((ends < 2)[:, None], -math.inf)
+    return _safe_logsumexp(top + _safe_log(arguments.root), -1)
+
+
+def _finite(logs: Tensor) -> Tensor:
+    """0 in place of -inf, so that no difference of two is NaN."""
+    return torch.where(logs == -math.inf, torch.zeros_like(logs), logs)

@@ -1,0 +1,91 @@
+"""The autograd function around the chart, and the second chart in float64 for sentences that float32 cannot hold."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.dense.arguments import DenseArguments
+from simplepcfg.ops.dense.backward import Backward, Wanted
+from simplepcfg.ops.dense.chart import DenseChart
+from simplepcfg.ops.dense.log_space import log_einsum_exp_dense_inside
+
+Found = tuple[Tensor | None, Tensor | None, Tensor | None]
+
+
+class FilledChart:
+    """A batch's chart; sentences whose rows left float32's range have one of their own in float64."""
+
+    def __init__(self, arguments: DenseArguments) -> None:
+        self.arguments = arguments
+        self.chart = DenseChart(arguments)
+        log_z = self.chart.fill()
+        self.rows: Tensor | None = None
+        if arguments.log_emissions.dtype != torch.float64 and bool(self.chart.far.any()):
+            self.rows = self.chart.far.nonzero().squeeze(1)
+            self.chart.leave_out_far()
+            self.second = DenseChart(arguments.of_sentences(self.rows, torch.float64))
+            log_z[self.rows] = self.second.fill()
+        self.log_z = log_z.to(arguments.log_emissions.dtype)
+
+    def backward(self, grad: Tensor, wanted: Wanted) -> Found:
+        """Gradients by log_emissions, root and rules."""
+        words, root, rules = Backward(self.chart, grad, wanted).run()
+        if self.rows is None:
+            return words, root, rules
+        tables = (wanted.posteriors, wanted.symbols)
+        seconds = [None if table is None else table[self.rows].double() for table in tables]
+        asked = Wanted(wanted.words, wanted.root, wanted.rules, *seconds)
+        found = Backward(self.second, grad[self.rows].double(), asked).run()
+        for total, part, batched in zip(
+            (words, root, rules, *tables),
+            (*found, *seconds),
+            (True, self.arguments.root.dim() == 2, self.arguments.batched_rules, True, True),
+            strict=True,
+        ):
+            if total is not None and part is not None:
+                limit = torch.finfo(total.dtype).max
+                part = part.clamp(-limit, limit).to(total.dtype)
+                if batched:
+                    total[self.rows] = part
+                else:
+                    total += part
+        return words, root, rules
+
+
+def scaled_dense_inside(arguments: DenseArguments) -> Tensor:
+    """log Z of each sentence; see ``dense_inside``."""
+    if arguments.log_emissions.shape[1] == 1:
+        return log_einsum_exp_dense_inside(arguments)
+    return _DenseInside.apply(
+        arguments.log_emissions, arguments.root, arguments.rules, arguments.span_bonus, arguments.lengths
+    )
+
+
+class _DenseInside(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        log_emissions, root, rules, span_bonus, lengths = inputs
+        chart = FilledChart(DenseArguments(log_emissions, root, rules, lengths, span_bonus))
+        if any(ctx.needs_input_grad):
+            ctx.save_for_backward(log_emissions, root, rules, span_bonus, lengths)
+            ctx.chart = chart
+        return chart.log_z
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        needs = ctx.needs_input_grad[:4]
+        if torch.is_grad_enabled():  # create_graph: the gradient itself must be differentiable
+            return *_differentiable_gradients(ctx.saved_tensors, needs, grads[0]), None
+        bonus = torch.zeros_like(ctx.saved_tensors[3]) if needs[3] else None
+        words, root, rules, _ = needs
+        return *ctx.chart.backward(grads[0], Wanted(words, root, rules, posteriors=bonus)), bonus, None
+
+
+def _differentiable_gradients(saved: Any, needs: tuple[bool, ...], grad: Tensor) -> list[Tensor | None]:
+    """The same gradients through autograd over log-einsum-exp, which can be differentiated again."""
+    log_emissions, root, rules, span_bonus, lengths = saved
+    wanted = [tensor for tensor, need in zip(saved[:4], needs, strict=True) if need]
+    log_z = log_einsum_exp_dense_inside(DenseArguments(log_emissions, root, rules, lengths, span_bonus))
+    found = iter(torch.autograd.grad(log_z, wanted, grad, create_graph=True, allow_unused=True))
+    return [next(found) if need else None for need in needs]

@@ -1,0 +1,134 @@
+"""Ordinary PCFGs to test with, and full enumeration in float64: every tree, and every derivation, one by one."""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from oracle import binary_trees
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class DenseCase:
+    """Arguments of the dense inside algorithm, leaves that can be differentiated by."""
+
+    log_emissions: Tensor
+    root: Tensor
+    rules: Tensor
+
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.log_emissions, self.root, self.rules
+
+    def to(self, dtype: torch.dtype) -> "DenseCase":
+        """A detached copy in another type, with leaves of its own."""
+        return DenseCase(*(tensor.detach().to(dtype).requires_grad_() for tensor in self.tensors()))
+
+    def sentence(self, b: int, length: int) -> tuple[Tensor, Tensor, Tensor]:
+        """One sentence's arguments."""
+        root = self.root[b] if self.root.dim() == 2 else self.root
+        rules = self.rules[b] if self.rules.dim() == 4 else self.rules
+        return self.log_emissions[b, :length], root, rules
+
+
+def random_dense_case(
+    batch: int,
+    n: int,
+    nonterminals: int,
+    preterminals: int,
+    *,
+    scale: float = 1.0,
+    batched: bool = False,
+    dtype: torch.dtype = torch.float64,
+    seed: int = 0,
+) -> DenseCase:
+    """Rules are the softmax of normal logits times ``scale``: 1 is flat, 30 nearly deterministic."""
+    generator = torch.Generator().manual_seed(seed)
+    lead = (batch,) if batched else ()
+    symbols = nonterminals + preterminals
+
+    def logits(*size: int) -> Tensor:
+        return torch.randn(*size, generator=generator, dtype=torch.float64) * scale
+
+    emissions = logits(batch, n, preterminals).log_softmax(-1)
+    root = logits(*lead, nonterminals).softmax(-1)
+    rules = logits(*lead, nonterminals, symbols * symbols).softmax(-1).unflatten(-1, (symbols, symbols))
+    return DenseCase(emissions, root, rules).to(dtype)
+
+
+def dense_with_zeros(case: DenseCase, seed: int = 0) -> DenseCase:
+    """Half of all rules and emissions become impossible; rows are not renormalised."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def keep(tensor: Tensor) -> Tensor:
+        return torch.rand(tensor.shape, generator=generator) < 0.5
+
+    emissions = case.log_emissions.detach().masked_fill(~keep(case.log_emissions), -torch.inf)
+    rules = [tensor.detach() * keep(tensor) for tensor in (case.root, case.rules)]
+    return DenseCase(emissions, *rules).to(case.root.dtype)
+
+
+def dense_tree_log_weights(
+    log_emissions: Tensor, root: Tensor, rules: Tensor, span_bonus: Tensor | None = None
+) -> list[tuple[tuple[tuple[Span, int], ...], Tensor]]:
+    """(tree, log-probability summed over its symbols) for every tree of one sentence, all in logs, differentiable."""
+    n, split = log_emissions.shape[0], root.shape[0]
+    log_rules = _log(rules)
+    found: list[tuple[tuple[tuple[Span, int], ...], Tensor]] = []
+    if n == 1:  # a preterminal is no sentence
+        return found
+    for tree in binary_trees(0, n):
+        splits = dict(tree)
+
+        def columns(i: int, j: int) -> slice:
+            return slice(split, None) if j - i == 1 else slice(split)
+
+        def node(i: int, j: int, splits: dict[Span, int] = splits) -> Tensor:
+            if j - i == 1:
+                return log_emissions[i]
+            k = splits[i, j]
+            pairs = log_rules[:, columns(i, k), columns(k, j)] + node(i, k, splits)[:, None] + node(k, j, splits)
+            total = _lse(pairs.flatten(1))
+            return total if span_bonus is None else total + span_bonus[i, j]
+
+        found.append((tree, _lse(_log(root) + node(0, n))))
+    return found
+
+
+def dense_log_partition(*args: Tensor | None) -> Tensor:
+    """log Z of one sentence by summing over trees."""
+    weights = [weight for _, weight in dense_tree_log_weights(*args)]  # type: ignore[arg-type]
+    return _lse(torch.stack(weights)) if weights else torch.tensor(-math.inf, dtype=torch.float64)
+
+
+def dense_derivations(log_emissions: Tensor, root: Tensor, rules: Tensor) -> list[tuple[float, dict[Span, int]]]:
+    """(log-probability, symbol of each span) of every derivation of one sentence: for tiny grammars only."""
+    log_emissions, log_root, log_rules = (t.detach() for t in (log_emissions, _log(root), _log(rules)))
+    n, preterminals = log_emissions.shape
+    nonterminals = root.shape[0]
+    found = []
+    for tree in binary_trees(0, n):
+        spans = [span for span, _ in tree]
+        for symbols in itertools.product(range(nonterminals), repeat=len(spans)):
+            for tags in itertools.product(range(preterminals), repeat=n):
+                label = dict(zip(spans, symbols, strict=True))
+                label |= {(i, i + 1): nonterminals + tag for i, tag in enumerate(tags)}
+                weight = float(log_root[label[0, n]])
+                for (i, j), k in tree:
+                    weight += float(log_rules[label[i, j], label[i, k], label[k, j]])
+                weight += sum(float(log_emissions[i, tag]) for i, tag in enumerate(tags))
+                found.append((weight, label))
+    return found
+
+
+def _log(x: Tensor) -> Tensor:
+    zero = x == 0
+    return torch.where(zero, torch.ones_like(x), x).log().masked_fill(zero, -math.inf)
+
+
+def _lse(x: Tensor) -> Tensor:
+    scale = x.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(x.dtype).min)
+    return _log((x - scale).exp().sum(-1)) + scale.squeeze(-1)
