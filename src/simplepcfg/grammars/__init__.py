@@ -7,6 +7,17 @@ from simplepcfg.grammars.emissions import (
     FactoredEmissions,
     SentenceEmissions,
 )
+from simplepcfg.grammars.hidden_markov import HiddenMarkovModel
+from simplepcfg.grammars.rank import RankGrammar
 from simplepcfg.grammars.simple import SimpleGrammar
 
-__all__ = ["BatchEmissions", "DenseEmissions", "Emissions", "FactoredEmissions", "SentenceEmissions", "SimpleGrammar"]
+__all__ = [
+    "BatchEmissions",
+    "DenseEmissions",
+    "Emissions",
+    "FactoredEmissions",
+    "HiddenMarkovModel",
+    "RankGrammar",
+    "SentenceEmissions",
+    "SimpleGrammar",
+]

@@ -4,22 +4,34 @@ from typing import Any
 
 from torch import nn
 
+from simplepcfg.models.low_rank_hmm import LowRankHMM, LowRankHMMConfig
 from simplepcfg.models.neural_hmm import NeuralHMM, NeuralHMMConfig
+from simplepcfg.models.rank_hmm import RankHMM, RankHMMConfig
+from simplepcfg.models.rank_pcfg import RankPCFG, RankPCFGConfig
 from simplepcfg.models.simple_cpcfg import SimpleCPCFG, SimpleCPCFGConfig
 from simplepcfg.models.simple_npcfg import SimpleNPCFG, SimpleNPCFGConfig
 from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.models.tn_pcfg import TensorPCFG, TensorPCFGConfig
 
 __all__ = [
     "KINDS",
     "MODELS",
+    "LowRankHMM",
+    "LowRankHMMConfig",
     "ModelConfig",
     "ModelSizes",
     "NeuralHMM",
     "NeuralHMMConfig",
+    "RankHMM",
+    "RankHMMConfig",
+    "RankPCFG",
+    "RankPCFGConfig",
     "SimpleCPCFG",
     "SimpleCPCFGConfig",
     "SimpleNPCFG",
     "SimpleNPCFGConfig",
+    "TensorPCFG",
+    "TensorPCFGConfig",
     "build_model",
 ]
 
@@ -27,13 +39,21 @@ __all__ = [
 ModelConfig = (
     SimpleNPCFGConfig
     | SimpleCPCFGConfig
+    | RankPCFGConfig
+    | TensorPCFGConfig
     | NeuralHMMConfig
+    | LowRankHMMConfig
+    | RankHMMConfig
 )  # fmt: skip
 
 MODELS: dict[Any, type[nn.Module]] = {
     SimpleNPCFGConfig: SimpleNPCFG,
     SimpleCPCFGConfig: SimpleCPCFG,
+    RankPCFGConfig: RankPCFG,
+    TensorPCFGConfig: TensorPCFG,
     NeuralHMMConfig: NeuralHMM,
+    LowRankHMMConfig: LowRankHMM,
+    RankHMMConfig: RankHMM,
 }
 
 KINDS: dict[str, Any] = {config.kind: config for config in MODELS}

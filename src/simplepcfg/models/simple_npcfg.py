@@ -29,7 +29,10 @@ class SimpleNPCFGConfig:
     residual_blocks: int = field(
         default=2, metadata={"description": "Residual blocks in each of the networks f1 to f5."}
     )
-
+    tied_children: bool = field(
+        default=False,
+        metadata={"description": "Left and right children have one distribution, L = R: the paper's PCFG-IE."},
+    )
     initial_scores: float = field(
         default=0.0,
         metadata={
@@ -63,7 +66,7 @@ class SimpleNPCFG(nn.Module):
         right[A, C] ∝ exp(f1(w_A) · f3(w_C))     over all symbols C
         emit[T, v]  ∝ exp(f5(w_T) · u_v)         over all words v
 
-    Word id 0 is padding and is never emitted.
+    With ``tied_children`` f3 is f2, and so left and right are the same. Word id 0 is padding and is never emitted.
     """
 
     shares_rules = True
@@ -78,7 +81,8 @@ class SimpleNPCFG(nn.Module):
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
         self.parent = ResidualNetwork(size, size, blocks)  # f1
         self.left_child = ResidualNetwork(size, size, blocks)  # f2
-        self.right_child = ResidualNetwork(size, size, blocks)  # f3
+        if not config.tied_children:
+            self.right_child = ResidualNetwork(size, size, blocks)  # f3
         self.root = ResidualNetwork(size, size, blocks)  # f4
         self.emission = ResidualNetwork(size, size, blocks)  # f5
         initialise_xavier(self)
@@ -104,13 +108,20 @@ class SimpleNPCFG(nn.Module):
     def _features(self, precision: str | None) -> tuple[Tensor, ...]:
         """f1 … f5 of the symbols that each is asked about."""
         split, every = self.config.nonterminals, self.symbols.shape[0]
-        networks = (self.parent, self.left_child, self.right_child, self.root, self.emission)
-        rows = ((0, split), (0, every), (0, every), (0, split), (split, every))
+        networks = [self.parent, self.left_child, self.root, self.emission]
+        rows = [(0, split), (0, every), (0, split), (split, every)]
+        if not self.config.tied_children:
+            networks.insert(2, self.right_child)
+            rows.insert(2, (0, every))
+        found: tuple[Tensor, ...]
         if precision in (None, "fp32"):
-            return tuple(
+            found = tuple(
                 network(self.symbols[first:last]) for network, (first, last) in zip(networks, rows, strict=True)
             )
-        return residual_networks(self.symbols, rows, [network.weights() for network in networks], precision=precision)
+        else:
+            weights = [network.weights() for network in networks]
+            found = residual_networks(self.symbols, rows, weights, precision=precision)
+        return found if len(found) == 5 else (*found[:2], *found[1:])
 
     def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Negative log-likelihood of each sentence in nats: [B]."""

@@ -18,6 +18,7 @@ def rule_count_ratio(model: nn.Module, words: Tensor, lengths: Tensor) -> float 
     """
     with torch.no_grad():
         grammar = model.grammar(words, lengths)  # type: ignore[operator]
+        grammar = grammar.to_simple() if hasattr(grammar, "to_simple") else grammar
         if not all(hasattr(grammar, name) for name in ("root", "left", "right", "emissions")):
             raise InputError("training.check_identity: this grammar has no left and right rules; set it to false")
         log_emissions = grammar.emissions.log_probabilities(words)

@@ -1,0 +1,133 @@
+"""A PCFG whose rules are a sum of rank-one terms, answered by the simple grammar over its ranks."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from simplepcfg.grammars.emissions import Emissions
+from simplepcfg.grammars.questions import Answers
+from simplepcfg.grammars.simple import SimpleGrammar
+from simplepcfg.ops.prefix import Closure, GrowingPrefix, PrefixStates
+
+
+@dataclass(frozen=True, slots=True)
+class RankGrammar(Answers):
+    """A → B C with probability Σ_r up[A, r] · to_left[r, B] · to_right[r, C]; nonterminals first, then preterminals.
+
+    A derivation that also says which r each rule took is one of a simple grammar whose nonterminals are the ranks:
+
+        L[r, r'] = Σ_A to_left[r, A] up[A, r'],  L[r, T] = to_left[r, T],  R likewise,  root[r] = Σ_A root[A] up[A, r]
+
+    Summed over ranks it gives every sentence and every bare tree the same probability as the grammar itself, so all
+    questions about words, spans and tags are asked of it. Questions about nonterminals are not: the ranks are no
+    symbols of this grammar, and the best derivation with ranks is not the best one with symbols.
+    """
+
+    root: Tensor  # [N]
+    up: Tensor  # [N, R]: π(A → r); rows sum to 1, as those of the others do
+    to_left: Tensor  # [R, N + P]: π(r → B ·)
+    to_right: Tensor  # [R, N + P]: π(r → · C)
+    emissions: Emissions
+    precision: str | None = None
+    backend: str = "auto"
+    _simple: list[SimpleGrammar] = field(default_factory=list, init=False, repr=False, compare=False)  # once computed
+
+    family = "a rank grammar"
+    refusal = "it sums over the symbols of a tree; use an sn-pcfg"
+
+    def to_simple(self) -> SimpleGrammar:
+        """The simple grammar over ranks, computed once and kept; differentiable where the factors are."""
+        factors = (self.root, self.up, self.to_left, self.to_right)
+        differentiable = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in factors)
+        if not self._simple or (differentiable and not self._simple[0].left.requires_grad):
+            nonterminals = self.root.shape[-1]
+            up = self.up.to(self.to_left.dtype)
+            left, right = (
+                torch.cat((rules[..., :nonterminals] @ up, rules[..., nonterminals:]), -1)  # [R, R + P]
+                for rules in (self.to_left, self.to_right)
+            )
+            root = (self.root.unsqueeze(-2) @ self.up).squeeze(-2)
+            self._simple[:] = [SimpleGrammar(root, left, right, self.emissions, self.precision, self.backend)]
+        return self._simple[0]
+
+    @property
+    def span_numbers(self) -> int:
+        """Numbers that one copy of the chart holds for each span."""
+        return self.up.shape[-1]
+
+    def rule_probability(self, parent: Tensor, left: Tensor, right: Tensor) -> Tensor:
+        """π(A → B C) of some rules, each given by its three symbols [K]: [K]."""
+        return (self.up[parent] * self.to_left[:, left].T * self.to_right[:, right].T).sum(-1)
+
+    def log_partition(
+        self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
+    ) -> Tensor:
+        """log p(sentence) in nats, summed over all trees: [B]."""
+        return self.to_simple().log_partition(words, lengths, span_bonus=span_bonus)
+
+    def span_marginals(
+        self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
+    ) -> Tensor:
+        """Posterior probability of each span of width 2 or more: [B, n + 1, n + 1]."""
+        return self.to_simple().span_marginals(words, lengths, span_bonus=span_bonus)
+
+    def decode(
+        self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
+    ) -> list[list[tuple[int, int]]]:
+        """The minimum-Bayes-risk tree of each sentence, as spans of width 2 or more in preorder."""
+        return self.to_simple().decode(words, lengths, span_bonus=span_bonus)
+
+    def tag_marginals(
+        self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
+    ) -> Tensor:
+        """Posterior of each preterminal over each word: [B, n, P]."""
+        return self.to_simple().tag_marginals(words, lengths, span_bonus=span_bonus)
+
+    def tree_entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
+        """Entropy over bare trees, by listing them: [B] float64; sentences of more than nine words are refused."""
+        return self.to_simple().tree_entropy(words, lengths, span_bonus=span_bonus)
+
+    def tree_kl_divergence(
+        self,
+        other: "SimpleGrammar | RankGrammar",
+        words: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        span_bonus: Tensor | None = None,
+    ) -> Tensor:
+        """KL(self ‖ other) over bare trees, whatever the symbols: [B] float64; up to nine words."""
+        other = other.to_simple() if isinstance(other, RankGrammar) else other
+        return self.to_simple().tree_kl_divergence(other, words, lengths, span_bonus=span_bonus)
+
+    def prefix_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """log P(a sentence begins with the first m words) in nats, m = 0 … n: [B, n + 1] float64."""
+        return self.to_simple().prefix_log_probabilities(words, lengths)
+
+    def surprisal(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """−log P(word | the words before it) in nats: [B, n] float64."""
+        return self.to_simple().surprisal(words, lengths)
+
+    def prefix_states(self, words: Tensor, lengths: Tensor | None = None) -> PrefixStates:
+        """What is known after each prefix; see ``SimpleGrammar.prefix_states``."""
+        return self.to_simple().prefix_states(words, lengths)
+
+    def next_word_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """log P(next word | sentence as a prefix): [B, V + 1] float64, the last column for "it ends here"."""
+        return self.to_simple().next_word_log_probabilities(words, lengths)
+
+    def next_word_entropy(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Entropy in nats of what comes after the first m words, m = 0 … n: [B, n + 1]."""
+        return self.to_simple().next_word_entropy(words, lengths)
+
+    def growing_prefix(self) -> GrowingPrefix:
+        """An empty prefix to which words can be added one at a time."""
+        return self.to_simple().growing_prefix()
+
+    def closure(self) -> Closure:
+        """The left-corner closure that prefix probabilities need, computed once and kept."""
+        return self.to_simple().closure()
+
+    def termination_probability(self) -> Tensor:
+        """The probability that a derivation ever ends: a scalar."""
+        return self.to_simple().termination_probability()

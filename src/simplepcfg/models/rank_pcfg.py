@@ -1,0 +1,124 @@
+"""Rank-PCFG: rules as a sum over ranks, computed in rank space (Yang, Liu and Tu, 2022)."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from simplepcfg.grammars import BatchEmissions, Emissions, FactoredEmissions, RankGrammar
+from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
+from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
+from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.ops.neural import residual_networks, rule_probabilities
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankPCFGConfig:
+    """Sizes of a rank-PCFG."""
+
+    # Read by pydantic where it is installed: a misspelt key is an error, not ignored.
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    kind: Literal["rank-pcfg"] = field(default="rank-pcfg", metadata={"description": "Which model."})
+    nonterminals: int = field(default=128, metadata={"description": "Number of nonterminal symbols, N."})
+    preterminals: int = field(default=256, metadata={"description": "Number of preterminal symbols, P."})
+    rank: int = field(default=128, metadata={"description": "Terms of the sum that a rule's probability is, R."})
+    embedding: int = field(
+        default=512, metadata={"description": "Width of symbol, rank and word embeddings and of the networks."}
+    )
+    residual_blocks: int = field(default=2, metadata={"description": "Residual blocks in each of the networks."})
+    initial_scores: float = field(
+        default=0.0,
+        metadata={
+            "description": "Standard deviation of the rule scores at the start; 0 takes Xavier-normal embeddings, "
+            "whose scores are all near 0."
+        },
+    )
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "nonterminals", "preterminals", "rank", "embedding")
+        check_blocks(self)
+        check_deviation(self)
+
+    def sizes(self, batch: int) -> ModelSizes:
+        """What a batch of so many sentences holds; the chart is over ranks."""
+        states, tags, rank = self.nonterminals, self.preterminals, self.rank
+        return ModelSizes(
+            activations=(4 * states + 3 * tags) * self.embedding * (1 + 3 * self.residual_blocks),
+            rules=rank_rules(states, tags, rank),
+            tags=tags,
+            span_numbers=rank,
+            rule_keys="model.rank, model.nonterminals or model.preterminals",
+        )
+
+
+def rank_rules(states: int, tags: int, rank: int) -> int:
+    """Numbers in the three factors and in both rule matrices of the simple grammar over ranks."""
+    return states * rank + 2 * rank * (states + tags) + 2 * rank * (rank + tags)
+
+
+class RankPCFG(nn.Module):
+    """π(A → B C) = Σ_r U[A, r] V[r, B] W[r, C], from embeddings w of symbols and a, b of ranks:
+
+    root[A]    ∝ exp(u_S · f4(w_A))
+    U[A, r]    ∝ exp(f1(w_A) · a_r)     over all ranks r
+    V[r, B]    ∝ exp(b_r · f2(w_B))     over all symbols B
+    W[r, C]    ∝ exp(b_r · f3(w_C))     over all symbols C
+    emit[T, v] ∝ exp(f5(w_T) · u_v)     over all words v
+    """
+
+    shares_rules = True
+
+    def __init__(self, config: RankPCFGConfig, vocabulary_size: int) -> None:
+        super().__init__()
+        check_vocabulary(vocabulary_size)
+        self.config = config
+        size, blocks = config.embedding, config.residual_blocks
+        self.symbols = nn.Parameter(torch.empty(config.nonterminals + config.preterminals, size))
+        self.ranks_below = nn.Parameter(torch.empty(config.rank, size))  # a: a nonterminal's choice
+        self.ranks_above = nn.Parameter(torch.empty(config.rank, size))  # b: chooses the children
+        self.start = nn.Parameter(torch.empty(1, size))
+        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
+        self.parent = ResidualNetwork(size, size, blocks)  # f1
+        self.left_child = ResidualNetwork(size, size, blocks)  # f2
+        self.right_child = ResidualNetwork(size, size, blocks)  # f3
+        self.root = ResidualNetwork(size, size, blocks)  # f4
+        self.emission = ResidualNetwork(size, size, blocks)  # f5
+        initialise_xavier(self)
+        if config.initial_scores:
+            tables = (self.symbols, self.ranks_below, self.ranks_above, self.start, self.word_embeddings)
+            for embeddings in tables:
+                nn.init.normal_(embeddings, std=config.initial_scores**0.5 / size**0.25)
+        self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
+
+    def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> RankGrammar:
+        """The grammar of the present parameters; it is the same for every sentence, so the arguments are not used."""
+        precision = self.precision if self.training else None
+        split, every = self.config.nonterminals, self.symbols.shape[0]
+        networks = (self.parent, self.left_child, self.right_child, self.root, self.emission)
+        rows = ((0, split), (0, every), (0, every), (0, split), (split, every))
+        if precision in (None, "fp32"):
+            found = tuple(network(self.symbols[a:b]) for network, (a, b) in zip(networks, rows, strict=True))
+        else:
+            weights = [network.weights() for network in networks]
+            found = residual_networks(self.symbols, rows, weights, precision=precision)
+        parents, left, right, roots, tags = found
+        wide = self.start.dtype
+        root = (roots.to(wide) @ self.start[0]).softmax(-1)
+        up = (parents.to(wide) @ self.ranks_below.T).softmax(-1)
+        to_left, to_right = rule_probabilities(self.ranks_above, left, right, precision=precision)
+        emissions: Emissions
+        if self.training:
+            emissions = BatchEmissions(tags, self.word_embeddings, precision)
+        else:
+            emissions = FactoredEmissions.normalised(tags, self.word_embeddings)
+        return RankGrammar(root, up, to_left, to_right, emissions, precision)
+
+    def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Negative log-likelihood of each sentence in nats: [B]."""
+        return -self.grammar().log_partition(words, lengths)
+
+    def log_likelihood(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """log p of each sentence in nats, exactly: [B]."""
+        return self.grammar().log_partition(words, lengths)

@@ -1,0 +1,98 @@
+"""TN-PCFG: the tensor-decomposed neural PCFG (Yang, Zhao and Tu, 2021), computed in rank space."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from simplepcfg.grammars import BatchEmissions, Emissions, FactoredEmissions, RankGrammar
+from simplepcfg.models.checks import check_sizes, check_vocabulary
+from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
+from simplepcfg.models.rank_pcfg import rank_rules
+from simplepcfg.models.sizes import ModelSizes
+
+BLOCKS = 2  # residual blocks of the networks of root and emissions
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorPCFGConfig:
+    """Sizes of a TN-PCFG."""
+
+    # Read by pydantic where it is installed: a misspelt key is an error, not ignored.
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    kind: Literal["tn-pcfg"] = field(default="tn-pcfg", metadata={"description": "Which model."})
+    nonterminals: int = field(default=250, metadata={"description": "Number of nonterminal symbols, N."})
+    preterminals: int = field(default=500, metadata={"description": "Number of preterminal symbols, P."})
+    rank: int = field(default=500, metadata={"description": "Terms of the sum that a rule's probability is, R."})
+    embedding: int = field(default=256, metadata={"description": "Width of symbol embeddings and of the networks."})
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "nonterminals", "preterminals", "rank", "embedding")
+
+    def sizes(self, batch: int) -> ModelSizes:
+        """What a batch of so many sentences holds; the chart is over ranks."""
+        states, tags, rank = self.nonterminals, self.preterminals, self.rank
+        return ModelSizes(
+            activations=((3 * states + 2 * tags) * 3 + tags * (1 + 3 * BLOCKS)) * self.embedding,
+            rules=rank_rules(states, tags, rank),
+            tags=tags,
+            span_numbers=rank,
+            rule_keys="model.rank, model.nonterminals or model.preterminals",
+        )
+
+
+class TensorPCFG(nn.Module):
+    """π(A → B C) = Σ_r U[A, r] V[r, B] W[r, C], each factor from a network of two layers with an output a rank:
+
+        root      = softmax over nonterminals of M f4(w_S)
+        U[A, :]   = softmax over ranks of f1(w_A)
+        V[:, r]   = softmax over symbols B of f2(w_B)[r]
+        W[:, r]   = softmax over symbols C of f3(w_C)[r]
+        emit[T]   = softmax over words of E f5(t_T)
+
+    w are embeddings of all symbols, t others of the preterminals; f4 and f5 have two residual blocks, M and E biases.
+    """
+
+    shares_rules = True
+
+    def __init__(self, config: TensorPCFGConfig, vocabulary_size: int) -> None:
+        super().__init__()
+        check_vocabulary(vocabulary_size)
+        self.config = config
+        size = config.embedding
+        self.symbols = nn.Parameter(torch.empty(config.nonterminals + config.preterminals, size))
+        self.tags = nn.Parameter(torch.empty(config.preterminals, size))
+        self.start = nn.Parameter(torch.empty(1, size))
+        self.parent, self.left_child, self.right_child = (
+            nn.Sequential(nn.Linear(size, size), nn.ReLU(), nn.Linear(size, config.rank)) for _ in range(3)
+        )
+        self.root = nn.Sequential(ResidualNetwork(size, size, BLOCKS), nn.Linear(size, config.nonterminals))
+        self.emission = ResidualNetwork(size, size, BLOCKS)
+        # The last column is the bias: features end with a one.
+        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size + 1))
+        initialise_xavier(self)
+        self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
+
+    def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> RankGrammar:
+        """The grammar of the present parameters; it is the same for every sentence, so the arguments are not used."""
+        precision = self.precision if self.training else None
+        root = self.root(self.start)[0].softmax(-1)
+        up = self.parent(self.symbols[: self.config.nonterminals]).softmax(-1)
+        to_left, to_right = (net(self.symbols).softmax(0).T for net in (self.left_child, self.right_child))
+        tags = torch.nn.functional.pad(self.emission(self.tags), (0, 1), value=1.0)
+        emissions: Emissions
+        if self.training:
+            emissions = BatchEmissions(tags, self.word_embeddings, precision)
+        else:
+            emissions = FactoredEmissions.normalised(tags, self.word_embeddings)
+        return RankGrammar(root, up, to_left, to_right, emissions, precision)
+
+    def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Negative log-likelihood of each sentence in nats: [B]."""
+        return -self.grammar().log_partition(words, lengths)
+
+    def log_likelihood(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """log p of each sentence in nats, exactly: [B]."""
+        return self.grammar().log_partition(words, lengths)

@@ -1,0 +1,72 @@
+"""Rank-PCFG and TN-PCFG: proper distributions, the contract, and that they learn."""
+
+import pytest
+import torch
+from torch import nn
+
+from contract import check_grammar
+from simplepcfg.errors import InputError
+from simplepcfg.models import RankPCFG, RankPCFGConfig, TensorPCFG, TensorPCFGConfig
+
+SIZES = {"nonterminals": 5, "preterminals": 9, "rank": 6, "embedding": 16}
+KINDS = ["rank-pcfg", "tn-pcfg"]
+
+
+def model(kind: str, **sizes: int) -> nn.Module:
+    torch.manual_seed(0)
+    if kind == "rank-pcfg":
+        return RankPCFG(RankPCFGConfig(**{**SIZES, **sizes}), 12)  # type: ignore[arg-type]
+    return TensorPCFG(TensorPCFGConfig(**{**SIZES, **sizes}), 12)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_sum_to_one(kind: str) -> None:
+    grammar = model(kind).grammar()
+    simple = grammar.to_simple()
+    assert grammar.up.shape == (5, 6)
+    assert simple.left.shape == (6, 15)
+    for rules in (grammar.root, grammar.up, grammar.to_left, grammar.to_right, simple.root, simple.left, simple.right):
+        torch.testing.assert_close(rules.sum(-1), torch.ones(rules.shape[:-1]))
+    every_word = torch.arange(1, 12)[None]
+    torch.testing.assert_close(grammar.emissions.log_probabilities(every_word).logsumexp(1), torch.zeros(1, 9))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_contract(kind: str) -> None:
+    words = torch.tensor([[1, 5, 11, 2, 7], [3, 4, 0, 0, 0], [9, 0, 0, 0, 0]])
+    with torch.no_grad():
+        check_grammar(model(kind).grammar(), words, torch.tensor([5, 2, 1]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_every_parameter_gets_a_gradient(kind: str, precision: str) -> None:
+    network = model(kind)
+    network.precision = precision
+    network.loss(torch.tensor([[1, 2, 3, 4], [5, 6, 7, 0]]), torch.tensor([4, 3])).sum().backward()
+    for name, parameter in network.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        assert parameter.grad.abs().sum() > 0, name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_learns_more_than_word_frequencies(kind: str) -> None:
+    network = model(kind, nonterminals=16, preterminals=24, rank=16, embedding=32)
+    words = torch.tensor([[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 1]])
+    frequencies = words.flatten().bincount().double() / words.numel()
+    unigram = -frequencies[words].log().sum(1).mean()
+    optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
+    for _ in range(150):
+        optimiser.zero_grad()
+        network.loss(words).mean().backward()
+        optimiser.step()
+    after = -network.eval().log_likelihood(words).mean().detach()
+    assert float(after) < 0.8 * float(unigram)
+
+
+@pytest.mark.parametrize("key", ["nonterminals", "preterminals", "rank", "embedding"])
+@pytest.mark.parametrize("config", [RankPCFGConfig, TensorPCFGConfig])
+def test_impossible_sizes_are_named(config: type, key: str) -> None:
+    with pytest.raises(InputError, match=f"model.{key} = -1"):
+        config(**{key: -1})
