@@ -14,6 +14,7 @@ from simplepcfg.data.vocabulary import EOS, PAD_ID, UNK
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.grammars.prefix import log_words_after
 from simplepcfg.labelled import seeded
+from simplepcfg.ops.forward import GrowingForward
 from simplepcfg.ops.prefix import GrowingPrefix
 from simplepcfg.sentences import split_sentences
 from simplepcfg.surprisal import refuse_without_prefixes
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 MAX_LENGTH = 40
 # Continuations are drawn as many at a time as keep their charts below this.
 CHART_BYTES = 256 << 20
+Growing = GrowingPrefix | GrowingForward
 # A distribution of next words whose sum misses 1 by more is none.
 MASS_TOLERANCE = 1e-2
 
@@ -65,7 +67,7 @@ def complete(run: Run, prefix: str | Sequence[str], k: int, samples: int, seed: 
     if len(tokens) > max_length:
         raise InputError(f"the prefix has {len(tokens)} words, more than max_length = {max_length}; raise that")
     seen = [token if token in run.vocabulary else UNK for token in tokens]
-    state: GrowingPrefix = run.grammar.growing_prefix()
+    state: Growing = run.grammar.growing_prefix()
     for index in run.vocabulary.encode(tokens):
         _push(run, state, [index])
     if float(state.log_prefix) == -math.inf:
@@ -86,10 +88,9 @@ def complete(run: Run, prefix: str | Sequence[str], k: int, samples: int, seed: 
     )
 
 
-def _draw(run: Run, state: GrowingPrefix, samples: int, generator: torch.Generator, most: int) -> list[Continuation]:
+def _draw(run: Run, state: Growing, samples: int, generator: torch.Generator, most: int) -> list[Continuation]:
     """Up to ``most`` words each, every word from the exact distribution after all words before it."""
-    longest = len(state.eta) + most + 1
-    at_once = max(1, CHART_BYTES // (4 * longest * longest * state.carry.shape[-1]))
+    at_once = max(1, CHART_BYTES // state.bytes_a_prefix(state.length + most + 1))
     drawn: list[Continuation] = []
     while len(drawn) < samples:
         count = min(at_once, samples - len(drawn))
@@ -114,7 +115,7 @@ def _draw(run: Run, state: GrowingPrefix, samples: int, generator: torch.Generat
     return drawn
 
 
-def _distribution(run: Run, state: GrowingPrefix) -> Tensor:
+def _distribution(run: Run, state: Growing) -> Tensor:
     """P(next word) of every id and, last, P(the end) after each prefix: [S, V + 1] on the CPU, summing to 1."""
     probabilities = log_words_after(run.grammar.emissions, state.next_tags(), state.log_end()).exp().cpu()
     sums = probabilities.sum(-1, keepdim=True)
@@ -126,7 +127,7 @@ def _distribution(run: Run, state: GrowingPrefix) -> Tensor:
     return probabilities / sums
 
 
-def _push(run: Run, state: GrowingPrefix, ids: Sequence[int]) -> None:
+def _push(run: Run, state: Growing, ids: Sequence[int]) -> None:
     with torch.no_grad():
         words = torch.tensor(ids, device=run.device)[:, None]
         state.push(run.grammar.emissions.log_probabilities(words)[:, 0])

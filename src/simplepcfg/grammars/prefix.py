@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.grammars.posteriors import how, rules_of
+from simplepcfg.ops.forward import ForwardPrefixes
 from simplepcfg.ops.prefix import PrefixStates, next_word, prefix_log_probabilities, prefix_states
 
 if TYPE_CHECKING:
@@ -57,15 +58,14 @@ def log_words_after(emissions: Emissions, tags: Tensor, log_end: Tensor) -> Tens
         return torch.cat([every.log(), log_end[:, None]], -1)
 
 
-def next_word_entropies(states: PrefixStates, emissions: Emissions) -> Tensor:
+def next_word_entropies(states: PrefixStates | ForwardPrefixes, emissions: Emissions) -> Tensor:
     """Entropy in nats of what comes after each prefix, a word or the end: [B, n + 1]; 0 where there is no prefix."""
     with torch.no_grad():
         batch, posts = states.log_prefix.shape
         possible = states.log_prefix > -math.inf
         ending = states.log_sentence - states.log_prefix.masked_fill(~possible, 0.0)
         entropy = torch.special.entr(ending.exp().masked_fill(~possible, 0.0))
-        preterminals = states.states.arguments.sizes[3]
-        for positions in _chunks(posts, 8 * batch * preterminals):
+        for positions in _chunks(posts, 8 * batch * states.preterminals):
             for probabilities in _next_words(emissions, states.next_tags(positions)):
                 entropy[:, positions] += torch.special.entr(probabilities).sum(-1)
         return entropy

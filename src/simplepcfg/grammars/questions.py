@@ -1,6 +1,6 @@
 """Questions that one may ask of a grammar; those that a family cannot answer are refused in one line."""
 
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from simplepcfg.errors import InputError
 
@@ -34,8 +34,8 @@ class Answers:
     """Base of grammars that do not answer every question: the others raise InputError, not AttributeError."""
 
     __slots__ = ()
-    family = "grammar"  # what a user knows it as: hmm
-    refusal = "use an sn-pcfg"  # why a question is refused, or what to do instead
+    family: ClassVar[str] = "grammar"  # what a user knows it as: hmm
+    refusal: ClassVar[str] = "use an sn-pcfg"  # why a question is refused, or what to do instead
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in QUESTIONS:

@@ -1,13 +1,17 @@
-"""A hidden Markov model whose start, transition and emission probabilities come from state embeddings."""
+"""Neural HMM: a hidden Markov model whose probabilities are scores between state and word embeddings."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+import torch
 from torch import Tensor, nn
 
-from simplepcfg.errors import InputError
-from simplepcfg.models.checks import check_blocks, check_sizes
+from simplepcfg.grammars import HiddenMarkovModel
+from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
+from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
+from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.ops.neural import row_softmax
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,17 +20,28 @@ class NeuralHMMConfig:
 
     # Read by pydantic where it is installed: a misspelt key is an error, not ignored.
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    needs_eos: ClassVar[bool] = True  # nothing but a word can end a sentence
 
     kind: Literal["hmm"] = field(default="hmm", metadata={"description": "Which model."})
-    states: int = field(default=4096, metadata={"description": "Number of hidden states."})
+    states: int = field(default=4096, metadata={"description": "Number of hidden states, S."})
     embedding: int = field(
         default=512, metadata={"description": "Width of state and word embeddings and of the networks."}
     )
-    residual_blocks: int = field(default=2, metadata={"description": "Residual blocks in each of the networks."})
+    residual_blocks: int = field(
+        default=2, metadata={"description": "Residual blocks in each of the networks f1 to f4."}
+    )
+    initial_scores: float = field(
+        default=0.0,
+        metadata={
+            "description": "Standard deviation of the scores at the start; 0 takes Xavier-normal embeddings, whose "
+            "scores are all near 0."
+        },
+    )
 
     def __post_init__(self) -> None:
         check_sizes(self, "states", "embedding")
         check_blocks(self)
+        check_deviation(self)
 
     def sizes(self, batch: int) -> ModelSizes:
         """What a batch of so many sentences holds."""
@@ -42,14 +57,49 @@ class NeuralHMMConfig:
 
 
 class NeuralHMM(nn.Module):
-    """To come."""
+    """Start, transition and emission probabilities from embeddings w and networks f1 … f4, as SN-PCFG makes rules:
+
+        start[s]           ∝ exp(u_S · f1(w_s))
+        transition[s, s']  ∝ exp(f2(w_s) · f3(w_s'))     over all states s'
+        emit[s, v]         ∝ exp(f4(w_s) · u_v)          over all words v
+
+    Word id 0 is padding and is never emitted.
+    """
 
     shares_rules = True
 
     def __init__(self, config: NeuralHMMConfig, vocabulary_size: int) -> None:
         super().__init__()
-        raise InputError("model.kind = 'hmm' is not there yet")
+        check_vocabulary(vocabulary_size)
+        self.config = config
+        size, blocks = config.embedding, config.residual_blocks
+        self.symbols = nn.Parameter(torch.empty(config.states, size))
+        self.start = nn.Parameter(torch.empty(1, size))
+        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
+        self.first = ResidualNetwork(size, size, blocks)  # f1
+        self.source = ResidualNetwork(size, size, blocks)  # f2
+        self.target = ResidualNetwork(size, size, blocks)  # f3
+        self.emission = ResidualNetwork(size, size, blocks)  # f4
+        initialise_xavier(self)
+        if config.initial_scores:
+            for embeddings in (self.symbols, self.start, self.word_embeddings):
+                nn.init.normal_(embeddings, std=config.initial_scores**0.5 / size**0.25)
+        self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
+
+    def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> HiddenMarkovModel:
+        """The model of the present parameters; it is the same for every sentence, so the arguments are not used."""
+        precision = self.precision if self.training else None
+        networks = (self.first, self.source, self.target, self.emission)
+        first, source, target, emitting = network_outputs(self.symbols, networks, precision)
+        start = (first.to(self.start.dtype) @ self.start[0]).softmax(-1)
+        transitions = row_softmax(source, target, precision=precision)
+        emissions = emissions_of(emitting, self.word_embeddings, precision, self.training)
+        return HiddenMarkovModel(start, transitions, emissions, precision)
 
     def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Negative log-likelihood of each sentence in nats: [B]."""
-        raise NotImplementedError
+        return -self.log_likelihood(words, lengths)
+
+    def log_likelihood(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """log p of each sentence in nats, exactly: [B]."""
+        return self.grammar(words, lengths).log_partition(words, lengths)

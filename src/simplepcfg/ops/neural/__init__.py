@@ -1,6 +1,7 @@
 """What a neural grammar does with its parameters before the inside algorithm: networks, rules, emissions."""
 
 from simplepcfg.ops.neural.emissions import emission_log_probabilities, log_normaliser
+from simplepcfg.ops.neural.factors import product, row_softmax
 from simplepcfg.ops.neural.residual import residual_networks
 from simplepcfg.ops.neural.rules import rule_probabilities
 from simplepcfg.ops.neural.sentence_rules import sentence_rule_probabilities
@@ -8,7 +9,9 @@ from simplepcfg.ops.neural.sentence_rules import sentence_rule_probabilities
 __all__ = [
     "emission_log_probabilities",
     "log_normaliser",
+    "product",
     "residual_networks",
+    "row_softmax",
     "rule_probabilities",
     "sentence_rule_probabilities",
 ]

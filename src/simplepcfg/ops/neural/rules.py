@@ -78,11 +78,11 @@ class _RuleProbabilities(torch.autograd.Function):
                 None,
             )
         with matrix_mode(ctx.precision, both.device):
-            found = _gradients(operands, both, grads, [tensor.dtype for tensor in given], ctx.fused)
+            found = softmax_gradients(operands, both, grads, [tensor.dtype for tensor in given], ctx.fused)
         return *found, None, None
 
 
-def _gradients(
+def softmax_gradients(
     operands: list[Tensor], both: Tensor, grads: tuple[Tensor | None, ...], kinds: list[torch.dtype], fused: bool
 ) -> list[Tensor | None]:
     """By parents, left and right children. What flows in is only read: it may be somebody else's too."""

@@ -75,6 +75,11 @@ class PrefixStates:
     log_sentence: Tensor  # [B, n + 1] float64: log P(a sentence is just this)
     states: LeftToRight  # of the sentences with one more word, so that what comes after the last is known too
 
+    @property
+    def preterminals(self) -> int:
+        """Number of preterminals."""
+        return self.states.arguments.sizes[3]
+
     def next_tags(self, positions: slice) -> Tensor:
         """P(the next word's preterminal | prefix) after each of these prefixes: [B, positions, P], float64.
 

@@ -66,6 +66,15 @@ class GrowingPrefix:
         impossible = self.log_prefix == -math.inf
         return (self.log_sentence - self.log_prefix.masked_fill(impossible, 0.0)).masked_fill(impossible, -math.inf)
 
+    @property
+    def length(self) -> int:
+        """Words so far."""
+        return len(self.eta)
+
+    def bytes_a_prefix(self, longest: int) -> int:
+        """What the chart of one prefix holds when it has grown to so many words."""
+        return 4 * longest * longest * self.carry.shape[-1]
+
     @torch.no_grad()
     def push(self, log_emissions: Tensor) -> None:
         """Add a word to each prefix, given by its log-emissions: [S, P]."""

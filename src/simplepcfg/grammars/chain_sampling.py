@@ -1,0 +1,158 @@
+"""Sentences with their states, drawn from a hidden Markov model, without rejection."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.grammars.emissions import Emissions
+from simplepcfg.grammars.sampling import EMISSIONS_AT_ONCE, sample_words
+
+if TYPE_CHECKING:
+    from simplepcfg.grammars.hidden_markov import HiddenMarkovModel
+
+
+@dataclass(frozen=True, slots=True)
+class SampledChains:
+    """Sentences in the form that grammars take, and the states that each was drawn with."""
+
+    words: Tensor  # [count, max_length], 0 beyond a sentence's length
+    lengths: Tensor  # [count]
+    states: Tensor  # [count, max_length], −1 beyond a sentence's length
+    log_probabilities: Tensor  # [count] float64: of words and states under the model, whatever the temperature
+    log_kept: float  # log P(the end comes within max_length words) of the distribution that was drawn from
+
+
+@dataclass(frozen=True, slots=True)
+class _WithoutWord:
+    """Emissions that never say one word; not normalised again, which drawing does."""
+
+    emissions: Emissions
+    word: int
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.emissions.vocabulary_size
+
+    def log_probabilities(self, words: Tensor) -> Tensor:
+        return self.emissions.log_probabilities(words).masked_fill((words == self.word)[..., None], -math.inf)
+
+    def of_words(self, start: int, stop: int) -> Tensor:
+        found = self.emissions.of_words(start, stop).clone()
+        if start <= self.word < stop:
+            found[..., self.word - start, :] = -math.inf
+        return found
+
+    def of_preterminals(self, preterminals: Tensor) -> Tensor:
+        found = self.emissions.of_preterminals(preterminals).clone()
+        found[..., self.word] = -math.inf
+        return found
+
+
+@torch.no_grad()
+def sample(
+    model: "HiddenMarkovModel",
+    count: int,
+    max_length: int,
+    temperature: float,
+    end: int | None,
+    generator: torch.Generator,
+) -> SampledChains:
+    """See ``HiddenMarkovModel.sample``."""
+    _check(model, count, max_length, temperature, end)
+    plain = [rules.detach().double() for rules in (model.start, *model.factors)]
+    start, *factors = plain if temperature == 1 else [(rules.log() / temperature).softmax(-1) for rules in plain]
+    ending = _ending(model, end, temperature)  # [S]
+    # reach[k][s]: the probability that the end comes within k words, the first of which s emits.
+    reach = [ending]
+    for _ in range(max_length - 1):
+        ahead = reach[-1]
+        for factor in reversed(factors):
+            ahead = factor @ ahead
+        reach.append(ending + (1 - ending) * ahead if end is not None else ending)
+    kept = float(start @ reach[-1])
+    if not kept > 0:
+        raise InputError(f"no sentence of this model ends within max_length = {max_length} words; raise it")
+
+    states = torch.full((count, max_length), -1, device=start.device)
+    state = _draw((start * reach[-1]).expand(count, -1), generator)
+    scores = plain[0][state].log()
+    going = torch.ones(count, dtype=torch.bool, device=start.device)
+    for t in range(max_length):
+        states[:, t] = torch.where(going, state, -1)
+        left = max_length - t  # words that may still come, this one included
+        if end is not None:
+            over = (ending / reach[left - 1]).nan_to_num(1.0)[state]
+            uniforms = torch.rand(count, generator=generator, device=generator.device, dtype=torch.float64)
+            going = going & (uniforms.to(over.device) >= over) & (left > 1)
+        if left == 1 or not bool(going.any()):
+            break
+        rows = factors[0][state]
+        if len(factors) == 2:
+            rows = rows @ factors[1]
+        following = _draw(torch.where(going[:, None], rows * reach[left - 2], 1.0), generator)
+        scores += torch.where(going, _picked(plain[1:], state, following).log(), 0.0)
+        state = torch.where(going, following, state)
+    lengths = (states >= 0).sum(1)
+    return _with_words(model, states, lengths, scores, temperature, end, generator, math.log(kept))
+
+
+def _with_words(
+    model: "HiddenMarkovModel",
+    states: Tensor,
+    lengths: Tensor,
+    scores: Tensor,
+    temperature: float,
+    end: int | None,
+    generator: torch.Generator,
+    log_kept: float,
+) -> SampledChains:
+    """Every state says a word; the last one says the end, where there is one, and no other does."""
+    if end is None:
+        words, by_words = sample_words(model.emissions, states, temperature, generator)
+        return SampledChains(words, lengths, states, scores + by_words, log_kept)
+    last = torch.arange(states.shape[1], device=states.device) == lengths[:, None] - 1
+    before = states.masked_fill(last, -1)
+    words, by_words = sample_words(_WithoutWord(model.emissions, end), before, temperature, generator)
+    log_end = model.emissions.of_words(end, end + 1)[0].double()
+    scores = scores + by_words + log_end[states.gather(1, lengths[:, None] - 1)[:, 0]]
+    return SampledChains(words.masked_fill(last, end), lengths, states, scores, log_kept)
+
+
+def _ending(model: "HiddenMarkovModel", end: int | None, temperature: float) -> Tensor:
+    """The probability that each state says the end; 1 where no word does, so that nothing is conditioned on."""
+    states = model.start.shape[-1]
+    if end is None:
+        return torch.ones(states, dtype=torch.float64, device=model.start.device)
+    if temperature == 1:
+        return model.emissions.of_words(end, end + 1)[0].double().exp()
+    every = torch.arange(states, device=model.start.device)
+    parts = every.split(max(1, EMISSIONS_AT_ONCE // model.emissions.vocabulary_size))
+    logs = (model.emissions.of_preterminals(part).double() / temperature for part in parts)
+    return torch.cat([part.softmax(-1)[:, end] for part in logs])
+
+
+def _draw(weights: Tensor, generator: torch.Generator) -> Tensor:
+    """One index a row, in proportion to its weight."""
+    return torch.multinomial(weights.to(generator.device), 1, generator=generator)[:, 0].to(weights.device)
+
+
+def _picked(factors: list[Tensor], before: Tensor, after: Tensor) -> Tensor:
+    """The transition probability of each pair of states."""
+    if len(factors) == 1:
+        return factors[0][before, after]
+    return (factors[0][before] * factors[1][:, after].T).sum(-1)
+
+
+def _check(model: "HiddenMarkovModel", count: int, max_length: int, temperature: float, end: int | None) -> None:
+    if model.start.dim() != 1 or model.factors[0].dim() != 2:
+        raise InputError(f"start has shape {list(model.start.shape)}; sentences are drawn from one model at a time")
+    if count < 1 or max_length < 1:
+        raise InputError(f"count = {count}, max_length = {max_length}; both must be at least 1")
+    if not (temperature > 0 and math.isfinite(temperature)):
+        raise InputError(f"temperature = {temperature}; it must be finite and above 0, 1 is the model as it is")
+    if end is not None and not 0 < end < model.emissions.vocabulary_size:
+        raise InputError(f"end = {end}; give the id of a word, 1 to {model.emissions.vocabulary_size - 1}")

@@ -1,0 +1,123 @@
+"""LHMM: a hidden Markov model whose transitions have low rank, so that many states cost little (Chiu et al. 2021)."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from simplepcfg.errors import InputError
+from simplepcfg.grammars import HiddenMarkovModel
+from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
+from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
+from simplepcfg.models.parts import emissions_of, network_outputs
+from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.ops.neural import log_normaliser, row_softmax
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowRankHMMConfig:
+    """Sizes of a low-rank HMM, the LHMM."""
+
+    # Read by pydantic where it is installed: a misspelt key is an error, not ignored.
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    needs_eos: ClassVar[bool] = True  # nothing but a word can end a sentence
+
+    kind: Literal["lhmm"] = field(default="lhmm", metadata={"description": "Which model."})
+    states: int = field(default=16384, metadata={"description": "Number of hidden states, S."})
+    rank: int = field(default=4096, metadata={"description": "Rank of the transitions, r: at most S."})
+    embedding: int = field(
+        default=256, metadata={"description": "Width of state and word embeddings and of the networks."}
+    )
+    residual_blocks: int = field(
+        default=2, metadata={"description": "Residual blocks in each of the networks f1 to f4."}
+    )
+    initial_scores: float = field(
+        default=0.0,
+        metadata={
+            "description": "Standard deviation of the scores at the start; 0 takes Xavier-normal embeddings, whose "
+            "scores are all near 0."
+        },
+    )
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "states", "rank", "embedding")
+        check_blocks(self)
+        check_deviation(self)
+        if self.rank > self.states:
+            raise InputError(f"model.rank = {self.rank}; it must be at most model.states = {self.states}")
+
+    def sizes(self, batch: int) -> ModelSizes:
+        """What a batch of so many sentences holds."""
+        return ModelSizes(
+            activations=4 * self.states * self.embedding * (1 + 3 * self.residual_blocks),
+            rules=2 * self.states * self.rank,
+            tags=self.states,
+            word_numbers=self.states + self.rank,
+            network_keys="model.embedding or model.states",
+            rule_keys="model.states and model.rank",
+            tag_keys="model.states",
+        )
+
+
+class LowRankHMM(nn.Module):
+    """As the neural HMM, but transitions are a softmax with a kernel of r features, φ(x) = exp(W x):
+
+        transition[s, s'] = φ(f2(w_s)) · φ(f3(w_s')) / Σ_t φ(f2(w_s)) · φ(f3(w_t))
+
+    which is a choice of a feature and then of a state, T = U V with
+
+        V[k, s'] ∝ exp(W_k · f3(w_s'))                   over all states s'
+        U[s, k]  ∝ exp(W_k · f2(w_s)) · Σ_t exp(W_k · f3(w_t))     over all features k
+
+    Word id 0 is padding and is never emitted.
+    """
+
+    shares_rules = True
+
+    def __init__(self, config: LowRankHMMConfig, vocabulary_size: int) -> None:
+        super().__init__()
+        check_vocabulary(vocabulary_size)
+        self.config = config
+        size, blocks = config.embedding, config.residual_blocks
+        self.symbols = nn.Parameter(torch.empty(config.states, size))
+        self.start = nn.Parameter(torch.empty(1, size))
+        self.features = nn.Parameter(torch.empty(config.rank, size))  # W
+        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
+        self.first = ResidualNetwork(size, size, blocks)  # f1
+        self.source = ResidualNetwork(size, size, blocks)  # f2
+        self.target = ResidualNetwork(size, size, blocks)  # f3
+        self.emission = ResidualNetwork(size, size, blocks)  # f4
+        initialise_xavier(self)
+        if config.initial_scores:
+            for embeddings in (self.symbols, self.start, self.features, self.word_embeddings):
+                nn.init.normal_(embeddings, std=config.initial_scores**0.5 / size**0.25)
+        self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
+
+    def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> HiddenMarkovModel:
+        """The model of the present parameters; it is the same for every sentence, so the arguments are not used."""
+        precision = self.precision if self.training else None
+        networks = (self.first, self.source, self.target, self.emission)
+        first, source, target, emitting = network_outputs(self.symbols, networks, precision)
+        start = (first.to(self.start.dtype) @ self.start[0]).softmax(-1)
+        features = self.features.to(target.dtype)
+        # The weight of a feature is one more column of the scores. What all features share cancels, and without it
+        # little is left to round.
+        weight = log_normaliser(features, target, precision=precision)
+        weight = (weight - weight.mean()).to(target.dtype)
+        into = row_softmax(
+            torch.cat([source, torch.ones_like(source[:, :1])], 1),
+            torch.cat([features, weight[:, None]], 1),
+            precision=precision,
+        )
+        out_of = row_softmax(features, target, precision=precision)
+        emissions = emissions_of(emitting, self.word_embeddings, precision, self.training)
+        return HiddenMarkovModel(start, (into, out_of), emissions, precision)
+
+    def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Negative log-likelihood of each sentence in nats: [B]."""
+        return -self.log_likelihood(words, lengths)
+
+    def log_likelihood(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """log p of each sentence in nats, exactly: [B]."""
+        return self.grammar(words, lengths).log_partition(words, lengths)

@@ -1,0 +1,118 @@
+"""Rank HMM: one of r ranks chooses word and next state, so that inference needs ranks alone (Yang et al. 2022)."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from simplepcfg.errors import InputError
+from simplepcfg.grammars import HiddenMarkovModel
+from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
+from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
+from simplepcfg.models.parts import emissions_of, network_outputs
+from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.ops.neural import product, row_softmax
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankHMMConfig:
+    """Sizes of a Rank HMM."""
+
+    # Read by pydantic where it is installed: a misspelt key is an error, not ignored.
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    needs_eos: ClassVar[bool] = True  # nothing but a word can end a sentence
+
+    kind: Literal["rank-hmm"] = field(default="rank-hmm", metadata={"description": "Which model."})
+    states: int = field(default=16384, metadata={"description": "Number of hidden states, S."})
+    rank: int = field(default=4096, metadata={"description": "Number of ranks, r: at most S."})
+    embedding: int = field(
+        default=256, metadata={"description": "Width of state, rank and word embeddings and of the networks."}
+    )
+    residual_blocks: int = field(default=2, metadata={"description": "Residual blocks in both networks, f1 and f2."})
+    initial_scores: float = field(
+        default=0.0,
+        metadata={
+            "description": "Standard deviation of the scores at the start; 0 takes Xavier-normal embeddings, whose "
+            "scores are all near 0."
+        },
+    )
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "states", "rank", "embedding")
+        check_blocks(self)
+        check_deviation(self)
+        if self.rank > self.states:
+            raise InputError(f"model.rank = {self.rank}; it must be at most model.states = {self.states}")
+
+    def sizes(self, batch: int) -> ModelSizes:
+        """What a batch of so many sentences holds."""
+        return ModelSizes(
+            activations=(self.states + self.rank) * self.embedding * (1 + 3 * self.residual_blocks),
+            rules=2 * self.states * self.rank + self.rank**2,
+            tags=self.rank,
+            word_numbers=self.rank,
+            network_keys="model.embedding or model.states",
+            rule_keys="model.states and model.rank",
+            tag_keys="model.rank",
+        )
+
+
+class RankHMM(nn.Module):
+    """A state chooses a rank, the rank a word and, independently, the next state:
+
+        p(v, s' | s) = Σ_k U[s, k] emit[k, v] V[k, s']
+        start[s] ∝ exp(u_S · f1(w_s))               U[s, k]  ∝ exp(w_s · p_k)      over all ranks k
+        emit[k, v] ∝ exp(f2(p_k) · u_v)             V[k, s'] ∝ exp(p_k · x_s')     over all states s'
+
+    States appear only between two ranks, so they are summed out once: the ranks are a hidden Markov model by
+    themselves, with start · U and transitions V U, [r, r]. That is the model `grammar` gives: its states are the ranks.
+    Word id 0 is padding and is never emitted.
+    """
+
+    shares_rules = True
+
+    def __init__(self, config: RankHMMConfig, vocabulary_size: int) -> None:
+        super().__init__()
+        check_vocabulary(vocabulary_size)
+        self.config = config
+        size, blocks = config.embedding, config.residual_blocks
+        self.symbols = nn.Parameter(torch.empty(config.states, size))  # w
+        self.next_symbols = nn.Parameter(torch.empty(config.states, size))  # x
+        self.ranks = nn.Parameter(torch.empty(config.rank, size))  # p
+        self.start = nn.Parameter(torch.empty(1, size))
+        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
+        self.first = ResidualNetwork(size, size, blocks)  # f1
+        self.emission = ResidualNetwork(size, size, blocks)  # f2
+        initialise_xavier(self)
+        if config.initial_scores:
+            for embeddings in (self.symbols, self.next_symbols, self.ranks, self.start, self.word_embeddings):
+                nn.init.normal_(embeddings, std=config.initial_scores**0.5 / size**0.25)
+        self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
+
+    def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> HiddenMarkovModel:
+        """The chain of ranks of the present parameters; it is the same for every sentence."""
+        precision = self.precision if self.training else None
+        start, into, out_of, emitting = self.factors()
+        chain = start[None].to(into.dtype) @ into  # [1, r]
+        transitions = product(out_of, into, precision=precision)
+        emissions = emissions_of(emitting, self.word_embeddings, precision, self.training)
+        return HiddenMarkovModel(chain[0].to(start.dtype), transitions, emissions, precision)
+
+    def factors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """start [S], U [S, r], V [r, S] and what the ranks' words are scored by, [r, D]."""
+        precision = self.precision if self.training else None
+        (first,) = network_outputs(self.symbols, [self.first], precision)
+        (emitting,) = network_outputs(self.ranks, [self.emission], precision)
+        start = (first.to(self.start.dtype) @ self.start[0]).softmax(-1)
+        into = row_softmax(self.symbols, self.ranks, precision=precision)
+        out_of = row_softmax(self.ranks, self.next_symbols, precision=precision)
+        return start, into, out_of, emitting
+
+    def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Negative log-likelihood of each sentence in nats: [B]."""
+        return -self.log_likelihood(words, lengths)
+
+    def log_likelihood(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """log p of each sentence in nats, exactly: [B]."""
+        return self.grammar(words, lengths).log_partition(words, lengths)

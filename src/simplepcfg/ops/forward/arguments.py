@@ -1,0 +1,70 @@
+"""What the forward algorithm is given: checked shapes, one dtype, lengths that the host can read."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.inside.arguments import check_lengths
+from simplepcfg.ops.neural.products import check_precision
+
+# The matrix itself, or two factors whose product it is.
+Transitions = Tensor | tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardArguments:
+    """Checked arguments; ``lengths`` is None where every sentence has n words."""
+
+    log_emissions: Tensor  # [B, n, S]
+    start: Tensor  # [S] or [B, S]
+    factors: tuple[Tensor, ...]  # transitions are their product: [S, S], or [S, r] and [r, S]; or with [B, …]
+    lengths: Tensor | None  # [B] int64, on the CPU
+    precision: str | None
+
+    @property
+    def active(self) -> Callable[[int], Tensor | None]:
+        """Which sentences have a word at a position, [B, 1]; None where all do."""
+        if self.lengths is None:
+            return lambda position: None
+        shortest = int(self.lengths.min())
+        on_device = self.lengths.to(self.log_emissions.device)[:, None]
+        return lambda position: None if position < shortest else on_device > position
+
+
+def check_arguments(
+    log_emissions: Tensor, start: Tensor, transitions: Transitions, lengths: Tensor | None, precision: str | None
+) -> ForwardArguments:
+    """Check every shape that would otherwise fail deep inside, and say which one is off."""
+    if log_emissions.dim() != 3 or 0 in log_emissions.shape:
+        raise InputError(f"log_emissions has shape {list(log_emissions.shape)}; it must be [B, n, S], none of them 0")
+    batch, n, states = log_emissions.shape
+    factors = (transitions,) if isinstance(transitions, Tensor) else tuple(transitions)
+    if len(factors) not in (1, 2):
+        raise InputError(f"transitions are {len(factors)} tensors; give one [S, S], or two: [S, r] and [r, S]")
+    inner = factors[0].shape[-1] if factors[0].dim() else 0
+    tails = [(states, states)] if len(factors) == 1 else [(states, inner), (inner, states)]
+    named = [("start", start, (states,)), *(("transitions", f, tail) for f, tail in zip(factors, tails, strict=True))]
+    for name, tensor, tail in named:
+        if 0 in tail or tuple(tensor.shape) not in (tail, (batch, *tail)):
+            raise InputError(
+                f"{name} has shape {list(tensor.shape)}; with B = {batch} and S = {states} it must be {list(tail)} or "
+                f"{[batch, *tail]}"
+            )
+    if len({factor.dim() for factor in factors}) > 1:
+        raise InputError("both factors of the transitions must have a batch dimension, or neither")
+    if not log_emissions.dtype.is_floating_point:
+        raise InputError(f"log_emissions has dtype {log_emissions.dtype}; it must be a floating-point tensor")
+    check_precision(precision)
+    dtype = torch.promote_types(log_emissions.dtype, torch.float32)
+    narrow = log_emissions.is_cuda and dtype != torch.float64
+    return ForwardArguments(
+        log_emissions.to(dtype),
+        start.to(dtype),
+        # Rules of half precision on a card stay as they are: they are what the products read.
+        tuple(f if narrow and f.dtype == torch.bfloat16 else f.to(dtype) for f in factors),
+        check_lengths(lengths, batch, n),
+        precision,
+    )

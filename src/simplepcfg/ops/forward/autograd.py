@@ -1,0 +1,58 @@
+"""The forward algorithm as a differentiable function: saves what backward reads, and calls."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.forward.arguments import ForwardArguments
+from simplepcfg.ops.forward.naive import naive_forward
+from simplepcfg.ops.forward.scaled import Alphas, operands, scaled_alphas, scaled_gradients
+from simplepcfg.ops.neural.again import differentiable_gradients
+
+
+def scaled_forward(arguments: ForwardArguments) -> Tensor:
+    """log p [B]; its gradient is made of expected counts, and can be differentiated through the naive twin."""
+    tensors = (arguments.log_emissions, arguments.start, *arguments.factors)
+    return _Forward.apply(arguments.lengths, arguments.precision, *tensors)
+
+
+def log_sentences(alphas: Alphas) -> Tensor:
+    """log p of each sentence."""
+    return alphas.scales.sum(0) + alphas.sums[-1].log()
+
+
+class _Forward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, lengths: Any, precision: Any, *tensors: Any) -> Tensor:
+        arguments = _arguments(lengths, precision, tensors)
+        factors = operands(arguments)
+        alphas = scaled_alphas(arguments, factors)
+        extra = () if alphas.between is None else (alphas.between,)
+        ctx.save_for_backward(*tensors, *factors, alphas.alpha, alphas.scales, alphas.sums, *extra)
+        ctx.settings = lengths, precision, len(factors)
+        return log_sentences(alphas)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        lengths, precision, count = ctx.settings
+        tensors, saved = ctx.saved_tensors[: 2 + count], ctx.saved_tensors[2 + count :]
+        needs = ctx.needs_input_grad[2:]
+        if torch.is_grad_enabled():
+
+            def naive(*given: Tensor) -> Tensor:
+                return naive_forward(_arguments(lengths, precision, given))
+
+            return None, None, *differentiable_gradients(naive, tensors, needs, grads)
+        factors, (alpha, scales, sums, *between) = saved[:count], saved[count:]
+        alphas = Alphas(alpha, scales, sums, between[0] if between else None)
+        by_emissions, by_start, by_factors = scaled_gradients(
+            _arguments(lengths, precision, tensors), factors, alphas, grads[0]
+        )
+        found = [by_emissions, by_start, *by_factors]
+        return None, None, *(one.to(two.dtype) for one, two in zip(found, tensors, strict=True))
+
+
+def _arguments(lengths: Tensor | None, precision: str | None, tensors: Any) -> ForwardArguments:
+    log_emissions, start, *factors = tensors
+    return ForwardArguments(log_emissions, start, tuple(factors), lengths, precision)

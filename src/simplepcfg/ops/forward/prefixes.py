@@ -1,0 +1,123 @@
+"""Hidden Markov models from left to right: α is all that is known of a prefix."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.forward.arguments import ForwardArguments, Transitions, check_arguments
+from simplepcfg.ops.forward.scaled import operands, scaled_alphas, times
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardPrefixes:
+    """What is known after each prefix of a batch's sentences, the empty one and the whole included."""
+
+    log_prefix: Tensor  # [B, n + 1] float64: log p of the first m words; −inf beyond a sentence
+    log_sentence: Tensor  # [B, n + 1] float64: the same at a sentence's end, −inf before it: only its end ends it
+    belief: Tensor  # [B, n + 1, S]: P(next state | prefix); 0 after an impossible prefix, and at the end
+
+    @property
+    def preterminals(self) -> int:
+        """Number of states."""
+        return self.belief.shape[-1]
+
+    def next_tags(self, positions: slice) -> Tensor:
+        """P(the next word's state | prefix): [B, positions, S] in float64."""
+        return self.belief[:, positions].double()
+
+
+@torch.no_grad()
+def forward_prefixes(
+    log_emissions: Tensor,
+    start: Tensor,
+    transitions: Transitions,
+    *,
+    lengths: Tensor | None = None,
+    precision: str | None = None,
+) -> ForwardPrefixes:
+    """All prefixes of a batch; ``lengths`` may be 0, and ``log_emissions`` [B, 0, S]."""
+    batch, n, _ = log_emissions.shape
+    ends = torch.full((batch,), n) if lengths is None else lengths.to("cpu", torch.int64)
+    if tuple(ends.shape) != (batch,) or not bool(((ends >= 0) & (ends <= n)).all()):
+        raise InputError(f"lengths = {ends.tolist()}; give {batch} lengths of 0 to n = {n}")
+    # One word more, of which nothing is asked: the state before it is what comes after the last.
+    longer = F.pad(log_emissions, (0, 0, 0, 1))
+    given = check_arguments(longer, start, transitions, None, precision)
+    factors = operands(given)
+    alphas = scaled_alphas(given, factors)
+    logs = (alphas.scales.double().cumsum(0) + alphas.sums.double().log()).T  # [B, n + 1], of one word on
+    log_prefix = F.pad(logs[:, :n], (1, 0))
+    belief = _next_states(given, factors, alphas.alpha)
+    posts, at = torch.arange(n + 1), ends[:, None]
+    beyond, end = (posts > at).to(logs.device), (posts == at).to(logs.device)
+    log_prefix = log_prefix.clamp(max=0.0).masked_fill(beyond, -math.inf)
+    log_sentence = log_prefix.masked_fill(~end, -math.inf)
+    gone = beyond | end | (log_prefix == -math.inf)
+    return ForwardPrefixes(log_prefix, log_sentence, belief.masked_fill(gone[..., None], 0.0))
+
+
+def _next_states(given: ForwardArguments, factors: tuple[Tensor, ...], alpha: Tensor) -> Tensor:
+    """P(state of word m | the first m words): [B, n + 1, S]."""
+    batch, n, states = given.log_emissions.shape
+    belief = given.log_emissions.new_empty(batch, n, states)
+    belief[:, 0] = given.start
+    for t in range(1, n):
+        found = alpha[t - 1]
+        for factor in factors:
+            found = times(found, factor)
+        belief[:, t] = found
+    return belief / belief.sum(-1, keepdim=True).clamp(min=torch.finfo(belief.dtype).tiny)
+
+
+class GrowingForward:
+    """Prefixes of equal length, at first one empty one, to which words are added one at a time; in float64."""
+
+    def __init__(self, start: Tensor, transitions: Transitions) -> None:
+        factors = (transitions,) if isinstance(transitions, Tensor) else tuple(transitions)
+        if start.dim() != 1 or factors[0].dim() != 2:
+            raise InputError(f"start has shape {list(start.shape)}; a growing prefix takes one model for all sentences")
+        self._factors = [factor.detach().double() for factor in factors]
+        self.belief = start.detach().double()[None]  # [P, S]: of the next state
+        self.log_prefix = self.belief.new_zeros(1)
+        self.length = 0
+
+    def copy(self) -> GrowingForward:
+        """Another that grows on its own; no tensor is copied, as none is ever changed."""
+        other = object.__new__(GrowingForward)
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def select(self, indices: Tensor) -> None:
+        """Go on with these of the prefixes, in this order; one may be taken many times."""
+        indices = indices.to(self.belief.device)
+        self.belief, self.log_prefix = self.belief[indices], self.log_prefix[indices]
+
+    def next_tags(self) -> Tensor:
+        """P(the next word's state | prefix): [P, S]; 0 after an impossible prefix."""
+        return self.belief
+
+    def log_end(self) -> Tensor:
+        """log P(the sentence ends here | prefix): only a word, `<eos>`, can end it."""
+        return torch.full_like(self.log_prefix, -math.inf)
+
+    def bytes_a_prefix(self, longest: int) -> int:
+        """What one prefix holds."""
+        return 16 * self.belief.shape[-1]
+
+    @torch.no_grad()
+    def push(self, log_emissions: Tensor) -> None:
+        """Add a word to each prefix, given by its log-emissions: [P, S]."""
+        logs = self.belief.log() + log_emissions.double()
+        log_word = torch.logsumexp(logs, -1)
+        possible = log_word > -math.inf
+        alpha = (logs - log_word.masked_fill(~possible, 0.0)[:, None]).exp()
+        for factor in self._factors:
+            alpha = alpha @ factor
+        self.belief, self.log_prefix = alpha, self.log_prefix + log_word
+        self.length += 1

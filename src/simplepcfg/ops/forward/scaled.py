@@ -1,0 +1,138 @@
+"""Forward and backward in scaled probabilities: one matrix product and one log scale a position."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.forward.arguments import ForwardArguments
+from simplepcfg.ops.neural.products import matrix_mode, runs_fused, wide_type
+
+# What flows back into a state that is all but impossible is cut off here: no sum or product then leaves float's range.
+LARGEST = 2.0**100
+LARGEST_LOG = 80.0
+
+
+@dataclass(frozen=True, slots=True)
+class Alphas:
+    """α of every position, each sentence's largest at a position being 1, and the logs of what was divided out."""
+
+    alpha: Tensor  # [n, B, S], in the type that products read; a sentence that has ended repeats its last
+    scales: Tensor  # [n, B]
+    sums: Tensor  # [n, B]: Σ α, before rounding
+    between: Tensor | None  # [n, B, r]: α of the position before, times the first factor
+
+
+def operands(arguments: ForwardArguments) -> tuple[Tensor, ...]:
+    """The factors in the type that products read."""
+    emissions = arguments.log_emissions
+    kind = torch.bfloat16 if runs_fused(arguments.precision, emissions) else wide_type(emissions.dtype)
+    return tuple(factor.detach().to(kind) for factor in arguments.factors)
+
+
+def scaled_alphas(arguments: ForwardArguments, factors: tuple[Tensor, ...]) -> Alphas:
+    """α(t) = (α(t − 1) T) ⊙ e(t), position by position."""
+    log_emissions, kind = arguments.log_emissions.detach(), factors[0].dtype
+    batch, n, states = log_emissions.shape
+    alpha = log_emissions.new_empty(n, batch, states, dtype=kind)
+    scales, sums = log_emissions.new_empty(n, batch), log_emissions.new_empty(n, batch)
+    between = None
+    if len(factors) == 2:
+        between = log_emissions.new_zeros(n, batch, factors[0].shape[-1], dtype=kind)
+    active = arguments.active
+    predicted = arguments.start.detach().expand(batch, states)
+    with matrix_mode(arguments.precision, log_emissions.device):
+        for t in range(n):
+            if t:
+                predicted = alpha[t - 1]
+                if between is not None:
+                    between[t] = times(predicted, factors[0])
+                    predicted = between[t]
+                predicted = times(predicted, factors[-1])
+            # The product is taken in logs: where the likeliest emission meets no α, neither leaves the range alone.
+            logs = predicted.log() + log_emissions[:, t]
+            top = logs.amax(-1)
+            scale = torch.where(top == -torch.inf, 0.0, top)
+            here = (logs - scale[:, None]).exp_()
+            total = here.sum(-1)
+            going = active(t)
+            if going is not None:  # a sentence that is over keeps what it had; position 0 all have
+                here = torch.where(going, here, alpha[t - 1].to(here.dtype))
+                scale = torch.where(going[:, 0], scale, 0.0)
+                total = torch.where(going[:, 0], total, sums[t - 1])
+            alpha[t], scales[t], sums[t] = here, scale, total
+    return Alphas(alpha, scales, sums, between)
+
+
+def scaled_gradients(
+    arguments: ForwardArguments, factors: tuple[Tensor, ...], alphas: Alphas, grad: Tensor
+) -> tuple[Tensor, Tensor, list[Tensor]]:
+    """By log-emissions [B, n, S], start and factors, of Σ_b grad[b] · log p(b): expected counts.
+
+    β̂(t) is such that α̂(t) ⊙ β̂(t) is the posterior over states, and g(t) the same before the emission: posterior over
+    g is what (α̂ T)(t) was. A sentence of probability 0 has β̂ = 0, and so no gradient.
+    """
+    log_emissions, alpha = arguments.log_emissions.detach(), alphas.alpha
+    n, batch, states = alpha.shape
+    wide = wide_type(alpha.dtype)
+    by_emissions = torch.zeros_like(log_emissions, memory_format=torch.contiguous_format)
+    arriving = torch.zeros_like(alpha)  # g(t) · grad
+    between = None if alphas.between is None else torch.zeros_like(alphas.between)  # g(t) times the second factor
+    total = alphas.sums[-1]
+    beta = torch.where(total > 0, 1 / total, 0.0)[:, None].expand(batch, states)
+    active, weight = arguments.active, grad.to(wide)[:, None]
+    first = beta
+    with matrix_mode(arguments.precision, alpha.device):
+        for t in range(n - 1, -1, -1):
+            going = active(t)
+            kept = alpha[t] > 0 if going is None else (alpha[t] > 0) & going
+            posterior = torch.where(kept, alpha[t] * beta, 0.0)
+            by_emissions[:, t] = posterior * weight
+            ratio = (log_emissions[:, t] - alphas.scales[t][:, None]).clamp_(max=LARGEST_LOG).exp_()
+            here = torch.where(kept, ratio * beta, 0.0).clamp_(max=LARGEST)
+            if t == 0:
+                first = here * weight
+                break
+            arriving[t] = here * weight
+            back = times(here.to(alpha.dtype), factors[-1].mT)
+            if between is not None:
+                between[t] = back * weight
+                back = times(back.to(alpha.dtype), factors[0].mT)
+            back = back.clamp_(max=LARGEST)
+            beta = back if going is None else torch.where(going, back, beta)
+        by_start = first if arguments.start.dim() == 2 else first.sum(0)
+        if between is None:
+            by_factors = [_outer(alpha[:-1], arriving[1:], factors[0])]
+        else:
+            assert alphas.between is not None
+            by_factors = [
+                _outer(alpha[:-1], between[1:], factors[0]),
+                _outer(alphas.between[1:], arriving[1:], factors[1]),
+            ]
+    return by_emissions, by_start, by_factors
+
+
+def times(x: Tensor, matrix: Tensor) -> Tensor:
+    """x [B, K] by [K, M], or by each sentence's own [B, K, M], summed and given in float32 at least."""
+    wide = wide_type(matrix.dtype)
+    x = x.to(matrix.dtype)
+    if matrix.dim() == 3:
+        out = torch.bmm(x[:, None], matrix) if wide == matrix.dtype else _narrow_bmm(x[:, None], matrix, wide)
+        return out[:, 0]
+    if wide == matrix.dtype:
+        return x @ matrix
+    return torch.mm(x, matrix, out_dtype=wide) if x.is_cuda else x.to(wide) @ matrix.to(wide)
+
+
+def _outer(before: Tensor, after: Tensor, like: Tensor) -> Tensor:
+    """Σ over positions, and over sentences where they share rules, of before ⊗ after: the shape of ``like``."""
+    wide = wide_type(like.dtype)
+    if like.dim() == 3:
+        a, b = before.permute(1, 2, 0), after.transpose(0, 1)
+        return torch.bmm(a, b) if wide == a.dtype else _narrow_bmm(a, b, wide)
+    rows, columns = before.flatten(0, 1), after.flatten(0, 1)
+    return times(rows.T, columns) if len(rows) else torch.zeros_like(like, dtype=wide)
+
+
+def _narrow_bmm(a: Tensor, b: Tensor, wide: torch.dtype) -> Tensor:
+    return torch.bmm(a, b, out_dtype=wide) if a.is_cuda else torch.bmm(a.to(wide), b.to(wide))

@@ -1,0 +1,53 @@
+"""The most probable sequence of states."""
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.forward.arguments import Transitions, check_arguments
+
+# Scores of pairs of states that are held at a time.
+PAIRS_AT_ONCE = 1 << 24
+
+
+@torch.no_grad()
+def best_states(
+    log_emissions: Tensor, start: Tensor, transitions: Transitions, *, lengths: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """States ``[B, n]``, −1 beyond a sentence or where there is none, and log p of words and states ``[B]``.
+
+    Factors are multiplied for some states at a time: the matrix is not held, but the cost is that of the whole one.
+    """
+    given = check_arguments(log_emissions, start, transitions, lengths, None)
+    batch, n, states = log_emissions.shape
+    factors = [factor.to(given.log_emissions.dtype) for factor in given.factors]
+    score = given.start.log() + given.log_emissions[:, 0]  # [B, S]
+    came_from = torch.empty(n, batch, states, dtype=torch.int64, device=score.device)
+    every = torch.arange(states, device=score.device).expand(batch, states)
+    step = max(1, PAIRS_AT_ONCE // (batch * states))
+    for t in range(1, n):
+        parts = [_best_before(score, factors, slice(k, min(k + step, states))) for k in range(0, states, step)]
+        best, which = (torch.cat(part, -1) for part in zip(*parts, strict=True))
+        here = best + given.log_emissions[:, t]
+        going = given.active(t)
+        score = here if going is None else torch.where(going, here, score)
+        came_from[t] = which if going is None else torch.where(going, which, every)
+    log_best, last = score.max(-1)
+    found = torch.empty(batch, n, dtype=torch.int64, device=score.device)
+    for t in range(n - 1, -1, -1):
+        found[:, t] = last
+        if t:
+            last = came_from[t].gather(1, last[:, None])[:, 0]
+    beyond = log_best == -torch.inf
+    found.masked_fill_(beyond[:, None], -1)
+    if given.lengths is not None:
+        found.masked_fill_(torch.arange(n, device=score.device) >= given.lengths.to(score.device)[:, None], -1)
+    return found, log_best
+
+
+def _best_before(score: Tensor, factors: list[Tensor], part: slice) -> tuple[Tensor, Tensor]:
+    """For each state of a part, the best score of a state before it with the transition, and which: [B, part] each."""
+    columns = factors[-1][..., part]
+    if len(factors) == 2:
+        columns = factors[0] @ columns  # [S, part] or [B, S, part]
+    best, which = (score[:, :, None] + columns.log()).max(1)
+    return best, which

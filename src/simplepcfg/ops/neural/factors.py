@@ -1,0 +1,89 @@
+"""One row softmax of a product, and products of what such softmaxes give: the factors of low-rank rules."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.neural.again import differentiable_gradients
+from simplepcfg.ops.neural.products import check_precision, matrix_mode, mm_wide, runs_fused, wide_type
+from simplepcfg.ops.neural.rules import softmax_gradients
+from simplepcfg.ops.neural.softmax import softmax_of_product
+
+
+def row_softmax(rows: Tensor, columns: Tensor, *, precision: str | None = None) -> Tensor:
+    """p[A, B] ∝ exp(rows[A] · columns[B]), every row summing to 1: ``[N, D]`` and ``[S, D]`` to ``[N, S]``.
+
+    What ``rule_probabilities`` is for left and right together; in "bf16" on a card the result is bfloat16.
+
+    >>> row_softmax(torch.zeros(1, 2), torch.zeros(4, 2))
+    tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
+    """
+    check_precision(precision)
+    shapes = [tuple(tensor.shape) for tensor in (rows, columns)]
+    if any(len(shape) != 2 or 0 in shape for shape in shapes) or shapes[0][1] != shapes[1][1]:
+        raise InputError(
+            f"rows and columns have shapes {list(shapes[0])} and {list(shapes[1])}; they must be [N, D] and [S, D], "
+            "none of them 0"
+        )
+    return _RowSoftmax.apply(rows, columns, precision, runs_fused(precision, rows))
+
+
+def product(a: Tensor, b: Tensor, *, precision: str | None = None) -> Tensor:
+    """a b in the type of the operands, summed in float32 at least: ``[N, K]`` and ``[K, M]`` to ``[N, M]``."""
+    check_precision(precision)
+    return _Product.apply(a, b, precision)
+
+
+class _RowSoftmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        *given, precision, fused = inputs
+        kind = torch.bfloat16 if fused else wide_type(given[0].dtype)
+        rows, columns = (tensor.detach().to(kind).contiguous() for tensor in given)
+        out = rows.new_empty(rows.shape[0], columns.shape[0])
+        with matrix_mode(precision, out.device):
+            softmax_of_product(rows, columns, out, None, fused)
+        ctx.save_for_backward(*given, rows, columns, out)
+        ctx.precision, ctx.fused = precision, fused
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        *given, rows, columns, out = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            found = differentiable_gradients(naive_row_softmax, given, ctx.needs_input_grad[:2], grads)
+            return *found, None, None
+        kinds = [given[0].dtype, given[1].dtype, given[1].dtype]
+        with matrix_mode(ctx.precision, out.device):
+            by_rows, by_columns, _ = softmax_gradients(
+                [rows, columns, columns], out, (grads[0], None), kinds, ctx.fused
+            )
+        return by_rows, by_columns, None, None
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        a, b, precision = inputs
+        ctx.save_for_backward(a, b)
+        ctx.precision = precision
+        with matrix_mode(precision, a.device):
+            return a.detach() @ b.detach()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        a, b = ctx.saved_tensors
+        grad = grads[0]
+        if torch.is_grad_enabled():
+            return grad @ b.mT, a.mT @ grad, None
+        grad = grad.to(a.dtype)
+        with matrix_mode(ctx.precision, a.device):
+            return mm_wide(grad, b.mT, torch.empty_like(a)), mm_wide(a.mT, grad, torch.empty_like(b)), None
+
+
+def naive_row_softmax(rows: Tensor, columns: Tensor) -> Tensor:
+    """As it is written."""
+    wide = wide_type(rows.dtype)
+    return (rows.to(wide) @ columns.to(wide).T).softmax(-1)
