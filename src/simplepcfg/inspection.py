@@ -111,6 +111,10 @@ def describe_symbols(
     """
     if top < 1:
         raise InputError(f"top = {top}; ask for at least one symbol")
+    if not hasattr(run.grammar, "left"):
+        raise InputError(
+            f"{run.name}: a model of kind {run.config.model.kind} has no left and right rules to show; use an sn-pcfg"
+        )
     tokens: list[list[str]] | None
     if sentences is not None:
         tokens = [item.tokens for _, item in run.prepare(sentences)]

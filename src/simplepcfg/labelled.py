@@ -16,7 +16,9 @@ from simplepcfg.beliefs import Bonus, Words
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.trees import PHRASE_LABEL, WORD_LABEL, SpanTree
+from simplepcfg.data.vocabulary import EOS
 from simplepcfg.errors import InputError
+from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.ops.trees import LabelledTree
 from simplepcfg.sentences import original_tree
 
@@ -98,12 +100,30 @@ def seeded(device: torch.device, seed: int) -> torch.Generator:
 def sample_text(run: Run, count: int, max_length: int, temperature: float, seed: int) -> SampledText:
     """See ``Run.sample``."""
     generator = seeded(run.device, seed)
+    generator = torch.Generator(run.device).manual_seed(seed)
+    if isinstance(run.grammar, HiddenMarkovModel):
+        return _sample_chains(run, run.grammar, count, max_length, temperature, generator)
     drawn = run.grammar.sample(count, max_length=max_length, temperature=temperature, generator=generator)
     trees = []
     for ids, length, tree in zip(drawn.words.tolist(), drawn.lengths.tolist(), drawn.trees.listed(), strict=True):
         words = run.vocabulary.decode(ids[:length])
         whole = Prepared(words, list(range(length)))
         trees.append(ScoredTree(labelled_tree(words, whole, tree), tree.log_probability))
+    return SampledText(trees, math.exp(drawn.log_kept))
+
+
+def _sample_chains(
+    run: Run, chain: HiddenMarkovModel, count: int, max_length: int, temperature: float, generator: torch.Generator
+) -> SampledText:
+    """Sentences of a hidden Markov model, ended by `<eos>`: flat trees, whose tags are the states."""
+    (end,) = run.vocabulary.encode([EOS])
+    drawn = chain.sample(count, max_length=max_length, temperature=temperature, generator=generator, end=end)
+    columns = (drawn.words, drawn.lengths, drawn.states, drawn.log_probabilities)
+    trees = []
+    for ids, length, states, score in zip(*(column.tolist() for column in columns), strict=True):
+        words = tuple(run.vocabulary.decode(ids[:length]))
+        tags = tuple(f"T-{state}" for state in states[:length])
+        trees.append(ScoredTree(SpanTree(words, tags, ((0, length, PHRASE_LABEL),)), score))
     return SampledText(trees, math.exp(drawn.log_kept))
 
 

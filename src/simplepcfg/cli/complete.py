@@ -13,6 +13,7 @@ from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from simplepcfg.completion import Completion
+    from simplepcfg.run import Run
 
 NAME = "complete"
 SUMMARY = "Print the likeliest next words after a beginning."
@@ -58,13 +59,21 @@ def command(
     found = model.complete(" ".join(words or []), k, samples=samples, seed=seed, max_length=max_length)
     for remark in remarks(found):
         note(remark, quiet)
-    ends = float(model.grammar.termination_probability())
+    ends = ending_probability(model)
     if ends < SURELY_ENDS:
         note(f"only {100 * ends:.3g} % of this grammar's probability is on sentences that ever end", quiet)
     if json != "-":
         write_lines(rows(found))
     if json is not None:
         write_json(as_json(found), json)
+
+
+def ending_probability(model: "Run") -> float:
+    """How much of a grammar's probability is on sentences that ever end; a chain's ends when `<eos>` comes."""
+    from simplepcfg.grammars import HiddenMarkovModel
+
+    chain = isinstance(model.grammar, HiddenMarkovModel)
+    return 1.0 if chain else float(model.grammar.termination_probability())
 
 
 def rows(found: "Completion") -> Iterator[str]:

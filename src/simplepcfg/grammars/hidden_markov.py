@@ -38,7 +38,7 @@ class HiddenMarkovModel(Answers):
     backend: str = "auto"
 
     family: ClassVar[str] = "hmm"
-    refusal: ClassVar[str] = "a chain of states has no constituents, use an sn-pcfg"
+    refusal: ClassVar[str] = "it is a chain of states without constituents, use an sn-pcfg"
 
     @property
     def factors(self) -> tuple[Tensor, ...]:

@@ -80,6 +80,15 @@ class TrainingConfig(BaseModel):
     clip: float = Field(
         default=3.0, ge=0, allow_inf_nan=False, description="Largest gradient norm of a step; 0 does not clip."
     )
+    curriculum_start: int = Field(
+        default=0,
+        ge=0,
+        lt=LIMIT,
+        description="Longest training sentence of the first epoch; longer ones wait. 0 trains on all from the start.",
+    )
+    curriculum_growth: int = Field(
+        default=1, ge=0, lt=LIMIT, description="Words by which that length grows each epoch, where there is a start."
+    )
     precision: Precision = Field(
         default="auto",
         description="Arithmetic of the inside algorithm in training. `auto`: bf16 on a card, fp32 on a CPU; evaluation "
@@ -152,3 +161,12 @@ class RunConfig(BaseModel):
         default_factory=SimpleNPCFGConfig, description="The grammar."
     )
     training: TrainingConfig = Field(default_factory=TrainingConfig, description="The fitting.")
+
+    @model_validator(mode="after")
+    def _sentences_end(self) -> "RunConfig":
+        if getattr(self.model, "needs_eos", False) and not self.data.eos:
+            raise ValueError(
+                f"data.eos = false; a model of kind {self.model.kind} ends sentences by the word <eos> alone, set "
+                "data.eos = true"
+            )
+        return self
