@@ -1,5 +1,6 @@
 """Frozen rule tensors with the questions that one can ask of them."""
 
+from simplepcfg.grammars.dense import DenseGrammar
 from simplepcfg.grammars.emissions import (
     BatchEmissions,
     DenseEmissions,
@@ -14,6 +15,7 @@ from simplepcfg.grammars.simple import SimpleGrammar
 __all__ = [
     "BatchEmissions",
     "DenseEmissions",
+    "DenseGrammar",
     "Emissions",
     "FactoredEmissions",
     "HiddenMarkovModel",

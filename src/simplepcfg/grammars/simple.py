@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.grammars import posteriors, prefix, sampling
+from simplepcfg.grammars.dense import DenseGrammar
 from simplepcfg.grammars.emissions import Emissions
 from simplepcfg.grammars.sampling import SampledSentences
 from simplepcfg.ops.inside import inside
@@ -216,6 +217,11 @@ class SimpleGrammar:
     def termination_probability(self) -> Tensor:
         """The probability that a derivation ever ends: below 1 the rest are endless sentences; a scalar or [B]."""
         return termination_probabilities(self.root, self.left, self.right)
+
+    def to_dense(self) -> DenseGrammar:
+        """The same grammar with a probability for every A → B C: N (N + P)² numbers, for small grammars only."""
+        rules = self.left[..., :, None] * self.right[..., None, :]
+        return DenseGrammar(self.root, rules, self.emissions)
 
     def closure(self) -> Closure:
         """The left-corner closure that prefix probabilities need, computed once and kept; without gradients."""

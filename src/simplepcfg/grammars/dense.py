@@ -1,0 +1,125 @@
+"""An ordinary PCFG: a probability for every A → B C, in one dense tensor."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.grammars.emissions import Emissions
+from simplepcfg.grammars.questions import Answers
+from simplepcfg.ops.dense import dense_inside, dense_span_posteriors, dense_symbol_posteriors
+from simplepcfg.ops.dense.counts import DenseRuleCounts, dense_entropy, dense_rule_counts, dense_tag_posteriors
+from simplepcfg.ops.dense.viterbi import dense_viterbi
+from simplepcfg.ops.mbr import best_trees
+from simplepcfg.ops.trees import LabelledTree, Trees
+
+
+@dataclass(frozen=True, slots=True)
+class DenseGrammar(Answers):
+    """A → B C with probability rules[A, B, C]; symbols are nonterminals first, then preterminals.
+
+    Rules may have a leading batch dimension: one grammar a sentence, as compound models give. Sentences are word ids
+    ``[B, n]``, 0 where a shorter sentence is padded, with ``lengths`` ``[B]`` where they differ. What this family does
+    not answer raises InputError.
+    """
+
+    root: Tensor  # [N] or [B, N]
+    rules: Tensor  # [N, S, S] or [B, N, S, S], S = N + P
+    emissions: Emissions
+    backend: str = "auto"
+
+    family: ClassVar[str] = "a dense grammar (n-pcfg, c-pcfg)"
+    refusal: ClassVar[str] = "use an sn-pcfg"
+
+    @property
+    def span_numbers(self) -> int:
+        """Numbers in memory for each span of a sentence: its symbols, and its share of matrices and pairs."""
+        return 4 * self.root.shape[-1]
+
+    def log_partition(
+        self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
+    ) -> Tensor:
+        """log p(sentence) in nats, summed over all trees: [B]."""
+        return dense_inside(*self._inputs(words), lengths=lengths, span_bonus=span_bonus, backend=self.backend)
+
+    def span_marginals(
+        self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
+    ) -> Tensor:
+        """Posterior probability of each span of width 2 or more: [B, n + 1, n + 1]; differentiable where rules are."""
+        inputs = self._inputs(words)
+        given = inputs if span_bonus is None else (*inputs, span_bonus)
+        _, found = dense_span_posteriors(
+            *inputs,
+            lengths=lengths,
+            span_bonus=span_bonus,
+            backend=self.backend,
+            create_graph=torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given),
+        )
+        return found
+
+    def decode(
+        self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
+    ) -> list[list[tuple[int, int]]]:
+        """The minimum-Bayes-risk tree of each sentence, as spans of width 2 or more in preorder.
+
+        A span whose bonus is -inf is in no tree; where that leaves none, the sentence is named in an error.
+        """
+        forbidden = None if span_bonus is None else span_bonus == -torch.inf
+        with torch.no_grad():
+            return best_trees(self.span_marginals(words, lengths, span_bonus=span_bonus), lengths, forbidden)
+
+    def viterbi(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Trees:
+        """The most probable tree of each sentence with its symbols; ``.listed()`` gives them one by one.
+
+        Its log-probability is that of words and tree, differentiable where rules are; -inf where there is no tree.
+        """
+        return dense_viterbi(*self._inputs(words), lengths=lengths, span_bonus=span_bonus)
+
+    def k_best(
+        self, words: Tensor, lengths: Tensor | None = None, *, k: int, span_bonus: Tensor | None = None
+    ) -> list[list[LabelledTree]]:
+        """The most probable tree of each sentence, in a list of one or of none: k must be 1."""
+        if k != 1:
+            raise InputError(f"k = {k}: {self.family} finds the best tree only; ask for k = 1 or {self.refusal}")
+        trees = self.viterbi(words, lengths, span_bonus=span_bonus).listed()
+        return [[tree] if tree.tags else [] for tree in trees]
+
+    def symbol_marginals(
+        self,
+        words: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        spans: Tensor | None = None,
+        span_bonus: Tensor | None = None,
+    ) -> Tensor:
+        """Posterior of each nonterminal over each span of width 2 or more: [B, n + 1, n + 1, N], not differentiable.
+
+        With ``spans`` [K, 3], rows of (sentence, start, end), only of those: [K, N].
+        """
+        _, found = dense_symbol_posteriors(*self._inputs(words), lengths=lengths, span_bonus=span_bonus)
+        return found if spans is None else found[tuple(spans.long().unbind(1))]
+
+    def tag_marginals(
+        self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
+    ) -> Tensor:
+        """Posterior of each preterminal over each word: [B, n, P], not differentiable."""
+        return dense_tag_posteriors(*self._inputs(words), lengths=lengths, span_bonus=span_bonus)[1]
+
+    def rule_counts(
+        self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
+    ) -> DenseRuleCounts:
+        """Expected uses of each rule, summed over the batch where it shares rules; not differentiable."""
+        return dense_rule_counts(*self._inputs(words), lengths=lengths, span_bonus=span_bonus)[1]
+
+    def entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
+        """Entropy in nats of the distribution over labelled derivations: [B] float64, not differentiable.
+
+        -inf where a sentence has no derivation, and so no distribution.
+        """
+        return dense_entropy(*self._inputs(words), lengths=lengths, span_bonus=span_bonus)
+
+    def _inputs(self, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Log-emissions of the words, root, rules."""
+        return self.emissions.log_probabilities(words), self.root, self.rules

@@ -1,0 +1,112 @@
+"""What a sentence's derivations are expected to use: tags, rules, and from those their entropy."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
+from simplepcfg.ops.dense.backward import Wanted
+from simplepcfg.ops.dense.scaled import FilledChart
+
+
+@dataclass(frozen=True, slots=True)
+class DenseRuleCounts:
+    """Expected uses of S → A and of A → B C; the shapes of the rules."""
+
+    root: Tensor  # [N] or [B, N]
+    rules: Tensor  # [N, S, S] or [B, N, S, S]
+
+    @property
+    def parents(self) -> Tensor:
+        """Expected uses of each nonterminal, [N] (or [B, N])."""
+        return self.rules.sum((-1, -2))
+
+    @property
+    def preterminals(self) -> Tensor:
+        """Expected uses of each preterminal, [P] (or [B, P])."""
+        both = self.rules.sum((-3, -1)) + self.rules.sum((-3, -2))
+        return both[..., self.rules.shape[-3] :]
+
+
+def dense_tag_posteriors(
+    log_emissions: Tensor,
+    root: Tensor,
+    rules: Tensor,
+    *,
+    lengths: Tensor | None = None,
+    span_bonus: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """``(log Z [B], posteriors [B, n, P])``: the probability that preterminal T stands over word i."""
+    arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
+    log_z, words, _, _ = _expected(arguments, Wanted(words=True))
+    return log_z, torch.zeros_like(arguments.log_emissions) if words is None else words
+
+
+def dense_rule_counts(
+    log_emissions: Tensor,
+    root: Tensor,
+    rules: Tensor,
+    *,
+    lengths: Tensor | None = None,
+    span_bonus: Tensor | None = None,
+) -> tuple[Tensor, DenseRuleCounts]:
+    """``(log Z [B], counts)``: how often each rule is expected in the derivations of the batch.
+
+    Summed over the batch where it shares its rules. A sentence of n words adds 1 to the root's counts and n − 1 to the
+    rules'.
+    """
+    arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
+    log_z, _, by_root, by_rules = _expected(arguments, Wanted(root=True, rules=True))
+    if by_root is None or by_rules is None:  # one word has no tree, and uses no rule
+        return log_z, DenseRuleCounts(torch.zeros_like(root), torch.zeros_like(rules))
+    return log_z, DenseRuleCounts(by_root.mul_(arguments.root), by_rules.mul_(arguments.rules))
+
+
+def dense_entropy(
+    log_emissions: Tensor,
+    root: Tensor,
+    rules: Tensor,
+    *,
+    lengths: Tensor | None = None,
+    span_bonus: Tensor | None = None,
+) -> Tensor:
+    """Entropy in nats over the labelled derivations of each sentence: [B] float64; -inf where there is none.
+
+    log Z less the expected log-weight of a derivation, from expected counts; sentence by sentence, since counts of
+    rules that a batch shares are sums over it.
+    """
+    arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
+    rows = torch.arange(arguments.sizes[0], device=log_emissions.device)
+    found = [_entropy_of_one(arguments.of_sentences(row, torch.float64)) for row in rows.split(1)]
+    return torch.cat(found)
+
+
+def _entropy_of_one(arguments: DenseArguments) -> Tensor:
+    posteriors = None if arguments.span_bonus is None else torch.zeros_like(arguments.span_bonus)
+    wanted = Wanted(words=True, root=True, rules=True, posteriors=posteriors)
+    log_z, words, by_root, by_rules = _expected(arguments, wanted)
+    if words is None or by_root is None or by_rules is None or float(log_z) == -math.inf:
+        return torch.full_like(log_z, -math.inf)
+    with torch.no_grad():
+        score = _weigh(words, arguments.log_emissions)
+        score += _weigh(by_root * arguments.root, arguments.root.log())
+        score += _weigh(by_rules.mul_(arguments.rules), arguments.rules.log())
+        if posteriors is not None and arguments.span_bonus is not None:
+            score += _weigh(posteriors, arguments.span_bonus)
+    return log_z - score
+
+
+def _expected(arguments: DenseArguments, wanted: Wanted) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+    """log Z and its derivatives, without a graph; None for a batch of single words."""
+    with torch.no_grad():
+        if arguments.sizes[1] == 1:
+            return arguments.log_emissions.new_full((arguments.sizes[0],), -math.inf), None, None, None
+        chart = FilledChart(arguments)
+        return chart.log_z, *chart.backward(torch.ones_like(chart.log_z), wanted)
+
+
+def _weigh(count: Tensor, score: Tensor) -> Tensor:
+    """Σ count · score with 0 · ∞ = 0."""
+    return torch.where(count > 0, count * score, 0.0).sum()

@@ -1,0 +1,150 @@
+"""The most probable labelled tree of each sentence under an ordinary PCFG, in logs; trees are found from the top."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
+from simplepcfg.ops.descent import Nodes, descend
+from simplepcfg.ops.trees import Trees, no_trees
+
+# Scores of [spans, N, pairs] are made for as many spans at a time as fit in here.
+SCORE_BYTES = 64 << 20
+
+
+def dense_viterbi(
+    log_emissions: Tensor,
+    root: Tensor,
+    rules: Tensor,
+    *,
+    lengths: Tensor | None = None,
+    span_bonus: Tensor | None = None,
+) -> Trees:
+    """The best tree of each sentence with its symbols; arguments as for ``dense_inside``.
+
+    Its log-probability is differentiable by rules, emissions and bonus. Ties go to the leftmost split and the first
+    symbols. A sentence of one word, or of probability 0, has no tree: no labels, and -inf.
+    """
+    arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
+    batch, n, _, _ = arguments.sizes
+    if n == 1:
+        return no_trees(batch, arguments.log_emissions)
+    with torch.no_grad():
+        found = _BestTrees(arguments).trees()
+    return Trees(*found, _log_probabilities(arguments, *found))
+
+
+class _BestTrees:
+    """The chart of best scores, every symbol over every span, -inf where a symbol cannot be."""
+
+    def __init__(self, arguments: DenseArguments) -> None:
+        self.arguments = arguments
+        self.batch, self.n, self.states, self.tags = arguments.sizes
+        self.rules = arguments.rules.log()  # [(B,) N, S, S]
+        lengths = arguments.lengths_on_device
+        every = torch.full((self.batch,), self.n, device=self.rules.device)
+        self.lengths: Tensor = every if lengths is None else lengths
+        posts, symbols = self.n + 1, self.states + self.tags
+        self.cells = self.rules.new_full((self.batch, posts, posts, symbols), -math.inf)
+
+    def trees(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Spans, splits, labels and tags."""
+        self._fill()
+        rows = torch.arange(self.batch, device=self.cells.device)
+        top = self.cells[rows, 0, self.lengths, : self.states] + self.arguments.root.log()
+        best, roots = top.max(-1)
+        impossible = (best == -math.inf) | (self.lengths < 2)
+        nodes = Nodes.begin(roots.masked_fill(impossible, -1), self.lengths, self.n)
+        descend(nodes, self._choose)
+        return nodes.finished()
+
+    def _fill(self) -> None:
+        words, split, n = self.arguments.log_emissions, self.states, self.n
+        rules = self.rules if self.arguments.batched_rules else self.rules[None]
+        torch.diagonal(self.cells, 1, 1, 2)[:, split:].copy_(words.transpose(1, 2))
+        # A word's best tag for every parent and sibling, once a word.
+        first = rules[..., split:, :split].transpose(-1, -2)  # [B, A, C, word]
+        last = rules[..., :split, split:]  # [B, A, B, word]
+        before = [self._over_words(words[:, i], first) for i in range(n)]
+        after = [self._over_words(words[:, i], last) for i in range(n)]
+        for width in range(2, n + 1):
+            for i in range(n - width + 1):
+                j = i + width
+                if width == 2:
+                    pairs = words[:, i, :, None] + words[:, i + 1, None, :]
+                    best = self._over_pairs(pairs, rules[..., split:, split:])
+                else:
+                    best = (before[i] + self.cells[:, i + 1, j, None, :split]).amax(-1)
+                    best = torch.maximum(best, (after[j - 1] + self.cells[:, i, j - 1, None, :split]).amax(-1))
+                if width > 3:
+                    left = self.cells[:, i, i + 2 : j - 1, :split]  # [B, splits, N]
+                    right = self.cells[:, i + 2 : j - 1, j, :split]
+                    pairs = (left[..., :, None] + right[..., None, :]).amax(1)  # [B, N, N]
+                    best = torch.maximum(best, self._over_pairs(pairs, rules[..., :split, :split]))
+                if self.arguments.span_bonus is not None:
+                    best = best + self.arguments.span_bonus[:, i, j, None]
+                self.cells[:, i, j, :split] = best
+
+    def _over_words(self, word: Tensor, rules: Tensor) -> Tensor:
+        """max over T of word [B, P] + rules [(B or 1), N, N, P]: [B, N, N], some parents at a time."""
+        step = max(1, SCORE_BYTES // (self.batch * self.states * self.tags * rules.element_size()))
+        parts = [(rules[:, a : a + step] + word[:, None, None]).amax(-1) for a in range(0, self.states, step)]
+        return torch.cat(parts, 1)
+
+    def _over_pairs(self, pairs: Tensor, rules: Tensor) -> Tensor:
+        """max over (B, C) of pairs [B, X, Y] + rules [(B or 1), N, X, Y]: [B, N], some parents at a time."""
+        step = max(1, SCORE_BYTES // (pairs.numel() * pairs.element_size()))
+        parts = [(rules[:, a : a + step] + pairs[:, None]).amax((-1, -2)) for a in range(0, self.states, step)]
+        return torch.cat(parts, 1)
+
+    def _choose(
+        self, step: int, start: Tensor, end: Tensor, label: Tensor, active: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The best split and pair of children of each tree's node, looked for again: no back-pointers are kept."""
+        del step
+        trees = torch.arange(self.batch, device=start.device)
+        rules = self.rules[trees, label] if self.arguments.batched_rules else self.rules[label]  # [T, S, S]
+        best = torch.full_like(rules[:, 0, 0], -math.inf)
+        split, pair = start + 1, torch.zeros_like(start)
+        for k in range(1, int((end - start).max())):
+            middle = torch.minimum(start + k, end - 1)
+            scores = self.cells[trees, start, middle, :, None] + self.cells[trees, middle, end, None, :]
+            value, index = (rules + scores).flatten(1).max(-1)
+            better = (value > best) & (start + k < end)
+            best, pair = torch.where(better, value, best), torch.where(better, index, pair)
+            split = torch.where(better, middle, split)
+        symbols = self.states + self.tags
+        left, right = pair.div(symbols, rounding_mode="floor"), pair % symbols
+        return split, self._as_child(left, split - start), self._as_child(right, end - split)
+
+    def _as_child(self, symbol: Tensor, width: Tensor) -> Tensor:
+        """Preterminals count from 0 in trees."""
+        return torch.where(width == 1, (symbol - self.states).clamp(min=0), symbol.clamp(max=self.states - 1))
+
+
+def _log_probabilities(
+    arguments: DenseArguments, spans: Tensor, splits: Tensor, labels: Tensor, tags: Tensor
+) -> Tensor:
+    """log p of each tree with its words, summed in float64: [B]; -inf without a tree."""
+    batch, n, states, _ = arguments.sizes
+    here = labels >= 0
+    sentence = torch.arange(batch, device=labels.device)[:, None]
+    parent, (start, end), middle = labels.clamp(min=0), spans.clamp(min=0).unbind(-1), splits.clamp(min=0)
+    root = arguments.root.expand(batch, -1).gather(1, parent[:, :1]).squeeze(1).double()
+    total = torch.where(here[:, 0], root, 1.0).log().masked_fill(~here[:, 0], -math.inf)
+    node = torch.arange(n - 1, device=labels.device)
+    children = []
+    # In preorder a left child comes right after its parent, and a right child after all of the left one's nodes.
+    for begin, stop, place in ((start, middle, node + 1), (middle, end, node + middle - start)):
+        inner = parent.gather(1, place.expand(batch, -1).clamp(0, n - 2))
+        word = states + tags.clamp(min=0).gather(1, begin.clamp(max=n - 1))
+        children.append(torch.where(stop - begin == 1, word, inner))
+    index = (parent, *children)
+    scores = arguments.rules[(sentence, *index) if arguments.batched_rules else index].double()
+    total = total + torch.where(here, scores, 1.0).log().sum(1)
+    if arguments.span_bonus is not None:
+        total = total + torch.where(here, arguments.span_bonus[sentence, start, end].double(), 0.0).sum(1)
+    words = arguments.log_emissions.gather(2, tags.clamp(min=0)[..., None]).squeeze(2).double()
+    total = total + torch.where(tags >= 0, words, 0.0).sum(1)
+    return total.to(arguments.log_emissions.dtype)
