@@ -1,11 +1,13 @@
 """Toy text, toy settings, and what it means for two run folders to be equal."""
 
+import os
 import random
 from pathlib import Path
 
 import torch
 
 from simplepcfg.training.checkpoint import Checkpoint
+from simplepcfg.training.progress import Reporter, StepReport
 from simplepcfg.training.run_folder import RunFolder
 from simplepcfg.training.tensor_files import read_tensor_file
 
@@ -35,6 +37,18 @@ def toy_sentences(rng: random.Random, count: int) -> list[str]:
             words += [rng.choice(verbs), "the", rng.choice(nouns)]
         lines.append(" ".join(words[: rng.randint(1, 9)]))
     return lines
+
+
+class SignalAt(Reporter):
+    """Sends this process a signal after some steps, as a user would, and perhaps a second one at once."""
+
+    def __init__(self, step: int, number: int, times: int = 1) -> None:
+        self._step, self._number, self._times = step, number, times
+
+    def step(self, report: StepReport) -> None:
+        if report.step == self._step:
+            for _ in range(self._times):
+                os.kill(os.getpid(), self._number)
 
 
 def differences(one: RunFolder, other: RunFolder) -> list[str]:

@@ -12,20 +12,8 @@ import torch
 from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.training import Interrupted, PlainReporter, Reporter, RunFolder, load_run, train, trainer
 from simplepcfg.training.checkpoint import Checkpoint
-from simplepcfg.training.progress import EpochReport, StepReport
-from toy_runs import differences, toy_sentences
-
-
-class SignalAt(Reporter):
-    """Sends this process a signal after some steps, as a user would, and perhaps a second one at once."""
-
-    def __init__(self, step: int, number: int, times: int = 1) -> None:
-        self._step, self._number, self._times = step, number, times
-
-    def step(self, report: StepReport) -> None:
-        if report.step == self._step:
-            for _ in range(self._times):
-                os.kill(os.getpid(), self._number)
+from simplepcfg.training.progress import EpochReport
+from toy_runs import SignalAt, differences, toy_sentences
 
 
 @pytest.mark.parametrize(("step", "number"), [(1, signal.SIGINT), (5, signal.SIGTERM), (8, signal.SIGINT)])

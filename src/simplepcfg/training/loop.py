@@ -102,8 +102,9 @@ def train(
         with group.together():
             if not group.leads and resume and folder.checkpoint.exists():
                 checkpoint = Checkpoint.load(folder.checkpoint)
-            for note in (*corpus.notes, _summary(corpus, trainer, group), needs.note):
-                reporter.note(note)
+            for note in (*corpus.notes, _summary(corpus, trainer, group), trainer.curriculum.note, needs.note):
+                if note is not None:
+                    reporter.note(note)
             if checkpoint is not None:
                 trainer.resume(checkpoint)
                 reporter.note(_position(trainer))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import torch
 
-from simplepcfg.data.batching import Batch, collate, training_batches
+from simplepcfg.data.batching import Batch, collate
 from simplepcfg.errors import NumericalError
 from simplepcfg.evaluation.likelihood import log_likelihoods
 from simplepcfg.evaluation.perplexity import PerplexityReport, perplexity
@@ -17,6 +17,7 @@ from simplepcfg.training.capture import side_stream
 from simplepcfg.training.checkpoint import Best, Checkpoint, Tally, TrainingState, capture, restore
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.corpus import Corpus
+from simplepcfg.training.curriculum import Curriculum
 from simplepcfg.training.device import set_precision
 from simplepcfg.training.distributed import Group
 from simplepcfg.training.health import rule_count_ratio
@@ -75,8 +76,9 @@ class Trainer:
         self.state = TrainingState()
         self.best_weights: dict[str, torch.Tensor] = {}
         self._lengths = [len(sentence) for sentence in corpus.train]
-        self._tokens = sum(self._lengths)
+        self.curriculum = Curriculum(self._lengths, settings, config.seed)
         self._batches_an_epoch = 1
+        self._tokens_this_epoch = self._tokens_after = 0
         self._rate = 0.0
         self._last_batch: Batch | None = None
         self._asked = False  # whether any of several processes was told to stop, as all of them know
@@ -120,9 +122,11 @@ class Trainer:
         return metrics, timings
 
     def _train_epoch(self) -> None:
-        settings, state = self.config.training, self.state
-        batches = training_batches(self._lengths, settings.batch_size, self.config.seed, state.epoch)
+        state = self.state
+        batches = self.curriculum.batches(state.epoch)
         self._batches_an_epoch = len(batches)
+        self._tokens_this_epoch = self.curriculum.tokens(state.epoch)
+        self._tokens_after = self.curriculum.tokens_after(state.epoch)
         self.model.train()
         self._pace.go_on()
         for indices in batches[state.batch :]:
@@ -257,7 +261,7 @@ class Trainer:
         state, settings = self.state, self.config.training
         tally = state.since_log if state.since_log.steps else state.this_epoch
         rate = self._pace.words_per_second
-        left = settings.epochs - state.epoch - state.batch / self._batches_an_epoch
+        left = self._tokens_this_epoch * (1 - state.batch / self._batches_an_epoch) + self._tokens_after
         loss = tally.loss / max(tally.sentences, 1)
         report = StepReport(
             epoch=state.epoch + 1,
@@ -268,7 +272,7 @@ class Trainer:
             loss=loss,
             perplexity=tally.perplexity,
             words_per_second=rate,
-            seconds_left=left * self._tokens / rate if rate else math.inf,
+            seconds_left=left / rate if rate else math.inf,
             logged=logged,
         )
         if logged:

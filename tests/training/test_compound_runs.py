@@ -1,0 +1,74 @@
+"""Compound models in training: one random state, from which a resumed run draws what an undisturbed one drew."""
+
+import math
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.run import Run
+from simplepcfg.training import Interrupted, RunFolder, load_config, load_run, train
+from simplepcfg.training.checkpoint import Checkpoint
+from toy_runs import SignalAt, differences
+
+SMALL = [
+    "model.nonterminals=10",
+    "model.preterminals=20",
+    "model.embedding=16",
+    "training.device=cpu",
+    "training.threads=1",
+    "training.patience=0",
+]
+COMPOUND = ["model.kind=sc-pcfg", "model.latent=3", "model.encoder=6"]
+
+
+@pytest.mark.parametrize("step", [1, 5, 8])
+def test_signal_then_resume_equals_undisturbed(make_config, tmp_path: Path, step: int) -> None:
+    config = make_config(*COMPOUND)
+    whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
+    train(config, whole.path)
+    with pytest.raises(Interrupted):
+        train(config, broken.path, reporter=SignalAt(step, signal.SIGTERM))
+    train(None, broken.path, resume=True)
+    assert differences(whole, broken) == []
+    assert len(Checkpoint.load(whole.checkpoint).random) > 0
+
+
+@pytest.mark.parametrize(
+    ("builtin", "settings"),
+    [
+        ("sc-pcfg", ["model.latent=4", "model.encoder=16", "model.initial_scores=1"]),
+        # Which side a child is on says nothing here, so it takes more symbols to say something.
+        (
+            "sn-pcfg-ie",
+            ["model.nonterminals=24", "model.preterminals=48", "model.residual_blocks=0", "model.initial_scores=1"],
+        ),
+        ("rank-pcfg-4096", ["model.rank=12", "model.initial_scores=1"]),
+        ("tn-pcfg-500", ["model.rank=12"]),
+    ],
+)
+def test_each_learns_more_than_word_frequencies(tmp_path: Path, builtin: str, settings: list[str]) -> None:
+    trees = list(generate_treebank(1050, 3))
+    text = [" ".join(tree.words) for tree in trees]
+    schedule = ["training.epochs=4", "training.batch_size=8", "training.learning_rate=0.01", "data.vocabulary_size=0"]
+    config = load_config(builtin, [*SMALL, *settings, *schedule], environment={})
+    result = train(config, tmp_path / "run", train_text=text[:1000], valid_text=text[1000:])
+    loaded = load_run(tmp_path / "run")
+    run = Run(loaded.model, loaded.vocabulary, loaded.config)
+    report = run.evaluate(trees[1000:])
+    assert report.perplexity is not None
+    assert report.f1 is not None
+    assert report.perplexity.perplexity == pytest.approx(result.best.perplexity, rel=1e-4)
+    assert report.perplexity.perplexity < unigram_perplexity(run, text)
+
+
+def unigram_perplexity(run: Run, text: list[str]) -> float:
+    """Of the held-out words and ends of sentences, by their frequency in the training text, one added to each."""
+    end = -1
+    ids = [[*run.vocabulary.encode(item.tokens), end] for _, item in run._prepared(text)]
+    counts = Counter(word for sentence in ids[:1000] for word in sentence)
+    total = sum(counts.values()) + len(run.vocabulary)
+    logs = [math.log((counts[word] + 1) / total) for sentence in ids[1000:] for word in sentence if len(sentence) > 2]
+    return math.exp(-sum(logs) / len(logs))
