@@ -6,6 +6,7 @@ import pytest
 
 from simplepcfg import __version__
 from simplepcfg.errors import InputError
+from simplepcfg.models import KINDS
 from simplepcfg.training import RunConfig, builtin_configs, load_config, save_config
 from simplepcfg.training.config_files import parse_value
 from simplepcfg.training.config_keys import all_keys, nearest_key
@@ -21,7 +22,8 @@ def write(path: Path, text: str) -> Path:
 def test_builtin_configs_load(name: str) -> None:
     config = load_config(name, environment={})
     assert config.name == name
-    assert config.model.preterminals == 2 * config.model.nonterminals
+    if hasattr(config.model, "preterminals"):
+        assert config.model.preterminals == 2 * config.model.nonterminals
 
 
 def test_paper_recipe() -> None:
@@ -176,3 +178,33 @@ def test_reference_describes_every_key() -> None:
     for key in all_keys():
         assert f"| `{key.name}` |" in page
         assert key.description or INHERITED[key.name]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["model.kind=foo"], r'model\.kind = "foo"; take one of .*hmm, .*sn-pcfg'),
+        (["model.kind=[1]"], r'model\.kind = "\[1\]"; take one of'),
+        (["model.states=3"], r'unknown key "model\.states"$'),  # a key of another kind is no hint
+        (
+            ["model.kind=hmm", "data.eos=true", "model.state=3"],
+            r'unknown key "model\.state"; did you mean "model\.states"',
+        ),
+        (
+            ["model.kind=hmm", "data.eos=true", "model.states=0"],
+            r'^override "model\.states=0": model\.states = 0; it must',
+        ),
+    ],
+)
+def test_kinds_of_models_have_keys_of_their_own(overrides: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        load_config(None, overrides, environment={})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_written_and_read_back(kind: str, tmp_path: Path) -> None:
+    config = load_config(None, [f"model.kind={kind}", "data.eos=true"], environment={})
+    assert type(config.model) is KINDS[kind]
+    save_config(config, tmp_path / "a.toml")
+    assert load_config(tmp_path / "a.toml", environment={}) == config

@@ -8,7 +8,7 @@ import torch
 
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import ResourceError
-from simplepcfg.models import SimpleNPCFGConfig, build_model
+from simplepcfg.models import KINDS, SimpleNPCFGConfig, build_model
 from simplepcfg.training import PlainReporter, memory, train
 from simplepcfg.training.corpus import Corpus
 
@@ -34,6 +34,19 @@ def test_estimate_counts_what_it_says() -> None:
             "emissions": 4 * 3 * 2 * 6 * 5 + item * 5 * 11,
             "chart": item * 6 * 3 * 2 * 21,
         }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_model_has_an_estimate(kind: str) -> None:
+    """Each part is there, and grows with what it is said to grow with."""
+    small, large, long = (
+        {part.what: part.size for part in memory.estimate(KINDS[kind](), words, batch, longest, device, "bf16")}
+        for words, batch, longest, device in ((101, 2, 6, "cuda"), (1001, 8, 6, "cuda"), (101, 2, 60, "cuda"))
+    )
+    assert min(small.values()) > 0
+    assert large["weights"] > small["weights"]
+    assert large["emissions"] > small["emissions"]
+    assert min(large["chart"], long["chart"]) > small["chart"]
 
 
 def test_estimate_draws_nothing() -> None:

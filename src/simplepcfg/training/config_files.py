@@ -129,7 +129,7 @@ def _explain(errors: Sequence[ErrorDetails], name: str, text: str, origins: Mapp
     # A misspelt key says more than the consequences of its absence.
     error = next((item for item in errors if item["type"] in UNKNOWN_KEY), errors[0])
     key, reason = _dotted(error), error["msg"].removeprefix("Value error, ")
-    if named := re.match(rf"({re.escape(key)}\.\w+) = ", reason):
+    if named := re.match(rf"({re.escape(key)}\.\w+) = " if key else r"(\w+\.\w+) = ", reason):
         key = named[1]  # a table checked as a whole names the key itself
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     line = key_line(text, key)
