@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,7 +33,7 @@ from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError, NumericalError, ResourceError
 from simplepcfg.evaluation.likelihood import bytes_a_cell, cells_a_batch, sentences_a_batch
 from simplepcfg.evaluation.perplexity import perplexity
-from simplepcfg.evaluation.report import EvaluationReport
+from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.labelled import SampledText, ScoredTree
 from simplepcfg.sentences import Sentence, as_tree, listed, nltk_trees, original_tree, split_sentences
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+IMPORTANCE_SEED = 0
 DECODERS = ("mbr", "viterbi")
 MEMORY_ADVICE = "leave out the longest sentences or use a smaller model"
 DRAWING_ADVICE = "draw fewer at a time, or lower max_length"
@@ -238,6 +240,12 @@ class Run:
         `decode` is how the run's trees are chosen, as in `parse`.
         """
         _refuse_unknown_decoder(decode)
+        self, data: str | PathLike[str] | Iterable[Sentence], name: str | None = None, *, importance: int = 0
+    ) -> EvaluationReport:
+        """F1 and perplexity on trees (`nltk.Tree`, `SpanTree`), perplexity on sentences; or a file.
+
+        A compound model has no exact log p; `importance` samples of each sentence's vector z estimate it, too.
+        """
         if isinstance(data, str | PathLike):
             items: list[Any] = list(read_trees(data) if sniff(data) == "trees" else read_sentences(data))
         else:
@@ -247,7 +255,7 @@ class Run:
         trees = [as_tree(item) for item in items]
         gold = [tree for tree in trees if tree is not None]
         if not gold:
-            return self._evaluate_text(items, name or self.name)
+            return self._evaluate_text(items, name or self.name, importance)
         if len(gold) < len(items):
             raise InputError(f"item {trees.index(None)} is no tree but others are; give trees or sentences, not both")
         source = fspath(data) if isinstance(data, str | PathLike) else None
@@ -255,14 +263,17 @@ class Run:
 
     def evaluate_treebank(
         self, treebank: Treebank, name: str | None = None, *, decode: str = "mbr"
+        return self.evaluate_treebank(Treebank(gold, self.preprocessing, source), name, importance=importance)
+
+    def evaluate_treebank(
+        self, treebank: Treebank, name: str | None = None, *, importance: int = 0
     ) -> EvaluationReport:
         """F1 and perplexity on gold trees that have been prepared as this run wants them."""
         tokens = [item.tokens for item in treebank.prepared]
         decoded = self._viterbi_spans(tokens) if decode == "viterbi" else self._decode(tokens)
         spans = [item.word_spans(found) for item, found in zip(treebank.prepared, decoded, strict=True)]
         report = treebank.report(name or self.name, spans)
-        scores = perplexity(self._log_probabilities(tokens), [len(item) for item in tokens], self.preprocessing.eos)
-        return EvaluationReport(report.name, report.sentences, report.tokens, report.f1, scores)
+        return replace(report, **self._language_model(tokens, importance))
 
     def save(self, directory: str | PathLike[str]) -> Path:
         """Write the run into a new folder, from which `load` and every command read it."""
@@ -281,12 +292,42 @@ class Run:
 
     def _evaluate_text(self, items: Sequence[Sentence], name: str) -> EvaluationReport:
         prepared = self.prepare(items)
+    def _evaluate_text(self, items: Sequence[Sentence], name: str, importance: int) -> EvaluationReport:
+        prepared = self._prepared(items)
         tokens = [item.tokens for _, item in prepared]
-        scores = perplexity(self._log_probabilities(tokens), [len(item) for item in tokens], self.preprocessing.eos)
-        if not scores.sentences:
+        if all(len(item) < 2 for item in tokens):
             raise InputError(f"none of {len(items)} sentences has two words or more; perplexity needs one that has")
         kept = sum(len(item.kept) for _, item in prepared)
-        return EvaluationReport(name, len(items), kept, None, scores)
+        return EvaluationReport(name, len(items), kept, **self._language_model(tokens, importance))
+
+    def _language_model(self, tokens: Sequence[Sequence[str]], importance: int) -> dict[str, Any]:
+        """The part of a report that is about likelihoods."""
+        lengths, eos = [len(item) for item in tokens], self.preprocessing.eos
+        found: dict[str, Any] = {
+            "perplexity": perplexity(self._log_probabilities(tokens), lengths, eos),
+            "likelihood": "exact" if self.shares_rules else POSTERIOR_MEAN,
+        }
+        if importance:
+            sampled = perplexity(self._importance_log_probabilities(tokens, importance), lengths, eos)
+            found |= {"importance": sampled, "importance_samples": importance}
+        return found
+
+    def _importance_log_probabilities(self, sentences: Sequence[Sequence[str]], samples: int) -> list[float]:
+        """log p of each sentence by importance sampling, for models that have no exact one; the seed is fixed."""
+        if self.shares_rules:
+            raise InputError(
+                f"{self.name}: a model of kind {self.config.model.kind} has an exact log p; importance sampling is for "
+                "compound models, leave it out"
+            )
+        generator = torch.Generator().manual_seed(IMPORTANCE_SEED)
+
+        def compute(batch: Batch) -> list[float]:
+            with torch.no_grad():
+                return self.model.importance_log_likelihood(  # type: ignore[operator]
+                    batch.words, batch.lengths, samples=samples, generator=generator
+                ).tolist()
+
+        return self._in_batches(sentences, compute, lambda: float("-inf"))
 
     def prepare(self, sentences: Iterable[Sentence]) -> list[tuple[Sequence[str], Prepared]]:
         """Each sentence's words, and what the model sees of them."""

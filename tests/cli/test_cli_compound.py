@@ -1,0 +1,83 @@
+"""Commands on compound and rank runs: what they answer, what they refuse in one line, and importance sampling."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from command_calls import Call
+from tiny_runs import make_tiny_run
+
+COMPOUND = ["model.kind=sc-pcfg", "model.latent=3", "model.encoder=6"]
+RANK = ["model.kind=rank-pcfg", "model.rank=5"]
+
+
+@pytest.fixture(scope="session")
+def compound_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tiny_run(tmp_path_factory.mktemp("compound") / "run", *COMPOUND)
+
+
+@pytest.fixture(scope="session")
+def rank_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tiny_run(tmp_path_factory.mktemp("rank") / "run", *RANK)
+
+
+def test_importance_samples_stand_beside_the_bound(call: Call, compound_run: Path, trees_file: Path) -> None:
+    found = [json.loads(call("evaluate", compound_run, trees_file, "--importance", 4, "--json", "-").out) for _ in "12"]
+    assert found[0] == found[1]
+    report = found[0]
+    assert report["likelihood"] == "ELBO at the posterior mean"
+    assert report["importance_samples"] == 4
+    assert report["importance_perplexity"] == pytest.approx(
+        math.exp(-report["importance_log_likelihood"] / report["perplexity_tokens"])
+    )
+    table = call("evaluate", compound_run, trees_file, "--importance", 4).out
+    assert "perplexity by 4 samples of z" in table
+    assert "posterior mean" in table
+
+
+def test_exact_runs_beside_compound_ones(call: Call, compound_run: Path, tiny_run: Path, text_file: Path) -> None:
+    result = call("evaluate", tiny_run, compound_run, text_file, "--importance", 2, "--json", "-")
+    exact, compound = json.loads(result.out)
+    assert exact["likelihood"] == "exact"
+    assert exact["importance_perplexity"] is None
+    assert compound["importance_perplexity"] > 0
+
+
+def test_importance_without_a_compound_run_is_refused(call: Call, tiny_run: Path, text_file: Path) -> None:
+    result = call("evaluate", tiny_run, text_file, "--importance", 2)
+    assert result.code == 2
+    assert "no compound run" in result.err
+    assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize("run", ["compound_run", "rank_run"])
+def test_what_both_answer(call: Call, run: str, text_file: Path, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue(run)
+    for command in (("parse", folder, text_file), ("score", folder, text_file), ("evaluate", folder, text_file)):
+        result = call(*command)
+        assert (result.code, result.out != "") == (0, True), result.err
+
+
+@pytest.mark.parametrize(
+    ("run", "command"),
+    [
+        ("compound_run", ["sample"]),
+        ("compound_run", ["show"]),
+        ("compound_run", ["score", "--surprisal"]),
+        ("rank_run", ["sample"]),
+        ("rank_run", ["show"]),
+        ("rank_run", ["parse", "--decode", "viterbi"]),
+        ("rank_run", ["parse", "--decode", "viterbi", "--k", "2"]),
+    ],
+)
+def test_what_they_refuse(
+    call: Call, run: str, command: list[str], text_file: Path, request: pytest.FixtureRequest
+) -> None:
+    name, *options = command
+    text = [text_file] if name in ("parse", "score") else []
+    result = call(name, request.getfixturevalue(run), *text, *options)
+    assert result.code == 2
+    assert len(result.err.strip().splitlines()) == 1
+    assert "Traceback" not in result.err
