@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from simplepcfg.errors import InputError
@@ -13,6 +14,8 @@ from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.ops.neural import log_normaliser, row_softmax
+
+ALIGNMENT = 8  # numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,12 +105,12 @@ class LowRankHMM(nn.Module):
         start = (first.to(self.start.dtype) @ self.start[0]).softmax(-1)
         features = self.features.to(target.dtype)
         # The weight of a feature is one more column of the scores. What all features share cancels, and without it
-        # little is left to round.
+        # little is left to round. Columns of zeros keep rows where tensor cores want them.
         weight = log_normaliser(features, target, precision=precision)
         weight = (weight - weight.mean()).to(target.dtype)
         into = row_softmax(
-            torch.cat([source, torch.ones_like(source[:, :1])], 1),
-            torch.cat([features, weight[:, None]], 1),
+            F.pad(F.pad(source, (0, 1), value=1.0), (0, ALIGNMENT - 1)),
+            F.pad(torch.cat([features, weight[:, None]], 1), (0, ALIGNMENT - 1)),
             precision=precision,
         )
         out_of = row_softmax(features, target, precision=precision)
