@@ -4,8 +4,10 @@ from typing import Any
 
 from torch import nn
 
+from simplepcfg.models.cpcfg import CPCFG, CPCFGConfig
 from simplepcfg.models.low_rank_hmm import LowRankHMM, LowRankHMMConfig
 from simplepcfg.models.neural_hmm import NeuralHMM, NeuralHMMConfig
+from simplepcfg.models.npcfg import NPCFG, NPCFGConfig
 from simplepcfg.models.rank_hmm import RankHMM, RankHMMConfig
 from simplepcfg.models.rank_pcfg import RankPCFG, RankPCFGConfig
 from simplepcfg.models.simple_cpcfg import SimpleCPCFG, SimpleCPCFGConfig
@@ -14,12 +16,16 @@ from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.tn_pcfg import TensorPCFG, TensorPCFGConfig
 
 __all__ = [
+    "CPCFG",
     "KINDS",
     "MODELS",
+    "NPCFG",
+    "CPCFGConfig",
     "LowRankHMM",
     "LowRankHMMConfig",
     "ModelConfig",
     "ModelSizes",
+    "NPCFGConfig",
     "NeuralHMM",
     "NeuralHMMConfig",
     "RankHMM",
@@ -41,6 +47,8 @@ ModelConfig = (
     | SimpleCPCFGConfig
     | RankPCFGConfig
     | TensorPCFGConfig
+    | NPCFGConfig
+    | CPCFGConfig
     | NeuralHMMConfig
     | LowRankHMMConfig
     | RankHMMConfig
@@ -51,6 +59,8 @@ MODELS: dict[Any, type[nn.Module]] = {
     SimpleCPCFGConfig: SimpleCPCFG,
     RankPCFGConfig: RankPCFG,
     TensorPCFGConfig: TensorPCFG,
+    NPCFGConfig: NPCFG,
+    CPCFGConfig: CPCFG,
     NeuralHMMConfig: NeuralHMM,
     LowRankHMMConfig: LowRankHMM,
     RankHMMConfig: RankHMM,

@@ -13,6 +13,7 @@ class ModelSizes:
     emission_tables: int = 1  # the batch's sentences, where each has its own emissions
     span_numbers: int = 0  # in one copy of the chart, for each span
     word_numbers: int = 0  # in one copy of the chart, for each word
+    full_precision: bool = False  # whether rules and chart are float32 whatever the run's precision
     network_keys: str = "model.embedding or model.nonterminals"
     rule_keys: str = "model.nonterminals and model.preterminals"
     tag_keys: str = "model.preterminals"

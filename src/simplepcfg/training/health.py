@@ -1,16 +1,21 @@
-"""The best run-time check there is: expected rule counts of a sentence of n words add up to 3n − 1."""
+"""The best run-time check there is: expected rule counts of a sentence of n words add up to 3n − 1.
+
+A dense grammar counts a rule once, not as a left and a right half: 2n.
+"""
 
 import torch
 from torch import Tensor, nn
 
 from simplepcfg.errors import InputError
+from simplepcfg.grammars import DenseGrammar
+from simplepcfg.ops.dense import dense_inside
 from simplepcfg.ops.inside import inside
 
 CHUNK_NUMBERS = 2**24  # so that no float32 copy of a large rule matrix is made
 
 
 def rule_count_ratio(model: nn.Module, words: Tensor, lengths: Tensor) -> float | None:
-    """Σ |rule · d log Z / d rule| over root, left, right and emissions, divided by Σ (3n − 1): 1 if all is well.
+    """Σ |rule · d log Z / d rule| over all rules and emissions, divided by Σ (3n − 1): 1 if all is well.
 
     Of `words` [B, n] on the model's device, `lengths` [B] on the CPU, in the precision that the model trains with. If
     this holds and the weights' gradient is large nevertheless, the network amplifies it, not the inside algorithm.
@@ -19,21 +24,27 @@ def rule_count_ratio(model: nn.Module, words: Tensor, lengths: Tensor) -> float 
     with torch.no_grad():
         grammar = model.grammar(words, lengths)  # type: ignore[operator]
         grammar = grammar.to_simple() if hasattr(grammar, "to_simple") else grammar
-        if not all(hasattr(grammar, name) for name in ("root", "left", "right", "emissions")):
+        dense = isinstance(grammar, DenseGrammar)
+        names = ("root", "rules") if dense else ("root", "left", "right")
+        if not all(hasattr(grammar, name) for name in (*names, "emissions")):
             raise InputError("training.check_identity: this grammar has no left and right rules; set it to false")
         log_emissions = grammar.emissions.log_probabilities(words)
-    leaves = [tensor.detach().requires_grad_() for tensor in (log_emissions, grammar.root, grammar.left, grammar.right)]
+    rules = [getattr(grammar, name) for name in names]
+    leaves = [tensor.detach().requires_grad_() for tensor in (log_emissions, *rules)]
     possible = lengths > 1
     if not possible.any():
         return None
     with torch.enable_grad():
-        log_z = inside(*leaves, lengths=lengths, precision=grammar.precision, backend=grammar.backend)
+        if dense:
+            log_z = dense_inside(*leaves, lengths=lengths, backend=grammar.backend)
+        else:
+            log_z = inside(*leaves, lengths=lengths, precision=grammar.precision, backend=grammar.backend)
         possible = torch.isfinite(log_z.detach())
         by_emission, *by_rule = torch.autograd.grad(torch.where(possible, log_z, 0.0).sum(), leaves)
     found = by_emission.abs().sum(dtype=torch.float64)
     for rule, gradient in zip(leaves[1:], by_rule, strict=True):
         found = found + _expected_count(rule.detach(), gradient)
-    expected = torch.where(possible.cpu(), 3 * lengths - 1, 0).sum()
+    expected = torch.where(possible.cpu(), 2 * lengths if dense else 3 * lengths - 1, 0).sum()
     return (found / expected).item() if expected else None
 
 

@@ -50,7 +50,7 @@ def estimate(
         weights = sum(parameter.numel() for parameter in build_model(model, vocabulary).parameters())
     sizes = model.sizes(batch)
     on_card = device == "cuda"
-    item = HALF if on_card and precision == "bf16" else FLOAT
+    item = HALF if on_card and precision == "bf16" and not sizes.full_precision else FLOAT
     table = sizes.tags * sizes.emission_tables
     if on_card:
         # Weights, flat gradients and those that autograd has just made, two moments; and what products read.
@@ -100,13 +100,14 @@ def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, proc
             f"{_gib(free)} are free on {device}; lower {largest.keys}"
         )
     # Captured steps have a pool of memory to themselves.
-    capture = device.type == "cuda" and settings.captured_shapes > 0 and (free is None or launched + step <= free)
+    asked = device.type == "cuda" and settings.captured_shapes > 0 and getattr(config.model, "capturable", True)
+    capture = asked and (free is None or launched + step <= free)
     needed = launched + (step if capture else 0)
     shares = ", ".join(f"{part.what} {_gib(part.size)}" for part in sorted(parts, key=lambda part: -part.size))
     twice = "; steps twice, captured and launched" if capture else ""
     beside = "" if free is None else f" of {_gib(free)} free on {device}"
     note = f"memory: about {_gib(needed)}{beside} ({shares}{twice})"
-    if device.type == "cuda" and settings.captured_shapes and not capture:
+    if asked and not capture:
         note += "; too little to capture steps, so they are launched one by one"
     return Needs(needed, capture, note)
 

@@ -1,0 +1,96 @@
+"""C-PCFG: the compound PCFG, all of whose rules read each sentence's vector z (Kim, Dyer and Rush, 2019)."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from simplepcfg.grammars import DenseGrammar, SentenceEmissions
+from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
+from simplepcfg.models.compound import CompoundConfig, CompoundModel
+from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
+from simplepcfg.models.npcfg import dense_sizes
+from simplepcfg.models.sizes import ModelSizes
+
+
+@dataclass(frozen=True, kw_only=True)
+class CPCFGConfig(CompoundConfig):
+    """Sizes of a C-PCFG."""
+
+    # Read by pydantic where it is installed: a misspelt key is an error, not ignored.
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    # Its inside algorithm asks once a batch whether a sentence left float32's range, which no CUDA graph can.
+    capturable: ClassVar[bool] = False
+
+    kind: Literal["c-pcfg"] = field(default="c-pcfg", metadata={"description": "Which model."})
+    nonterminals: int = field(default=30, metadata={"description": "Number of nonterminal symbols, N."})
+    preterminals: int = field(default=60, metadata={"description": "Number of preterminal symbols, P."})
+    embedding: int = field(
+        default=256, metadata={"description": "Width of symbol and word embeddings and of the networks."}
+    )
+    residual_blocks: int = field(
+        default=2, metadata={"description": "Residual blocks in each of the networks of root and emissions."}
+    )
+    initial_scores: float = field(
+        default=0.0,
+        metadata={
+            "description": "Standard deviation of the rule scores at the start, z apart; 0 takes Xavier-normal "
+            "weights, whose scores are all near 0."
+        },
+    )
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "nonterminals", "preterminals", "embedding")
+        check_blocks(self)
+        check_deviation(self)
+        self.check_compound()
+
+    def sizes(self, batch: int) -> ModelSizes:
+        """What a batch of so many sentences holds, each with rules and emissions of its own."""
+        return dense_sizes(self, batch, grammars=batch)
+
+
+class CPCFG(CompoundModel):
+    """As N-PCFG, with z ~ N(0, I) for each sentence beside every embedding:
+
+    root[A]        ∝ exp(u_A · f1([w_S; z]))
+    rules[A, B, C] ∝ exp(v_BC · [w_A; z] + b_BC)     over all pairs of symbols B, C
+    emit[T, v]     ∝ exp(f2([w_T; z]) · u_v)         over all words v
+    """
+
+    def __init__(self, config: CPCFGConfig, vocabulary_size: int) -> None:
+        check_vocabulary(vocabulary_size)
+        super().__init__(config, vocabulary_size)
+        self.config = config
+        size, blocks = config.embedding, config.residual_blocks
+        every = config.nonterminals + config.preterminals
+        self.symbols = nn.Parameter(torch.empty(every, size))
+        self.start = nn.Parameter(torch.empty(1, size))
+        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
+        self.root = ResidualNetwork(size + config.latent, size, blocks)  # f1
+        self.root_scores = nn.Linear(size, config.nonterminals)  # u_A
+        self.rules = nn.Linear(size, every * every)  # v_BC where it meets w_A, and b_BC
+        self.sentence_rules = nn.Linear(config.latent, every * every, bias=False)  # v_BC where it meets z
+        self.emission = ResidualNetwork(size + config.latent, size, blocks)  # f2
+        initialise_xavier(self)
+        if config.initial_scores:
+            for weights in (self.symbols, self.word_embeddings, self.rules.weight):
+                nn.init.normal_(weights, std=config.initial_scores**0.5 / size**0.25)
+
+    def grammar_of(self, z: Tensor) -> DenseGrammar:
+        """The grammars of sentence vectors [B, Z], as one batch of rules."""
+        split, every = self.config.nonterminals, self.symbols.shape[0]
+        root = self.root_scores(self.root(_with_z(self.start, z)[:, 0])).softmax(-1)  # [B, N]
+        # A linear layer of [w; z] is the sum of one of w and one of z: each is computed once, not for every pair.
+        scores = self.rules(self.symbols[:split]) + self.sentence_rules(z)[:, None]  # [B, N, S²]
+        rules = scores.softmax(-1).unflatten(-1, (every, every))
+        tags = self.emission(_with_z(self.symbols[split:], z))  # [B, P, D]
+        precision = self.precision if self.training else None
+        return DenseGrammar(root, rules, SentenceEmissions.normalised(tags, self.word_embeddings, precision))
+
+
+def _with_z(rows: Tensor, z: Tensor) -> Tensor:
+    """[w; z] for every row of [X, D] and every z of [B, Z]: [B, X, D + Z]."""
+    batch, count = z.shape[0], rows.shape[0]
+    return torch.cat((rows.expand(batch, -1, -1), z[:, None].expand(-1, count, -1)), -1)

@@ -1,0 +1,79 @@
+"""N-PCFG and C-PCFG as runs: they learn the built-in treebank, answer what they can and refuse the rest in one line."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.errors import InputError
+from simplepcfg.evaluation.perplexity import unigram_log_likelihood
+from simplepcfg.models import build_model
+from simplepcfg.run import Run
+from simplepcfg.training import load_config, load_run, train
+from simplepcfg.training.health import rule_count_ratio
+from simplepcfg.training.memory import estimate
+
+SMALL = [
+    "model.nonterminals=8",
+    "model.preterminals=20",
+    "model.embedding=16",
+    "model.initial_scores=1",
+    "data.vocabulary_size=0",
+    "training.device=cpu",
+    "training.threads=1",
+    "training.epochs=3",
+    "training.batch_size=8",
+    "training.learning_rate=0.01",
+]
+SETTINGS = {"n-pcfg": [], "c-pcfg": ["model.latent=3", "model.encoder=16"]}
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_learns_more_than_word_frequencies(tmp_path: Path, kind: str) -> None:
+    trees = list(generate_treebank(840, 3))
+    text = [" ".join(tree.words) for tree in trees]
+    config = load_config(kind, [*SMALL, *SETTINGS[kind]], environment={})
+    train(config, tmp_path / "run", train_text=text[:800], valid_text=text[800:])
+    loaded = load_run(tmp_path / "run")
+    run = Run(loaded.model, loaded.vocabulary, loaded.config)
+    report = run.evaluate(trees[800:])
+    ids = [run.vocabulary.encode(item.tokens) for _, item in run._prepared(text)]
+    held_out = [sentence for sentence in ids[800:] if len(sentence) > 1]
+    unigram = unigram_log_likelihood(ids[:800], held_out, len(run.vocabulary), eos=False)
+    assert report.perplexity is not None
+    assert report.perplexity.perplexity < math.exp(-float(unigram.sum()) / sum(len(words) + 1 for words in held_out))
+    parsed = run.parse(text[800:803], decode="viterbi")
+    assert len(parsed) == 3
+    for question in (
+        lambda: run.sample(2, max_length=8),
+        lambda: run.surprisal(text[800:802]),
+        lambda: run.complete(text[800]),
+        lambda: run.symbols(text[800:]),
+        lambda: run.kl_divergence(run, text[800:802]),
+    ):
+        with pytest.raises(InputError, match=r"(dense grammar|kind [nc]-pcfg).*use an sn-pcfg$"):
+            question()
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_the_identity_holds(kind: str) -> None:
+    config = load_config(kind, [*SMALL, *SETTINGS[kind]], environment={})
+    torch.manual_seed(0)
+    words = torch.randint(1, 30, (4, 9))
+    ratio = rule_count_ratio(build_model(config.model, 30), words, torch.tensor([9, 7, 2, 1]))
+    assert ratio == pytest.approx(1.0, abs=1e-5)
+
+
+def test_the_large_size_fits_a_card() -> None:
+    """(B, n, N, P) = (16, 40, 256, 512) within 10 GB, by the estimate; the precision changes nothing."""
+    config = load_config("n-pcfg", ["model.nonterminals=256", "model.preterminals=512"], environment={})
+    for precision in ("fp32", "bf16"):
+        parts = estimate(config.model, 10_000, 16, 40, "cuda", precision)
+        assert 3e9 < sum(part.size for part in parts) < 10e9
+
+
+def test_dense_models_are_not_captured() -> None:
+    for kind in SETTINGS:
+        assert not load_config(kind, [], environment={}).model.capturable
