@@ -1,13 +1,12 @@
 """Compound models in training: one random state, from which a resumed run draws what an undisturbed one drew."""
 
-import math
 import signal
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.evaluation.perplexity import perplexity, unigram_log_likelihood
 from simplepcfg.run import Run
 from simplepcfg.training import Interrupted, RunFolder, load_config, load_run, train
 from simplepcfg.training.checkpoint import Checkpoint
@@ -65,10 +64,7 @@ def test_each_learns_more_than_word_frequencies(tmp_path: Path, builtin: str, se
 
 
 def unigram_perplexity(run: Run, text: list[str]) -> float:
-    """Of the held-out words and ends of sentences, by their frequency in the training text, one added to each."""
-    end = -1
-    ids = [[*run.vocabulary.encode(item.tokens), end] for _, item in run._prepared(text)]
-    counts = Counter(word for sentence in ids[:1000] for word in sentence)
-    total = sum(counts.values()) + len(run.vocabulary)
-    logs = [math.log((counts[word] + 1) / total) for sentence in ids[1000:] for word in sentence if len(sentence) > 2]
-    return math.exp(-sum(logs) / len(logs))
+    """Of the held-out sentences, by the frequencies of words and ends in the training text."""
+    ids = [run.vocabulary.encode(item.tokens) for _, item in run._prepared(text)]
+    scores = unigram_log_likelihood(ids[:1000], ids[1000:], len(run.vocabulary), eos=False)
+    return perplexity(scores, [len(sentence) for sentence in ids[1000:]], eos=False).perplexity
