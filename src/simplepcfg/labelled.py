@@ -100,7 +100,6 @@ def seeded(device: torch.device, seed: int) -> torch.Generator:
 def sample_text(run: Run, count: int, max_length: int, temperature: float, seed: int) -> SampledText:
     """See ``Run.sample``."""
     generator = seeded(run.device, seed)
-    generator = torch.Generator(run.device).manual_seed(seed)
     if isinstance(run.grammar, HiddenMarkovModel):
         return _sample_chains(run, run.grammar, count, max_length, temperature, generator)
     drawn = run.grammar.sample(count, max_length=max_length, temperature=temperature, generator=generator)

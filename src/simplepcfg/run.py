@@ -233,19 +233,19 @@ class Run:
         return describe_symbols(self, sentences, top=top)
 
     def evaluate(
-        self, data: str | PathLike[str] | Iterable[Sentence], name: str | None = None, *, decode: str = "mbr"
+        self,
+        data: str | PathLike[str] | Iterable[Sentence],
+        name: str | None = None,
+        *,
+        decode: str = "mbr",
+        importance: int = 0,
     ) -> EvaluationReport:
         """F1 and perplexity on trees (`nltk.Tree`, `SpanTree`), perplexity on sentences; or a file.
 
-        `decode` is how the run's trees are chosen, as in `parse`.
+        `decode` is how the run's trees are chosen, as in `parse`. A compound model has no exact log p; `importance`
+        samples of each sentence's vector z estimate it, too.
         """
         _refuse_unknown_decoder(decode)
-        self, data: str | PathLike[str] | Iterable[Sentence], name: str | None = None, *, importance: int = 0
-    ) -> EvaluationReport:
-        """F1 and perplexity on trees (`nltk.Tree`, `SpanTree`), perplexity on sentences; or a file.
-
-        A compound model has no exact log p; `importance` samples of each sentence's vector z estimate it, too.
-        """
         if isinstance(data, str | PathLike):
             items: list[Any] = list(read_trees(data) if sniff(data) == "trees" else read_sentences(data))
         else:
@@ -259,14 +259,11 @@ class Run:
         if len(gold) < len(items):
             raise InputError(f"item {trees.index(None)} is no tree but others are; give trees or sentences, not both")
         source = fspath(data) if isinstance(data, str | PathLike) else None
-        return self.evaluate_treebank(Treebank(gold, self.preprocessing, source), name, decode=decode)
+        prepared = Treebank(gold, self.preprocessing, source)
+        return self.evaluate_treebank(prepared, name, decode=decode, importance=importance)
 
     def evaluate_treebank(
-        self, treebank: Treebank, name: str | None = None, *, decode: str = "mbr"
-        return self.evaluate_treebank(Treebank(gold, self.preprocessing, source), name, importance=importance)
-
-    def evaluate_treebank(
-        self, treebank: Treebank, name: str | None = None, *, importance: int = 0
+        self, treebank: Treebank, name: str | None = None, *, decode: str = "mbr", importance: int = 0
     ) -> EvaluationReport:
         """F1 and perplexity on gold trees that have been prepared as this run wants them."""
         tokens = [item.tokens for item in treebank.prepared]
@@ -290,10 +287,8 @@ class Run:
             save_config(self.config, folder.config)
         return folder.path
 
-    def _evaluate_text(self, items: Sequence[Sentence], name: str) -> EvaluationReport:
-        prepared = self.prepare(items)
     def _evaluate_text(self, items: Sequence[Sentence], name: str, importance: int) -> EvaluationReport:
-        prepared = self._prepared(items)
+        prepared = self.prepare(items)
         tokens = [item.tokens for _, item in prepared]
         if all(len(item) < 2 for item in tokens):
             raise InputError(f"none of {len(items)} sentences has two words or more; perplexity needs one that has")
@@ -327,7 +322,7 @@ class Run:
                     batch.words, batch.lengths, samples=samples, generator=generator
                 ).tolist()
 
-        return self._in_batches(sentences, compute, lambda: float("-inf"))
+        return self.in_batches(sentences, compute, lambda: float("-inf"))
 
     def prepare(self, sentences: Iterable[Sentence]) -> list[tuple[Sequence[str], Prepared]]:
         """Each sentence's words, and what the model sees of them."""

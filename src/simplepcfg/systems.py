@@ -17,7 +17,9 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.columns import Column
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import BASELINES, Treebank, refuse_misspelt_baseline
+from simplepcfg.models.compound import CompoundConfig
 from simplepcfg.run import Run
+from simplepcfg.training.config import RunConfig
 from simplepcfg.training.config_files import load_config
 from simplepcfg.training.run_folder import RunFolder
 
@@ -66,6 +68,7 @@ def evaluate_systems(
     predictions: str | None = None,
     together: bool = False,
     decode: str = "mbr",
+    importance: int = 0,
     device: str = "auto",
     remark: Callable[[str], None] = lambda text: None,
 ) -> list[Column]:
@@ -83,6 +86,11 @@ def evaluate_systems(
         found.require(found.config, found.vocabulary, found.model)
     if together and len(folders) < 2:
         raise InputError(f"--ensemble has {len(folders)} run; name the folders of at least two different ones")
+    compound = (
+        {folder for folder in folders if isinstance(_config(folder).model, CompoundConfig)} if importance else set()
+    )
+    if importance and not compound:
+        raise InputError(f"--importance {importance} but no compound run; log p of the others is exact, leave it out")
     runs = _Runs(device, keep=together)
     is_text = sniff(file) == "text"
     if is_text:
@@ -93,10 +101,12 @@ def evaluate_systems(
     reports: dict[str, EvaluationReport] = {}
     for folder in folders:
         run = runs.get(folder)
+        samples = importance if folder in compound else 0
         if is_text:
-            reports[folder] = run.evaluate(items, folder)
+            reports[folder] = run.evaluate(items, folder, importance=samples)
         else:
-            reports[folder] = run.evaluate_treebank(treebanks.get(run.preprocessing), folder, decode=decode)
+            gold = treebanks.get(run.preprocessing)
+            reports[folder] = run.evaluate_treebank(gold, folder, decode=decode, importance=samples)
     columns = []
     for system in systems:
         found_reports = tuple(reports[folder] for folder in system.folders)
@@ -150,7 +160,11 @@ def _alone(report: EvaluationReport) -> Column:
 
 
 def _preprocessing(folder: str) -> Preprocessing:
-    return load_config(RunFolder(Path(folder)).config, environment={}).data.preprocessing
+    return _config(folder).data.preprocessing
+
+
+def _config(folder: str) -> RunConfig:
+    return load_config(RunFolder(Path(folder)).config, environment={})
 
 
 def _runs_inside(name: str) -> list[str]:

@@ -41,8 +41,6 @@ def command(
     ensemble: Annotated[
         bool, typer.Option("--ensemble", help="Also evaluate the runs together, by the mean of their span posteriors.")
     ] = False,
-    groups: Annotated[
-        list[str] | None,
     importance: Annotated[
         int,
         typer.Option(
@@ -52,8 +50,8 @@ def command(
             help="Compound runs: also estimate log p by K samples of each sentence's vector.",
         ),
     ] = 0,
-    json: Annotated[
-        str | None,
+    groups: Annotated[
+        list[str] | None,
         typer.Option(
             "--group",
             metavar="NAME=RUN,RUN",
@@ -112,6 +110,7 @@ def command(
         predictions=predictions,
         together=ensemble,
         decode=decode.value,
+        importance=importance,
         device=device,
         remark=lambda text: note(text, quiet),
     )
@@ -127,72 +126,3 @@ def command(
         write_lines([(markdown_report if output is Format.markdown else latex_report)(columns, f"on {file}")])
     if json not in (None, "-"):
         write_json(columns_to_json(columns), str(json))
-    reports = evaluate_all(names, file, predictions, device, quiet, ensemble, importance)
-    if json != "-":
-        results_console().print(report_table(reports, title=f"on {file}"))
-    if json is not None:
-        write_json(reports_to_json(reports), json)
-
-
-def evaluate_all(
-    names: list[str],
-    file: str,
-    predictions: str | None,
-    device: str,
-    quiet: bool,
-    together: bool = False,
-    importance: int = 0,
-) -> list["EvaluationReport"]:
-    """Reports in the order of `names`; then, where asked for, of the runs together; the predictions' last."""
-    from simplepcfg.api import load
-    from simplepcfg.data.preprocessing import Preprocessing
-    from simplepcfg.data.readers import read_sentences, read_trees, sniff
-    from simplepcfg.evaluation.treebank import BASELINES, Treebank, refuse_misspelt_baseline
-
-    runs: dict[str, Run] = {}
-    for name in dict.fromkeys(names):
-        if name not in BASELINES:
-            refuse_misspelt_baseline(name)
-            runs[name] = load(name, device)
-    if together and len(runs) < 2:
-        raise InputError(f"--ensemble with {len(runs)} runs; name the folders of at least two")
-    samples = {name: 0 if run.shares_rules else importance for name, run in runs.items()}
-    if importance and not any(samples.values()):
-        raise InputError(f"--importance {importance} but no compound run; log p of the others is exact, leave it out")
-    if sniff(file) == "text":
-        if together:
-            raise InputError(f"--ensemble needs gold trees but {Path(file).name} is plain text; leave it out")
-        _refuse_without_trees([name for name in names if name in BASELINES], predictions, file)
-        sentences = list(read_sentences(file))
-        return [runs[name].evaluate(sentences, name, importance=samples[name]) for name in names]
-    trees = list(read_trees(file))
-    treebanks: dict[Preprocessing, Treebank] = {}
-
-    def prepared(preprocessing: Preprocessing) -> Treebank:
-        if preprocessing not in treebanks:
-            treebanks[preprocessing] = Treebank(trees, preprocessing, file)
-        return treebanks[preprocessing]
-
-    common = next((run.preprocessing for run in runs.values()), Preprocessing())
-    reports = [
-        runs[name].evaluate_treebank(prepared(runs[name].preprocessing), name, importance=samples[name])
-        if name in runs
-        else prepared(common).baseline(name)
-        for name in names
-    ]
-    if together:
-        from simplepcfg.ensembles import Ensemble
-
-        reports.append(Ensemble(list(runs.values())).evaluate_treebank(prepared(common)))
-    if predictions is not None:
-        guesses = trees if predictions == file else list(read_trees(predictions))  # a pipe has no second reading
-        report, different = prepared(common).predictions(predictions, guesses)
-        if different:
-            note(f"{predictions}: {different} trees have other words than {file}; is it the same text?", quiet)
-        reports.append(report)
-    return reports
-
-
-def _refuse_without_trees(baselines: list[str], predictions: str | None, file: str) -> None:
-    for name in [*baselines, *([predictions] if predictions else [])]:
-        raise InputError(f"{name} needs gold trees but {Path(file).name} is plain text; give a file of bracketed trees")

@@ -78,6 +78,8 @@ def _perplexity_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
     conventions = {report.perplexity.convention for report in every if report.perplexity}
     how = f" ({', '.join(sorted(conventions))})" if conventions else ""
 
+    drawn = sorted({report.importance_samples for report in every if report.importance_samples})
+
     def number(of: Callable[[PerplexityReport], float], digits: int = 1) -> list[str]:
         return _numbers(columns, lambda report: of(report.perplexity) if report.perplexity else None, digits)
 
@@ -87,10 +89,26 @@ def _perplexity_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
     return [
         ("perplexity per token", number(lambda item: item.perplexity, 2)),
         (f"tokens it is over{how}", count(lambda item: item.tokens)),
+        ("of log p as", [_inexact(column) for column in columns]),
+        *((f"perplexity by {samples} samples of z", _sampled(columns, samples)) for samples in drawn),
         ("log-likelihood (nats)", number(lambda item: item.log_likelihood)),
         ("sentences of probability 0", count(lambda item: item.impossible or None)),
         ("one-word sentences left out", count(lambda item: item.skipped_one_word or None)),
     ]
+
+
+def _inexact(column: Column) -> str:
+    """What stands for log p where it is not log p itself."""
+    found = dict.fromkeys(report.likelihood for report in column.reports)
+    return ", ".join(text for text in found if text not in (None, "exact")) or NOTHING
+
+
+def _sampled(columns: Sequence[Column], samples: int) -> list[str]:
+    def of(report: EvaluationReport) -> float | None:
+        wanted = report.importance if report.importance_samples == samples else None
+        return wanted.perplexity if wanted else None
+
+    return _numbers(columns, of, 2)
 
 
 def _interval_rows(columns: Sequence[Column]) -> list[Row]:

@@ -51,6 +51,9 @@ class _WithoutWord:
         found[..., self.word] = -math.inf
         return found
 
+    def detached(self) -> "_WithoutWord":
+        return _WithoutWord(self.emissions.detached(), self.word)
+
 
 @torch.no_grad()
 def sample(

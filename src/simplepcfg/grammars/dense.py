@@ -1,6 +1,6 @@
 """An ordinary PCFG: a probability for every A → B C, in one dense tensor."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -32,6 +32,10 @@ class DenseGrammar(Answers):
 
     family: ClassVar[str] = "a dense grammar (n-pcfg, c-pcfg)"
     refusal: ClassVar[str] = "use an sn-pcfg"
+
+    def detached(self) -> "DenseGrammar":
+        """The same numbers without a way back to weights."""
+        return replace(self, root=self.root.detach(), rules=self.rules.detach(), emissions=self.emissions.detached())
 
     @property
     def span_numbers(self) -> int:

@@ -175,6 +175,10 @@ class SentenceEmissions:
         logs = features @ self.embeddings.T - self.log_normaliser[:, preterminals, None]
         return torch.nn.functional.pad(logs, (1, 0), value=-torch.inf)
 
+    def detached(self) -> "SentenceEmissions":
+        """The same without gradients."""
+        return SentenceEmissions(self.features.detach(), self.embeddings.detach(), self.log_normaliser.detach())
+
 
 def _rows(words: Tensor) -> Tensor:
     """Each word's row; padding is given some row, and nobody reads what it says."""

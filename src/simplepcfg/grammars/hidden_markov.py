@@ -1,6 +1,6 @@
 """A hidden Markov model: the chain of states that a right-linear grammar is, with the questions it can answer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
@@ -44,6 +44,16 @@ class HiddenMarkovModel(Answers):
     def factors(self) -> tuple[Tensor, ...]:
         """The transitions as one matrix, or as the two whose product they are."""
         return (self.transitions,) if isinstance(self.transitions, Tensor) else self.transitions
+
+    def detached(self) -> "HiddenMarkovModel":
+        """The same numbers without a way back to weights."""
+        factors = tuple(factor.detach() for factor in self.factors)
+        return replace(
+            self,
+            start=self.start.detach(),
+            transitions=factors[0] if len(factors) == 1 else (factors[0], factors[1]),
+            emissions=self.emissions.detached(),
+        )
 
     @property
     def span_numbers(self) -> int:

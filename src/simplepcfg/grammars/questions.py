@@ -10,7 +10,7 @@ QUESTIONS = {
     "span_marginals": "span posteriors",
     "decode": "MBR trees",
     "viterbi": "most probable trees",
-    "k_best": "the k best trees",
+    "k_best": "k best trees",
     "sample_trees": "random trees of a sentence",
     "sample": "random sentences",
     "symbol_marginals": "posteriors of symbols over spans",
@@ -26,7 +26,7 @@ QUESTIONS = {
     "next_word_log_probabilities": "next words",
     "next_word_entropy": "entropy of next words",
     "growing_prefix": "next words",
-    "termination_probability": "the probability that a derivation ends",
+    "termination_probability": "probability of ending",
 }
 
 

@@ -51,6 +51,18 @@ class RankGrammar(Answers):
             self._simple[:] = [SimpleGrammar(root, left, right, self.emissions, self.precision, self.backend)]
         return self._simple[0]
 
+    def detached(self) -> "RankGrammar":
+        """The same numbers without a way back to weights."""
+        return RankGrammar(
+            self.root.detach(),
+            self.up.detach(),
+            self.to_left.detach(),
+            self.to_right.detach(),
+            self.emissions.detached(),
+            self.precision,
+            self.backend,
+        )
+
     @property
     def span_numbers(self) -> int:
         """Numbers that one copy of the chart holds for each span."""
