@@ -65,6 +65,6 @@ def test_each_learns_more_than_word_frequencies(tmp_path: Path, builtin: str, se
 
 def unigram_perplexity(run: Run, text: list[str]) -> float:
     """Of the held-out sentences, by the frequencies of words and ends in the training text."""
-    ids = [run.vocabulary.encode(item.tokens) for _, item in run._prepared(text)]
+    ids = [run.vocabulary.encode(item.tokens) for _, item in run.prepare(text)]
     scores = unigram_log_likelihood(ids[:1000], ids[1000:], len(run.vocabulary), eos=False)
     return perplexity(scores, [len(sentence) for sentence in ids[1000:]], eos=False).perplexity

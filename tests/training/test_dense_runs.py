@@ -39,7 +39,7 @@ def test_learns_more_than_word_frequencies(tmp_path: Path, kind: str) -> None:
     loaded = load_run(tmp_path / "run")
     run = Run(loaded.model, loaded.vocabulary, loaded.config)
     report = run.evaluate(trees[800:])
-    ids = [run.vocabulary.encode(item.tokens) for _, item in run._prepared(text)]
+    ids = [run.vocabulary.encode(item.tokens) for _, item in run.prepare(text)]
     held_out = [sentence for sentence in ids[800:] if len(sentence) > 1]
     unigram = unigram_log_likelihood(ids[:800], held_out, len(run.vocabulary), eos=False)
     assert report.perplexity is not None
