@@ -155,6 +155,32 @@ TABLES = {
         },
         ("N", "P", "B", "precision", "captured", "machine"),
     ),
+    "models-gpu": Table(
+        "models_gpu.csv",
+        "python benchmarks/models_gpu.py",
+        {
+            "config": "configuration",
+            "parameters": "parameters",
+            "epochs": "epochs",
+            "seconds_an_epoch": "seconds an epoch",
+            "peak_mb": "peak (MB)",
+            "valid_perplexity": "validation perplexity",
+            "failure": "not measured because",
+        },
+        ("config", "data", "epochs", "machine"),
+    ),
+    "dense-cpu": Table(
+        "dense_cpu.csv",
+        "python benchmarks/dense_cpu.py",
+        {
+            **SIZES,
+            "threads": "threads",
+            "torch_ms_p50": "ours (ms)",
+            "log_sum_exp_ms_p50": "textbook log-sum-exp (ms)",
+            "torch_struct_ms_p50": "torch-struct (ms)",
+        },
+        (*SIZES, "machine", "threads"),
+    ),
     "step-cpu": Table(
         "step_cpu.csv",
         "python benchmarks/step_cpu.py",
