@@ -1,9 +1,11 @@
 """One of several training processes, started by test_distributed.py with the environment that torchrun sets.
 
 python process_driver.py gradients FILE             # compare steps with one process alone, print what differs
+python process_driver.py threads FILE               # fail, keep the error, and write the threads that still run
 python process_driver.py train SABOTAGE ARGUMENT…   # the command line, with something going wrong in one process
 """
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ import torch
 
 from simplepcfg.cli.main import run
 from simplepcfg.data.batching import Batch, collate
+from simplepcfg.errors import ResourceError
 from simplepcfg.models import SimpleNPCFG
 from simplepcfg.training.distributed import Group, joined
 from simplepcfg.training.metrics import JsonLines
@@ -39,6 +42,26 @@ def compare_gradients(out: Path) -> None:
             torch.testing.assert_close(together.tally.batch, by_itself.tally.batch, rtol=1e-6, atol=0)
         if group.leads:
             out.write_text(repr(worst))
+
+
+def list_threads(out: Path) -> None:
+    """Names of the threads that talk to other processes, while together and once an error has ended that."""
+    seen = []
+    try:
+        with joined() as group:
+            group.agree()
+            seen.append(_talking())
+            group.hold(OSError(28, "No space left on device"))
+            group.agree()
+    except ResourceError as error:  # which refers to the group
+        seen.append(_talking())
+        if RANK == 0:
+            out.write_text(json.dumps([*seen, str(error)]))
+
+
+def _talking() -> list[str]:
+    names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+    return [name for name in names if "gloo" in name]
 
 
 def sabotage(what: str) -> None:
@@ -84,6 +107,8 @@ def _terminate_self_at_step(step: int) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "gradients":
         compare_gradients(Path(sys.argv[2]))
+    elif sys.argv[1] == "threads":
+        list_threads(Path(sys.argv[2]))
     else:
         sabotage(sys.argv[2])
         sys.exit(run(["train", *sys.argv[3:]]))

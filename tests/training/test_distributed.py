@@ -162,6 +162,17 @@ def test_a_failure_ends_both(text_file: Path, tmp_path: Path, what: str, codes: 
     assert "simplepcfg:" not in second[2]
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="lists threads as Linux does")
+def test_an_error_leaves_no_thread_behind(tmp_path: Path) -> None:
+    """One that runs on while the interpreter ends may abort the process: then the exit code is lost."""
+    ended = run_two("threads", str(tmp_path / "seen"))
+    assert [code for code, _, _ in ended] == [0, 0], ended
+    together, afterwards, message = json.loads((tmp_path / "seen").read_text())
+    assert together
+    assert afterwards == []
+    assert "no space left on the disk" in message
+
+
 def test_by_torchrun(text_file: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     changes = [part for setting in (*TOY_SETTINGS, "training.epochs=1") for part in ("--set", setting)]

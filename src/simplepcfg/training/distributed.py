@@ -100,7 +100,7 @@ class Processes(Group):
     def __init__(self) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.held: Exception | None = None
-        self._control = dist.new_group(backend="gloo")
+        self._control: dist.ProcessGroup | None = dist.new_group(backend="gloo")
         self._sums = self._control
 
     @property
@@ -186,6 +186,15 @@ class Processes(Group):
         if len(set(self._gather(value))) > 1:
             raise InputError(f"{what} is not the same in all {self.size} processes; give a file that all can read")
 
+    def leave(self) -> None:
+        """End the threads that carry what the processes say; nothing can be said afterwards.
+
+        They end only once nothing refers to their group. An error on its way out refers to this object, and a thread
+        that still runs when the interpreter ends aborts the process.
+        """
+        self._control = self._sums = None
+        dist.destroy_process_group()
+
     def _gather(self, text: str) -> list[str]:
         """What each process says, in order."""
         content = text.encode()[:MESSAGE_BYTES].ljust(MESSAGE_BYTES)
@@ -232,7 +241,7 @@ def joined() -> Iterator[Group]:
             let_the_first_speak()
         raise
     finally:
-        dist.destroy_process_group()
+        group.leave()
 
 
 def let_the_first_speak() -> None:
