@@ -8,12 +8,16 @@ from simplepcfg.grammars import BatchEmissions, Emissions, FactoredEmissions
 from simplepcfg.models.networks import ResidualNetwork
 from simplepcfg.ops.neural import residual_networks
 
+Rows = tuple[int, int]
 
-def network_outputs(table: Tensor, networks: Sequence[ResidualNetwork], precision: str | None) -> tuple[Tensor, ...]:
-    """Every network's output for every row of one table of embeddings."""
+
+def network_outputs(
+    table: Tensor, networks: Sequence[ResidualNetwork], precision: str | None, rows: Sequence[Rows] | None = None
+) -> tuple[Tensor, ...]:
+    """Each network's output for its rows (start, stop) of one table of embeddings, or for all of them."""
+    rows = rows if rows is not None else [(0, table.shape[0])] * len(networks)
     if precision in (None, "fp32"):
-        return tuple(network(table) for network in networks)
-    rows = [(0, table.shape[0])] * len(networks)
+        return tuple(network(table[start:stop]) for network, (start, stop) in zip(networks, rows, strict=True))
     return residual_networks(table, rows, [network.weights() for network in networks], precision=precision)
 
 

@@ -6,11 +6,12 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from simplepcfg.grammars import BatchEmissions, Emissions, FactoredEmissions, RankGrammar
+from simplepcfg.grammars import RankGrammar
 from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
+from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.ops.neural import residual_networks, rule_probabilities
+from simplepcfg.ops.neural import rule_probabilities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,21 +99,12 @@ class RankPCFG(nn.Module):
         split, every = self.config.nonterminals, self.symbols.shape[0]
         networks = (self.parent, self.left_child, self.right_child, self.root, self.emission)
         rows = ((0, split), (0, every), (0, every), (0, split), (split, every))
-        if precision in (None, "fp32"):
-            found = tuple(network(self.symbols[a:b]) for network, (a, b) in zip(networks, rows, strict=True))
-        else:
-            weights = [network.weights() for network in networks]
-            found = residual_networks(self.symbols, rows, weights, precision=precision)
-        parents, left, right, roots, tags = found
+        parents, left, right, roots, tags = network_outputs(self.symbols, networks, precision, rows)
         wide = self.start.dtype
         root = (roots.to(wide) @ self.start[0]).softmax(-1)
         up = (parents.to(wide) @ self.ranks_below.T).softmax(-1)
         to_left, to_right = rule_probabilities(self.ranks_above, left, right, precision=precision)
-        emissions: Emissions
-        if self.training:
-            emissions = BatchEmissions(tags, self.word_embeddings, precision)
-        else:
-            emissions = FactoredEmissions.normalised(tags, self.word_embeddings)
+        emissions = emissions_of(tags, self.word_embeddings, precision, self.training)
         return RankGrammar(root, up, to_left, to_right, emissions, precision)
 
     def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:

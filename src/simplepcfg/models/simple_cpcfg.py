@@ -11,8 +11,9 @@ from simplepcfg.grammars import SentenceEmissions, SimpleGrammar
 from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.compound import CompoundConfig, CompoundModel
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
+from simplepcfg.models.parts import network_outputs
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.ops.neural import residual_networks, sentence_rule_probabilities
+from simplepcfg.ops.neural import sentence_rule_probabilities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +110,7 @@ class SimpleCPCFG(CompoundModel):
         single = self.parent if not on_right else self.right_child
         shared = [self.parent if on_right else self.right_child, self.left_child, self.root]
         rows = [(0, split) if on_right else (0, every), (0, every), (0, split)]
-        one, left, roots = _outputs(self.symbols, rows, shared, precision)
+        one, left, roots = network_outputs(self.symbols, shared, precision, rows)
         own = self._of_sentences(single, (0, every) if on_right else (0, split), z, precision)  # [B, rows, D]
         parents, right = (one, own) if on_right else (own, one)
         rules = sentence_rule_probabilities(parents, left, right, precision=precision)
@@ -125,14 +126,5 @@ class SimpleCPCFG(CompoundModel):
         batch, count = z.shape[0], rows[1] - rows[0]
         symbols = self.symbols[rows[0] : rows[1]].expand(batch, -1, -1)
         inputs = torch.cat((symbols, z[:, None].expand(-1, count, -1)), -1).flatten(0, 1)  # [B · symbols, D + Z]
-        (found,) = _outputs(inputs, [(0, batch * count)], [network], precision)
+        (found,) = network_outputs(inputs, [network], precision)
         return found.view(batch, count, -1)
-
-
-def _outputs(
-    table: Tensor, rows: list[tuple[int, int]], networks: list[ResidualNetwork], precision: str | None
-) -> tuple[Tensor, ...]:
-    """Each network's output for its rows of a table."""
-    if precision in (None, "fp32"):
-        return tuple(network(table[first:last]) for network, (first, last) in zip(networks, rows, strict=True))
-    return residual_networks(table, rows, [network.weights() for network in networks], precision=precision)

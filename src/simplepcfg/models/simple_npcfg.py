@@ -6,11 +6,12 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from simplepcfg.grammars import BatchEmissions, Emissions, FactoredEmissions, SimpleGrammar
+from simplepcfg.grammars import SimpleGrammar
 from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
+from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.ops.neural import residual_networks, rule_probabilities
+from simplepcfg.ops.neural import rule_probabilities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,11 +99,7 @@ class SimpleNPCFG(nn.Module):
         parents, left, right, roots, preterminals = self._features(precision)
         root = (roots.to(self.start.dtype) @ self.start[0]).softmax(-1)
         rules = rule_probabilities(parents, left, right, precision=precision)
-        emissions: Emissions
-        if self.training:
-            emissions = BatchEmissions(preterminals, self.word_embeddings, precision)
-        else:
-            emissions = FactoredEmissions.normalised(preterminals, self.word_embeddings)
+        emissions = emissions_of(preterminals, self.word_embeddings, precision, self.training)
         return SimpleGrammar(root, *rules, emissions, precision)
 
     def _features(self, precision: str | None) -> tuple[Tensor, ...]:
@@ -113,14 +110,7 @@ class SimpleNPCFG(nn.Module):
         if not self.config.tied_children:
             networks.insert(2, self.right_child)
             rows.insert(2, (0, every))
-        found: tuple[Tensor, ...]
-        if precision in (None, "fp32"):
-            found = tuple(
-                network(self.symbols[first:last]) for network, (first, last) in zip(networks, rows, strict=True)
-            )
-        else:
-            weights = [network.weights() for network in networks]
-            found = residual_networks(self.symbols, rows, weights, precision=precision)
+        found = network_outputs(self.symbols, networks, precision, rows)
         return found if len(found) == 5 else (*found[:2], *found[1:])
 
     def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:

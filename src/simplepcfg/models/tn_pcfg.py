@@ -6,9 +6,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from simplepcfg.grammars import BatchEmissions, Emissions, FactoredEmissions, RankGrammar
+from simplepcfg.grammars import RankGrammar
 from simplepcfg.models.checks import check_sizes, check_vocabulary
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
+from simplepcfg.models.parts import emissions_of
 from simplepcfg.models.rank_pcfg import rank_rules
 from simplepcfg.models.sizes import ModelSizes
 
@@ -82,11 +83,7 @@ class TensorPCFG(nn.Module):
         up = self.parent(self.symbols[: self.config.nonterminals]).softmax(-1)
         to_left, to_right = (net(self.symbols).softmax(0).T for net in (self.left_child, self.right_child))
         tags = torch.nn.functional.pad(self.emission(self.tags), (0, 1), value=1.0)
-        emissions: Emissions
-        if self.training:
-            emissions = BatchEmissions(tags, self.word_embeddings, precision)
-        else:
-            emissions = FactoredEmissions.normalised(tags, self.word_embeddings)
+        emissions = emissions_of(tags, self.word_embeddings, precision, self.training)
         return RankGrammar(root, up, to_left, to_right, emissions, precision)
 
     def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
