@@ -25,6 +25,14 @@ TOY_SETTINGS = [
     "training.device=cpu",
     "training.threads=1",
 ]
+# Whatever makes a step more than a gradient and an update.
+LEVERS = [
+    "training.state_dropout=0.5",
+    "training.embedding_dropout=0.25",
+    "training.average_decay=0.9",
+    "training.weight_decay=0.1",
+    "model.normalised=true",
+]
 
 
 def toy_sentences(rng: random.Random, count: int) -> list[str]:

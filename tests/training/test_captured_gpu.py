@@ -18,7 +18,7 @@ from simplepcfg.training.step import Step
 from simplepcfg.training.tally import mirror
 from simplepcfg.training.timing import StepTimer
 from step_checks import largest_difference, make_step, mixed_batches, run_steps, tiny_model, weights
-from toy_runs import differences
+from toy_runs import LEVERS, differences
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card")]
 CARD = torch.device("cuda")
@@ -121,8 +121,9 @@ class SignalAt(Reporter):
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
-def test_resumed_equals_undisturbed(make_config, tmp_path: Path, precision: str) -> None:
-    sizes = ["model.nonterminals=32", "model.preterminals=64", "model.embedding=32"]
+@pytest.mark.parametrize("levers", [[], LEVERS], ids=["plain", "levers"])
+def test_resumed_equals_undisturbed(make_config, tmp_path: Path, precision: str, levers: list[str]) -> None:
+    sizes = ["model.nonterminals=32", "model.preterminals=64", "model.embedding=32", *levers]
     config = make_config("training.device=cuda", f"training.precision={precision}", "training.log_every=7", *sizes)
     whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
     train(config, whole.path)
@@ -133,10 +134,12 @@ def test_resumed_equals_undisturbed(make_config, tmp_path: Path, precision: str)
     assert differences(whole, broken) == []
 
 
-def test_captured_run_equals_launched_run(make_config, tmp_path: Path) -> None:
+@pytest.mark.parametrize("levers", [[], LEVERS], ids=["plain", "levers"])
+def test_captured_run_equals_launched_run(make_config, tmp_path: Path, levers: list[str]) -> None:
     found = []
     for shapes in (0, 96):
-        config = make_config("training.device=cuda", f"training.captured_shapes={shapes}", "training.epochs=6")
+        settings = ["training.device=cuda", f"training.captured_shapes={shapes}", "training.epochs=6", *levers]
+        config = make_config(*settings)
         train(config, tmp_path / f"run-{shapes}")
         found.append(Checkpoint.load(RunFolder(tmp_path / f"run-{shapes}").checkpoint))
     assert found[0].state.model_copy(update={"seconds": 0}) == found[1].state.model_copy(update={"seconds": 0})

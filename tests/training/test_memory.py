@@ -25,6 +25,8 @@ def test_estimate_counts_what_it_says() -> None:
         "emissions": 4 * 3 * 5 * 11,
         "chart": 4 * 4 * 3 * 2 * 7**2,
     }
+    averaged = memory.estimate(config, 11, batch=2, longest=6, averaged=True)
+    assert averaged[0].size == 5 * 4 * weights
     for precision, item in (("bf16", 2), ("fp32", 4)):
         sizes = {part.what: part.size for part in memory.estimate(config, 11, 2, 6, "cuda", precision)}
         assert sizes == {

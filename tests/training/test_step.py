@@ -197,3 +197,15 @@ def test_networks_take_their_share_of_the_learning_rate(capturer: FakeCapturer |
     for name, now in weights(model).items():
         expected = 0.01 * (0.25 if "." in name else 1.0)
         assert float((now - before[name]).abs().max()) == pytest.approx(expected, rel=1e-3), name
+
+
+@pytest.mark.parametrize("capturer", [None, FakeCapturer()], ids=["host", "device"])
+def test_weights_shrink_by_their_decay(capturer: FakeCapturer | None) -> None:
+    """By rate · decay of themselves besides Adam's step, whatever the gradient."""
+    plain, shrinking = tiny_model(), tiny_model()
+    before = weights(plain)
+    for model, decay in ((plain, 0.0), (shrinking, 0.5)):
+        step = Step(model, TrainingConfig(weight_decay=decay), 1, Group(), capturer=capturer)
+        run_steps(step, mixed_batches(1), rate=lambda number: 0.01)
+    for name, now in weights(shrinking).items():
+        torch.testing.assert_close(now, weights(plain)[name] - 0.01 * 0.5 * before[name])

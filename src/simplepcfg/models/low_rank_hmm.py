@@ -13,6 +13,7 @@ from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes,
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.models.thinning import Thinning, step_tables
 from simplepcfg.ops.neural import log_normaliser, row_softmax
 
 ALIGNMENT = 8  # numbers
@@ -96,12 +97,19 @@ class LowRankHMM(nn.Module):
             for embeddings in (self.symbols, self.start, self.features, self.word_embeddings):
                 nn.init.normal_(embeddings, std=config.initial_scores**0.5 / size**0.25)
         self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
+        self.thinning: Thinning | None = None  # what a training step leaves out
+
+    @property
+    def symbol_groups(self) -> tuple[int, ...]:
+        """The states."""
+        return (self.config.states,)
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> HiddenMarkovModel:
         """The model of the present parameters; it is the same for every sentence, so the arguments are not used."""
         precision = self.precision if self.training else None
+        symbols, _, word_embeddings = step_tables(self)
         networks = (self.first, self.source, self.target, self.emission)
-        first, source, target, emitting = network_outputs(self.symbols, networks, precision)
+        first, source, target, emitting = network_outputs(symbols, networks, precision)
         start = (first.to(self.start.dtype) @ self.start[0]).softmax(-1)
         features = self.features.to(target.dtype)
         # The weight of a feature is one more column of the scores. What all features share cancels, and without it
@@ -114,7 +122,7 @@ class LowRankHMM(nn.Module):
             precision=precision,
         )
         out_of = row_softmax(features, target, precision=precision)
-        emissions = emissions_of(emitting, self.word_embeddings, precision, self.training)
+        emissions = emissions_of(emitting, word_embeddings, precision, self.training)
         return HiddenMarkovModel(start, (into, out_of), emissions, precision)
 
     def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:

@@ -18,7 +18,8 @@ def network_outputs(
     rows = rows if rows is not None else [(0, table.shape[0])] * len(networks)
     if precision in (None, "fp32"):
         return tuple(network(table[start:stop]) for network, (start, stop) in zip(networks, rows, strict=True))
-    return residual_networks(table, rows, [network.weights() for network in networks], precision=precision)
+    found = residual_networks(table, rows, [network.weights() for network in networks], precision=precision)
+    return tuple(network.finished(output) for network, output in zip(networks, found, strict=True))
 
 
 def emissions_of(features: Tensor, words: Tensor, precision: str | None, training: bool) -> Emissions:

@@ -11,6 +11,7 @@ from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes,
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.models.thinning import Thinning, step_tables
 from simplepcfg.ops.neural import rule_probabilities
 
 
@@ -92,19 +93,26 @@ class RankPCFG(nn.Module):
             for embeddings in tables:
                 nn.init.normal_(embeddings, std=config.initial_scores**0.5 / size**0.25)
         self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
+        self.thinning: Thinning | None = None  # what a training step leaves out
+
+    @property
+    def symbol_groups(self) -> tuple[int, ...]:
+        """Nonterminals and preterminals."""
+        return (self.config.nonterminals, self.config.preterminals)
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> RankGrammar:
         """The grammar of the present parameters; it is the same for every sentence, so the arguments are not used."""
         precision = self.precision if self.training else None
-        split, every = self.config.nonterminals, self.symbols.shape[0]
+        symbols, (split, _), word_embeddings = step_tables(self)
+        every = symbols.shape[0]
         networks = (self.parent, self.left_child, self.right_child, self.root, self.emission)
         rows = ((0, split), (0, every), (0, every), (0, split), (split, every))
-        parents, left, right, roots, tags = network_outputs(self.symbols, networks, precision, rows)
+        parents, left, right, roots, tags = network_outputs(symbols, networks, precision, rows)
         wide = self.start.dtype
         root = (roots.to(wide) @ self.start[0]).softmax(-1)
         up = (parents.to(wide) @ self.ranks_below.T).softmax(-1)
         to_left, to_right = rule_probabilities(self.ranks_above, left, right, precision=precision)
-        emissions = emissions_of(tags, self.word_embeddings, precision, self.training)
+        emissions = emissions_of(tags, word_embeddings, precision, self.training)
         return RankGrammar(root, up, to_left, to_right, emissions, precision)
 
     def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:

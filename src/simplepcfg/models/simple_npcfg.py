@@ -11,6 +11,7 @@ from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes,
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.models.thinning import Thinning, step_tables
 from simplepcfg.ops.neural import rule_probabilities
 
 
@@ -33,6 +34,13 @@ class SimpleNPCFGConfig:
     tied_children: bool = field(
         default=False,
         metadata={"description": "Left and right children have one distribution, L = R: the paper's PCFG-IE."},
+    )
+    normalised: bool = field(
+        default=False,
+        metadata={
+            "description": "Features, which the networks f1 to f5 give, are brought to one size for all symbols, with "
+            "gains that are learned: scores then cannot grow by the networks' layers multiplying."
+        },
     )
     initial_scores: float = field(
         default=0.0,
@@ -76,41 +84,52 @@ class SimpleNPCFG(nn.Module):
         super().__init__()
         check_vocabulary(vocabulary_size)
         self.config = config
-        size, blocks = config.embedding, config.residual_blocks
+        size = config.embedding
         self.symbols = nn.Parameter(torch.empty(config.nonterminals + config.preterminals, size))
         self.start = nn.Parameter(torch.empty(1, size))
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
-        self.parent = ResidualNetwork(size, size, blocks)  # f1
-        self.left_child = ResidualNetwork(size, size, blocks)  # f2
+        self.parent = self._network()  # f1
+        self.left_child = self._network()  # f2
         if not config.tied_children:
-            self.right_child = ResidualNetwork(size, size, blocks)  # f3
-        self.root = ResidualNetwork(size, size, blocks)  # f4
-        self.emission = ResidualNetwork(size, size, blocks)  # f5
+            self.right_child = self._network()  # f3
+        self.root = self._network()  # f4
+        self.emission = self._network()  # f5
         initialise_xavier(self)
         if config.initial_scores:
             # f(w) · u then has this deviation: symbols differ from the start instead of having to drift apart.
             for embeddings in (self.symbols, self.start, self.word_embeddings):
                 nn.init.normal_(embeddings, std=config.initial_scores**0.5 / size**0.25)
         self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
+        self.thinning: Thinning | None = None  # what a training step leaves out
+
+    def _network(self) -> ResidualNetwork:
+        size, config = self.config.embedding, self.config
+        return ResidualNetwork(size, size, config.residual_blocks, normalised=config.normalised)
+
+    @property
+    def symbol_groups(self) -> tuple[int, ...]:
+        """Nonterminals and preterminals."""
+        return (self.config.nonterminals, self.config.preterminals)
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> SimpleGrammar:
         """The grammar of the present parameters; it is the same for every sentence, so the arguments are not used."""
         precision = self.precision if self.training else None
-        parents, left, right, roots, preterminals = self._features(precision)
+        symbols, (split, _), word_embeddings = step_tables(self)
+        parents, left, right, roots, preterminals = self._features(symbols, split, precision)
         root = (roots.to(self.start.dtype) @ self.start[0]).softmax(-1)
         rules = rule_probabilities(parents, left, right, precision=precision)
-        emissions = emissions_of(preterminals, self.word_embeddings, precision, self.training)
+        emissions = emissions_of(preterminals, word_embeddings, precision, self.training)
         return SimpleGrammar(root, *rules, emissions, precision)
 
-    def _features(self, precision: str | None) -> tuple[Tensor, ...]:
-        """f1 … f5 of the symbols that each is asked about."""
-        split, every = self.config.nonterminals, self.symbols.shape[0]
+    def _features(self, symbols: Tensor, split: int, precision: str | None) -> tuple[Tensor, ...]:
+        """f1 … f5 of the symbols that each is asked about; the first `split` are nonterminals."""
+        every = symbols.shape[0]
         networks = [self.parent, self.left_child, self.root, self.emission]
         rows = [(0, split), (0, every), (0, split), (split, every)]
         if not self.config.tied_children:
             networks.insert(2, self.right_child)
             rows.insert(2, (0, every))
-        found = network_outputs(self.symbols, networks, precision, rows)
+        found = network_outputs(symbols, networks, precision, rows)
         return found if len(found) == 5 else (*found[:2], *found[1:])
 
     def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:

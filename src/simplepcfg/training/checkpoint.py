@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,9 @@ class TrainingState(BaseModel):
     seconds: float = 0.0
 
 
+GROUPS = ("weights", "best_weights", "optimizer", "random", "average")
+
+
 @dataclass(slots=True)
 class Checkpoint:
     """What one checkpoint file holds."""
@@ -86,26 +89,18 @@ class Checkpoint:
     best_weights: dict[str, torch.Tensor]  # kept here too, so that model.safetensors can always be written again
     optimizer: dict[str, torch.Tensor]
     random: dict[str, torch.Tensor]
+    average: dict[str, torch.Tensor] = field(default_factory=dict)  # of the weights, if one is kept
 
     def save(self, path: Path) -> None:
         """Replace the checkpoint in one step; until then the old one stands."""
-        tensors = {
-            f"{group}/{name}": tensor
-            for group in ("weights", "best_weights", "optimizer", "random")
-            for name, tensor in getattr(self, group).items()
-        }
+        tensors = {f"{group}/{name}": tensor for group in GROUPS for name, tensor in getattr(self, group).items()}
         write_tensor_file(path, tensors, self.state.model_dump())
 
     @classmethod
     def load(cls, path: Path) -> "Checkpoint":
         """Read a checkpoint; InputError if it is damaged or of another version."""
         tensors, record = read_tensor_file(path)
-        groups: dict[str, dict[str, torch.Tensor]] = {
-            "weights": {},
-            "best_weights": {},
-            "optimizer": {},
-            "random": {},
-        }
+        groups: dict[str, dict[str, torch.Tensor]] = {group: {} for group in GROUPS}
         for name, tensor in tensors.items():
             group, _, rest = name.partition("/")
             if group not in groups:
@@ -124,6 +119,7 @@ def capture(
     best_weights: dict[str, torch.Tensor],
     optimizer: torch.optim.Optimizer,
     device: torch.device,
+    average: Mapping[str, torch.Tensor],
 ) -> Checkpoint:
     """Copy everything that training changes."""
     moments = host_copy(
@@ -137,7 +133,7 @@ def capture(
     if device.type == "cuda":
         random["cuda"] = torch.cuda.get_rng_state(device)
     weights = host_copy(model.state_dict())
-    return Checkpoint(state.model_copy(deep=True), weights, best_weights, moments, random)
+    return Checkpoint(state.model_copy(deep=True), weights, best_weights, moments, random, host_copy(average))
 
 
 def restore(

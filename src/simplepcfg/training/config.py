@@ -80,6 +80,33 @@ class TrainingConfig(BaseModel):
     clip: float = Field(
         default=3.0, ge=0, allow_inf_nan=False, description="Largest gradient norm of a step; 0 does not clip."
     )
+    weight_decay: float = Field(
+        default=0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Share of each weight, times the learning rate, by which a step shrinks it, as in AdamW.",
+    )
+    state_dropout: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="Share of the symbols (nonterminals and preterminals each, or states) that every step leaves out, "
+        "drawn anew for each; the rules of the others are normalised without them. It regularises, and the step is "
+        "cheaper. Perplexities of training text are then those of thinned grammars.",
+    )
+    embedding_dropout: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="Share of the numbers in the embeddings of symbols and words that every step sets to 0.",
+    )
+    average_decay: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="A running average of the weights, this share of it kept each step, is what is validated and kept "
+        "as the model: 0.999 averages the last thousand steps or so; 0 takes the weights themselves.",
+    )
     curriculum_start: int = Field(
         default=0,
         ge=0,

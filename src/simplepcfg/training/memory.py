@@ -43,9 +43,18 @@ class Needs:
 
 
 def estimate(
-    model: ModelConfig, vocabulary: int, batch: int, longest: int, device: str = "cpu", precision: str = "fp32"
+    model: ModelConfig,
+    vocabulary: int,
+    batch: int,
+    longest: int,
+    device: str = "cpu",
+    precision: str = "fp32",
+    averaged: bool = False,
 ) -> list[Part]:
-    """What a training step of `batch` sentences of `longest` words holds at once, part by part."""
+    """What a training step of `batch` sentences of `longest` words holds at once, part by part.
+
+    Symbols that steps leave out are counted as if they took part.
+    """
     with torch.device("meta"):  # shapes only
         weights = sum(parameter.numel() for parameter in build_model(model, vocabulary).parameters())
     sizes = model.sizes(batch)
@@ -64,6 +73,7 @@ def estimate(
         by_rules = RULE_COPIES * sizes.rules * FLOAT
         by_words = EMISSION_COPIES * FLOAT * table * vocabulary
         spans, copies = batch * (longest + 1) ** 2, SQUARE_COPIES * FLOAT
+    kept += FLOAT * weights if averaged else 0
     chart = copies * (sizes.span_numbers * spans + sizes.word_numbers * batch * longest)
     emission_keys = "training.batch_size" if on_card else "data.vocabulary_size"
     return [
@@ -84,7 +94,7 @@ def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, proc
     batch = -(-min(settings.batch_size, len(corpus.train)) // processes)
     precision = chosen_precision(settings.precision, device)
     sizes = (len(corpus.vocabulary), batch, max(map(len, corpus.train)), device.type, precision)
-    parts = estimate(config.model, *sizes)
+    parts = estimate(config.model, *sizes, averaged=settings.average_decay > 0)
     stay = sum(part.size for part in parts if part.stays)
     step = sum(part.size for part in parts) - stay
     # Validation needs the rules in full precision, when the memory of a step launched one by one is free again.

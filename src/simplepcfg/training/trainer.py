@@ -13,6 +13,7 @@ from simplepcfg.errors import NumericalError
 from simplepcfg.evaluation.likelihood import log_likelihoods
 from simplepcfg.evaluation.perplexity import PerplexityReport, perplexity
 from simplepcfg.models import build_model
+from simplepcfg.training.averaging import WeightAverage
 from simplepcfg.training.capture import side_stream
 from simplepcfg.training.checkpoint import Best, Checkpoint, Tally, TrainingState, capture, restore
 from simplepcfg.training.config import RunConfig
@@ -20,6 +21,7 @@ from simplepcfg.training.corpus import Corpus
 from simplepcfg.training.curriculum import Curriculum
 from simplepcfg.training.device import set_precision
 from simplepcfg.training.distributed import Group
+from simplepcfg.training.dropout import StateDropout
 from simplepcfg.training.health import rule_count_ratio
 from simplepcfg.training.metrics import JsonLines, NoLines
 from simplepcfg.training.pace import Pace
@@ -64,6 +66,8 @@ class Trainer:
         set_precision(self.model, config.training.precision, device)
         self.group = group if group is not None else Group()
         settings = config.training
+        self.dropout = StateDropout(self.model, settings, config.seed)
+        self.average = WeightAverage(self.model, settings.average_decay)
         self.step = Step(
             self.model,
             settings,
@@ -88,6 +92,7 @@ class Trainer:
     def resume(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint, and make model.safetensors agree with it."""
         restore(checkpoint, self.folder.checkpoint, self.model, self.step.optimizer, self.device)
+        self.average.load(checkpoint.average, self.folder.checkpoint)
         self.step.update.restored()
         self.step.tally.load(checkpoint.state)
         self.state, self.best_weights = checkpoint.state, checkpoint.best_weights
@@ -132,7 +137,9 @@ class Trainer:
         for indices in batches[state.batch :]:
             self._rate = self.learning_rate()
             self._last_batch = collate(self.corpus.train, self.group.part(indices))
+            self.dropout.draw(state.step)
             self.step(self._last_batch, len(indices), self._rate, self.stop.requested is not None)
+            self.average.follow(state.step)
             state.batch += 1
             state.step += 1
             self._pace.begun(sum(map(self._lengths.__getitem__, indices)))
@@ -187,7 +194,7 @@ class Trainer:
     def _validate(self) -> PerplexityReport:
         sentences, group = self.corpus.valid, self.group
         found = torch.zeros(len(sentences) + 2, dtype=torch.float64)  # scores, and how the processes agree to end
-        with group.guarded(), suppress(_AskedToStop):
+        with group.guarded(), suppress(_AskedToStop), self.average.in_place():
             mine = log_likelihoods(self.model, group.part(sentences), self.device, self._between_batches)
             found[group.rank : len(sentences) : group.size] = mine
         found[-2], found[-1] = self.stop.requested is not None, group.held is not None
@@ -228,7 +235,7 @@ class Trainer:
     def _record_epoch(self, trained: Tally, valid: PerplexityReport, better: bool) -> None:
         state = self.state
         if better:
-            self.best_weights = host_copy(self.model.state_dict())
+            self.best_weights = host_copy(self.average.weights())
         self._metrics.write(epoch_record(state, trained, valid, better))
         self._write_checkpoint()
         if better:
@@ -296,7 +303,9 @@ class Trainer:
         self.state.metrics_bytes = self._metrics.sync()
         self.state.seconds = self._elapsed()
         self._clock = self._last_save = time.monotonic()
-        checkpoint = capture(self.state, self.model, self.best_weights, self.step.optimizer, self.device)
+        checkpoint = capture(
+            self.state, self.model, self.best_weights, self.step.optimizer, self.device, self.average.state()
+        )
         checkpoint.save(self.folder.checkpoint)
 
     def _export_best(self) -> None:

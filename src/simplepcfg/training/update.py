@@ -57,10 +57,11 @@ class HostUpdate:
     """On a CPU, where looking at a number costs nothing: the host decides. Adam would move even on zeros."""
 
     def __init__(self, settings: TrainingConfig, groups: Sequence[RateGroup], tally: StepTally) -> None:
-        self.optimizer = torch.optim.Adam(
+        self.optimizer = torch.optim.AdamW(
             [{"params": group.parameters} for group in groups],
             lr=settings.learning_rate,
             betas=settings.betas,
+            weight_decay=settings.weight_decay,
             fused=True,
         )
         self._parameters = [parameter for group in groups for parameter in group.parameters]
@@ -101,9 +102,10 @@ class DeviceUpdate:
         self._shares = [group.share for group in groups]
         self._rates = [torch.zeros((), device=self._flat.device) for _ in groups]
         self._skipped, self._scale = torch.zeros_like(self._rates[0]), torch.ones_like(self._rates[0])
-        self.optimizer = torch.optim.Adam(
+        self.optimizer = torch.optim.AdamW(
             [{"params": group.parameters, "lr": rate} for group, rate in zip(groups, self._rates, strict=True)],
             betas=settings.betas,
+            weight_decay=settings.weight_decay,
             fused=True,
             capturable=True,
         )

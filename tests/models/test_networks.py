@@ -1,0 +1,53 @@
+"""Networks that normalise their features, alone and as the models compute them."""
+
+import pytest
+import torch
+
+from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
+from simplepcfg.models.networks import FeatureNorm, ResidualNetwork, initialise_xavier
+from simplepcfg.models.parts import network_outputs
+
+
+def make_network(normalised: bool = True) -> ResidualNetwork:
+    torch.manual_seed(0)
+    network = ResidualNetwork(8, 16, 2, normalised=normalised).double()
+    initialise_xavier(network)
+    return network
+
+
+def test_features_have_the_size_of_the_gains() -> None:
+    features = make_network()(torch.randn(5, 8, dtype=torch.float64))
+    torch.testing.assert_close(features.square().mean(-1), torch.full((5,), 16**-0.5, dtype=torch.float64))
+
+
+def test_growing_layers_do_not_grow_scores() -> None:
+    network, inputs = make_network(), torch.randn(5, 8, dtype=torch.float64)
+    before = network(inputs)
+    with torch.no_grad():
+        for parameter in network[0].parameters():
+            parameter *= 50  # the blocks, whose biases begin at 0, hand it on
+    torch.testing.assert_close(network(inputs), before)
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+def test_the_fused_way_gives_the_same(normalised: bool, precision: str) -> None:
+    network, table = make_network(normalised), torch.randn(6, 8, dtype=torch.float64, requires_grad=True)
+    leaves = [table, *network.parameters()]
+    (found,) = network_outputs(table, [network], precision, [(1, 5)])
+    expected = network(table[1:5])
+    torch.testing.assert_close(found, expected)
+    weights = torch.randn_like(found)
+    ours, theirs = (torch.autograd.grad((y * weights).sum(), leaves) for y in (found, expected))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_gains_begin_so_that_scores_deviate_by_one() -> None:
+    torch.manual_seed(0)
+    config = SimpleNPCFGConfig(nonterminals=64, preterminals=128, embedding=64, normalised=True)
+    model = SimpleNPCFG(config, 20)
+    gains = [part.gains for part in model.modules() if isinstance(part, FeatureNorm)]
+    assert len(gains) == 5
+    grammar = model.grammar()
+    scores = grammar.left.detach().log()
+    assert 0.3 < float((scores - scores.mean(-1, keepdim=True)).std()) < 2

@@ -1,0 +1,86 @@
+"""Symbols that a step leaves out: which, how many, and that a run with them repeats itself."""
+
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from simplepcfg.errors import InputError
+from simplepcfg.models import build_model
+from simplepcfg.models.npcfg import NPCFGConfig
+from simplepcfg.training import Interrupted, RunFolder, train
+from simplepcfg.training.config import TrainingConfig
+from simplepcfg.training.dropout import StateDropout, draw_rows, kept_count
+from step_checks import make_step, mixed_batches, tiny_model, weights
+from toy_runs import LEVERS, SignalAt, differences
+
+
+def test_rows_of_each_group_in_order() -> None:
+    rows = draw_rows((10, 30), (4, 20), seed=1)
+    assert rows.tolist() == sorted(set(rows.tolist()))
+    assert (int((rows < 10).sum()), int((rows >= 10).sum()), int(rows.max()) < 40) == (4, 20, True)
+    assert torch.equal(rows, draw_rows((10, 30), (4, 20), seed=1))
+    assert not torch.equal(rows, draw_rows((10, 30), (4, 20), seed=2))
+
+
+def test_every_symbol_is_kept_equally_often() -> None:
+    counts = torch.zeros(12)
+    for seed in range(2000):
+        counts[draw_rows((4, 8), (2, 4), seed)] += 1
+    expected = torch.full((12,), 1000.0)
+    assert float(((counts - expected) ** 2 / (expected / 2)).sum()) < 35  # chi-squared, ten degrees of freedom
+
+
+@pytest.mark.parametrize(
+    ("size", "share", "expected"), [(1, 0.9, 1), (10, 0.3, 7), (4096, 0.5, 2048), (4096, 0.3, 2880), (300, 0.01, 300)]
+)
+def test_kept_count(size: int, share: float, expected: int) -> None:
+    assert kept_count(size, share) == expected
+
+
+def test_each_step_draws_its_own() -> None:
+    model = tiny_model()
+    dropout = StateDropout(model, TrainingConfig(state_dropout=0.5), seed=3)
+    drawn = []
+    for step in (0, 1, 0):
+        dropout.draw(step)
+        drawn.append(model.thinning.kept.clone())  # type: ignore[union-attr]
+    assert torch.equal(drawn[0], drawn[2])
+    assert not torch.equal(drawn[0], drawn[1])
+
+
+def test_only_what_takes_part_learns() -> None:
+    model = tiny_model()
+    before = weights(model)
+    dropout = StateDropout(model, TrainingConfig(state_dropout=0.5), seed=3)
+    dropout.draw(0)
+    step, (batch,) = make_step(model), mixed_batches(1)
+    step(batch, len(batch), 0.01)
+    moved = (weights(model)["symbols"] != before["symbols"]).any(-1)
+    assert set(moved.nonzero().flatten().tolist()) <= set(model.thinning.kept.tolist())  # type: ignore[union-attr]
+    assert moved.any()
+
+
+def test_a_model_that_leaves_nothing_out_says_so() -> None:
+    model = build_model(NPCFGConfig(nonterminals=2, preterminals=3, embedding=4), 5)
+    for name in ("state_dropout", "embedding_dropout"):
+        with pytest.raises(InputError, match=rf"training\.{name} = 0\.5: a model of kind n-pcfg leaves nothing out"):
+            StateDropout(model, TrainingConfig(**{name: 0.5}), seed=0)
+    StateDropout(model, TrainingConfig(), seed=0).draw(0)
+
+
+@pytest.fixture(scope="module")
+def with_levers(make_config, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    folder = RunFolder(tmp_path_factory.mktemp("levers") / "whole")
+    train(make_config(*LEVERS), folder.path)
+    return folder
+
+
+@pytest.mark.parametrize("step", [2, 7])
+def test_resumed_equals_undisturbed(make_config, with_levers: RunFolder, tmp_path: Path, step: int) -> None:
+    broken = RunFolder(tmp_path / "broken")
+    with pytest.raises(Interrupted):
+        train(make_config(*LEVERS), broken.path, reporter=SignalAt(step, signal.SIGTERM))
+    train(None, broken.path, resume=True)
+    assert differences(with_levers, broken) == []
