@@ -86,6 +86,18 @@ class TrainingConfig(BaseModel):
         allow_inf_nan=False,
         description="Share of each weight, times the learning rate, by which a step shrinks it, as in AdamW.",
     )
+    start_from: str | None = Field(
+        default=None,
+        description="A run folder whose best weights this run begins with. It may have fewer symbols: each is then "
+        "split into as many as there are more here, so N and P must be the same multiple of its.",
+    )
+    start_noise: float = Field(
+        default=0.1,
+        ge=0,
+        allow_inf_nan=False,
+        description="How far the parts of a split symbol are apart at the start, as a share of the embeddings' "
+        "standard deviation.",
+    )
     state_dropout: float = Field(
         default=0.0,
         ge=0,

@@ -25,6 +25,7 @@ from simplepcfg.training.run_folder import RunFolder, run_facts
 from simplepcfg.training.signals import StopSignals
 from simplepcfg.training.timing import StepTimer
 from simplepcfg.training.trainer import Trainer
+from simplepcfg.training.warm_start import start_from
 
 # What a resumed run may change: how long and where it goes on, and where its text lies.
 CHANGEABLE = {
@@ -97,6 +98,8 @@ def train(
             held.enter_context(reproducible(chosen, config.training.threads))
             # First the model, which can refuse its settings: then the folder is still free for a corrected run.
             trainer = Trainer(config, folder, corpus, chosen, reporter, stop, group, needs.capture, timer)
+            if config.training.start_from is not None and not (resume and folder.checkpoint.exists()):
+                start_from(trainer.model, corpus.vocabulary, config.training.start_from, config.training.start_noise)
             if group.leads:
                 checkpoint = _open_folder(folder, config, corpus, chosen)
         with group.together():
@@ -120,7 +123,15 @@ def _new_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
     folder.refuse_if_taken()
     if config is None:
         raise InputError("a new run needs a configuration; use load_config")
-    return config.model_copy(update={"data": absolute_paths(config.data)})
+    return _with_absolute_paths(config)
+
+
+def _with_absolute_paths(config: RunConfig) -> RunConfig:
+    """So that a run can be resumed from another folder."""
+    training = config.training
+    if training.start_from is not None:
+        training = training.model_copy(update={"start_from": str(Path(training.start_from).absolute())})
+    return config.model_copy(update={"data": absolute_paths(config.data), "training": training})
 
 
 def _resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
@@ -136,7 +147,7 @@ def _resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
     saved = load_config(folder.config, environment={})
     if config is None:
         return saved
-    config = config.model_copy(update={"data": absolute_paths(config.data)})
+    config = _with_absolute_paths(config)
     before, after = _flatten(saved.model_dump()), _flatten(config.model_dump())
     for key in sorted(before.keys() | after.keys()):
         if before.get(key) != after.get(key) and key not in CHANGEABLE:

@@ -1,0 +1,74 @@
+"""A run that begins with another's weights: the same grammar at first, however many symbols it is split into."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from simplepcfg.errors import InputError
+from simplepcfg.models import build_model
+from simplepcfg.training import RunFolder, load_config, load_run, train
+from simplepcfg.training.warm_start import split_symbols, start_from
+
+WORDS, LENGTHS = torch.tensor([[1, 2, 3, 4], [2, 1, 3, 0]]), torch.tensor([4, 3])
+HMM = ("model.kind=hmm", "model.states=6", "model.embedding=8", "data.eos=true", "training.epochs=1")
+
+
+@pytest.fixture(scope="module")
+def small_hmm(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    folder = RunFolder(tmp_path_factory.mktemp("start") / "hmm")
+    settings = [*HMM, f'data.train="{text_file}"', "training.device=cpu", "training.threads=1"]
+    train(load_config(overrides=settings, environment={}), folder.path)
+    return folder
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("kind", ["sn-pcfg", "hmm"])
+def test_without_noise_it_is_the_same_grammar(whole: RunFolder, small_hmm: RunFolder, times: int, kind: str) -> None:
+    start = load_run(whole.path if kind == "sn-pcfg" else small_hmm.path)
+    sizes = vars(start.config.model)
+    larger = {key: times * size for key, size in sizes.items() if key in ("nonterminals", "preterminals", "states")}
+    model = build_model(type(start.config.model)(**sizes | larger), len(start.vocabulary)).eval()
+    start_from(model, start.vocabulary, start.directory, noise=0.0)
+    expected, found = (each.double().log_likelihood(WORDS, LENGTHS) for each in (start.model, model))
+    torch.testing.assert_close(found, expected)
+
+
+def test_noise_sets_the_copies_apart() -> None:
+    torch.manual_seed(0)
+    table = torch.randn(5, 400)
+    found = split_symbols(table, (2, 3), (6, 9), noise=0.2, name="run")
+    apart = found - table.repeat_interleave(3, 0)
+    assert float(apart.std() / table.std()) == pytest.approx(0.2, rel=0.1)
+    assert torch.equal(split_symbols(table, (2, 3), (2, 3), noise=0.2, name="run"), table)
+
+
+def test_a_run_grows(make_config, whole: RunFolder, tmp_path: Path) -> None:
+    folder = tmp_path / "grown"
+    settings = ["model.nonterminals=8", "model.preterminals=16", "training.learning_rate=1e-9", "training.epochs=1"]
+    result = train(make_config(f"training.start_from={whole.path}", "training.start_noise=0", *settings), folder)
+    assert result.best.perplexity == pytest.approx(load_run(whole.path).best["perplexity"], rel=1e-4)
+    train(make_config(f"training.start_from={whole.path}", "training.start_noise=0", *settings), folder, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("model.nonterminals=8", "its 4 and 8 symbols cannot become 8 and 8; multiply all by the same number"),
+        ("model.nonterminals=2", "its 4 and 8 symbols cannot become 2 and 8"),
+        ("model.embedding=16", r"its model\.embedding is 8, here 16; make them equal"),
+        ("model.kind=rank-pcfg", r"its model\.kind is sn-pcfg, here rank-pcfg"),
+        ("data.vocabulary_size=3", "its vocabulary is another"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    make_config, whole: RunFolder, tmp_path: Path, setting: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        train(make_config(f"training.start_from={whole.path}", setting), tmp_path / "run")
+    assert not (tmp_path / "run" / "config.toml").exists()
+
+
+def test_a_run_that_is_not_there_is_one_line(make_config, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such run folder"):
+        train(make_config("training.start_from=nowhere"), tmp_path / "run")
