@@ -1,6 +1,7 @@
 """SN-PCFG: the neural simple PCFG, whose rules are scores between shared symbol embeddings."""
 
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from simplepcfg.grammars import SimpleGrammar
 from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
-from simplepcfg.models.parts import emissions_of, network_outputs
+from simplepcfg.models.parts import Rows, emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.thinning import Thinning, step_tables
 from simplepcfg.ops.neural import rule_probabilities
@@ -34,6 +35,13 @@ class SimpleNPCFGConfig:
     tied_children: bool = field(
         default=False,
         metadata={"description": "Left and right children have one distribution, L = R: the paper's PCFG-IE."},
+    )
+    shared_embeddings: bool = field(
+        default=True,
+        metadata={
+            "description": "A symbol has one embedding, which all networks read; if false, one for each of its parts "
+            "as parent, left child, right child, root and preterminal."
+        },
     )
     normalised: bool = field(
         default=False,
@@ -75,7 +83,8 @@ class SimpleNPCFG(nn.Module):
         right[A, C] ∝ exp(f1(w_A) · f3(w_C))     over all symbols C
         emit[T, v]  ∝ exp(f5(w_T) · u_v)         over all words v
 
-    With ``tied_children`` f3 is f2, and so left and right are the same. Word id 0 is padding and is never emitted.
+    With ``tied_children`` f3 is f2, and so left and right are the same; without ``shared_embeddings`` each network has
+    a w of its own. Word id 0 is padding and is never emitted.
     """
 
     shares_rules = True
@@ -85,7 +94,7 @@ class SimpleNPCFG(nn.Module):
         check_vocabulary(vocabulary_size)
         self.config = config
         size = config.embedding
-        self.symbols = nn.Parameter(torch.empty(config.nonterminals + config.preterminals, size))
+        self.symbols = nn.Parameter(torch.empty(self._rows(*self.symbol_groups)[-1][1], size))
         self.start = nn.Parameter(torch.empty(1, size))
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
         self.parent = self._network()  # f1
@@ -114,23 +123,28 @@ class SimpleNPCFG(nn.Module):
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> SimpleGrammar:
         """The grammar of the present parameters; it is the same for every sentence, so the arguments are not used."""
         precision = self.precision if self.training else None
-        symbols, (split, _), word_embeddings = step_tables(self)
-        parents, left, right, roots, preterminals = self._features(symbols, split, precision)
+        symbols, counts, word_embeddings = step_tables(self)
+        parents, left, right, roots, preterminals = self._features(symbols, counts, precision)
         root = (roots.to(self.start.dtype) @ self.start[0]).softmax(-1)
         rules = rule_probabilities(parents, left, right, precision=precision)
         emissions = emissions_of(preterminals, word_embeddings, precision, self.training)
         return SimpleGrammar(root, *rules, emissions, precision)
 
-    def _features(self, symbols: Tensor, split: int, precision: str | None) -> tuple[Tensor, ...]:
-        """f1 … f5 of the symbols that each is asked about; the first `split` are nonterminals."""
-        every = symbols.shape[0]
-        networks = [self.parent, self.left_child, self.root, self.emission]
-        rows = [(0, split), (0, every), (0, split), (split, every)]
-        if not self.config.tied_children:
-            networks.insert(2, self.right_child)
-            rows.insert(2, (0, every))
-        found = network_outputs(symbols, networks, precision, rows)
+    def _features(self, symbols: Tensor, counts: tuple[int, ...], precision: str | None) -> tuple[Tensor, ...]:
+        """f1 … f5 of the symbols that each is asked about; `counts` of them are nonterminals and preterminals."""
+        children = [self.left_child] if self.config.tied_children else [self.left_child, self.right_child]
+        networks = [self.parent, *children, self.root, self.emission]
+        found = network_outputs(symbols, networks, precision, self._rows(*counts))
         return found if len(found) == 5 else (*found[:2], *found[1:])
+
+    def _rows(self, nonterminals: int, preterminals: int) -> list[Rows]:
+        """Which rows of the embeddings each of the networks reads."""
+        every = nonterminals + preterminals
+        children = [(0, every)] * (1 if self.config.tied_children else 2)
+        rows = [(0, nonterminals), *children, (0, nonterminals), (nonterminals, every)]
+        if self.config.shared_embeddings:
+            return rows
+        return list(pairwise(accumulate((stop - start for start, stop in rows), initial=0)))
 
     def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Negative log-likelihood of each sentence in nats: [B]."""

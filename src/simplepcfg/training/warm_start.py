@@ -31,7 +31,7 @@ def start_from(model: nn.Module, vocabulary: Vocabulary, directory: str | Path, 
                 f"training.start_from = {directory}: its model.{key} is {before}, here {after}; make them equal"
             )
     weights = start.model.state_dict()
-    if hasattr(model, "symbol_groups"):
+    if hasattr(model, "symbol_groups") and getattr(new, "shared_embeddings", True):
         sizes = start.model.symbol_groups, model.symbol_groups
         weights["symbols"] = split_symbols(weights["symbols"], *sizes, noise, str(directory))  # type: ignore[arg-type]
     load_weights(model, weights, Path(directory))

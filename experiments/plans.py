@@ -1,0 +1,49 @@
+"""Plans of experiments: what is tried, from which configuration, and what is expected of it."""
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from simplepcfg.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """One line of a table: what it changes, what was expected before it ran, what it taught after."""
+
+    name: str
+    expected: str
+    settings: list[str] = field(default_factory=list)
+    taught: str = ""
+    seeds: list[int] = field(default_factory=lambda: [0])
+    final: bool = False  # whether the test text may be looked at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A configuration, settings that all experiments share, and the experiments in order."""
+
+    title: str
+    config: str
+    settings: list[str] = field(default_factory=list)
+    train_sentences: int = 0  # the first so many lines; 0 takes all
+    valid_sentences: int = 0
+    experiments: list[Experiment]
+
+    def chosen(self, names: list[str]) -> list[Experiment]:
+        """Those of these names, in the plan's order."""
+        known = {experiment.name for experiment in self.experiments}
+        for name in names:
+            if name not in known:
+                raise InputError(f"no experiment is called {name}; the plan has {', '.join(sorted(known))}")
+        return [experiment for experiment in self.experiments if experiment.name in names]
+
+
+def read_plan(path: Path) -> Plan:
+    """A plan from its TOML file; names are unique."""
+    content = tomllib.loads(path.read_text("utf-8"))
+    experiments = [Experiment(**item) for item in content.pop("experiment", [])]
+    names = [experiment.name for experiment in experiments]
+    if len(set(names)) < len(names):
+        raise InputError(f"{path}: two experiments have the same name; rename one")
+    return Plan(experiments=experiments, **content)

@@ -1,0 +1,163 @@
+"""Trains every experiment of a plan that has not been done yet, and records what came of it.
+
+    python experiments/run.py PLAN.toml --train FILE --valid FILE [--test FILE] [--only NAME,…] [--seconds S]
+
+A plan names a configuration, settings that all of its experiments share, and the experiments: each changes some
+settings and says beforehand what is expected. A row a seed is appended to PLAN.csv. An experiment that was interrupted,
+by --seconds or otherwise, goes on from its checkpoint under --out. Test text is looked at only where an experiment says
+`final = true`. `python experiments/render.py` writes the table.
+"""
+
+import argparse
+import csv
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from plans import Experiment, Plan, read_plan
+
+from simplepcfg import load
+from simplepcfg.benchmarking.report import append_rows, environment
+from simplepcfg.errors import SimplePCFGError
+from simplepcfg.training import Interrupted, Reporter, RunFolder, load_config, resolve_device, train
+from simplepcfg.training.progress import EpochReport, StepReport
+
+DONE = ("experiment", "seed")
+COLUMNS = (
+    "minutes",
+    "epochs",
+    "best_epoch",
+    "train_perplexity",
+    "valid_perplexity",
+    "test_perplexity",
+    "largest_gradient_norm",
+    "skipped_steps",
+    "nonterminals_used",
+    "preterminals_used",
+    "failure",
+)
+
+
+class Deadline(Reporter):
+    """Prints epochs, and asks training to stop, all saved, when the time is over."""
+
+    def __init__(self, name: str, until: float) -> None:
+        self._name, self._until = name, until
+
+    def step(self, report: StepReport) -> None:
+        """See Reporter."""
+        if time.monotonic() > self._until:
+            self._until = float("inf")
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def epoch(self, report: EpochReport) -> None:
+        """See Reporter."""
+        print(
+            f"{self._name} epoch {report.epoch}: train {report.train_perplexity:.2f}, valid "
+            f"{report.valid.perplexity:.2f}, {report.seconds:.0f} s",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Run what is left of a plan."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("plan", type=Path)
+    parser.add_argument("--train", type=Path, required=True)
+    parser.add_argument("--valid", type=Path, required=True)
+    parser.add_argument("--test", type=Path, help="for experiments that are final")
+    parser.add_argument("--only", default="", help="names of experiments, separated by commas")
+    parser.add_argument("--seconds", type=float, default=1e9, help="stop after this long, everything saved")
+    parser.add_argument("--out", type=Path, default=Path("runs/experiments"))
+    parser.add_argument("--csv", type=Path, help="instead of the file beside the plan")
+    parser.add_argument("--commit", help="what was run, where the tree has no history")
+    arguments = parser.parse_args()
+    plan, until = read_plan(arguments.plan), time.monotonic() + arguments.seconds
+    table = arguments.csv or arguments.plan.with_suffix(".csv")
+    wanted = arguments.only.split(",") if arguments.only else [each.name for each in plan.experiments]
+    for experiment in plan.chosen(wanted):
+        for seed in experiment.seeds:
+            if (experiment.name, str(seed)) in recorded(table):
+                continue
+            if time.monotonic() > until:
+                print(f"{experiment.name}: no time left", flush=True)
+                return
+            found = run_one(plan, experiment, seed, arguments, until)
+            if found is None:
+                return
+            where = environment(resolve_device(), arguments.commit)
+            append_rows(table, [{"experiment": experiment.name, "seed": seed} | found | where])
+
+
+def run_one(
+    plan: Plan, experiment: Experiment, seed: int, arguments: argparse.Namespace, until: float
+) -> dict[str, Any] | None:
+    """What came of one training; None if its time was over."""
+    name = experiment.name if len(experiment.seeds) == 1 else f"{experiment.name}-{seed}"
+    folder = RunFolder(arguments.out / arguments.plan.stem / name)
+    found: dict[str, Any] = dict.fromkeys(COLUMNS)
+    try:
+        settings = [*plan.settings, *experiment.settings, f"seed={seed}"]
+        config = load_config(plan.config, settings, environment={})
+        result = train(
+            config,
+            folder.path,
+            resume=folder.config.exists(),
+            reporter=Deadline(name, until),
+            train_text=first_lines(arguments.train, plan.train_sentences),
+            valid_text=first_lines(arguments.valid, plan.valid_sentences),
+        )
+    except Interrupted:
+        print(f"{name}: stopped, to be gone on with", flush=True)
+        return None
+    except SimplePCFGError as error:
+        found["failure"] = f"{type(error).__name__}: {error}"
+        print(f"{name}: {found['failure']}", flush=True)
+        return found
+    lines = [json.loads(line) for line in folder.metrics.read_text("utf-8").splitlines()]
+    epochs = [line for line in lines if line["kind"] == "epoch"]
+    found |= {
+        "minutes": round(result.seconds / 60, 2),
+        "epochs": result.epochs,
+        "best_epoch": result.best.epoch,
+        "train_perplexity": rounded(epochs[-1]["train_perplexity"]),
+        "valid_perplexity": rounded(result.best.perplexity),
+        "largest_gradient_norm": rounded(max(line["gradient_norm"] for line in lines if "gradient_norm" in line)),
+        "skipped_steps": result.skipped_steps,
+    }
+    run = load(folder.path)
+    if hasattr(run.grammar, "left"):
+        usage = run.symbols(first_lines(arguments.valid, 300), top=1)
+        found["nonterminals_used"] = rounded(usage.nonterminal_usage.perplexity)
+        found["preterminals_used"] = rounded(usage.preterminal_usage.perplexity)
+    if experiment.final and arguments.test:
+        report = run.evaluate(arguments.test.read_text("utf-8").splitlines())
+        found["test_perplexity"] = rounded(report.perplexity.perplexity)
+    print(f"{name}: " + ", ".join(f"{key} {value}" for key, value in found.items() if value is not None), flush=True)
+    return found
+
+
+def recorded(table: Path) -> set[tuple[str, str]]:
+    """Experiments and seeds that have a row, failures included."""
+    if not table.exists():
+        return set()
+    with table.open(newline="", encoding="utf-8") as stream:
+        return {(row["experiment"], row["seed"]) for row in csv.DictReader(stream)}
+
+
+def first_lines(path: Path, count: int) -> list[str]:
+    """The first so many sentences, or all if 0."""
+    lines = path.read_text("utf-8").splitlines()
+    return lines[:count] if count else lines
+
+
+def rounded(number: float | None) -> float | None:
+    """Two decimals; None for what is infinite."""
+    return None if number is None else round(number, 2)
+
+
+if __name__ == "__main__":
+    main()
