@@ -25,7 +25,6 @@ from simplepcfg.errors import SimplePCFGError
 from simplepcfg.training import Interrupted, Reporter, RunFolder, load_config, resolve_device, train
 from simplepcfg.training.progress import EpochReport, StepReport
 
-DONE = ("experiment", "seed")
 COLUMNS = (
     "minutes",
     "epochs",
@@ -82,9 +81,6 @@ def main() -> None:
         for seed in experiment.seeds:
             if (experiment.name, str(seed)) in recorded(table):
                 continue
-            if time.monotonic() > until:
-                print(f"{experiment.name}: no time left", flush=True)
-                return
             found = run_one(plan, experiment, seed, arguments, until)
             if found is None:
                 return

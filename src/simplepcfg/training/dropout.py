@@ -32,8 +32,8 @@ class StateDropout:
             raise InputError(f"training.{name} = {share}: a model of kind {kind} leaves nothing out; set it to 0")
         if settings.state_dropout and not getattr(model.config, "shared_embeddings", True):
             raise InputError(
-                f"training.state_dropout = {settings.state_dropout} with model.shared_embeddings = false; a symbol that "
-                "is left out must have one embedding, set one of them to its default"
+                f"training.state_dropout = {settings.state_dropout} with model.shared_embeddings = false; a symbol "
+                "that is left out must have one embedding, set one of them to its default"
             )
         self._groups = model.symbol_groups
         self._counts = tuple(kept_count(size, settings.state_dropout) for size in self._groups)

@@ -1,0 +1,77 @@
+"""Writes the tables of all plans beside this file into README.md, between its markers.
+
+python experiments/render.py
+"""
+
+import csv
+from pathlib import Path
+
+from plans import Experiment, read_plan
+
+HERE = Path(__file__).parent
+BEGIN, END = "<!-- tables: written by render.py -->", "<!-- end of tables -->"
+HEADER = (
+    "experiment",
+    "changes",
+    "expected",
+    "seed",
+    "minutes",
+    "train",
+    "valid",
+    "test",
+    "symbols used (N, P)",
+    "largest gradient",
+    "what came of it",
+)
+
+
+def main() -> None:
+    """Replace what stands between the markers."""
+    readme = HERE / "README.md"
+    text = readme.read_text("utf-8")
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    tables = "\n\n".join(table(plan) for plan in sorted(HERE.glob("*.toml")))
+    readme.write_text(f"{before}{BEGIN}\n\n{tables}\n\n{END}{after}", "utf-8")
+
+
+def table(path: Path) -> str:
+    """One plan: its title, what its experiments share, and a line a run."""
+    plan = read_plan(path)
+    rows = read_rows(path.with_suffix(".csv"))
+    shared = ", ".join(f"`{setting}`" for setting in plan.settings) or "nothing"
+    lines = [f"## {plan.title}", "", f"`{path.name}`: configuration `{plan.config}` with {shared}.{where(rows)}", ""]
+    lines += ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
+    for experiment in plan.experiments:
+        found = [row for row in rows if row["experiment"] == experiment.name]
+        lines += [line(experiment, row) for row in found] or [line(experiment, {})]
+    return "\n".join(lines)
+
+
+def line(experiment: Experiment, row: dict[str, str]) -> str:
+    """One run, or an experiment that has not been run."""
+    changes = ", ".join(f"`{setting}`" for setting in experiment.settings)
+    used = f"{row['nonterminals_used']}, {row['preterminals_used']}" if row.get("nonterminals_used") else ""
+    names = ("seed", "minutes", "train_perplexity", "valid_perplexity", "test_perplexity")
+    numbers = [row.get(name, "") for name in names] if row else ["not run yet", "", "", "", ""]
+    came = row.get("failure") or experiment.taught
+    cells = [experiment.name, changes, experiment.expected, *numbers, used, row.get("largest_gradient_norm", ""), came]
+    return "| " + " | ".join(cells) + " |"
+
+
+def where(rows: list[dict[str, str]]) -> str:
+    """On what the rows were made."""
+    machines = sorted({f"{row['machine']}, commit {row['commit']}" for row in rows})
+    return f" Run on {'; '.join(machines)}." if machines else ""
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """What was recorded so far."""
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+if __name__ == "__main__":
+    main()

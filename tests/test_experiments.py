@@ -1,0 +1,81 @@
+"""The runner of experiments: rows are recorded once, and what was stopped goes on."""
+
+import csv
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toy_runs import TOY_SETTINGS, toy_sentences
+
+FOLDER = Path(__file__).parents[1] / "experiments"
+PLAN = """
+title = "Toy"
+config = "sn-pcfg-small"
+settings = {settings}
+
+[[experiment]]
+name = "base"
+expected = "something"
+seeds = [0, 1]
+
+[[experiment]]
+name = "fails"
+expected = "an error of one line"
+settings = ["model.embedding=-1"]
+
+[[experiment]]
+name = "thinned"
+expected = "it runs"
+settings = ["training.state_dropout=0.5"]
+final = true
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    path = tmp_path / "toy.toml"
+    path.write_text(PLAN.format(settings=[*TOY_SETTINGS, "training.checkpoint_steps=0"]), "utf-8")
+    (tmp_path / "text.txt").write_text("\n".join(toy_sentences(random.Random(1), 40)) + "\n", "utf-8")
+    return path
+
+
+def run(plan: Path, *arguments: str) -> str:
+    text = str(plan.parent / "text.txt")
+    command = [sys.executable, str(FOLDER / "run.py"), str(plan), "--train", text, "--valid", text, "--test", text]
+    folder = ["--out", str(plan.parent / "runs"), "--commit", "toy"]
+    variables = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, *folder, *arguments], capture_output=True, text=True, timeout=100, check=False, env=variables
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_plan_is_run_once_and_goes_on(plan: Path) -> None:
+    assert "base-0: stopped, to be gone on with" in run(plan, "--seconds", "0", "--only", "base")
+    run(plan)
+    with plan.with_suffix(".csv").open(newline="", encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [(row["experiment"], row["seed"]) for row in rows] == [
+        ("base", "0"),
+        ("base", "1"),
+        ("fails", "0"),
+        ("thinned", "0"),
+    ]
+    assert "model.embedding = -1" in rows[2]["failure"]
+    assert all(float(row["valid_perplexity"]) > 1 for row in rows if not row["failure"])
+    assert [bool(row["test_perplexity"]) for row in rows] == [False, False, False, True]
+    assert run(plan) == ""
+
+
+def test_tables_are_those_of_the_plans() -> None:
+    before = (FOLDER / "README.md").read_text("utf-8")
+    try:
+        subprocess.run([sys.executable, str(FOLDER / "render.py")], check=True, timeout=60)
+        assert (FOLDER / "README.md").read_text("utf-8") == before, "run python experiments/render.py"
+    finally:
+        (FOLDER / "README.md").write_text(before, "utf-8")
