@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
-import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from simplepcfg import labelled
+from simplepcfg.batched import Result, cells_a_batch, in_batches
 from simplepcfg.beliefs import (
-    Bonus,
     ConstraintList,
     TaggedWord,
     bonus_of_batch,
@@ -25,18 +22,18 @@ from simplepcfg.beliefs import (
     tagged_words,
 )
 from simplepcfg.completion import MAX_LENGTH, Completion, complete
-from simplepcfg.data.batching import Batch, collate, evaluation_batches
+from simplepcfg.data.batching import Batch
 from simplepcfg.data.preprocessing import Prepared, Preprocessing
-from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import Vocabulary
-from simplepcfg.errors import InputError, NumericalError, ResourceError
-from simplepcfg.evaluation.likelihood import bytes_a_cell, cells_a_batch, sentences_a_batch
-from simplepcfg.evaluation.perplexity import perplexity
-from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport
-from simplepcfg.evaluation.treebank import Spans, Treebank
+from simplepcfg.errors import InputError
+from simplepcfg.evaluation.report import EvaluationReport
+from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.labelled import SampledText, ScoredTree
-from simplepcfg.sentences import Sentence, as_tree, listed, nltk_trees, original_tree, split_sentences
+from simplepcfg.parsing import parse_spans
+from simplepcfg.run_evaluation import evaluate, evaluate_treebank
+from simplepcfg.scoring import log_probabilities
+from simplepcfg.sentences import Sentence, nltk_trees, split_sentences
 from simplepcfg.surprisal import WordSurprisal, surprisal_records
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.failures import resource_errors
@@ -46,11 +43,6 @@ if TYPE_CHECKING:
 
     from simplepcfg.inspection import SymbolReport
 
-Result = TypeVar("Result")
-
-IMPORTANCE_SEED = 0
-DECODERS = ("mbr", "viterbi")
-MEMORY_ADVICE = "leave out the longest sentences or use a smaller model"
 DRAWING_ADVICE = "draw fewer at a time, or lower max_length"
 
 
@@ -129,7 +121,7 @@ class Run:
         """
         prepared = self.prepare(sentences)
         bonus = bonus_of_batch(constraints, prepared, self.device)
-        return self._log_probabilities([item.tokens for _, item in prepared], bonus)
+        return log_probabilities(self, [item.tokens for _, item in prepared], bonus)
 
     def surprisal(self, sentences: Iterable[Sentence]) -> list[list[WordSurprisal]]:
         """For each sentence a record a word and one for its end: surprisal and entropy of what could come, in nats.
@@ -170,13 +162,7 @@ class Run:
         self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None, *, decode: str = "mbr"
     ) -> list[SpanTree]:
         """As `parse`, but the trees as arrays of spans, which have no limit of depth."""
-        _refuse_unknown_decoder(decode)
-        prepared = self.prepare(sentences)
-        bonus = bonus_of_batch(constraints, prepared, self.device)
-        if decode == "viterbi":
-            return labelled.best_trees(self, prepared, bonus)
-        decoded = self._decode([item.tokens for _, item in prepared], bonus)
-        return [original_tree(words, item, spans) for (words, item), spans in zip(prepared, decoded, strict=True)]
+        return parse_spans(self, sentences, constraints, decode)
 
     def k_best(
         self, sentences: Iterable[Sentence], k: int, constraints: ConstraintList | None = None
@@ -245,32 +231,13 @@ class Run:
         `decode` is how the run's trees are chosen, as in `parse`. A compound model has no exact log p; `importance`
         samples of each sentence's vector z estimate it, too.
         """
-        _refuse_unknown_decoder(decode)
-        if isinstance(data, str | PathLike):
-            items: list[Any] = list(read_trees(data) if sniff(data) == "trees" else read_sentences(data))
-        else:
-            items = listed(data)
-        if not items:
-            raise InputError("nothing to evaluate; give at least one tree or sentence")
-        trees = [as_tree(item) for item in items]
-        gold = [tree for tree in trees if tree is not None]
-        if not gold:
-            return self._evaluate_text(items, name or self.name, importance)
-        if len(gold) < len(items):
-            raise InputError(f"item {trees.index(None)} is no tree but others are; give trees or sentences, not both")
-        source = fspath(data) if isinstance(data, str | PathLike) else None
-        prepared = Treebank(gold, self.preprocessing, source)
-        return self.evaluate_treebank(prepared, name, decode=decode, importance=importance)
+        return evaluate(self, data, name or self.name, decode, importance)
 
     def evaluate_treebank(
         self, treebank: Treebank, name: str | None = None, *, decode: str = "mbr", importance: int = 0
     ) -> EvaluationReport:
         """F1 and perplexity on gold trees that have been prepared as this run wants them."""
-        tokens = [item.tokens for item in treebank.prepared]
-        decoded = self._viterbi_spans(tokens) if decode == "viterbi" else self._decode(tokens)
-        spans = [item.word_spans(found) for item, found in zip(treebank.prepared, decoded, strict=True)]
-        report = treebank.report(name or self.name, spans)
-        return replace(report, **self._language_model(tokens, importance))
+        return evaluate_treebank(self, treebank, name or self.name, decode, importance)
 
     def save(self, directory: str | PathLike[str]) -> Path:
         """Write the run into a new folder, from which `load` and every command read it."""
@@ -287,86 +254,10 @@ class Run:
             save_config(self.config, folder.config)
         return folder.path
 
-    def _evaluate_text(self, items: Sequence[Sentence], name: str, importance: int) -> EvaluationReport:
-        prepared = self.prepare(items)
-        tokens = [item.tokens for _, item in prepared]
-        if all(len(item) < 2 for item in tokens):
-            raise InputError(f"none of {len(items)} sentences has two words or more; perplexity needs one that has")
-        kept = sum(len(item.kept) for _, item in prepared)
-        return EvaluationReport(name, len(items), kept, **self._language_model(tokens, importance))
-
-    def _language_model(self, tokens: Sequence[Sequence[str]], importance: int) -> dict[str, Any]:
-        """The part of a report that is about likelihoods."""
-        lengths, eos = [len(item) for item in tokens], self.preprocessing.eos
-        found: dict[str, Any] = {
-            "perplexity": perplexity(self._log_probabilities(tokens), lengths, eos),
-            "likelihood": "exact" if self.shares_rules else POSTERIOR_MEAN,
-        }
-        if importance:
-            sampled = perplexity(self._importance_log_probabilities(tokens, importance), lengths, eos)
-            found |= {"importance": sampled, "importance_samples": importance}
-        return found
-
-    def _importance_log_probabilities(self, sentences: Sequence[Sequence[str]], samples: int) -> list[float]:
-        """log p of each sentence by importance sampling, for models that have no exact one; the seed is fixed."""
-        if self.shares_rules:
-            raise InputError(
-                f"{self.name}: a model of kind {self.config.model.kind} has an exact log p; importance sampling is for "
-                "compound models, leave it out"
-            )
-        generator = torch.Generator().manual_seed(IMPORTANCE_SEED)
-
-        def compute(batch: Batch) -> list[float]:
-            with torch.no_grad():
-                return self.model.importance_log_likelihood(  # type: ignore[operator]
-                    batch.words, batch.lengths, samples=samples, generator=generator
-                ).tolist()
-
-        return self.in_batches(sentences, compute, lambda: float("-inf"))
-
     def prepare(self, sentences: Iterable[Sentence]) -> list[tuple[Sequence[str], Prepared]]:
         """Each sentence's words, and what the model sees of them."""
         apply = self.preprocessing.apply
         return [(words, apply(words, tags)) for words, tags in split_sentences(sentences)]
-
-    def _log_probabilities(
-        self,
-        sentences: Sequence[Sequence[str]],
-        bonus: Bonus = lambda batch: None,
-    ) -> list[float]:
-        def compute(batch: Batch) -> list[float]:
-            weights = bonus(batch)
-            with torch.no_grad():
-                if self.shares_rules:
-                    return self.grammar.log_partition(batch.words, batch.lengths, span_bonus=weights).tolist()
-                if weights is not None:
-                    raise InputError(
-                        f"{self.name}: a model of kind {self.config.model.kind} gives a bound on log p, which "
-                        "constraints do not have; score without them or use an sn-pcfg"
-                    )
-                return self.model.log_likelihood(batch.words, batch.lengths).tolist()  # type: ignore[operator]
-
-        scores = self.in_batches(sentences, compute, lambda: float("-inf"))
-        if any(math.isnan(score) for score in scores):
-            raise NumericalError(f"{self.name}: log-probabilities are NaN; its weights are damaged, train it again")
-        return scores
-
-    def _decode(
-        self,
-        sentences: Sequence[Sequence[str]],
-        bonus: Bonus = lambda batch: None,
-    ) -> list[Spans]:
-        def compute(batch: Batch) -> list[Spans]:
-            return self.grammar_of(batch).decode(batch.words, batch.lengths, span_bonus=bonus(batch))
-
-        return self.in_batches(sentences, compute, list)
-
-    def _viterbi_spans(self, sentences: Sequence[Sequence[str]]) -> list[Spans]:
-        def compute(batch: Batch) -> list[Spans]:
-            with torch.no_grad():
-                return [tree.spans for tree in self.grammar_of(batch).viterbi(batch.words, batch.lengths).listed()]
-
-        return self.in_batches(sentences, compute, list)
 
     def in_batches(
         self,
@@ -376,40 +267,9 @@ class Run:
         least: int = 2,
     ) -> list[Result]:
         """`compute` on batches of like length, results in the input's order; `otherwise` below `least` words."""
-        results = [otherwise() for _ in sentences]
-        places = [index for index, tokens in enumerate(sentences) if len(tokens) >= least]
-        encoded = [self.vocabulary.encode(sentences[index]) for index in places]
-        source = self.grammar if self.shares_rules else self.config.model.sizes(1)
-        limits = (self.cells_a_batch, sentences_a_batch(self.model, self.device))
-        for indices in evaluation_batches([len(ids) for ids in encoded], *limits):
-            longest = len(encoded[indices[-1]])
-            _refuse_if_hopeless(longest, bytes_a_cell(source, self.device))
-            with resource_errors(f"computing on a sentence of {longest} words", MEMORY_ADVICE):
-                found = compute(collate(encoded, indices).to(self.device))
-            for index, result in zip(indices, found, strict=True):
-                results[places[index]] = result
-        return results
+        return in_batches(self, sentences, compute, otherwise, least)
 
     @property
     def cells_a_batch(self) -> int:
         """How large a batch may be, as sentences times words squared."""
-        return cells_a_batch(self.grammar if self.shares_rules else self.config.model.sizes(1), self.device)
-
-
-def _refuse_unknown_decoder(decode: str) -> None:
-    if decode not in DECODERS:
-        raise InputError(f"decode = {decode!r}; take one of {', '.join(DECODERS)}")
-
-
-def _refuse_if_hopeless(words: int, cell: int) -> None:
-    """A chart larger than the machine would be killed by the system without a word; refuse it with one."""
-    try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system tells
-        return
-    needed = words * words // 2 * cell
-    if needed > memory:
-        raise ResourceError(
-            f"a sentence of {words} words needs about {needed / 2**30:.0f} GiB, this machine has "
-            f"{memory / 2**30:.0f}; {MEMORY_ADVICE}"
-        )
+        return cells_a_batch(self)

@@ -1,0 +1,66 @@
+"""A question asked of a run, sentence by sentence, computed on batches of like length that fit the machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from simplepcfg.data.batching import Batch, collate, evaluation_batches
+from simplepcfg.errors import ResourceError
+from simplepcfg.evaluation import likelihood
+from simplepcfg.training.failures import resource_errors
+
+if TYPE_CHECKING:
+    from simplepcfg.run import Run
+
+Result = TypeVar("Result")
+
+MEMORY_ADVICE = "leave out the longest sentences or use a smaller model"
+
+
+def in_batches(
+    run: Run,
+    sentences: Sequence[Sequence[str]],
+    compute: Callable[[Batch], Sequence[Result]],
+    otherwise: Callable[[], Result],
+    least: int,
+) -> list[Result]:
+    """See ``Run.in_batches``."""
+    results = [otherwise() for _ in sentences]
+    places = [index for index, tokens in enumerate(sentences) if len(tokens) >= least]
+    encoded = [run.vocabulary.encode(sentences[index]) for index in places]
+    cell = likelihood.bytes_a_cell(_charts_of(run), run.device)
+    limits = (cells_a_batch(run), likelihood.sentences_a_batch(run.model, run.device))
+    for indices in evaluation_batches([len(ids) for ids in encoded], *limits):
+        longest = len(encoded[indices[-1]])
+        _refuse_if_hopeless(longest, cell)
+        with resource_errors(f"computing on a sentence of {longest} words", MEMORY_ADVICE):
+            found = compute(collate(encoded, indices).to(run.device))
+        for index, result in zip(indices, found, strict=True):
+            results[places[index]] = result
+    return results
+
+
+def cells_a_batch(run: Run) -> int:
+    """See ``Run.cells_a_batch``."""
+    return likelihood.cells_a_batch(_charts_of(run), run.device)
+
+
+def _charts_of(run: Run) -> Any:
+    """What tells the size of a chart: the grammar, or the sizes of one that a compound model would make."""
+    return run.grammar if run.shares_rules else run.config.model.sizes(1)
+
+
+def _refuse_if_hopeless(words: int, cell: int) -> None:
+    """A chart larger than the machine would be killed by the system without a word; refuse it with one."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not every system tells
+        return
+    needed = words * words // 2 * cell
+    if needed > memory:
+        raise ResourceError(
+            f"a sentence of {words} words needs about {needed / 2**30:.0f} GiB, this machine has "
+            f"{memory / 2**30:.0f}; {MEMORY_ADVICE}"
+        )

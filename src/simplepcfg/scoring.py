@@ -1,0 +1,57 @@
+"""log p of sentences under a run: exact where all share their rules, else a bound, or estimated by sampling z."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from simplepcfg.beliefs import Bonus
+from simplepcfg.data.batching import Batch
+from simplepcfg.errors import InputError, NumericalError
+
+if TYPE_CHECKING:
+    from simplepcfg.run import Run
+
+IMPORTANCE_SEED = 0
+
+
+def log_probabilities(run: Run, sentences: Sequence[Sequence[str]], bonus: Bonus = lambda batch: None) -> list[float]:
+    """log p (nats) of sentences as the model sees them, as `Run.score` and perplexity report it."""
+
+    def compute(batch: Batch) -> list[float]:
+        weights = bonus(batch)
+        with torch.no_grad():
+            if run.shares_rules:
+                return run.grammar.log_partition(batch.words, batch.lengths, span_bonus=weights).tolist()
+            if weights is not None:
+                raise InputError(
+                    f"{run.name}: a model of kind {run.config.model.kind} gives a bound on log p, which "
+                    "constraints do not have; score without them or use an sn-pcfg"
+                )
+            return run.model.log_likelihood(batch.words, batch.lengths).tolist()  # type: ignore[operator]
+
+    scores = run.in_batches(sentences, compute, lambda: -math.inf)
+    if any(math.isnan(score) for score in scores):
+        raise NumericalError(f"{run.name}: log-probabilities are NaN; its weights are damaged, train it again")
+    return scores
+
+
+def importance_log_probabilities(run: Run, sentences: Sequence[Sequence[str]], samples: int) -> list[float]:
+    """log p (nats) by importance sampling, for models that have no exact one; the seed is fixed."""
+    if run.shares_rules:
+        raise InputError(
+            f"{run.name}: a model of kind {run.config.model.kind} has an exact log p; importance sampling is for "
+            "compound models, leave it out"
+        )
+    generator = torch.Generator().manual_seed(IMPORTANCE_SEED)
+
+    def compute(batch: Batch) -> list[float]:
+        with torch.no_grad():
+            return run.model.importance_log_likelihood(  # type: ignore[operator]
+                batch.words, batch.lengths, samples=samples, generator=generator
+            ).tolist()
+
+    return run.in_batches(sentences, compute, lambda: -math.inf)
