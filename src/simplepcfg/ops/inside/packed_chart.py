@@ -139,7 +139,7 @@ class PackedChart:
             if rules.dim() == 2:
                 torch.mm(left[: rows.stop - rows.start], rules.T, out=self.chart[rows])
             else:
-                for here, sentence in self._sentence_rows(width):
+                for here, sentence in self.plan.sentence_rows(width):
                     part = slice(here.start - rows.start, here.stop - rows.start)
                     torch.mm(left[part], rules[sentence].T, out=self.chart[here])
 
@@ -193,7 +193,7 @@ class PackedChart:
             if rules.dim() == 2:
                 torch.mm(by_child[rows], rules, out=alpha[rows])
             else:
-                for here, sentence in self._sentence_rows(width):
+                for here, sentence in self.plan.sentence_rows(width):
                     torch.mm(by_child[here], rules[sentence], out=alpha[here])
 
     def _gather(self, width: int, alpha: Tensor, by_child: Tensor) -> None:
@@ -260,7 +260,7 @@ class PackedChart:
                 _mm_wide(by_child[: plan.words], rules, by_emit)
             else:
                 by_emit.zero_()
-                for rows, sentence in self._sentence_rows(1):
+                for rows, sentence in self.plan.sentence_rows(1):
                     _mm_wide(by_child[rows], rules[sentence], by_emit[rows])
         found = torch.zeros_like(emissions, memory_format=torch.contiguous_format)
         block = _block(self.tags, 1024)
@@ -270,20 +270,11 @@ class PackedChart:
         )  # fmt: skip
         return found
 
-    def _sentence_rows(self, width: int) -> Iterator[tuple[slice, int]]:
-        """Rows with parents of each sentence, and the sentence's place in the batch: for rules of their own."""
-        row = self.plan.first[width]
-        for sentence, length in zip(self.plan.sentences, self.plan.lengths, strict=True):
-            if length > width:
-                count = length - width + 1
-                yield slice(row, row + count), sentence
-                row += count
-
     def _rows_with_parents(self) -> list[list[slice]]:
         """Rows with parents of each sentence, width by width; none of a single word, which has no tree."""
         found: list[list[slice]] = [[] for _ in range(self.batch)]
         for width in range(1, self.plan.n):
-            for rows, sentence in self._sentence_rows(width):
+            for rows, sentence in self.plan.sentence_rows(width):
                 found[sentence].append(rows)
         return found
 

@@ -1,5 +1,6 @@
 """Where each span lies in the packed chart: rows of one width together, sentences by falling length, no padding."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -44,6 +45,15 @@ class Plan:
     def with_parents(self, width: int) -> slice:
         """The rows of a width that are children of some span."""
         return slice(self.first[width], self.first[width] + self.inner[width])
+
+    def sentence_rows(self, width: int) -> Iterator[tuple[slice, int]]:
+        """Rows with parents of each sentence, and the sentence's place in the batch: for rules of their own."""
+        row = self.first[width]
+        for sentence, length in zip(self.sentences, self.lengths, strict=True):
+            if length > width:
+                count = length - width + 1
+                yield slice(row, row + count), sentence
+                row += count
 
 
 @lru_cache(maxsize=256)

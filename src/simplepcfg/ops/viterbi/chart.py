@@ -1,7 +1,5 @@
 """The Viterbi chart in log space, rows packed as in the inside algorithm's: for the CPU and any other device."""
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 
@@ -79,17 +77,8 @@ class ViterbiChart:
         if self.rules.dim() == 2:
             max_plus(values[rows], self.rules[:, columns], self.children[rows])
             return
-        for part, sentence in self.sentence_rows(width):
+        for part, sentence in self.plan.sentence_rows(width):
             max_plus(values[part], self.rules[sentence, :, columns], self.children[part])
-
-    def sentence_rows(self, width: int) -> Iterator[tuple[slice, int]]:
-        """Rows with parents of each sentence, and the sentence's place in the batch: for rules of their own."""
-        row = self.plan.first[width]
-        for sentence, length in zip(self.plan.sentences, self.plan.lengths, strict=True):
-            if length > width:
-                count = length - width + 1
-                yield slice(row, row + count), sentence
-                row += count
 
     def trees(self, best: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Spans, splits, labels and tags of the best trees, in the batch's order; ``best`` as ``fill`` gave it."""

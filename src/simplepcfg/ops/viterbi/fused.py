@@ -71,7 +71,7 @@ class FusedViterbiChart(ViterbiChart):
         if self.rules.dim() == 2:
             self._product(values[rows], self.rules[first:], self.children[rows])
             return
-        for part, sentence in self.sentence_rows(width):
+        for part, sentence in self.plan.sentence_rows(width):
             self._product(values[part], self.rules[sentence, first:], self.children[part])
 
     def _product(self, values: Tensor, rules: Tensor, out: Tensor) -> None:
