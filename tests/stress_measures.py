@@ -51,7 +51,7 @@ def tf32_operands(wanted: bool) -> Iterator[None]:
         yield
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_space._LogEinsumExp, "operand", lambda self, values: _rounded_to_tf32(values))
+        patch.setattr(log_space.LogEinsumExp, "operand", lambda self, values: _rounded_to_tf32(values))
         yield
 
 

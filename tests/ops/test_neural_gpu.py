@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
-from simplepcfg.ops.inside.packed_chart import _stacked
+from simplepcfg.ops.inside.packed_chart import stacked_rules
 from simplepcfg.ops.neural import (
     emission_log_probabilities,
     emissions,
@@ -236,7 +236,7 @@ def test_memory_of_rules() -> None:
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     left, right = rule_probabilities(*inputs, precision="bf16")
-    grads = torch.ones_like(_stacked(left, right, torch.bfloat16)).chunk(2)
+    grads = torch.ones_like(stacked_rules(left, right, torch.bfloat16)).chunk(2)
     torch.autograd.grad((left, right), inputs, grads)
     buffers = 2 * 2048 * s * 2 + (128 << 20) + 8 * d * (n + 2 * s)  # two parts of the gradient by scores at once
     assert torch.cuda.max_memory_allocated() - before <= 2 * rule_bytes + buffers
@@ -256,7 +256,7 @@ def test_model_in_bf16() -> None:
         found[precision] = [loss.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
     grammar = model.grammar()
     assert grammar.left.dtype == grammar.right.dtype == torch.bfloat16
-    assert _stacked(grammar.left, grammar.right, torch.bfloat16).data_ptr() == grammar.left.data_ptr()
+    assert stacked_rules(grammar.left, grammar.right, torch.bfloat16).data_ptr() == grammar.left.data_ptr()
     for precision, least in (("tf32", 0.9999), ("bf16", 0.98)):
         torch.testing.assert_close(found[precision][0], found["fp32"][0], rtol=2e-3, atol=0.0)
         one, two = (torch.cat([grad.flatten() for grad in found[kind][1:]]) for kind in (precision, "fp32"))

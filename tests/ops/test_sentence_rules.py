@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.inside.packed_chart import _stacked
+from simplepcfg.ops.inside.packed_chart import stacked_rules
 from simplepcfg.ops.neural import rule_probabilities, sentence_rule_probabilities
 from simplepcfg.ops.neural.naive import naive_sentence_rule_probabilities
 from simplepcfg.ops.neural.sentence_rules import _SentenceRules
@@ -76,12 +76,12 @@ def test_one_side_alone_and_a_graph_that_is_kept() -> None:
 
 def test_the_chart_takes_both_without_a_copy() -> None:
     left, right = sentence_rule_probabilities(*(tensor.detach() for tensor in case((True, False, False))))
-    both = _stacked(left, right, left.dtype)
+    both = stacked_rules(left, right, left.dtype)
     assert both.data_ptr() == left.data_ptr()
     torch.testing.assert_close(both, torch.cat([left, right], 1))
-    copied = _stacked(left.clone(), right.clone(), left.dtype)
+    copied = stacked_rules(left.clone(), right.clone(), left.dtype)
     torch.testing.assert_close(copied, both)
-    single = _stacked(left[:1], right[:1], left.dtype)
+    single = stacked_rules(left[:1], right[:1], left.dtype)
     torch.testing.assert_close(single, both[:1])
 
 

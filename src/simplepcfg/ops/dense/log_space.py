@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.dense.arguments import DenseArguments
-from simplepcfg.ops.inside.log_space import _safe_log, _safe_logsumexp
+from simplepcfg.ops.logs import safe_log as _safe_log
+from simplepcfg.ops.logs import safe_logsumexp as _safe_logsumexp
 
 
 def log_sum_exp_dense_inside(arguments: DenseArguments) -> Tensor:

@@ -10,7 +10,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.entropy.differentiable import expected_scores_in_graph
 from simplepcfg.ops.inside import inside
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
-from simplepcfg.ops.inside.log_space import _safe_log
+from simplepcfg.ops.logs import safe_log
 from simplepcfg.ops.marginals.counts import Scores, expected_scores, expected_scores_of_own_rules
 
 # Log-emissions, root, left, right, as `inside` takes them.
@@ -33,7 +33,7 @@ def derivation_entropy(
     given = _centred(check_arguments(*rules, lengths, span_bonus, precision))
     scores = Scores(
         given.log_emissions,
-        _safe_log(given.root),
+        safe_log(given.root),
         lambda parents, children: _times_log(given.left[..., parents, children]),
         lambda parents, children: _times_log(given.right[..., parents, children]),
         given.span_bonus,
@@ -66,7 +66,7 @@ def derivation_kl(
     second = _centred(check_arguments(*q, lengths, span_bonus, precision))
     scores = Scores(
         _log_ratio(first.log_emissions, second.log_emissions),
-        _log_ratio(_safe_log(first.root), _safe_log(second.root)),
+        _log_ratio(safe_log(first.root), safe_log(second.root)),
         lambda parents, children: _times_log_ratio(*(rules.left[..., parents, children] for rules in (first, second))),
         lambda parents, children: _times_log_ratio(*(rules.right[..., parents, children] for rules in (first, second))),
         None,  # the bonus is the same on both sides
@@ -112,7 +112,7 @@ def _times_log(rule: Tensor) -> Tensor:
     rule = rule.to(torch.promote_types(rule.dtype, torch.float32))
     if not rule.requires_grad:
         return torch.special.xlogy(rule, rule)
-    return rule * _safe_log(rule).masked_fill(rule == 0, 0.0)
+    return rule * safe_log(rule).masked_fill(rule == 0, 0.0)
 
 
 def _times_log_ratio(p: Tensor, q: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ def _times_log_ratio(p: Tensor, q: Tensor) -> Tensor:
     p, q = p.double(), q.double()
     if not (p.requires_grad or q.requires_grad):
         return torch.special.xlogy(p, p).sub_(torch.special.xlogy(p, q))
-    found = p * (_safe_log(p) - _safe_log(q)).masked_fill((p == 0) | (q == 0), 0.0)
+    found = p * (safe_log(p) - safe_log(q)).masked_fill((p == 0) | (q == 0), 0.0)
     return found.masked_fill((q == 0) & (p > 0), math.inf)
 
 

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.inside.arguments import InsideArguments
-from simplepcfg.ops.inside.log_space import _inside, _LogEinsumExp, _safe_log
+from simplepcfg.ops.inside.log_space import LogEinsumExp, log_space_inside
+from simplepcfg.ops.logs import safe_log
 from simplepcfg.ops.marginals.counts import Scores
 
 
@@ -37,12 +38,12 @@ def expected_scores_in_graph(arguments: InsideArguments, scores: Scores) -> tupl
     if bonus is not None and scores.spans is not None:
         bonus = bonus + tilt[:, None, None] * scores.spans.masked_fill(scores.spans == -math.inf, 0.0)
     tilted = InsideArguments(emissions, root, left, right, arguments.lengths, bonus, None)
-    log_z = _inside(tilted, _TiltedProducts(tilted, tilt, slopes))
+    log_z = log_space_inside(tilted, _TiltedProducts(tilted, tilt, slopes))
     (expected,) = torch.autograd.grad(log_z.sum(), tilt, create_graph=True)
     return log_z, expected.double()
 
 
-class _TiltedProducts(_LogEinsumExp):
+class _TiltedProducts(LogEinsumExp):
     """log β → log [η | ζ] with rules + ε · slopes."""
 
     def __init__(self, arguments: InsideArguments, tilt: Tensor, slopes: list[Tensor]) -> None:
@@ -62,7 +63,7 @@ class _TiltedProducts(_LogEinsumExp):
         scale = logs.detach().amax(-1, keepdim=True)
         scale = scale.masked_fill(scale == -math.inf, 0.0)
         values = (logs - scale).exp()
-        return _safe_log(values @ rules + self.tilt * (values @ slopes)) + scale
+        return safe_log(values @ rules + self.tilt * (values @ slopes)) + scale
 
 
 def _finite(score: Tensor, counts: Tensor) -> Tensor:

@@ -12,7 +12,8 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.entropy.derivations import Rules
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
-from simplepcfg.ops.inside.log_space import _LogEinsumExp, _safe_log, _safe_logsumexp
+from simplepcfg.ops.inside.log_space import LogEinsumExp
+from simplepcfg.ops.logs import safe_log, safe_logsumexp
 
 # Nine words have 1,430 binary trees; each further word has nearly four times as many.
 MOST_WORDS = 9
@@ -34,7 +35,7 @@ def tree_log_weights(
             f"a sentence of {longest} words has too many bare trees to list them; {MOST_WORDS} words are the most: "
             "ask for the entropy or divergence of labelled derivations, which is exact at any length"
         )
-    step = _LogEinsumExp(arguments)
+    step = LogEinsumExp(arguments)
     children = step.words(arguments.log_emissions).unsqueeze(2)  # [B, n, 1, 2N]
     # By width: η and ζ of every tree of every span, [B, spans, trees, N].
     etas, zetas = [children[..., :nonterminals]], [children[..., nonterminals:]]
@@ -64,12 +65,12 @@ def _of_whole_sentences(tops: list[Tensor], arguments: InsideArguments) -> Tenso
     batch, n, _, _ = arguments.sizes
     most = tops[-1].shape[1] if tops else 1
     rows = []
-    root = _safe_log(arguments.root)
+    root = safe_log(arguments.root)
     for b in range(batch):
         length = n if arguments.lengths is None else int(arguments.lengths[b])
         row = arguments.log_emissions.new_full((0,), -math.inf)
         if length > 1:
-            row = _safe_logsumexp(tops[length - 2][b] + (root if root.dim() == 1 else root[b]), -1)
+            row = safe_logsumexp(tops[length - 2][b] + (root if root.dim() == 1 else root[b]), -1)
         rows.append(torch.nn.functional.pad(row, (0, most - row.shape[0]), value=-math.inf))
     return torch.stack(rows)
 
@@ -107,7 +108,7 @@ def tree_kl(
 def _normalised(log_weights: Tensor) -> tuple[Tensor, Tensor]:
     """Log-probabilities, −inf throughout where there is no tree, and log Z; in float64."""
     log_weights = log_weights.double()
-    log_z = _safe_logsumexp(log_weights, 1)
+    log_z = safe_logsumexp(log_weights, 1)
     return log_weights - log_z.masked_fill(log_z == -math.inf, 0.0)[:, None], log_z
 
 

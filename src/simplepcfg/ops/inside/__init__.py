@@ -1,13 +1,13 @@
 """The inside algorithm of a simple PCFG, several ways behind one function."""
 
 from collections.abc import Callable
-from functools import cache, partial
-from importlib.util import find_spec
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.backends import default_backend
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside, log_sum_exp_inside
 from simplepcfg.ops.inside.naive import naive_inside
@@ -85,7 +85,7 @@ def inside(
     """
     arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
     if backend == "auto":
-        backend = _default_backend(log_emissions)
+        backend = default_backend(log_emissions)
     if backend not in BACKENDS:
         raise InputError(f"backend {backend!r} is unknown; take one of auto, {', '.join(BACKENDS)}")
     return BACKENDS[backend](arguments)
@@ -109,7 +109,7 @@ def span_posteriors(
     With ``create_graph`` the posteriors can be differentiated in turn.
     """
     if backend == "auto":
-        backend = _default_backend(log_emissions)
+        backend = default_backend(log_emissions)
     if not create_graph and backend in _DIRECT_POSTERIORS:
         arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
         with torch.no_grad():
@@ -132,13 +132,3 @@ def span_posteriors(
         )
         (posteriors,) = torch.autograd.grad(log_z.sum(), span_bonus, create_graph=create_graph)
     return (log_z if create_graph else log_z.detach()), posteriors
-
-
-def _default_backend(log_emissions: Tensor) -> str:
-    """The fastest backend for where the tensors lie."""
-    return "triton" if log_emissions.is_cuda and _has_triton() else "torch"
-
-
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None

@@ -6,21 +6,22 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.logs import safe_log, safe_logsumexp
 
 NEG_INF = -math.inf
 
 
 def log_einsum_exp_inside(arguments: InsideArguments) -> Tensor:
     """Peharz et al.'s trick: scale by the maximum, one matrix product a width, back to logs."""
-    return _inside(arguments, _LogEinsumExp(arguments))
+    return log_space_inside(arguments, LogEinsumExp(arguments))
 
 
 def log_sum_exp_inside(arguments: InsideArguments) -> Tensor:
     """Sums over symbols as log-sum-exp over a materialised [spans, N, N] tensor: what memory cannot bear."""
-    return _inside(arguments, _LogSumExp(arguments))
+    return log_space_inside(arguments, LogSumExp(arguments))
 
 
-class _LogEinsumExp:
+class LogEinsumExp:
     """log β → log [η | ζ] by exp, matrix product, log."""
 
     def __init__(self, arguments: InsideArguments) -> None:
@@ -45,27 +46,28 @@ class _LogEinsumExp:
         scale = logs.detach().amax(-1, keepdim=True)
         scale = torch.where(scale == NEG_INF, torch.zeros_like(scale), scale)
         product = torch.matmul(self.operand((logs - scale).exp()), rules)
-        return _safe_log(product.to(logs.dtype)) + scale
+        return safe_log(product.to(logs.dtype)) + scale
 
 
-class _LogSumExp:
+class LogSumExp:
     """log β → log [η | ζ] by a log-sum-exp over every pair of symbols."""
 
     def __init__(self, arguments: InsideArguments) -> None:
         nonterminals = arguments.root.shape[-1]
-        rules = _safe_log(torch.cat([arguments.left, arguments.right], dim=-2))  # [(B,) 2N, N + P]
+        rules = safe_log(torch.cat([arguments.left, arguments.right], dim=-2))  # [(B,) 2N, N + P]
         rules = rules.unsqueeze(-3)  # a place for the spans
         self.nonterminals = rules[..., :nonterminals]
         self.preterminals = rules[..., nonterminals:]
 
     def words(self, log_emissions: Tensor) -> Tensor:
-        return _safe_logsumexp(log_emissions.unsqueeze(-2) + self.preterminals, -1)
+        return safe_logsumexp(log_emissions.unsqueeze(-2) + self.preterminals, -1)
 
     def spans(self, beta: Tensor) -> Tensor:
-        return _safe_logsumexp(beta.unsqueeze(-2) + self.nonterminals, -1)
+        return safe_logsumexp(beta.unsqueeze(-2) + self.nonterminals, -1)
 
 
-def _inside(arguments: InsideArguments, step: _LogEinsumExp | _LogSumExp) -> Tensor:
+def log_space_inside(arguments: InsideArguments, step: LogEinsumExp | LogSumExp) -> Tensor:
+    """log Z of each sentence, with ``step`` for the products of a width's spans with the rules."""
     batch, n, nonterminals, _ = arguments.sizes
     lengths = arguments.lengths_on_device
     emissions = arguments.log_emissions
@@ -80,7 +82,7 @@ def _inside(arguments: InsideArguments, step: _LogEinsumExp | _LogSumExp) -> Ten
         spans = n - width + 1
         eta = torch.stack([etas[k - 1][:, :spans] for k in range(1, width)], 2)  # [B, spans, splits, N]
         zeta = torch.stack([zetas[width - k - 1][:, k : k + spans] for k in range(1, width)], 2)
-        beta = _safe_logsumexp(eta + zeta, 2)
+        beta = safe_logsumexp(eta + zeta, 2)
         if arguments.span_bonus is not None:
             beta = beta + torch.diagonal(arguments.span_bonus, width, 1, 2)[:, :spans, None]
         tops.append(beta[:, 0])
@@ -95,17 +97,4 @@ def _inside(arguments: InsideArguments, step: _LogEinsumExp | _LogSumExp) -> Ten
         rows = torch.stack(tops, 1)  # [B, n - 1, N]
         top = rows[torch.arange(batch, device=rows.device), (lengths - 2).clamp(min=0)]
         top = torch.where((lengths < 2)[:, None], torch.full_like(top, NEG_INF), top)
-    return _safe_logsumexp(top + _safe_log(arguments.root), -1)
-
-
-def _safe_log(x: Tensor) -> Tensor:
-    """log with log 0 = -inf and a gradient of 0 there, in place of 0/0."""
-    zero = x == 0
-    return torch.where(zero, torch.ones_like(x), x).log().masked_fill(zero, NEG_INF)
-
-
-def _safe_logsumexp(x: Tensor, dim: int) -> Tensor:
-    """logsumexp whose gradient is 0, not NaN, where every term is -inf."""
-    scale = x.detach().amax(dim, keepdim=True)
-    scale = torch.where(scale.isfinite(), scale, torch.zeros_like(scale))
-    return _safe_log((x - scale).exp().sum(dim)) + scale.squeeze(dim)
+    return safe_logsumexp(top + safe_log(arguments.root), -1)

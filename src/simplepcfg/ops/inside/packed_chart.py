@@ -45,7 +45,7 @@ class PackedChart:
         stored, work = self.precision.stored, self.precision.work
         rows = self.plan.rows
         try:
-            self.rules = _stacked(arguments.left, arguments.right, stored)  # [(B,) 2N, N + P]
+            self.rules = stacked_rules(arguments.left, arguments.right, stored)  # [(B,) 2N, N + P]
             self.emit = self._empty(self.plan.words, self.tags, dtype=stored)
             self.beta = self._empty(rows, self.states, dtype=stored)
             self.chart = self._empty(rows, 2 * self.states, dtype=stored)
@@ -162,7 +162,7 @@ class PackedChart:
             states if root.dim() == 2 else 0, BLOCK=block, **limit, **self.kinds,
         )  # fmt: skip
         for width in range(plan.n, 1, -1):
-            self._outside(width, alpha, by_child)
+            self.outside(width, alpha, by_child)
         if posteriors is not None:
             posterior = self._empty(plan.rows, dtype=self.precision.work)
             kernels.posterior_kernel[(plan.rows - plan.words,)](
@@ -180,7 +180,7 @@ class PackedChart:
             return [words, None, left, right]
         return [words, by_root if self.arguments.root.dim() == 2 else by_root.sum(0), left, right]
 
-    def _outside(self, width: int, alpha: Tensor, by_child: Tensor) -> None:
+    def outside(self, width: int, alpha: Tensor, by_child: Tensor) -> None:
         """d log Z / d β of the spans of a width that have parents."""
         rows = self.plan.with_parents(width)
         tops = slice(rows.stop, self.plan.width(width).stop)
@@ -311,7 +311,7 @@ class PackedChart:
         )
 
 
-def _stacked(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
+def stacked_rules(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
     """[(B,) 2N, N + P] of both: a view where each sentence's lie one behind the other already, else a copy."""
     nonterminals, symbols = left.shape[-2:]
     behind = left.data_ptr() + nonterminals * symbols * left.element_size() == right.data_ptr()

@@ -37,14 +37,14 @@ class Backward:
         chart = self.chart
         rules = None if by_rules is None else _RuleGradient(chart, self.grad, by_rules)
         for width in range(chart.n, 1, -1):
-            alpha = self._outside(width, rules)
+            alpha = self.outside(width, rules)
             if posteriors is not None:
                 posterior = torch.linalg.vecdot(alpha, chart.beta[width])
                 torch.diagonal(posteriors, width, 1, 2).copy_(posterior * self.grad[:, None])
-            self._spread(width, alpha)
+            self.spread(width, alpha)
         words = None
         if need_words or rules is not None:
-            children = self._child_derivatives(1)
+            children = self.child_derivatives(1)
             if rules is not None:
                 rules.add_words(children)
             if need_words:
@@ -59,14 +59,14 @@ class Backward:
             rules.finish(largest)
         return words, self._root() if need_root else None
 
-    def _outside(self, width: int, rules: "_RuleGradient | None") -> Tensor:
+    def outside(self, width: int, rules: "_RuleGradient | None") -> Tensor:
         """d log Z / d β of every span of this width, from its roles as left and right child and as whole sentence."""
         chart = self.chart
         beta = chart.beta[width]
         if width == chart.n:
             alpha = torch.zeros_like(beta)
         else:
-            children = self._child_derivatives(width)  # [B, spans, 2N]
+            children = self.child_derivatives(width)  # [B, spans, 2N]
             rows = chart.with_parents.get(width)
             if rows is None:
                 alpha = _transposed_product(children, chart.rules)
@@ -98,14 +98,14 @@ class Backward:
         by_root = drop_out_of_range(by_root, root.expand_as(by_root), chart.range) * self.grad[:, None]
         return by_root if root.dim() == 2 else by_root.sum(0)
 
-    def _child_derivatives(self, width: int) -> Tensor:
+    def child_derivatives(self, width: int) -> Tensor:
         """d log Z / d (matrix product) of every span of this width: [B, spans, 2N], left roles then right roles."""
         chart = self.chart
         both = chart.empty(chart.batch, chart.n - width + 1, 2, chart.nonterminals)
         torch.mul(self.gradients.rows(width), chart.scales[width][..., None], out=both)
         return self._in_range(both, chart.square.rows(width)).flatten(-2)
 
-    def _spread(self, width: int, alpha: Tensor) -> None:
+    def spread(self, width: int, alpha: Tensor) -> None:
         """Hand each span's derivative to the two children of each of its splits."""
         chart = self.chart
         eta, zeta = chart.splits[width]

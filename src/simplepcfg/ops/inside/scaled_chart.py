@@ -50,7 +50,7 @@ class ScaledChart:
         top = self.empty(self.batch, self.nonterminals).zero_()
         exponent = self.empty(self.batch).fill_(DEAD)
         for width in range(2, self.n + 1):
-            exponents = self._split_sums(width)
+            exponents = self.split_sums(width)
             if width < self.n:
                 self._children(width, exponents)
             else:
@@ -103,7 +103,7 @@ class ScaledChart:
         exponents = torch.full_like(best, -self.range.peak).masked_fill_(dead, DEAD)
         self._store(1, *self._with_maxima(product(self.words, self.word_rules)), exponents)
 
-    def _split_sums(self, width: int) -> Tensor:
+    def split_sums(self, width: int) -> Tensor:
         """β of every span of this width, Σ over splits of η ⊙ ζ; gives its exponents, [B, spans]."""
         eta, zeta = self.splits[width] = self.square.children(width)
         eta_exponents, zeta_exponents = self.exponents.children(width)

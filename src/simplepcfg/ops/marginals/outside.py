@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.inside import _default_backend
+from simplepcfg.ops.backends import default_backend
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.scaled_backward import Backward
 from simplepcfg.ops.inside.scaled_chart import ScaledChart
@@ -45,7 +45,7 @@ def outside_rows(arguments: InsideArguments, backend: str = "auto") -> tuple[Ten
     if n == 1:
         return arguments.log_emissions.new_full((arguments.sizes[0],), -torch.inf), iter(())
     if backend == "auto":
-        backend = _default_backend(arguments.log_emissions)
+        backend = default_backend(arguments.log_emissions)
     with torch.no_grad():
         if backend == "triton":
             from simplepcfg.ops.marginals.packed import packed_rows
@@ -64,14 +64,14 @@ def _scaled_rows(chart: ScaledChart) -> Iterator[Rows]:
         cells = (sentences + starts * (posts + 1) + width).flatten()
         with torch.no_grad():
             if width == 1:
-                by_child = backward._child_derivatives(1)
+                by_child = backward.child_derivatives(1)
                 yield Rows(1, cells, chart.words.flatten(0, 1), None, by_child.flatten(0, 1))
                 return
-            alpha = backward._outside(width, None)
-            backward._spread(width, alpha)
+            alpha = backward.outside(width, None)
+            backward.spread(width, alpha)
             by_child = (
                 alpha.new_zeros(*alpha.shape[:2], 2 * states)  # the whole sentence is nobody's child
                 if width == chart.n
-                else backward._child_derivatives(width)
+                else backward.child_derivatives(width)
             )
         yield Rows(width, cells, chart.beta[width].flatten(0, 1), alpha.flatten(0, 1), by_child.flatten(0, 1))

@@ -16,9 +16,9 @@ class _KeepingChart(PackedChart):
     alpha: Tensor
     by_child: Tensor
 
-    def _outside(self, width: int, alpha: Tensor, by_child: Tensor) -> None:
+    def outside(self, width: int, alpha: Tensor, by_child: Tensor) -> None:
         self.alpha, self.by_child = alpha, by_child
-        super()._outside(width, alpha, by_child)
+        super().outside(width, alpha, by_child)
 
 
 def packed_rows(arguments: InsideArguments) -> tuple[Tensor, Iterator[Rows]]:

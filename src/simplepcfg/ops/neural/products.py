@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.backends import has_triton
 
 PRECISIONS = (None, "bf16", "tf32", "fp32")
 # A row begins where tensor cores and bulk copies want it, whatever the number of columns.
@@ -24,12 +23,6 @@ def check_precision(precision: str | None) -> None:
 def runs_fused(precision: str | None, tensor: Tensor) -> bool:
     """Whether operands are stored in bfloat16 and kernels do the rest: on a card, where that was asked for."""
     return precision == "bf16" and tensor.is_cuda and tensor.dtype != torch.float64 and has_triton()
-
-
-@cache
-def has_triton() -> bool:
-    """Whether kernels can be launched at all."""
-    return find_spec("triton") is not None
 
 
 def wide_type(dtype: torch.dtype) -> torch.dtype:

@@ -1,11 +1,11 @@
 """What the prefix probabilities read of an inside chart, whichever backend has filled it: rows that end at a place."""
 
-from importlib.util import find_spec
 from typing import Protocol
 
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.backends import default_backend
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.scaled_chart import ScaledChart
 from simplepcfg.ops.inside.scales import DEAD
@@ -34,7 +34,7 @@ class InsideRows(Protocol):
 def inside_rows(arguments: InsideArguments, backend: str) -> InsideRows:
     """Run the inside algorithm and keep its chart."""
     if backend == "auto":
-        backend = "triton" if arguments.log_emissions.is_cuda and find_spec("triton") is not None else "torch"
+        backend = default_backend(arguments.log_emissions)
     if backend == "torch":
         return _ScaledRows(arguments)
     if backend == "triton":
@@ -52,9 +52,9 @@ class _ScaledRows(ScaledChart):
         self.beta_exponents: dict[int, Tensor] = {}  # by width: [B, spans]
         self.fill()
 
-    def _split_sums(self, width: int) -> Tensor:
+    def split_sums(self, width: int) -> Tensor:
         # The same tensor is corrected in place where a span is summed again in logs.
-        self.beta_exponents[width] = super()._split_sums(width)
+        self.beta_exponents[width] = super().split_sums(width)
         return self.beta_exponents[width]
 
     def left_children(self, j: int) -> tuple[Tensor, Tensor]:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.backends import default_backend
 from simplepcfg.ops.descent import Nodes
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.sample.draws import draw_uniforms, pick, pick_logs
@@ -13,7 +14,6 @@ from simplepcfg.ops.sample.lengths import LengthTable, length_table
 from simplepcfg.ops.sample.lock_step import WEIGHTS_AT_ONCE, draw_from_chart, draw_nodes
 from simplepcfg.ops.sample.naive import naive_sample
 from simplepcfg.ops.trees import Found, Trees, no_trees, stacked, tree_log_probabilities
-from simplepcfg.ops.viterbi import default_backend
 
 __all__ = ["BACKENDS", "sample_derivations", "sample_trees"]
 

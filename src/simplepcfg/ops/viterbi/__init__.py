@@ -1,13 +1,12 @@
 """The most probable labelled tree of each sentence under a simple PCFG; README.md derives it."""
 
 from collections.abc import Callable
-from functools import cache
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.backends import default_backend
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.trees import Found, Trees, no_trees, stacked, tree_log_probabilities
 from simplepcfg.ops.viterbi.chart import ViterbiChart
@@ -75,13 +74,3 @@ def viterbi_chart(arguments: InsideArguments, backend: str) -> ViterbiChart:
     from simplepcfg.ops.viterbi.fused import FusedViterbiChart
 
     return FusedViterbiChart(arguments)
-
-
-def default_backend(log_emissions: Tensor) -> str:
-    """The fastest backend for where the tensors lie."""
-    return "triton" if log_emissions.is_cuda and _has_triton() else "torch"
-
-
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None

@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.backends import default_backend
 from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.trees import LabelledTree
-from simplepcfg.ops.viterbi import default_backend, viterbi_chart
+from simplepcfg.ops.viterbi import viterbi_chart
 from simplepcfg.ops.viterbi.chart import ViterbiChart
 
 
