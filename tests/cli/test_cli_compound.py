@@ -30,7 +30,7 @@ def test_importance_samples_stand_beside_the_bound(call: Call, compound_run: Pat
     assert report["likelihood"] == "ELBO at the posterior mean"
     assert report["importance_samples"] == 4
     assert report["importance_perplexity"] == pytest.approx(
-        math.exp(-report["importance_log_likelihood"] / report["perplexity_tokens"])
+        math.exp(-report["importance_log_likelihood_nats"] / report["perplexity_tokens"])
     )
     table = call("evaluate", compound_run, trees_file, "--importance", 4).out
     assert "perplexity by 4 samples of z" in table

@@ -14,7 +14,7 @@ REQUIRED = {
     "tokens",
     "sentence_f1",
     "corpus_f1",
-    "log_likelihood",
+    "log_likelihood_nats",
     "perplexity",
     "perplexity_tokens",
 }
@@ -30,7 +30,7 @@ def test_trees_give_f1_and_perplexity(call: Call, tiny_run: Path, trees_file: Pa
     assert report["perplexity_tokens"] == report["tokens"] + report["sentences"]
     assert 0 <= report["corpus_f1"] <= 100
     assert 0 <= report["sentence_f1"] <= 100
-    assert report["perplexity"] == pytest.approx(math.exp(-report["log_likelihood"] / report["perplexity_tokens"]))
+    assert report["perplexity"] == pytest.approx(math.exp(-report["log_likelihood_nats"] / report["perplexity_tokens"]))
     for shown in ("S-F1", "corpus F1", "recall by label", "perplexity", "length + 1"):
         assert shown in result.out
 
@@ -59,7 +59,7 @@ def test_text_gives_perplexity_alone(call: Call, tiny_run: Path, text_file: Path
     assert report["sentence_f1"] is None
     assert report["corpus_f1"] is None
     scores = load(tiny_run).score(text_file.read_text().splitlines())
-    assert report["log_likelihood"] == pytest.approx(sum(scores), rel=1e-6)
+    assert report["log_likelihood_nats"] == pytest.approx(sum(scores), rel=1e-6)
 
 
 def test_several_runs_and_baselines(call: Call, tiny_run: Path, eos_run: Path, trees_file: Path) -> None:
@@ -77,7 +77,7 @@ def test_several_runs_and_baselines(call: Call, tiny_run: Path, eos_run: Path, t
 def test_gold_as_predictions_is_perfect(call: Call, trees_file: Path) -> None:
     report = json.loads(call("evaluate", trees_file, "--predictions", trees_file, "--json", "-").out)
     assert report["sentence_f1"] == report["corpus_f1"] == 100
-    assert report["log_likelihood"] is None
+    assert report["log_likelihood_nats"] is None
 
 
 def test_own_output_as_predictions_scores_as_the_run(

@@ -57,7 +57,7 @@ class EvaluationReport:
                 for label in (f1.recall_by_label if f1 else ())
             }
             or None,
-            "log_likelihood": perplexity.log_likelihood if perplexity else None,
+            "log_likelihood_nats": perplexity.log_likelihood if perplexity else None,
             "perplexity": _finite(perplexity.perplexity) if perplexity else None,
             "likelihood": self.likelihood,
             "perplexity_tokens": perplexity.tokens if perplexity else None,
@@ -66,7 +66,7 @@ class EvaluationReport:
             "perplexity_skipped_one_word": perplexity.skipped_one_word if perplexity else None,
             "impossible_sentences": perplexity.impossible if perplexity else None,
             "importance_samples": self.importance_samples,
-            "importance_log_likelihood": self.importance.log_likelihood if self.importance else None,
+            "importance_log_likelihood_nats": self.importance.log_likelihood if self.importance else None,
             "importance_perplexity": _finite(self.importance.perplexity) if self.importance else None,
         }
 
