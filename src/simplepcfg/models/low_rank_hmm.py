@@ -1,7 +1,7 @@
 """LHMM: a hidden Markov model whose transitions have low rank, so that many states cost little (Chiu et al. 2021)."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import HiddenMarkovModel
-from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
+from simplepcfg.models.checks import check_sizes, check_vocabulary
+from simplepcfg.models.hidden_markov import HiddenMarkovConfig
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
@@ -20,34 +21,15 @@ ALIGNMENT = 8  # numbers
 
 
 @dataclass(frozen=True, kw_only=True)
-class LowRankHMMConfig:
+class LowRankHMMConfig(HiddenMarkovConfig):
     """Sizes of a low-rank HMM, the LHMM."""
 
-    # Read by pydantic where it is installed: a misspelt key is an error, not ignored.
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-    needs_eos: ClassVar[bool] = True  # nothing but a word can end a sentence
-
     kind: Literal["lhmm"] = field(default="lhmm", metadata={"description": "Which model."})
-    states: int = field(default=16384, metadata={"description": "Number of hidden states, S."})
     rank: int = field(default=4096, metadata={"description": "Rank of the transitions, r: at most S."})
-    embedding: int = field(
-        default=256, metadata={"description": "Width of state and word embeddings and of the networks."}
-    )
-    residual_blocks: int = field(
-        default=2, metadata={"description": "Residual blocks in each of the networks f1 to f4."}
-    )
-    initial_scores: float = field(
-        default=0.0,
-        metadata={
-            "description": "Standard deviation of the scores at the start; 0 takes Xavier-normal embeddings, whose "
-            "scores are all near 0."
-        },
-    )
 
     def __post_init__(self) -> None:
-        check_sizes(self, "states", "rank", "embedding")
-        check_blocks(self)
-        check_deviation(self)
+        super().__post_init__()
+        check_sizes(self, "rank")
         if self.rank > self.states:
             raise InputError(f"model.rank = {self.rank}; it must be at most model.states = {self.states}")
 

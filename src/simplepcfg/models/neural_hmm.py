@@ -1,13 +1,14 @@
 """Neural HMM: a hidden Markov model whose probabilities are scores between state and word embeddings."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from simplepcfg.grammars import HiddenMarkovModel
-from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
+from simplepcfg.models.checks import check_vocabulary
+from simplepcfg.models.hidden_markov import HiddenMarkovConfig
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
@@ -16,33 +17,12 @@ from simplepcfg.ops.neural import row_softmax
 
 
 @dataclass(frozen=True, kw_only=True)
-class NeuralHMMConfig:
+class NeuralHMMConfig(HiddenMarkovConfig):
     """Sizes of a neural HMM."""
-
-    # Read by pydantic where it is installed: a misspelt key is an error, not ignored.
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-    needs_eos: ClassVar[bool] = True  # nothing but a word can end a sentence
 
     kind: Literal["hmm"] = field(default="hmm", metadata={"description": "Which model."})
     states: int = field(default=4096, metadata={"description": "Number of hidden states, S."})
-    embedding: int = field(
-        default=512, metadata={"description": "Width of state and word embeddings and of the networks."}
-    )
-    residual_blocks: int = field(
-        default=2, metadata={"description": "Residual blocks in each of the networks f1 to f4."}
-    )
-    initial_scores: float = field(
-        default=0.0,
-        metadata={
-            "description": "Standard deviation of the scores at the start; 0 takes Xavier-normal embeddings, whose "
-            "scores are all near 0."
-        },
-    )
-
-    def __post_init__(self) -> None:
-        check_sizes(self, "states", "embedding")
-        check_blocks(self)
-        check_deviation(self)
+    embedding: int = field(default=512, metadata={"description": "Width of all embeddings and of the networks."})
 
     def sizes(self, batch: int) -> ModelSizes:
         """What a batch of so many sentences holds."""
