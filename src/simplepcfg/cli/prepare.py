@@ -1,7 +1,6 @@
 """`simplepcfg prepare`: a treebank or text as published, as the files that train and evaluate read."""
 
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +8,34 @@ import typer
 
 from simplepcfg.cli.options import Quiet
 from simplepcfg.cli.output import note, write_lines
+from simplepcfg.cli.prepare_options import (
+    ByTag,
+    DropTags,
+    Encoding,
+    FunctionTags,
+    KeepTags,
+    Kept,
+    Language,
+    Lowercase,
+    MinCount,
+    Numbers,
+    NumberStyle,
+    Out,
+    Punctuation,
+    Seed,
+    Shares,
+    Size,
+    Sources,
+    TestRange,
+    TrainRange,
+    Unary,
+    UnaryChains,
+    Unk,
+    ValidRange,
+    conventions_of,
+    ranges_of,
+    shares_of,
+)
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,75 +46,6 @@ NAME = "prepare"
 SUMMARY = "Make text, trees and a vocabulary from a treebank."
 
 app = typer.Typer(rich_markup_mode=None)
-
-
-class Punctuation(StrEnum):
-    """How punctuation is known."""
-
-    tags = "tags"
-    characters = "characters"
-    keep = "keep"
-
-
-class Numbers(StrEnum):
-    """What becomes of numbers."""
-
-    N = "N"
-    keep = "keep"
-
-
-class Kept(StrEnum):
-    """Whether something stays."""
-
-    drop = "drop"
-    keep = "keep"
-
-
-class Unary(StrEnum):
-    """What becomes of unary chains."""
-
-    keep = "keep"
-    collapse = "collapse"
-
-
-class Language(StrEnum):
-    """Those whose punctuation tags are known."""
-
-    french = "french"
-    german = "german"
-
-
-Sources = Annotated[list[Path], typer.Argument(metavar="SOURCE", help="Folders, searched to the bottom, or files.")]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="A new or empty folder for what is written.")]
-ByTag = Annotated[Punctuation, typer.Option("--punctuation", help="How it is known and dropped, or keep it.")]
-KeepTags = Annotated[
-    list[str] | None,
-    typer.Option("--keep-tags", metavar="TAGS", help="Only leaves with these tags stay, such as 'penn ADD'."),
-]
-DropTags = Annotated[
-    list[str] | None,
-    typer.Option("--drop-tags", metavar="TAGS", help="Only leaves with these tags go, such as '$, $. PU'."),
-]
-Lowercase = Annotated[bool, typer.Option("--lowercase/--keep-case", help="Lower-case words.")]
-NumberStyle = Annotated[Numbers, typer.Option("--numbers", help="Write N for each number, or keep them.")]
-FunctionTags = Annotated[Kept, typer.Option("--function-tags", help="Of labels such as NP-SBJ-1.")]
-UnaryChains = Annotated[Unary, typer.Option("--unary", help="Chains such as (S (VP ...)), with phrases of one word.")]
-Size = Annotated[
-    int, typer.Option("--vocabulary", metavar="N", min=0, help="Most frequent training words listed; 0: all.")
-]
-MinCount = Annotated[int, typer.Option("--min-count", metavar="N", min=1, help="Words seen less often are not listed.")]
-Unk = Annotated[bool, typer.Option("--unk", help="Write <unk> for words outside the vocabulary, in text and trees.")]
-Encoding = Annotated[
-    str, typer.Option("--encoding", metavar="NAME", help="Of the files; auto is utf-8 or else gb18030.")
-]
-Shares = Annotated[
-    str | None,
-    typer.Option("--split", metavar="A,B,C", help="Shares of train, valid and test where no file names a split."),
-]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of the draws of --split.")]
-TrainRange = Annotated[str | None, typer.Option("--train", metavar="RANGES", help="Instead of the usual numbers.")]
-ValidRange = Annotated[str | None, typer.Option("--valid", metavar="RANGES", help="Instead of the usual numbers.")]
-TestRange = Annotated[str | None, typer.Option("--test", metavar="RANGES", help="Instead of the usual numbers.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -130,8 +88,8 @@ def ptb(
     """
     from simplepcfg.data.treebank_files import PTB_SECTIONS, PTB_TREES, find_ptb
 
-    ranges = _ranges(PTB_SECTIONS, train, valid, test)
-    conventions = _conventions(
+    ranges = ranges_of(PTB_SECTIONS, train, valid, test)
+    conventions = conventions_of(
         ("penn",), (), punctuation, keep_tags, drop_tags, lowercase, numbers, function_tags, unary, vocabulary,
         min_count, unk,
     )  # fmt: skip
@@ -168,8 +126,8 @@ def ctb(
     from simplepcfg.data.conventions import CHINESE_PUNCTUATION
     from simplepcfg.data.treebank_files import CTB_FILES, find_ctb
 
-    ranges = _ranges(CTB_FILES, train, valid, test)
-    conventions = _conventions(
+    ranges = ranges_of(CTB_FILES, train, valid, test)
+    conventions = conventions_of(
         (), CHINESE_PUNCTUATION, punctuation, keep_tags, drop_tags, lowercase, numbers, function_tags, unary,
         vocabulary, min_count, unk,
     )  # fmt: skip
@@ -213,7 +171,7 @@ def spmrl(
     known = {"french": FRENCH_PUNCTUATION, "german": GERMAN_PUNCTUATION}.get(found or "", ())
     if not known and punctuation is Punctuation.tags and not keep_tags and not drop_tags:
         raise InputError("the files' names do not say French or German; give --language, --drop-tags or --keep-tags")
-    conventions = _conventions(
+    conventions = conventions_of(
         (), known, punctuation, keep_tags, drop_tags, lowercase, numbers, function_tags, unary, vocabulary, min_count,
         unk,
     )  # fmt: skip
@@ -250,12 +208,12 @@ def brackets(
     """
     from simplepcfg.data.treebank_files import find_trees
 
-    conventions = _conventions(
+    conventions = conventions_of(
         ("penn",), (), punctuation, keep_tags, drop_tags, lowercase, numbers, function_tags, unary, vocabulary,
         min_count, unk,
     )  # fmt: skip
     job = _job("brackets", sources, find_trees(sources), conventions, encoding)
-    _run(replace(job, shares=_shares(split), seed=seed), out, quiet)
+    _run(replace(job, shares=shares_of(split), seed=seed), out, quiet)
 
 
 @app.command("text", short_help="Plain text, one sentence a line, for language modelling.")
@@ -287,48 +245,11 @@ def text(
 
     if punctuation is Punctuation.tags:
         raise InputError("--punctuation tags: plain text has no tags; take characters or keep")
-    conventions = _conventions(
+    conventions = conventions_of(
         ("penn",), (), punctuation, None, None, lowercase, numbers, Kept.keep, Unary.keep, vocabulary, min_count, unk
     )
     job = _job("text", sources, find_text(sources), conventions, encoding)
-    _run(replace(job, shares=_shares(split), seed=seed), out, quiet)
-
-
-def _conventions(
-    usual_kept: tuple[str, ...],
-    usual_dropped: tuple[str, ...],
-    punctuation: Punctuation,
-    keep_tags: list[str] | None,
-    drop_tags: list[str] | None,
-    lowercase: bool,
-    numbers: Numbers,
-    function_tags: Kept,
-    unary: Unary,
-    vocabulary: int,
-    min_count: int,
-    unk: bool,
-) -> "Conventions":
-    from simplepcfg.data.conventions import Conventions
-
-    kept, dropped = (tuple(" ".join(given or ()).split()) for given in (keep_tags, drop_tags))
-    if kept and dropped:
-        raise InputError("--keep-tags and --drop-tags are two ways to say one thing; give one of them")
-    if (kept or dropped) and punctuation is not Punctuation.tags:
-        raise InputError(f"--punctuation {punctuation.value} asks no tags; leave out --keep-tags and --drop-tags")
-    if punctuation is not Punctuation.tags:
-        usual_kept = usual_dropped = ()
-    return Conventions(
-        punctuation=punctuation.value,
-        keep_tags=kept or (() if dropped else usual_kept),
-        drop_tags=dropped or (() if kept else usual_dropped),
-        lowercase=lowercase,
-        numbers=numbers.value,
-        function_tags=function_tags.value,
-        unary=unary.value,
-        vocabulary_size=vocabulary,
-        min_count=min_count,
-        unknown="<unk>" if unk else "keep",
-    )
+    _run(replace(job, shares=shares_of(split), seed=seed), out, quiet)
 
 
 def _job(
@@ -342,22 +263,6 @@ def _job(
     return Job(
         kind=kind, sources=sources, source=source, conventions=conventions, encoding=encoding, ranges=ranges or {}
     )
-
-
-def _ranges(usual: dict[str, str], *given: str | None) -> dict[str, str]:
-    return {split: new or old for (split, old), new in zip(usual.items(), given, strict=True)}
-
-
-def _shares(text: str | None) -> tuple[float, ...] | None:
-    if text is None:
-        return None
-    try:
-        shares = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        shares = ()
-    if len(shares) != 3 or not all(0 <= share < float("inf") for share in shares) or shares[0] <= 0:
-        raise InputError(f"--split {text}: give three shares, of train, valid and test, such as 90,5,5")
-    return shares
 
 
 def _run(job: "Job", out: Path, quiet: bool, expected: dict[str, int] | None = None) -> None:

@@ -1,0 +1,137 @@
+"""Options of the `prepare` commands, and what they ask for."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simplepcfg.errors import InputError
+
+if TYPE_CHECKING:
+    from simplepcfg.data.conventions import Conventions
+
+
+class Punctuation(StrEnum):
+    """How punctuation is known."""
+
+    tags = "tags"
+    characters = "characters"
+    keep = "keep"
+
+
+class Numbers(StrEnum):
+    """What becomes of numbers."""
+
+    N = "N"
+    keep = "keep"
+
+
+class Kept(StrEnum):
+    """Whether something stays."""
+
+    drop = "drop"
+    keep = "keep"
+
+
+class Unary(StrEnum):
+    """What becomes of unary chains."""
+
+    keep = "keep"
+    collapse = "collapse"
+
+
+class Language(StrEnum):
+    """Those whose punctuation tags are known."""
+
+    french = "french"
+    german = "german"
+
+
+Sources = Annotated[list[Path], typer.Argument(metavar="SOURCE", help="Folders, searched to the bottom, or files.")]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="A new or empty folder for what is written.")]
+ByTag = Annotated[Punctuation, typer.Option("--punctuation", help="How it is known and dropped, or keep it.")]
+KeepTags = Annotated[
+    list[str] | None,
+    typer.Option("--keep-tags", metavar="TAGS", help="Only leaves with these tags stay, such as 'penn ADD'."),
+]
+DropTags = Annotated[
+    list[str] | None,
+    typer.Option("--drop-tags", metavar="TAGS", help="Only leaves with these tags go, such as '$, $. PU'."),
+]
+Lowercase = Annotated[bool, typer.Option("--lowercase/--keep-case", help="Lower-case words.")]
+NumberStyle = Annotated[Numbers, typer.Option("--numbers", help="Write N for each number, or keep them.")]
+FunctionTags = Annotated[Kept, typer.Option("--function-tags", help="Of labels such as NP-SBJ-1.")]
+UnaryChains = Annotated[Unary, typer.Option("--unary", help="Chains such as (S (VP ...)), with phrases of one word.")]
+Size = Annotated[
+    int, typer.Option("--vocabulary", metavar="N", min=0, help="Most frequent training words listed; 0: all.")
+]
+MinCount = Annotated[int, typer.Option("--min-count", metavar="N", min=1, help="Words seen less often are not listed.")]
+Unk = Annotated[bool, typer.Option("--unk", help="Write <unk> for words outside the vocabulary, in text and trees.")]
+Encoding = Annotated[
+    str, typer.Option("--encoding", metavar="NAME", help="Of the files; auto is utf-8 or else gb18030.")
+]
+Shares = Annotated[
+    str | None,
+    typer.Option("--split", metavar="A,B,C", help="Shares of train, valid and test where no file names a split."),
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of the draws of --split.")]
+TrainRange = Annotated[str | None, typer.Option("--train", metavar="RANGES", help="Instead of the usual numbers.")]
+ValidRange = Annotated[str | None, typer.Option("--valid", metavar="RANGES", help="Instead of the usual numbers.")]
+TestRange = Annotated[str | None, typer.Option("--test", metavar="RANGES", help="Instead of the usual numbers.")]
+
+
+def conventions_of(
+    usual_kept: tuple[str, ...],
+    usual_dropped: tuple[str, ...],
+    punctuation: Punctuation,
+    keep_tags: list[str] | None,
+    drop_tags: list[str] | None,
+    lowercase: bool,
+    numbers: Numbers,
+    function_tags: Kept,
+    unary: Unary,
+    vocabulary: int,
+    min_count: int,
+    unk: bool,
+) -> "Conventions":
+    """What the options say, with a treebank's usual tags where they name none."""
+    from simplepcfg.data.conventions import Conventions
+
+    kept, dropped = (tuple(" ".join(given or ()).split()) for given in (keep_tags, drop_tags))
+    if kept and dropped:
+        raise InputError("--keep-tags and --drop-tags are two ways to say one thing; give one of them")
+    if (kept or dropped) and punctuation is not Punctuation.tags:
+        raise InputError(f"--punctuation {punctuation.value} asks no tags; leave out --keep-tags and --drop-tags")
+    if punctuation is not Punctuation.tags:
+        usual_kept = usual_dropped = ()
+    return Conventions(
+        punctuation=punctuation.value,
+        keep_tags=kept or (() if dropped else usual_kept),
+        drop_tags=dropped or (() if kept else usual_dropped),
+        lowercase=lowercase,
+        numbers=numbers.value,
+        function_tags=function_tags.value,
+        unary=unary.value,
+        vocabulary_size=vocabulary,
+        min_count=min_count,
+        unknown="<unk>" if unk else "keep",
+    )
+
+
+def ranges_of(usual: dict[str, str], *given: str | None) -> dict[str, str]:
+    """Numbers of files by split; the usual ones where none are given."""
+    return {split: new or old for (split, old), new in zip(usual.items(), given, strict=True)}
+
+
+def shares_of(text: str | None) -> tuple[float, ...] | None:
+    """Of train, valid and test."""
+    if text is None:
+        return None
+    try:
+        shares = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        shares = ()
+    if len(shares) != 3 or not all(0 <= share < float("inf") for share in shares) or shares[0] <= 0:
+        raise InputError(f"--split {text}: give three shares, of train, valid and test, such as 90,5,5")
+    return shares
