@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.models.checks import check_sizes, check_vocabulary
+from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.hidden_markov import HiddenMarkovConfig
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
@@ -46,7 +47,7 @@ class LowRankHMMConfig(HiddenMarkovConfig):
         )
 
 
-class LowRankHMM(nn.Module):
+class LowRankHMM(ExactModel):
     """As the neural HMM, but transitions are a softmax with a kernel of r features, φ(x) = exp(W x):
 
         transition[s, s'] = φ(f2(w_s)) · φ(f3(w_s')) / Σ_t φ(f2(w_s)) · φ(f3(w_t))
@@ -58,8 +59,6 @@ class LowRankHMM(nn.Module):
 
     Word id 0 is padding and is never emitted.
     """
-
-    shares_rules = True
 
     def __init__(self, config: LowRankHMMConfig, vocabulary_size: int) -> None:
         super().__init__()
@@ -106,11 +105,3 @@ class LowRankHMM(nn.Module):
         out_of = row_softmax(features, target, precision=precision)
         emissions = emissions_of(emitting, word_embeddings, precision, self.training)
         return HiddenMarkovModel(start, (into, out_of), emissions, precision)
-
-    def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Negative log-likelihood of each sentence in nats: [B]."""
-        return -self.log_likelihood(words, lengths)
-
-    def log_likelihood(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """log p of each sentence in nats, exactly: [B]."""
-        return self.grammar(words, lengths).log_partition(words, lengths)

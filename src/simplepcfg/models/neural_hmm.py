@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.models.checks import check_vocabulary
+from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.hidden_markov import HiddenMarkovConfig
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
@@ -37,7 +38,7 @@ class NeuralHMMConfig(HiddenMarkovConfig):
         )
 
 
-class NeuralHMM(nn.Module):
+class NeuralHMM(ExactModel):
     """Start, transition and emission probabilities from embeddings w and networks f1 … f4, as SN-PCFG makes rules:
 
         start[s]           ∝ exp(u_S · f1(w_s))
@@ -46,8 +47,6 @@ class NeuralHMM(nn.Module):
 
     Word id 0 is padding and is never emitted.
     """
-
-    shares_rules = True
 
     def __init__(self, config: NeuralHMMConfig, vocabulary_size: int) -> None:
         super().__init__()
@@ -83,11 +82,3 @@ class NeuralHMM(nn.Module):
         transitions = row_softmax(source, target, precision=precision)
         emissions = emissions_of(emitting, word_embeddings, precision, self.training)
         return HiddenMarkovModel(start, transitions, emissions, precision)
-
-    def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Negative log-likelihood of each sentence in nats: [B]."""
-        return -self.log_likelihood(words, lengths)
-
-    def log_likelihood(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """log p of each sentence in nats, exactly: [B]."""
-        return self.grammar(words, lengths).log_partition(words, lengths)

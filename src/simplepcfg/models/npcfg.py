@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from simplepcfg.grammars import DenseGrammar
 from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
+from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of
 from simplepcfg.models.sizes import ModelSizes
@@ -67,7 +68,7 @@ def dense_sizes(config: Any, batch: int, grammars: int) -> ModelSizes:
     )
 
 
-class NPCFG(nn.Module):
+class NPCFG(ExactModel):
     """Root, rules and emissions from symbol embeddings w:
 
         root[A]        ∝ exp(u_A · f1(w_S))
@@ -76,8 +77,6 @@ class NPCFG(nn.Module):
 
     Word id 0 is padding and is never emitted. Rules are computed in float32, whatever ``precision`` says.
     """
-
-    shares_rules = True
 
     def __init__(self, config: NPCFGConfig, vocabulary_size: int) -> None:
         super().__init__()
@@ -107,11 +106,3 @@ class NPCFG(nn.Module):
         precision = self.precision if self.training else None
         emissions = emissions_of(self.emission(self.symbols[split:]), self.word_embeddings, precision, self.training)
         return DenseGrammar(root, rules, emissions)
-
-    def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Negative log-likelihood of each sentence in nats: [B]."""
-        return -self.log_likelihood(words, lengths)
-
-    def log_likelihood(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """log p of each sentence in nats, exactly: [B]."""
-        return self.grammar(words, lengths).log_partition(words, lengths)

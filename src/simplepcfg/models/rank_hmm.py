@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.models.checks import check_sizes, check_vocabulary
+from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.hidden_markov import HiddenMarkovConfig
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
@@ -42,7 +43,7 @@ class RankHMMConfig(HiddenMarkovConfig):
         )
 
 
-class RankHMM(nn.Module):
+class RankHMM(ExactModel):
     """A state chooses a rank, the rank a word and, independently, the next state:
 
         p(v, s' | s) = Σ_k U[s, k] emit[k, v] V[k, s']
@@ -53,8 +54,6 @@ class RankHMM(nn.Module):
     themselves, with start · U and transitions V U, [r, r]. That is the model `grammar` gives: its states are the ranks.
     Word id 0 is padding and is never emitted.
     """
-
-    shares_rules = True
 
     def __init__(self, config: RankHMMConfig, vocabulary_size: int) -> None:
         super().__init__()
@@ -92,11 +91,3 @@ class RankHMM(nn.Module):
         into = row_softmax(self.symbols, self.ranks, precision=precision)
         out_of = row_softmax(self.ranks, self.next_symbols, precision=precision)
         return start, into, out_of, emitting
-
-    def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Negative log-likelihood of each sentence in nats: [B]."""
-        return -self.log_likelihood(words, lengths)
-
-    def log_likelihood(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """log p of each sentence in nats, exactly: [B]."""
-        return self.grammar(words, lengths).log_partition(words, lengths)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from simplepcfg.grammars import RankGrammar
 from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
+from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
@@ -60,7 +61,7 @@ def rank_rules(states: int, tags: int, rank: int) -> int:
     return states * rank + 2 * rank * (states + tags) + 2 * rank * (rank + tags)
 
 
-class RankPCFG(nn.Module):
+class RankPCFG(ExactModel):
     """π(A → B C) = Σ_r U[A, r] V[r, B] W[r, C], from embeddings w of symbols and a, b of ranks:
 
     root[A]    ∝ exp(u_S · f4(w_A))
@@ -69,8 +70,6 @@ class RankPCFG(nn.Module):
     W[r, C]    ∝ exp(b_r · f3(w_C))     over all symbols C
     emit[T, v] ∝ exp(f5(w_T) · u_v)     over all words v
     """
-
-    shares_rules = True
 
     def __init__(self, config: RankPCFGConfig, vocabulary_size: int) -> None:
         super().__init__()
@@ -114,11 +113,3 @@ class RankPCFG(nn.Module):
         to_left, to_right = rule_probabilities(self.ranks_above, left, right, precision=precision)
         emissions = emissions_of(tags, word_embeddings, precision, self.training)
         return RankGrammar(root, up, to_left, to_right, emissions, precision)
-
-    def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Negative log-likelihood of each sentence in nats: [B]."""
-        return -self.grammar().log_partition(words, lengths)
-
-    def log_likelihood(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """log p of each sentence in nats, exactly: [B]."""
-        return self.grammar().log_partition(words, lengths)

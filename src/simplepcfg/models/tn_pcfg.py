@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from simplepcfg.grammars import RankGrammar
 from simplepcfg.models.checks import check_sizes, check_vocabulary
+from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of
 from simplepcfg.models.rank_pcfg import rank_rules
@@ -44,7 +45,7 @@ class TensorPCFGConfig:
         )
 
 
-class TensorPCFG(nn.Module):
+class TensorPCFG(ExactModel):
     """π(A → B C) = Σ_r U[A, r] V[r, B] W[r, C], each factor from a network of two layers with an output a rank:
 
         root      = softmax over nonterminals of M f4(w_S)
@@ -55,8 +56,6 @@ class TensorPCFG(nn.Module):
 
     w are embeddings of all symbols, t others of the preterminals; f4 and f5 have two residual blocks, M and E biases.
     """
-
-    shares_rules = True
 
     def __init__(self, config: TensorPCFGConfig, vocabulary_size: int) -> None:
         super().__init__()
@@ -85,11 +84,3 @@ class TensorPCFG(nn.Module):
         tags = torch.nn.functional.pad(self.emission(self.tags), (0, 1), value=1.0)
         emissions = emissions_of(tags, self.word_embeddings, precision, self.training)
         return RankGrammar(root, up, to_left, to_right, emissions, precision)
-
-    def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Negative log-likelihood of each sentence in nats: [B]."""
-        return -self.grammar().log_partition(words, lengths)
-
-    def log_likelihood(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """log p of each sentence in nats, exactly: [B]."""
-        return self.grammar().log_partition(words, lengths)

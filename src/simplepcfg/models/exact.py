@@ -1,0 +1,23 @@
+"""Models with one grammar for all sentences, whose log p is exact."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+
+class ExactModel(nn.Module):
+    """Gives ``grammar``; what training minimises and what evaluation reports is its exact log p."""
+
+    shares_rules = True
+
+    def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> Any:
+        """The grammar of the present parameters, the same for every sentence."""
+        raise NotImplementedError
+
+    def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Negative log-likelihood of each sentence in nats: [B]."""
+        return -self.log_likelihood(words, lengths)
+
+    def log_likelihood(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """log p of each sentence in nats, exactly: [B]."""
+        return self.grammar(words, lengths).log_partition(words, lengths)
