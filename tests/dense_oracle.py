@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from oracle import binary_trees
+from oracle import binary_trees, exact_log, exact_log_sum
 
 Span = tuple[int, int]
 
@@ -76,7 +76,7 @@ def dense_tree_log_weights(
 ) -> list[tuple[tuple[tuple[Span, int], ...], Tensor]]:
     """(tree, log-probability summed over its symbols) for every tree of one sentence, all in logs, differentiable."""
     n, split = log_emissions.shape[0], root.shape[0]
-    log_rules = _log(rules)
+    log_rules = exact_log(rules)
     found: list[tuple[tuple[tuple[Span, int], ...], Tensor]] = []
     if n == 1:  # a preterminal is no sentence
         return found
@@ -91,22 +91,22 @@ def dense_tree_log_weights(
                 return log_emissions[i]
             k = splits[i, j]
             pairs = log_rules[:, columns(i, k), columns(k, j)] + node(i, k, splits)[:, None] + node(k, j, splits)
-            total = _lse(pairs.flatten(1))
+            total = exact_log_sum(pairs.flatten(1))
             return total if span_bonus is None else total + span_bonus[i, j]
 
-        found.append((tree, _lse(_log(root) + node(0, n))))
+        found.append((tree, exact_log_sum(exact_log(root) + node(0, n))))
     return found
 
 
 def dense_log_partition(*args: Tensor | None) -> Tensor:
     """log Z of one sentence by summing over trees."""
     weights = [weight for _, weight in dense_tree_log_weights(*args)]  # type: ignore[arg-type]
-    return _lse(torch.stack(weights)) if weights else torch.tensor(-math.inf, dtype=torch.float64)
+    return exact_log_sum(torch.stack(weights)) if weights else torch.tensor(-math.inf, dtype=torch.float64)
 
 
 def dense_derivations(log_emissions: Tensor, root: Tensor, rules: Tensor) -> list[tuple[float, dict[Span, int]]]:
     """(log-probability, symbol of each span) of every derivation of one sentence: for tiny grammars only."""
-    log_emissions, log_root, log_rules = (t.detach() for t in (log_emissions, _log(root), _log(rules)))
+    log_emissions, log_root, log_rules = (t.detach() for t in (log_emissions, exact_log(root), exact_log(rules)))
     n, preterminals = log_emissions.shape
     nonterminals = root.shape[0]
     found = []
@@ -122,13 +122,3 @@ def dense_derivations(log_emissions: Tensor, root: Tensor, rules: Tensor) -> lis
                 weight += sum(float(log_emissions[i, tag]) for i, tag in enumerate(tags))
                 found.append((weight, label))
     return found
-
-
-def _log(x: Tensor) -> Tensor:
-    zero = x == 0
-    return torch.where(zero, torch.ones_like(x), x).log().masked_fill(zero, -math.inf)
-
-
-def _lse(x: Tensor) -> Tensor:
-    scale = x.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(x.dtype).min)
-    return _log((x - scale).exp().sum(-1)) + scale.squeeze(-1)

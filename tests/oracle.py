@@ -29,7 +29,7 @@ def tree_log_weights(
     """
     n = log_emissions.shape[0]
     nonterminals = root.shape[0]
-    log_left, log_right = _log(left), _log(right)
+    log_left, log_right = exact_log(left), exact_log(right)
     found = []
     for tree in binary_trees(0, n):
         splits = dict(tree)
@@ -39,7 +39,7 @@ def tree_log_weights(
             if j - i == 1:
                 return log_emissions[i]
             k = splits[span]
-            total = _lse(columns(log_left, i, k) + node((i, k), splits, tree)) + _lse(
+            total = exact_log_sum(columns(log_left, i, k) + node((i, k), splits, tree)) + exact_log_sum(
                 columns(log_right, k, j) + node((k, j), splits, tree)
             )
             return total if span_bonus is None else total + span_bonus[i, j]
@@ -47,14 +47,14 @@ def tree_log_weights(
         def columns(rules: Tensor, i: int, j: int) -> Tensor:
             return rules[:, nonterminals:] if j - i == 1 else rules[:, :nonterminals]
 
-        found.append((tree, _lse(_log(root) + node((0, n)))))
+        found.append((tree, exact_log_sum(exact_log(root) + node((0, n)))))
     return found
 
 
 def log_partition(*args: Tensor | None) -> Tensor:
     """log Z of one sentence by summing over trees."""
     weights = [weight for _, weight in tree_log_weights(*args)]  # type: ignore[arg-type]
-    return _lse(torch.stack(weights)) if weights else torch.tensor(-math.inf, dtype=torch.float64)
+    return exact_log_sum(torch.stack(weights)) if weights else torch.tensor(-math.inf, dtype=torch.float64)
 
 
 def derivation_sum(log_emissions: Tensor, root: Tensor, left: Tensor, right: Tensor) -> float:
@@ -79,11 +79,13 @@ def derivation_sum(log_emissions: Tensor, root: Tensor, left: Tensor, right: Ten
     return total
 
 
-def _log(x: Tensor) -> Tensor:
+def exact_log(x: Tensor) -> Tensor:
+    """log with log 0 = -inf and a gradient of 0 there."""
     zero = x == 0
     return torch.where(zero, torch.ones_like(x), x).log().masked_fill(zero, -math.inf)
 
 
-def _lse(x: Tensor) -> Tensor:
+def exact_log_sum(x: Tensor) -> Tensor:
+    """log Σ exp over the last dimension; -inf where all of it is."""
     scale = x.detach().amax(-1, keepdim=True).clamp(min=torch.finfo(x.dtype).min)
-    return _log((x - scale).exp().sum(-1)) + scale.squeeze(-1)
+    return exact_log((x - scale).exp().sum(-1)) + scale.squeeze(-1)

@@ -18,11 +18,7 @@ from simplepcfg.training.signals import Interrupted
 from tiny_runs import SETTINGS, make_tiny_run, tiny_sentences
 
 TINY = {key: (value if value == "cpu" else int(value)) for key, value in (setting.split("=") for setting in SETTINGS)}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> None:
-    torch.set_num_threads(1)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """A run's tags, posteriors, entropy, divergence and constraints; several runs as an ensemble."""
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,14 +13,7 @@ from simplepcfg.errors import InputError
 from tiny_runs import make_tiny_run, tiny_sentences
 
 SENTENCES = ["The dog , sees a cat .", "dog", "", ". ,", *tiny_sentences(6, seed=4)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """Expected uses of symbols: over text, and in what the grammar itself makes."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,14 +14,7 @@ from simplepcfg.inspection import describe_symbols, expected_uses
 from tiny_runs import make_tiny_run, tiny_sentences
 
 SENTENCES = ["dog", "", *tiny_sentences(12, seed=4)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

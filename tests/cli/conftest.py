@@ -2,11 +2,9 @@
 
 import io
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from command_calls import Call, Outcome
 from simplepcfg.cli.main import run as run_command
@@ -15,12 +13,8 @@ from tiny_runs import make_tiny_run, tiny_sentences
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Tiny tensors gain nothing from threads, and lose much on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def _one_thread(one_thread: None) -> None:
+    """For every test in this folder."""
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from contract import check_grammar
+from model_checks import check_gradients, train_on
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseGrammar
 from simplepcfg.models import CPCFG, NPCFG, CPCFGConfig, NPCFGConfig
@@ -69,10 +70,7 @@ def test_every_parameter_gets_a_gradient(kind: str, precision: str) -> None:
     network = model(kind)
     network.precision = precision
     network.loss(WORDS, LENGTHS).sum().backward()
-    for name, parameter in network.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.isfinite().all(), name
-        assert parameter.grad.abs().sum() > 0, name
+    check_gradients(network)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -80,11 +78,7 @@ def test_training_lowers_the_loss(kind: str) -> None:
     network = model(kind, nonterminals=8, preterminals=12, embedding=24)
     words = torch.tensor([[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 1]])
     before = float(network.loss(words).mean().detach())
-    optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
-    for _ in range(80):
-        optimiser.zero_grad()
-        network.loss(words).mean().backward()
-        optimiser.step()
+    train_on(network, words, 80)
     with torch.no_grad():
         assert -float(network.log_likelihood(words).mean()) < before / 2
 

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from contract import check_grammar
+from model_checks import check_gradients, train_on
 from simplepcfg.errors import InputError
 from simplepcfg.models import RankPCFG, RankPCFGConfig, TensorPCFG, TensorPCFGConfig
 
@@ -44,10 +45,7 @@ def test_every_parameter_gets_a_gradient(kind: str, precision: str) -> None:
     network = model(kind)
     network.precision = precision
     network.loss(torch.tensor([[1, 2, 3, 4], [5, 6, 7, 0]]), torch.tensor([4, 3])).sum().backward()
-    for name, parameter in network.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.isfinite().all(), name
-        assert parameter.grad.abs().sum() > 0, name
+    check_gradients(network)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -58,11 +56,7 @@ def test_learns_more_than_word_frequencies(kind: str) -> None:
     words = torch.tensor([[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 1]])
     frequencies = words.flatten().bincount().double() / words.numel()
     unigram = -frequencies[words].log().sum(1).mean()
-    optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
-    for _ in range(150):
-        optimiser.zero_grad()
-        network.loss(words).mean().backward()
-        optimiser.step()
+    train_on(network, words, 150)
     after = -network.eval().log_likelihood(words).mean().detach()
     assert float(after) < 0.8 * float(unigram)
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from contract import check_grammar
+from model_checks import check_gradients, train_on
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseEmissions, SimpleGrammar
 from simplepcfg.models.simple_cpcfg import SimpleCPCFG, SimpleCPCFGConfig
@@ -89,10 +90,7 @@ def test_every_parameter_gets_a_gradient(which: str, precision: str) -> None:
     network = model(which)
     network.precision = precision
     network.loss(WORDS, LENGTHS).sum().backward()
-    for name, parameter in network.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.isfinite().all(), name
-        assert parameter.grad.abs().sum() > 0, name
+    check_gradients(network)
 
 
 @pytest.mark.parametrize("which", WHICH)
@@ -100,11 +98,7 @@ def test_training_lowers_the_loss(which: str) -> None:
     network = model(which, nonterminals=8, preterminals=12, embedding=24)
     words = torch.tensor([[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 1]])
     before = float(network.loss(words).mean().detach())
-    optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
-    for _ in range(60):
-        optimiser.zero_grad()
-        network.loss(words).mean().backward()
-        optimiser.step()
+    train_on(network, words, 60)
     with torch.no_grad():
         assert -float(network.log_likelihood(words).mean()) < before / 2
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from contract import check_grammar
+from model_checks import check_gradients, train_on
 from simplepcfg.errors import InputError
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
 
@@ -37,21 +38,14 @@ def test_probabilities_of_all_strings_of_two_words_sum_to_the_mass_of_two_leaves
 def test_every_parameter_gets_a_gradient() -> None:
     network = model()
     network.loss(torch.tensor([[1, 2, 3, 4], [5, 6, 7, 0]]), torch.tensor([4, 3])).sum().backward()
-    for name, parameter in network.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.isfinite().all(), name
-        assert parameter.grad.abs().sum() > 0, name
+    check_gradients(network)
 
 
 def test_training_lowers_the_loss() -> None:
     network = model(nonterminals=16, preterminals=24, embedding=32)
     words = torch.tensor([[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 1]])
     before = float(network.loss(words).mean().detach())
-    optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
-    for _ in range(100):
-        optimiser.zero_grad()
-        network.loss(words).mean().backward()
-        optimiser.step()
+    train_on(network, words, 100)
     assert float(network.loss(words).mean().detach()) < before / 2
 
 

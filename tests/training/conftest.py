@@ -1,11 +1,10 @@
 """A text and a grammar so small that a whole run takes a fraction of a second."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 
 from simplepcfg.training import RunConfig, RunFolder, load_config, train
 from toy_runs import TOY_SETTINGS, toy_sentences
@@ -14,11 +13,8 @@ MakeConfig = Callable[..., RunConfig]
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def _one_thread(one_thread: None) -> None:
+    """For every test in this folder."""
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """On a card: steps as CUDA graphs give what the same steps give when they are launched one by one."""
 
-import os
 import signal
 from pathlib import Path
 
@@ -9,16 +8,15 @@ import torch
 
 from simplepcfg.errors import NumericalError
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
-from simplepcfg.training import Interrupted, Reporter, RunFolder, train
+from simplepcfg.training import Interrupted, RunFolder, train
 from simplepcfg.training.capture import side_stream
 from simplepcfg.training.checkpoint import Checkpoint, TrainingState
 from simplepcfg.training.distributed import Group
-from simplepcfg.training.progress import StepReport
 from simplepcfg.training.step import Step
 from simplepcfg.training.tally import mirror
 from simplepcfg.training.timing import StepTimer
 from step_checks import largest_difference, make_step, mixed_batches, run_steps, tiny_model, weights
-from toy_runs import LEVERS, differences
+from toy_runs import LEVERS, SignalAt, differences
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card")]
 CARD = torch.device("cuda")
@@ -111,15 +109,6 @@ def test_replayed_steps_do_not_wait_for_the_card() -> None:
     assert all(time.milliseconds > 0 for time in times)
 
 
-class SignalAt(Reporter):
-    def __init__(self, step: int) -> None:
-        self._step = step
-
-    def step(self, report: StepReport) -> None:
-        if report.step == self._step:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
 @pytest.mark.parametrize("levers", [[], LEVERS], ids=["plain", "levers"])
 def test_resumed_equals_undisturbed(make_config, tmp_path: Path, precision: str, levers: list[str]) -> None:
@@ -129,7 +118,7 @@ def test_resumed_equals_undisturbed(make_config, tmp_path: Path, precision: str,
     train(config, whole.path)
     for step in (4, 13):
         with pytest.raises(Interrupted):
-            train(config, broken.path, resume=step > 4, reporter=SignalAt(step))
+            train(config, broken.path, resume=step > 4, reporter=SignalAt(step, signal.SIGTERM))
     train(config, broken.path, resume=True)
     assert differences(whole, broken) == []
 

@@ -11,25 +11,13 @@ from pathlib import Path
 import pytest
 import torch.distributed
 
-from simplepcfg.training import Interrupted, Reporter, RunFolder, load_config, train
+from simplepcfg.training import Interrupted, RunFolder, load_config, train
 from simplepcfg.training.checkpoint import Checkpoint
-from simplepcfg.training.progress import StepReport
-from toy_runs import TOY_SETTINGS, leftovers
+from toy_runs import TOY_SETTINGS, SignalAt, leftovers
 
 TESTS = Path(__file__).parents[1]
 DRIVER = Path(__file__).with_name("process_driver.py")
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
-
-
-class SignalAt(Reporter):
-    """Sends this process a signal after some steps."""
-
-    def __init__(self, step: int) -> None:
-        self._step = step
-
-    def step(self, report: StepReport) -> None:
-        if report.step == self._step:
-            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -133,7 +121,7 @@ def test_a_signal_to_one_of_two_saves_and_one_goes_on(
 def test_two_go_on_with_what_one_began(make_config, alone: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with pytest.raises(Interrupted):
-        train(make_small(make_config), folder, reporter=SignalAt(4))
+        train(make_small(make_config), folder, reporter=SignalAt(4, signal.SIGTERM))
     first, second = run_two("train", "none", "--resume", str(folder))
     assert (first[0], second[0]) == (0, 0), (first, second)
     assert "resumed in epoch 1, after step 4" in first[2]
