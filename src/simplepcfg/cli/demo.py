@@ -86,9 +86,8 @@ def is_finished(folder: "RunFolder", config: "RunConfig") -> bool:
 
     if not (folder.checkpoint.exists() and folder.model.exists()):
         return False
-    state, settings = Checkpoint.load(folder.checkpoint).state, config.training
-    out_of_patience = bool(settings.patience) and state.epochs_without_gain >= settings.patience
-    return out_of_patience or state.epoch >= settings.epochs
+    state = Checkpoint.load(folder.checkpoint).state
+    return state.ended_by(config.training.epochs, config.training.patience) is not None
 
 
 def perplexity_table(run: "Run", treebank: "Treebank", induced: "EvaluationReport") -> "Table":

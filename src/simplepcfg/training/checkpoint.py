@@ -76,6 +76,12 @@ class TrainingState(BaseModel):
     metrics_bytes: int = 0
     seconds: float = 0.0
 
+    def ended_by(self, epochs: int, patience: int) -> str | None:
+        """Why a run of so many epochs has nothing left to do: "epochs", "patience" (0: never), or None while it has."""
+        if patience and self.epochs_without_gain >= patience:
+            return "patience"
+        return "epochs" if self.epoch >= epochs else None
+
 
 GROUPS = ("weights", "best_weights", "optimizer", "random", "average")
 

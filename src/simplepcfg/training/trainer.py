@@ -102,10 +102,7 @@ class Trainer:
     @property
     def stopped_by(self) -> str | None:
         """Why there is nothing left to do: "epochs", "patience", or None while there is."""
-        patience = self.config.training.patience
-        if patience and self.state.epochs_without_gain >= patience:
-            return "patience"
-        return "epochs" if self.state.epoch >= self.config.training.epochs else None
+        return self.state.ended_by(self.config.training.epochs, self.config.training.patience)
 
     def run(self) -> None:
         """Train to the last epoch or until patience ends; raises Interrupted after a signal, all saved."""
