@@ -19,7 +19,6 @@ from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 
 EMPTIED, TREELESS = "sentences with no word left", "files without trees"
-SHARES = (0.9, 0.05, 0.05)
 _LOOKED_AT = 1000  # words, before tags are judged
 MAX_LENGTH = 40  # of training sentences; train leaves longer ones out, after the vocabulary is counted
 # Settings of `train` that go with prepared text: nothing is done to it again.

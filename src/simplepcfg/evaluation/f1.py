@@ -102,11 +102,6 @@ def strip_function_tags(label: str) -> str:
     return _FUNCTION_TAG.split(label, maxsplit=1)[0] or label
 
 
-def span_f1(gold: Spans, predicted: Spans) -> float:
-    """F1 of one sentence, 0 to 1."""
-    return f1_of_counts(len(gold & predicted), len(gold), len(predicted))
-
-
 def evaluate_spans(gold: Sequence[SpanTree], predicted: Sequence[Iterable[tuple[int, int]]]) -> F1Report:
     """Compare predicted spans with gold trees, sentence by sentence."""
     if len(gold) != len(predicted):

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from simplepcfg.data.synthetic_grammar import SyntheticGrammar, the_grammar
-from simplepcfg.errors import InputError
 
 # Every derivation of n words is scaled by this to the n-th power, about what the rules cost a word: sentences of
 # hundreds of words stay in the range of float64, and the factor leaves the logarithm exactly.
@@ -35,14 +34,6 @@ def true_log_probability(sentences: Sequence[Sequence[str]], grammar: SyntheticG
     for indices in _buckets(sentences, len(form.left)):
         result[torch.tensor(indices)] = _inside([sentences[index] for index in indices], form)
     return result
-
-
-def true_perplexity(sentences: Sequence[Sequence[str]], grammar: SyntheticGrammar | None = None) -> float:
-    """exp(-Σ log p / Σ words): what nobody who does not know the sentences can beat on average."""
-    words = sum(len(sentence) for sentence in sentences)
-    if words == 0:
-        raise InputError("no words to take the perplexity of; give at least one sentence")
-    return math.exp(-float(true_log_probability(sentences, grammar).sum()) / words)
 
 
 def _binary_form(grammar: SyntheticGrammar) -> BinaryForm:

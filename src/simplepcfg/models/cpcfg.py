@@ -48,7 +48,7 @@ class CPCFGConfig(CompoundConfig):
 
     def sizes(self, batch: int) -> ModelSizes:
         """What a batch of so many sentences holds, each with rules and emissions of its own."""
-        return dense_sizes(self, batch, grammars=batch)
+        return dense_sizes(self, grammars=batch)
 
 
 class CPCFG(CompoundModel):

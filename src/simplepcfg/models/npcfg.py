@@ -50,10 +50,10 @@ class NPCFGConfig:
 
     def sizes(self, batch: int) -> ModelSizes:
         """What a batch of so many sentences holds."""
-        return dense_sizes(self, batch, grammars=1)
+        return dense_sizes(self, grammars=1)
 
 
-def dense_sizes(config: Any, batch: int, grammars: int) -> ModelSizes:
+def dense_sizes(config: Any, grammars: int) -> ModelSizes:
     """Of models with a dense rule tensor for each of so many grammars."""
     states, tags = config.nonterminals, config.preterminals
     layers = 1 + 3 * config.residual_blocks

@@ -7,7 +7,7 @@ import triton.language as tl
 from simplepcfg.ops.inside.kernels import ALIVE, DEAD
 
 
-@triton.jit(do_not_specialize=["n"])
+@triton.jit
 def words_kernel(
     log_emissions,  # [B, n, P]
     emit,  # out [words, P]
@@ -17,7 +17,6 @@ def words_kernel(
     sentence_of_row,
     words_before,
     order,
-    n,
     P,
     stride_b,
     stride_n,

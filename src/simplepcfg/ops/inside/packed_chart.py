@@ -68,7 +68,7 @@ class PackedChart:
         emissions = self.arguments.log_emissions.contiguous()
         end_kernels.words_kernel[(plan.words,)](
             emissions, self.emit, self.best, self.exponent, self.reach, plan.sentence_of_row, plan.words_before,
-            plan.order, plan.n, self.tags, *emissions.stride()[:2], PEAK=self.precision.peak,
+            plan.order, self.tags, *emissions.stride()[:2], PEAK=self.precision.peak,
             BLOCK=_block(self.tags, 1024), **self.kinds,
         )  # fmt: skip
         self._multiply(self.emit, self.rules[..., states:], plan.with_parents(1), 1)
