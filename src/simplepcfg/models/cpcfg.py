@@ -1,54 +1,32 @@
 """C-PCFG: the compound PCFG, all of whose rules read each sentence's vector z (Kim, Dyer and Rush, 2019)."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from simplepcfg.grammars import DenseGrammar, SentenceEmissions
-from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
+from simplepcfg.models.checks import check_vocabulary
 from simplepcfg.models.compound import CompoundConfig, CompoundModel
+from simplepcfg.models.dense import DensePCFGConfig
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
-from simplepcfg.models.npcfg import dense_sizes
 from simplepcfg.models.sizes import ModelSizes
 
 
 @dataclass(frozen=True, kw_only=True)
-class CPCFGConfig(CompoundConfig):
+class CPCFGConfig(CompoundConfig, DensePCFGConfig):
     """Sizes of a C-PCFG."""
 
-    # Read by pydantic where it is installed: a misspelt key is an error, not ignored.
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-    # Its inside algorithm asks once a batch whether a sentence left float32's range, which no CUDA graph can.
-    capturable: ClassVar[bool] = False
-
     kind: Literal["c-pcfg"] = field(default="c-pcfg", metadata={"description": "Which model."})
-    nonterminals: int = field(default=30, metadata={"description": "Number of nonterminal symbols, N."})
-    preterminals: int = field(default=60, metadata={"description": "Number of preterminal symbols, P."})
-    embedding: int = field(
-        default=256, metadata={"description": "Width of symbol and word embeddings and of the networks."}
-    )
-    residual_blocks: int = field(
-        default=2, metadata={"description": "Residual blocks in each of the networks of root and emissions."}
-    )
-    initial_scores: float = field(
-        default=0.0,
-        metadata={
-            "description": "Standard deviation of the rule scores at the start, z apart; 0 takes Xavier-normal "
-            "weights, whose scores are all near 0."
-        },
-    )
 
     def __post_init__(self) -> None:
-        check_sizes(self, "nonterminals", "preterminals", "embedding")
-        check_blocks(self)
-        check_deviation(self)
+        super().__post_init__()
         self.check_compound()
 
     def sizes(self, batch: int) -> ModelSizes:
         """What a batch of so many sentences holds, each with rules and emissions of its own."""
-        return dense_sizes(self, grammars=batch)
+        return self.sizes_of(grammars=batch)
 
 
 class CPCFG(CompoundModel):

@@ -1,71 +1,29 @@
 """N-PCFG: the neural PCFG with a probability for every A → B C (Kim, Dyer and Rush, 2019)."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from simplepcfg.grammars import DenseGrammar
-from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
+from simplepcfg.models.checks import check_vocabulary
+from simplepcfg.models.dense import DensePCFGConfig
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of
 from simplepcfg.models.sizes import ModelSizes
 
-# Rules are held once more in the blocks that products read, and so are their gradients.
-RULE_COPIES = 2
-
 
 @dataclass(frozen=True, kw_only=True)
-class NPCFGConfig:
+class NPCFGConfig(DensePCFGConfig):
     """Sizes of an N-PCFG."""
 
-    # Read by pydantic where it is installed: a misspelt key is an error, not ignored.
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-    # Its inside algorithm asks once a batch whether a sentence left float32's range, which no CUDA graph can.
-    capturable: ClassVar[bool] = False
-
     kind: Literal["n-pcfg"] = field(default="n-pcfg", metadata={"description": "Which model."})
-    nonterminals: int = field(default=30, metadata={"description": "Number of nonterminal symbols, N."})
-    preterminals: int = field(default=60, metadata={"description": "Number of preterminal symbols, P."})
-    embedding: int = field(
-        default=256, metadata={"description": "Width of symbol and word embeddings and of the networks."}
-    )
-    residual_blocks: int = field(
-        default=2, metadata={"description": "Residual blocks in each of the networks of root and emissions."}
-    )
-    initial_scores: float = field(
-        default=0.0,
-        metadata={
-            "description": "Standard deviation of the rule scores at the start; 0 takes Xavier-normal weights, whose "
-            "scores are all near 0."
-        },
-    )
-
-    def __post_init__(self) -> None:
-        check_sizes(self, "nonterminals", "preterminals", "embedding")
-        check_blocks(self)
-        check_deviation(self)
 
     def sizes(self, batch: int) -> ModelSizes:
         """What a batch of so many sentences holds."""
-        return dense_sizes(self, grammars=1)
-
-
-def dense_sizes(config: Any, grammars: int) -> ModelSizes:
-    """Of models with a dense rule tensor for each of so many grammars."""
-    states, tags = config.nonterminals, config.preterminals
-    layers = 1 + 3 * config.residual_blocks
-    return ModelSizes(
-        activations=grammars * (1 + tags) * config.embedding * layers,
-        rules=RULE_COPIES * grammars * states * (states + tags) ** 2,
-        tags=tags,
-        emission_tables=grammars,
-        span_numbers=states,
-        word_numbers=states**2,  # a word's matrices of parent and sibling
-        full_precision=True,
-    )
+        return self.sizes_of(grammars=1)
 
 
 class NPCFG(ExactModel):

@@ -1,0 +1,56 @@
+"""What the configurations of models with a dense rule tensor share."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes
+from simplepcfg.models.sizes import ModelSizes
+
+# Rules are held once more in the blocks that products read, and so are their gradients.
+RULE_COPIES = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class DensePCFGConfig:
+    """Sizes that every model with a probability for every A → B C has."""
+
+    # Read by pydantic where it is installed: a misspelt key is an error, not ignored.
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    # Its inside algorithm asks once a batch whether a sentence left float32's range, which no CUDA graph can.
+    capturable: ClassVar[bool] = False
+
+    kind: str
+    nonterminals: int = field(default=30, metadata={"description": "Number of nonterminal symbols, N."})
+    preterminals: int = field(default=60, metadata={"description": "Number of preterminal symbols, P."})
+    embedding: int = field(
+        default=256, metadata={"description": "Width of symbol and word embeddings and of the networks."}
+    )
+    residual_blocks: int = field(
+        default=2, metadata={"description": "Residual blocks in each of the networks of root and emissions."}
+    )
+    initial_scores: float = field(
+        default=0.0,
+        metadata={
+            "description": "Standard deviation of the scores that symbols give their rules at the start; 0 takes "
+            "Xavier-normal weights, whose scores are all near 0."
+        },
+    )
+
+    def __post_init__(self) -> None:
+        check_sizes(self, "nonterminals", "preterminals", "embedding")
+        check_blocks(self)
+        check_deviation(self)
+
+    def sizes_of(self, grammars: int) -> ModelSizes:
+        """What a batch holds that has rules and emissions of so many grammars."""
+        states, tags = self.nonterminals, self.preterminals
+        layers = 1 + 3 * self.residual_blocks
+        return ModelSizes(
+            activations=grammars * (1 + tags) * self.embedding * layers,
+            rules=RULE_COPIES * grammars * states * (states + tags) ** 2,
+            tags=tags,
+            emission_tables=grammars,
+            span_numbers=states,
+            word_numbers=states**2,  # a word's matrices of parent and sibling
+            full_precision=True,
+        )
