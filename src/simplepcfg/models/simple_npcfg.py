@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from simplepcfg.grammars import SimpleGrammar
 from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
+from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import Rows, emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
@@ -75,7 +76,7 @@ class SimpleNPCFGConfig:
         )
 
 
-class SimpleNPCFG(nn.Module):
+class SimpleNPCFG(ExactModel):
     """Root, left, right and emission probabilities from embeddings w and networks f1 … f5 (the paper's appendix):
 
         root[A]     ∝ exp(u_S · f4(w_A))
@@ -86,8 +87,6 @@ class SimpleNPCFG(nn.Module):
     With ``tied_children`` f3 is f2, and so left and right are the same; without ``shared_embeddings`` each network has
     a w of its own. Word id 0 is padding and is never emitted.
     """
-
-    shares_rules = True
 
     def __init__(self, config: SimpleNPCFGConfig, vocabulary_size: int) -> None:
         super().__init__()
@@ -145,11 +144,3 @@ class SimpleNPCFG(nn.Module):
         if self.config.shared_embeddings:
             return rows
         return list(pairwise(accumulate((stop - start for start, stop in rows), initial=0)))
-
-    def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Negative log-likelihood of each sentence in nats: [B]."""
-        return -self.grammar(words, lengths).log_partition(words, lengths)
-
-    def log_likelihood(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """log p of each sentence in nats, exactly: [B]."""
-        return self.grammar(words, lengths).log_partition(words, lengths)
