@@ -9,8 +9,9 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c co
 demo: $(VENV)/.installed
 	$(BIN)/simplepcfg demo
 
+# A process a core; the tests of a file stay together, so that what they share is made once.
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m slow

@@ -10,7 +10,19 @@ if not torch.cuda.is_available():
     # Before anything imports triton: its kernels then run on the CPU, slowly, so that they are tested here too.
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Several processes share the cores already; what tests start themselves inherits this.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    torch.set_num_threads(1)
+
 OPT_IN = ("gpu", "slow", "peer")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say what is left out also where several processes run and only they count it."""
+    if config.option.markexpr:
+        return None
+    return "left out by default: " + ", ".join(f"-m {name}" for name in OPT_IN)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
