@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.dense.chart import DenseChart, apply
+from simplepcfg.ops.dense.cells import Cells
+from simplepcfg.ops.dense.chart import DenseChart
+from simplepcfg.ops.dense.products import rows_by_rules
+from simplepcfg.ops.dense.rule_gradient import RuleGradient
 from simplepcfg.ops.inside.scales import drop_out_of_range
-from simplepcfg.ops.inside.square import Square
 
 
 @dataclass(slots=True)
@@ -30,25 +32,31 @@ class Backward:
         self.grad = grad  # [B], the loss's weight of each sentence; the recursion itself is that of log Z
         self.wanted = wanted
         self.careful = careful
-        self.gradients = Square(torch.zeros_like(chart.square.cells))  # by β as a left and as a right child
-        self.by_word = Square(torch.zeros_like(chart.square.cells))  # by the sums, of splits with one word
+        self.gradients = Cells(torch.zeros_like(chart.cells.values))  # by β as a left and as a right child
+        self.by_sums = chart.zeros(chart.rows_above(1), chart.nonterminals)  # the widest spans first
+        # The same times the factor of a split with one word, by width: of spans by their last word, then by their first.
+        self.by_ends = chart.zeros(2 * len(chart.words), chart.n + 1, chart.nonterminals)
 
     def run(self) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         """Gradients by log_emissions, root and rules, where they are wanted."""
         chart, wanted = self.chart, self.wanted
-        blocks = _RuleGradient(chart) if wanted.rules else None
+        blocks = RuleGradient(chart, self.grad) if wanted.rules else None
         by_words = torch.zeros_like(chart.words)
+        self.gradients.values[chart.whole] = self._over_z(chart.arguments.root.expand(chart.batch, -1))
         for width in range(chart.n, 1, -1):
             by_sums = self._outside(width)
             if width > 2:
                 self._spread(width, by_sums, blocks)
             elif wanted.words or blocks is not None:
                 self._two_words(by_sums, by_words, blocks)
+        if blocks is not None and chart.kept is not None and chart.n > 3:
+            blocks.add("wide", self.by_sums[: len(chart.kept)], chart.kept)
         if chart.n > 2 and (wanted.words or blocks is not None):
             self._one_word(by_words, blocks)
         words = None
         if wanted.words:
-            words = self._tame(by_words, chart.words).mul(chart.words).mul_(self.grad[:, None, None])
+            words = self._tame(by_words, chart.words).mul(chart.words).view(chart.n, chart.batch, -1)
+            words = (words * self.grad[:, None]).transpose(0, 1).contiguous()
         rules = None if blocks is None else blocks.joined()
         if not self.careful and not _finite(words, rules, wanted.posteriors, wanted.symbols):
             # A derivative by a value of 0 has left the range and met a 0: once more, looking at every width.
@@ -60,80 +68,82 @@ class Backward:
     def _outside(self, width: int) -> Tensor:
         """d log Z / d sum of every span of this width, from its roles as left and right child and as whole sentence."""
         chart = self.chart
-        beta = chart.beta(width)
-        alpha = self.gradients.rows(width).sum(2)
-        ends = chart.whole_sentences(width)
-        if ends is not None:
-            alpha[ends, 0] = self._over_z(chart.arguments.root.expand(chart.batch, -1))[ends]
-        alpha = self._tame(alpha, beta)
-        if self.wanted.posteriors is not None:
-            torch.diagonal(self.wanted.posteriors, width, 1, 2).copy_((alpha * beta).sum(-1) * self.grad[:, None])
-        if self.wanted.symbols is not None:
-            rows = torch.diagonal(self.wanted.symbols, width, 1, 2)  # [B, N, spans]
-            rows.copy_((alpha * beta).transpose(1, 2))
-        return self._tame(alpha * chart.scales[width][..., None], beta)
+        alpha = torch.add(*self.gradients.sides(width, width).unbind())
+        if self.careful:
+            alpha = self._tame(alpha, chart.beta(width))
+        if self.wanted.posteriors is not None or self.wanted.symbols is not None:
+            self._write_posteriors(width, alpha * chart.beta(width))
+        by_sums = self.by_sums.narrow(0, chart.rows_above(width), len(alpha))
+        torch.mul(alpha, chart.scales[width], out=by_sums)
+        return by_sums.copy_(self._tame(by_sums, chart.beta(width))) if self.careful else by_sums
 
-    def _spread(self, width: int, by_sums: Tensor, blocks: "_RuleGradient | None") -> None:
+    def _write_posteriors(self, width: int, symbols: Tensor) -> None:
+        symbols = symbols.unflatten(0, (-1, self.chart.batch))  # [spans, B, N]
+        if self.wanted.posteriors is not None:
+            torch.diagonal(self.wanted.posteriors, width, 1, 2).copy_((symbols.sum(-1) * self.grad).T)
+        if self.wanted.symbols is not None:
+            torch.diagonal(self.wanted.symbols, width, 1, 2).copy_(symbols.permute(1, 2, 0))
+
+    def _spread(self, width: int, by_sums: Tensor, blocks: RuleGradient | None) -> None:
         """Hand each span's derivative to the two children of each of its splits, and to the rules."""
-        chart = self.chart
-        spans = chart.n - width + 1
-        to_left, to_right = self.gradients.children(width)
-        factors = chart.factors[width]
-        first, last = by_sums * factors[..., :1], by_sums * factors[..., -1:]
-        to_right[:, :, 0] += apply(chart.before[:spans].transpose(-1, -2), first)
-        to_left[:, :, -1] += apply(chart.after[width - 1 :].transpose(-1, -2), last)
-        self.by_word.rows(width).copy_(torch.stack([first, last], 2))
+        chart, rows, size = self.chart, len(by_sums), self.chart.nonterminals
+        by_ends = self.by_ends.narrow(0, (width - 1) * chart.batch, 2 * rows).narrow(1, width, 1)
+        torch.mul(by_sums, chart.end_factors(width), out=by_ends.view(2, rows, size))
+        to_ends = torch.bmm(by_ends, chart.end_matrices(width))
+        self.gradients.sides(width, width - 1).add_(to_ends.view(2, rows, size))
         if width == 3:
             return
-        weighted = by_sums * self.grad[:, None, None]
-        size = (chart.nonterminals, chart.nonterminals)
-        for part in chart.chunks(spans, chart.nonterminals**2):
-            left, right, scale = chart.wide_children(width, part)
-            by_pairs = torch.matmul(by_sums[:, part], chart.wide).unflatten(-1, size)  # [B, spans, N, N]
-            if blocks is not None or self.careful:
-                pairs = torch.matmul(left.transpose(-1, -2), right)
+        for part in chart.chunks(width, size**2):
+            here = by_sums if len(part) == rows else by_sums[part.start : part.stop]
+            by_pairs = rows_by_rules(here, chart.wide, chart.batch).view(-1, size, size)
+            if self.careful or (blocks is not None and chart.kept is None):
+                pairs = chart.wide_pairs(width, part)
                 by_pairs = self._tame(by_pairs, pairs)
-                if blocks is not None:
-                    blocks.add(blocks.wide, weighted[:, part], pairs)
-            to_left[:, part, 1:-1] += torch.matmul(right, by_pairs.transpose(-1, -2)).mul_(scale)
-            to_right[:, part, 1:-1] += torch.matmul(left, by_pairs)
+                if blocks is not None and chart.kept is None:
+                    blocks.add("wide", here, pairs)
+            left, right = chart.cells.wide_splits(width, part)
+            to_left, to_right = self.gradients.wide_splits(width, part)
+            factors = chart.wide_factors(width, part)
+            to_left.addcmul_(torch.bmm(right, by_pairs.transpose(1, 2)), factors)
+            to_right.addcmul_(torch.bmm(left, by_pairs), factors)
 
-    def _two_words(self, by_sums: Tensor, by_words: Tensor, blocks: "_RuleGradient | None") -> None:
+    def _two_words(self, by_sums: Tensor, by_words: Tensor, blocks: RuleGradient | None) -> None:
         """Hand the derivative of spans of two words to the words and the rules."""
         chart = self.chart
-        weighted = by_sums * self.grad[:, None, None]
-        size = (chart.preterminals, chart.preterminals)
-        left, right = chart.words[:, :-1], chart.words[:, 1:]
-        to_left, to_right = by_words[:, :-1], by_words[:, 1:]
-        for part in chart.chunks(chart.n - 1, chart.preterminals**2):
+        size = (-1, chart.preterminals, chart.preterminals)
+        left, right = chart.words[: len(by_sums)], chart.words[chart.batch :]
+        to_left, to_right = by_words[: len(by_sums)], by_words[chart.batch :]
+        for part in chart.chunks(2, chart.preterminals**2):
+            here = slice(part.start, part.stop)
             if blocks is not None:
-                blocks.add(blocks.two_words, weighted[:, part], chart.word_pairs(part))
+                blocks.add("two_words", by_sums[here], chart.word_pairs(part))
             if not self.wanted.words:
                 continue
-            by_pairs = torch.matmul(by_sums[:, part], chart.two_words).unflatten(-1, size)  # [B, spans, P, P]
+            by_pairs = rows_by_rules(by_sums[here], chart.two_words, chart.batch).view(size)  # [rows, P, P]
             if self.careful:
                 by_pairs = self._tame(by_pairs, chart.word_pairs(part))
-            by_pairs = by_pairs.mul_(chart.factors[2][:, part, :, None])
-            to_left[:, part] += torch.matmul(by_pairs, right[:, part, :, None]).squeeze(-1)
-            to_right[:, part] += torch.matmul(left[:, part, None, :], by_pairs).squeeze(-2)
+            scale = chart.factors[2][here]
+            to_left[here].addcmul_(torch.bmm(right[here, None], by_pairs.transpose(1, 2)).squeeze(1), scale)
+            to_right[here].addcmul_(torch.bmm(left[here, None], by_pairs).squeeze(1), scale)
 
-    def _one_word(self, by_words: Tensor, blocks: "_RuleGradient | None") -> None:
+    def _one_word(self, by_words: Tensor, blocks: RuleGradient | None) -> None:
         """The splits with one word, all widths at once: to the word's matrix, and from there to word and rules."""
-        chart, n = self.chart, self.chart.n
-        words = chart.words * self.grad[:, None, None]
-        sums, beta = self.by_word.cells, chart.square.cells
-        above = torch.ones_like(sums[0, :, :, 0]).triu_()[..., None]
-        # By the matrix before (i, j): rows [i, j] meet β(i + 1, j); by that after: rows [j, i] meet β(i, j − 1).
-        for matrices, rules, here, other, name in (
-            (chart.before, chart.word_first, (sums * above)[:, :n], beta[:, 1:], "word_first"),
-            (chart.after, chart.word_last, (sums * (1 - above))[:, 1:], beta[:, :n], "word_last"),
+        chart, batch = self.chart, self.chart.batch
+        widths, rows = chart.n - 2, len(chart.words)
+        # By the matrix of word j − 1 as a right child: parents (i, j) meet β(i, j − 1), by width. By that of word i as a left
+        # child: they meet β(i + 1, j), which lies with the widest first.
+        left_children = chart.cells.block(batch, 2, rows, widths).flip(1)
+        for name, half, rules, other in (
+            ("word_last", 0, chart.word_last, chart.cells.block(0, 2, rows, widths)),
+            ("word_first", 1, chart.word_first.transpose(-1, -2), left_children),
         ):
-            found = torch.matmul(here.permute(1, 0, 3, 2), other.transpose(0, 1))  # [n, B, N, N]
-            found = self._tame(found, matrices).flatten(2)
+            matrices, by_ends = (both.chunk(2)[half] for both in (chart.matrices, self.by_ends))
+            found = torch.bmm(by_ends[:, 3:].transpose(1, 2), other)  # [n·B, N, N]
+            found = self._tame(found, matrices).flatten(1)
             if blocks is not None:
-                blocks.add_words(name, words, found)
+                blocks.add_words(name, found)
             if self.wanted.words:
-                by_words += torch.matmul(found.transpose(0, 1), rules.transpose(-1, -2))
+                by_words += rows_by_rules(found, rules, batch)
 
     def _over_z(self, value: Tensor) -> Tensor:
         """value / (root · β) for each sentence; 0 where the sentence is impossible."""
@@ -152,42 +162,7 @@ class Backward:
         return drop_out_of_range(derivative, value, self.chart.range) if self.careful else derivative
 
 
-class _RuleGradient:
-    """Gradients of the four blocks of rules, each in the layout of its products."""
-
-    def __init__(self, chart: DenseChart) -> None:
-        self.chart = chart
-        self.wide, self.two_words = torch.zeros_like(chart.wide), torch.zeros_like(chart.two_words)
-        self.by_name: dict[str, Tensor] = {}
-
-    def add(self, block: Tensor, by_sums: Tensor, pairs: Tensor) -> None:
-        """by_sums [B, spans, N] times pairs [B, spans, X, Y], summed over spans."""
-        if block.dim() == 3:
-            block.baddbmm_(by_sums.transpose(1, 2), pairs.flatten(2))
-        else:
-            block.addmm_(by_sums.flatten(0, 1).T, pairs.flatten(2).flatten(0, 1))
-
-    def add_words(self, name: str, words: Tensor, by_matrices: Tensor) -> None:
-        """Words [B, n, P] times the derivatives by their matrices [n, B, N·N], summed over words."""
-        if self.chart.arguments.batched_rules:
-            self.by_name[name] = torch.bmm(words.transpose(1, 2), by_matrices.transpose(0, 1))
-        else:
-            self.by_name[name] = words.transpose(0, 1).flatten(0, 1).T @ by_matrices.flatten(0, 1)
-
-    def joined(self) -> Tensor:
-        """In the rules' own shape."""
-        chart = self.chart
-        found = torch.zeros_like(chart.arguments.rules, memory_format=torch.contiguous_format)
-        split, words = chart.nonterminals, chart.preterminals
-        states, tags = slice(split), slice(split, None)
-        found[..., states, states] = self.wide.unflatten(-1, (split, split))
-        found[..., tags, tags] = self.two_words.unflatten(-1, (words, words))
-        if self.by_name:
-            found[..., tags, states] = self.by_name["word_first"].unflatten(-1, (split, split)).transpose(-2, -3)
-            found[..., states, tags] = self.by_name["word_last"].unflatten(-1, (split, split)).movedim(-3, -1)
-        return found
-
-
 def _finite(*tensors: Tensor | None) -> bool:
-    """Whether no tensor holds NaN or an infinity: their sums would."""
-    return all(tensor is None or math.isfinite(float(tensor.sum(dtype=torch.float64))) for tensor in tensors)
+    """Whether no tensor holds NaN or an infinity: their sums would, though a sum of huge numbers may be infinite too."""
+    given = [tensor for tensor in tensors if tensor is not None]
+    return all(math.isfinite(float(tensor.sum())) or bool(tensor.isfinite().all()) for tensor in given)

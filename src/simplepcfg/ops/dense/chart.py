@@ -10,20 +10,23 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.dense.arguments import DenseArguments
-from simplepcfg.ops.inside.scales import DEAD, Range, shift_to_peak
-from simplepcfg.ops.inside.square import Square
+from simplepcfg.ops.dense.cells import Cells
+from simplepcfg.ops.dense.products import add_rows_by_rules, rows_by_rules
+from simplepcfg.ops.inside.scales import DEAD, Range
 
 # Rows lie higher than a simple grammar's: a pair of children at 2^(2 peak) may meet only rules far below 1.
 RANGES = {
     torch.float32: Range(peak=48, shift=126, low=2.0**-90, safe=1.0, huge=2.0**100),
     torch.float64: Range(peak=256, shift=1022, low=2.0**-700, safe=1.0, huge=2.0**900),
 }
-# Pairs of children, [spans, X, Y], are made for as many spans at a time as fit in here.
+# Pairs of children, [rows, X, Y], are made for as many spans at a time as fit in here.
 PAIR_BYTES = {"cpu": 8 << 20, "cuda": 128 << 20}
+# Where the pairs of all widths fit in here, they are kept for the backward pass.
+KEPT_BYTES = {"cpu": 32 << 20, "cuda": 128 << 20}
 
 
 class DenseChart:
-    """Filled by the forward pass and only read by the backward pass."""
+    """Filled by the forward pass and only read by the backward pass. Rows are spans of all sentences, i · B + b."""
 
     def __init__(self, arguments: DenseArguments) -> None:
         self.arguments = arguments
@@ -36,19 +39,24 @@ class DenseChart:
         # A child of one word is a preterminal and a wider one a nonterminal. Blocks of pairs: [(B,) N, pairs].
         self.wide = rules[..., states, states].flatten(-2)
         self.two_words = rules[..., tags, tags].flatten(-2)
-        # Blocks with one word: [(B,) P, N·N], the word's preterminal first, then parent and the other child.
+        # Blocks with one word, for parent and the other child: [(B,) P, N·N] and [(B,) N·N, P], whichever is the faster
+        # to copy.
         self.word_first = rules[..., tags, states].transpose(-2, -3).flatten(-2)
-        self.word_last = rules[..., states, tags].movedim(-1, -3).flatten(-2)
-        posts = (self.batch, self.n + 1, self.n + 1)
-        # β(i, j) stands at [i, j] and at [j, i]: both children of every split are views then.
-        self.square = Square(self.zeros(*posts, self.nonterminals))
-        self.exponents = Square(self.zeros(*posts))
-        self.words: Tensor  # [B, n, P], emissions relative to each word's best, times 2^peak
-        self.before: Tensor  # [n, B, N, N]: Σ_B rules[A, B, C] words[B], for the word as left child
-        self.after: Tensor  # [n, B, N, N]: Σ_C rules[A, B, C] words[C], for the word as right child
-        self.factors: dict[int, Tensor] = {}  # by width: [B, spans, splits]
-        self.scales: dict[int, Tensor] = {}  # by width: [B, spans], stored row = scale · sum
-        self.far = torch.zeros(self.batch, dtype=torch.bool, device=self.device)
+        self.word_last = rules[..., states, tags].flatten(-3, -2)
+        posts = (self.n + 1, self.batch, self.n + 1)
+        self.cells = Cells(self.zeros(*posts, self.nonterminals))
+        self.exponents = Cells(self.zeros(*posts))
+        self.words: Tensor  # [n·B, P], emissions relative to each word's best, times 2^peak
+        # [2·n·B, N, N]: of words as right children, Σ_C rules[A, B, C] words[C], then of words as left children,
+        # Σ_B rules[A, B, C] words[B]. The last of those and the first of these, which a width needs, lie together.
+        self.matrices: Tensor
+        self.factors: dict[int, Tensor] = {}  # by width: [rows, splits], the widest left child first
+        self.scales: dict[int, Tensor] = {}  # by width: [rows, 1], stored row = scale · sum
+        # As tensors, since an operation makes a tensor of every number that it is given.
+        constants = torch.tensor([self.range.peak, DEAD, 0.0], dtype=self.dtype, device=self.device)
+        self.peak, self.dead, self.zero = constants.unbind()
+        # Pairs of wide children of all widths, [rows, N, N], the widest first; None where they are made again.
+        self.kept = self._place_for_pairs()
 
     def zeros(self, *size: int) -> Tensor:
         """Of the chart's type and place."""
@@ -57,18 +65,17 @@ class DenseChart:
     def fill(self) -> Tensor:
         """Run the forward pass; log Z of each sentence. ``far`` then marks those whose numbers left the range."""
         self._words()
-        top, exponent = self.zeros(self.batch, self.nonterminals), self.zeros(self.batch).fill_(DEAD)
-        for width in range(2, self.n + 1):
-            exponents = self._prepare(width)
-            self._store(width, self._two_words() if width == 2 else self._sums(width), exponents)
-            ends = self.whole_sentences(width)
-            if ends is not None:
-                top[ends] = self.beta(width)[ends, 0]
-                exponent[ends] = self.exponents.rows(width)[ends, 0, 0]
+        kept = [self._fill_width(width) for width in range(2, self.n + 1)]
+        maxima, exponents = (torch.cat(rows).view(-1, self.batch) for rows in zip(*kept, strict=True))
+        self.far = ((maxima < self.range.safe) & (exponents > DEAD / 2)).any(0)
+        sentences = torch.arange(self.batch, device=self.device)
+        # A sentence of one word has no cell: its column 0 is empty, as its probability is.
+        ends = torch.full_like(sentences, self.n) if self.lengths is None else self.lengths
+        self.whole = (torch.zeros_like(sentences), sentences, torch.where(ends > 1, self.n + 1 - ends, 0))
         # In logs: the root's and β's peaks may lie so far apart that no product of the two is in range.
-        self.top = top.double()
+        self.top = self.cells.values[self.whole].double()
         self.log_top = torch.logsumexp(self.top.log() + self.arguments.root.double().log(), -1)
-        log_z = self.log_top + exponent.double() * math.log(2) + self.log_words
+        log_z = self.log_top + self.exponents.values[self.whole].double() * math.log(2) + self.log_words
         return torch.where(self.log_top == -math.inf, self.log_top, log_z)
 
     def leave_out_far(self) -> None:
@@ -76,31 +83,59 @@ class DenseChart:
         self.log_top.masked_fill_(self.far, -math.inf)
 
     def beta(self, width: int) -> Tensor:
-        """The stored rows of a width: [B, spans, N]."""
-        return self.square.rows(width)[:, :, 0]
+        """The stored rows of a width: [rows, N]."""
+        return self.cells.left(width)
 
-    def whole_sentences(self, width: int) -> Tensor | slice | None:
-        """Which sentences have this length."""
-        if self.lengths is None:
-            return slice(None) if width == self.n else None
-        return (self.lengths == width).nonzero().squeeze(1)
+    def rows_above(self, width: int) -> int:
+        """How many rows the wider widths have together: where a width's rows begin, the widest first."""
+        return self.batch * (self.n - width) * (self.n - width + 1) // 2
 
-    def chunks(self, spans: int, pairs: int) -> Iterator[slice]:
-        """Slices of the spans whose pairs fit into their place."""
-        each = self.batch * pairs * self.dtype.itemsize
-        step = max(1, PAIR_BYTES.get(self.device.type, PAIR_BYTES["cuda"]) // each)
-        return (slice(start, start + step) for start in range(0, spans, step))
+    def chunks(self, width: int, pairs: int) -> Iterator[range]:
+        """Ranges of the rows of a width whose pairs fit into their place."""
+        rows = self.cells.rows(width)
+        # Whole positions, so that each sentence has its rows in every part.
+        fit = PAIR_BYTES.get(self.device.type, PAIR_BYTES["cuda"]) // (self.batch * pairs * self.dtype.itemsize)
+        step = max(1, fit) * self.batch
+        return (range(start, min(start + step, rows)) for start in range(0, rows, step))
 
-    def wide_children(self, width: int, part: slice) -> tuple[Tensor, Tensor, Tensor]:
-        """Of splits into two wide children: left times factor, right, both [B, spans, splits, N], and the factors."""
-        left, right = self.square.children(width)
-        factors = self.factors[width][:, part, 1:-1, None]
-        return left[:, part, 1:-1] * factors, right[:, part, 1:-1], factors
+    def end_factors(self, width: int) -> Tensor:
+        """Factors of the splits that leave one word, the last and the first word: [2, rows, 1]."""
+        splits = width - 1
+        return torch.as_strided(self.factors[width], (2, self.cells.rows(width), 1), (splits - 1, splits, 1))
 
-    def word_pairs(self, part: slice) -> Tensor:
-        """Pairs of preterminals over two words, with their factor: [B, spans, P, P]."""
-        left = self.words[:, :-1][:, part] * self.factors[2][:, part]
-        return left[..., :, None] * self.words[:, 1:][:, part, None, :]
+    def wide_factors(self, width: int, rows: range) -> Tensor:
+        """Factors of the splits into two wide children: [rows, splits, 1]."""
+        splits = width - 1
+        size, start = (len(rows), splits - 2, 1), rows.start * splits + 1
+        return torch.as_strided(self.factors[width], size, (splits, 1, 1), start)
+
+    def end_matrices(self, width: int) -> Tensor:
+        """Matrices of the words at the ends of a width's spans, the last and the first word: [2·rows, N, N]."""
+        return self.matrices.narrow(0, (width - 1) * self.batch, 2 * self.cells.rows(width))
+
+    def wide_pairs(self, width: int, rows: range, remember: bool = False) -> Tensor:
+        """Σ over splits of the pairs of two wide children: [rows, N, N]."""
+        place = None
+        if self.kept is not None:
+            place = self.kept.narrow(0, self.rows_above(width) + rows.start, len(rows))
+            if not remember:
+                return place
+        left, right = self.cells.wide_splits(width, rows)
+        return torch.bmm((left * self.wide_factors(width, rows)).transpose(1, 2), right, out=place)
+
+    def word_pairs(self, rows: range) -> Tensor:
+        """Pairs of preterminals over two words, with their factor: [rows, P, P]."""
+        left = self.words[rows.start : rows.stop] * self.factors[2][rows.start : rows.stop]
+        right = self.words[rows.start + self.batch : rows.stop + self.batch]
+        return torch.bmm(left[:, :, None], right[:, None, :])
+
+    def _place_for_pairs(self) -> Tensor | None:
+        rows, pairs = self.rows_above(3), self.nonterminals**2
+        limit = KEPT_BYTES.get(self.device.type, KEPT_BYTES["cuda"])
+        if rows * pairs * self.dtype.itemsize > limit:
+            return None
+        size = (rows, self.nonterminals, self.nonterminals)
+        return torch.empty(size, dtype=self.dtype, device=self.device)
 
     def _words(self) -> None:
         emissions = self.arguments.log_emissions
@@ -112,71 +147,60 @@ class DenseChart:
         dead = best == -math.inf
         best = best.masked_fill(dead, 0.0)
         self.log_words = best.double().sum(-1)
-        self.words = (emissions - best[..., None]).exp_().mul_(2.0**self.range.peak)
-        exponents = torch.full_like(best, -self.range.peak).masked_fill_(dead, DEAD)
-        self.exponents.rows(1).copy_(exponents[..., None])
+        words = (emissions - best[..., None]).transpose(0, 1).contiguous()  # [n, B, P]
+        self.words = words.exp_().mul_(2.0**self.range.peak).flatten(0, 1)
+        exponents = torch.full_like(best, -self.range.peak).masked_fill_(dead, DEAD).T.flatten()
+        self.exponents.sides(1, 1).copy_(exponents)
         if self.n > 2:
-            size = (self.n, self.batch, self.nonterminals, self.nonterminals)
-            # Spans first: those of a width are then one block, which a product reads where it lies.
-            self.before = by_position(self.words, self.word_first).view(size)
-            self.after = by_position(self.words, self.word_last).view(size)
+            self.matrices = self.words.new_empty(2 * len(self.words), self.nonterminals, self.nonterminals)
+            last, first = self.matrices.flatten(1).chunk(2)
+            rows_by_rules(self.words, self.word_last.transpose(-1, -2), self.batch, out=last)
+            rows_by_rules(self.words, self.word_first, self.batch, out=first)
+
+    def _fill_width(self, width: int) -> tuple[Tensor, Tensor]:
+        """All spans of a width; gives the maxima of their sums, and the exponents that these have: [rows, 1]."""
+        exponents = self._prepare(width)
+        sums = self._two_words() if width == 2 else self._sums(width)
+        # Rows are stored scaled to their place in the range.
+        maxima = sums.amax(-1, keepdim=True)
+        shifts = torch.sub(self.peak, maxima.log2().ceil_()).clamp_(max=self.range.shift)
+        self.scales[width] = scale = shifts.exp2()
+        torch.mul(sums.expand(2, -1, -1), scale, out=self.cells.sides(width, width))
+        stored = torch.where(maxima > self.zero, exponents - shifts, self.dead).squeeze(1)
+        self.exponents.sides(width, width).copy_(stored)
+        return maxima, exponents
 
     def _prepare(self, width: int) -> Tensor:
-        """Factors that bring every split of a span to one exponent; gives the exponents [B, spans]."""
-        left, right = self.exponents.children(width)
+        """Factors that bring every split of a span to one exponent; gives the exponents [rows, 1]."""
+        left, right = self.exponents.splits(width)
         splits = left + right
-        exponents = splits.amax(-1)
-        self.factors[width] = factors = (splits - exponents[..., None]).exp2_()
+        exponents = splits.amax(-1, keepdim=True)
+        self.factors[width] = factors = splits.sub_(exponents).exp2_()
         if self.arguments.span_bonus is not None:
             bonus = torch.diagonal(self.arguments.span_bonus.detach(), width, 1, 2).double() / math.log(2)
+            bonus = bonus.T.reshape(-1, 1)  # [rows, 1]
             forbidden = bonus == -math.inf
             whole = bonus.floor()
-            factors *= torch.exp2(bonus - whole).masked_fill(forbidden, 0.0).to(self.dtype)[..., None]
+            factors *= torch.exp2(bonus - whole).masked_fill(forbidden, 0.0).to(self.dtype)
             exponents = exponents + whole.masked_fill(forbidden, DEAD).to(self.dtype)
         return exponents
 
     def _two_words(self) -> Tensor:
-        parts = self.chunks(self.n - 1, self.preterminals**2)
-        return torch.cat([product(self.word_pairs(part).flatten(2), self.two_words) for part in parts], 1)
+        parts = self.chunks(2, self.preterminals**2)
+        rules = self.two_words.transpose(-1, -2)
+        return torch.cat([rows_by_rules(self.word_pairs(part).flatten(1), rules, self.batch) for part in parts])
 
     def _sums(self, width: int) -> Tensor:
-        """Σ over splits and pairs of children: [B, spans, N]."""
-        spans = self.n - width + 1
-        left, right = self.square.children(width)
-        factors = self.factors[width]
-        total = apply(self.before[:spans], right[:, :, 0] * factors[..., :1])
-        total += apply(self.after[width - 1 :], left[:, :, -1] * factors[..., -1:])
+        """Σ over splits and pairs of children: [rows, N]."""
+        rows = self.cells.rows(width)
+        # The wide child beside the last word and that beside the first.
+        ends = self.cells.sides(width, width - 1) * self.end_factors(width)
+        found = torch.bmm(ends.view(2 * rows, 1, -1), self.end_matrices(width).transpose(1, 2))
+        total = torch.add(*found.view(2, rows, -1).unbind())
         if width > 3:
-            for part in self.chunks(spans, self.nonterminals**2):
-                scaled, other, _ = self.wide_children(width, part)
-                pairs = torch.matmul(scaled.transpose(-1, -2), other)  # [B, spans, N, N]
-                total[:, part] += product(pairs.flatten(2), self.wide)
+            rules = self.wide.transpose(-1, -2)
+            for part in self.chunks(width, self.nonterminals**2):
+                pairs = self.wide_pairs(width, part, remember=True).flatten(1)
+                place = total if len(part) == rows else total[part.start : part.stop]
+                add_rows_by_rules(place, pairs, rules, self.batch)
         return total
-
-    def _store(self, width: int, sums: Tensor, exponents: Tensor) -> None:
-        """Write rows to the square, each scaled to its place in the range, and note what has left it."""
-        maxima = sums.amax(-1)
-        alive = exponents > DEAD / 2
-        self.far |= ((maxima < self.range.safe) & alive).any(1)
-        shifts = shift_to_peak(maxima, self.range, careful=True)
-        self.scales[width] = scale = shifts.exp2()
-        self.square.rows(width).copy_((sums * scale[..., None])[:, :, None])
-        stored = (exponents - shifts).masked_fill_((maxima == 0) | ~alive, DEAD)
-        self.exponents.rows(width).copy_(stored[..., None])
-
-
-def product(rows: Tensor, rules: Tensor) -> Tensor:
-    """[B, rows, X] times rules [(B,) Y, X] transposed: [B, rows, Y]."""
-    return torch.matmul(rows, rules.transpose(-1, -2))
-
-
-def by_position(words: Tensor, rules: Tensor) -> Tensor:
-    """Words [B, n, P] times rules [(B,) P, X], positions first: [n, B, X]."""
-    if rules.dim() == 2:
-        return torch.matmul(words.transpose(0, 1), rules)
-    return torch.bmm(words, rules).transpose(0, 1).contiguous()
-
-
-def apply(matrices: Tensor, rows: Tensor) -> Tensor:
-    """matrices [spans, B, X, Y] times rows [B, spans, Y]: [B, spans, X]."""
-    return torch.matmul(matrices, rows.transpose(0, 1)[..., None]).squeeze(-1).transpose(0, 1)

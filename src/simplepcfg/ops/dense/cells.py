@@ -1,0 +1,55 @@
+"""The chart's layout: for a width, all spans of all sentences are one dimension of a view, and all splits another."""
+
+import torch
+from torch import Tensor
+
+
+class Cells:
+    """A value for every span as a left child and one as a right child; products read and write them where they lie.
+
+    ``values`` is [n + 1, B, n + 1, N], or [n + 1, B, n + 1] for one number a span. As a left child span (i, j) stands
+    at [i, :, n + 1 − (j − i)], as a right child at [j, :, j − i]: two triangles that never meet. Fence posts come before
+    sentences, so that spans and sentences are one dimension of rows, i · B + b; splits of a span lie side by side, that
+    with the widest left child first.
+    """
+
+    def __init__(self, values: Tensor) -> None:
+        self.values = values
+        self.posts, self.batch = values.shape[:2]
+        self.tail = tuple(values.shape[3:])
+        self.ones = (1,) * len(self.tail)
+        self.column = values.stride(2)
+        self.row = self.posts * self.column
+
+    def rows(self, width: int) -> int:
+        """How many spans of a width there are, those of all sentences together."""
+        return (self.posts - width) * self.batch
+
+    def splits(self, width: int) -> tuple[Tensor, Tensor]:
+        """Both children of every split of the spans of a width: two views [rows, splits, …]."""
+        return self._children(width, range(self.rows(width)), 0)
+
+    def wide_splits(self, width: int, rows: range) -> tuple[Tensor, Tensor]:
+        """The same for some of the spans, without the splits that leave one word: first and last."""
+        return self._children(width, rows, 1)
+
+    def sides(self, width: int, child: int) -> Tensor:
+        """(i, i + child) and (j − child, j) for the spans (i, j) of a width: one view [2, rows, …]."""
+        left, right = self.posts - child, width * self.batch * self.posts + child  # in columns
+        size, stride = (2, self.rows(width), *self.tail), ((right - left) * self.column, self.row, *self.ones)
+        return torch.as_strided(self.values, size, stride, left * self.column)
+
+    def left(self, width: int) -> Tensor:
+        """The spans of a width: [rows, …]."""
+        size, stride = (self.rows(width), *self.tail), (self.row, *self.ones)
+        return torch.as_strided(self.values, size, stride, (self.posts - width) * self.column)
+
+    def block(self, row: int, column: int, rows: int, columns: int) -> Tensor:
+        """Consecutive columns of consecutive rows: [rows, columns, …]."""
+        size, stride = (rows, columns, *self.tail), (self.row, self.column, *self.ones)
+        return torch.as_strided(self.values, size, stride, row * self.row + column * self.column)
+
+    def _children(self, width: int, rows: range, skipped: int) -> tuple[Tensor, Tensor]:
+        count, splits = len(rows), width - 1 - 2 * skipped
+        left = self.block(rows.start, self.posts - width + 1 + skipped, count, splits)
+        return left, self.block(rows.start + width * self.batch, 1 + skipped, count, splits)

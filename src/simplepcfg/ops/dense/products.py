@@ -1,0 +1,31 @@
+"""Products of rows with rules that a batch shares or has one of for each sentence; rows are positions · B + sentence."""
+
+import torch
+from torch import Tensor
+
+
+def rows_by_rules(rows: Tensor, rules: Tensor, batch: int, out: Tensor | None = None) -> Tensor:
+    """Rows [positions · B, X] times rules [(B,) X, Y]: [positions · B, Y]."""
+    if rules.dim() == 2:
+        return torch.mm(rows, rules, out=out)
+    found = torch.bmm(_by_sentence(rows, batch), rules).transpose(0, 1).flatten(0, 1)
+    return found if out is None else out.copy_(found)
+
+
+def add_rows_by_rules(total: Tensor, rows: Tensor, rules: Tensor, batch: int) -> None:
+    """Add the same to a total."""
+    if rules.dim() == 2:
+        total.addmm_(rows, rules)
+    else:
+        total += rows_by_rules(rows, rules, batch)
+
+
+def rows_by_rows(left: Tensor, right: Tensor, batch: int, shared: bool) -> Tensor:
+    """[positions · B, X] and [positions · B, Y], summed over positions, and over sentences too if shared: [(B,) X, Y]."""
+    if shared:
+        return torch.mm(left.T, right)
+    return torch.bmm(_by_sentence(left, batch).transpose(1, 2), _by_sentence(right, batch))
+
+
+def _by_sentence(rows: Tensor, batch: int) -> Tensor:
+    return rows.unflatten(0, (-1, batch)).transpose(0, 1)  # [B, positions, X]
