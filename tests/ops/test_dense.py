@@ -211,11 +211,13 @@ def test_mirrored_sentences() -> None:
     torch.testing.assert_close(found, dense_inside(*case.tensors()))
 
 
-def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = random_dense_case(2, 9, 5, 6)
+@pytest.mark.parametrize("batched", [False, True])
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, batched: bool) -> None:
+    case = random_dense_case(2, 9, 5, 6, batched=batched)
     plain = dense_inside(*case.tensors())
     gradients = torch.autograd.grad(plain.sum(), case.tensors())
     monkeypatch.setattr(chart, "PAIR_BYTES", {"cpu": 1, "cuda": 1})
+    monkeypatch.setattr(chart, "KEPT_BYTES", {"cpu": 1, "cuda": 1})
     small = dense_inside(*case.tensors())
     torch.testing.assert_close(small, plain)
     torch.testing.assert_close(torch.autograd.grad(small.sum(), case.tensors()), gradients)
@@ -264,9 +266,20 @@ def test_wrong_arguments(change: dict[str, object], message: str) -> None:
 
 @pytest.mark.peer
 def test_against_torch_struct() -> None:
+    """log Z, and its marginals against our gradients by the logs of words, rules and root, and our posteriors."""
     torch_struct = pytest.importorskip("torch_struct")
     case = random_dense_case(3, 8, 5, 7, batched=True, dtype=torch.float32)
     lengths = torch.tensor([8, 6, 3])
-    parts = (case.log_emissions, case.rules.log(), case.root.log())
-    theirs = torch_struct.SentCFG(parts, lengths=lengths)
-    torch.testing.assert_close(dense_inside(*case.tensors(), lengths=lengths), theirs.partition, rtol=1e-5, atol=1e-5)
+    parts = [tensor.detach() for tensor in (case.log_emissions, case.rules.log(), case.root.log())]
+    theirs = torch_struct.SentCFG(tuple(parts), lengths=lengths)
+    log_z = dense_inside(*case.tensors(), lengths=lengths)
+    torch.testing.assert_close(log_z, theirs.partition, rtol=1e-5, atol=1e-5)
+    by_words, by_root, by_rules = torch.autograd.grad(log_z.sum(), case.tensors())
+    words, rules, root, symbols = theirs.marginals
+    torch.testing.assert_close(by_words, words, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(by_rules * case.rules, rules, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(by_root * case.root, root, rtol=1e-5, atol=1e-5)
+    _, posteriors = dense_symbol_posteriors(*case.tensors(), lengths=lengths)
+    for width in range(2, 9):
+        ours = torch.diagonal(posteriors, width, 1, 2).transpose(1, 2)  # [B, spans, N]
+        torch.testing.assert_close(ours, symbols[:, width - 2, : 9 - width], rtol=1e-5, atol=1e-5)

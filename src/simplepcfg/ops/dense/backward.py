@@ -34,7 +34,7 @@ class Backward:
         self.careful = careful
         self.gradients = Cells(torch.zeros_like(chart.cells.values))  # by β as a left and as a right child
         self.by_sums = chart.zeros(chart.rows_above(1), chart.nonterminals)  # the widest spans first
-        # The same times the factor of a split with one word, by width: of spans by their last word, then by their first.
+        # The same times the factor of a split with one word, by width: spans by their last word, then by their first.
         self.by_ends = chart.zeros(2 * len(chart.words), chart.n + 1, chart.nonterminals)
 
     def run(self) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
@@ -43,16 +43,17 @@ class Backward:
         blocks = RuleGradient(chart, self.grad) if wanted.rules else None
         by_words = torch.zeros_like(chart.words)
         self.gradients.values[chart.whole] = self._over_z(chart.arguments.root.expand(chart.batch, -1))
-        for width in range(chart.n, 1, -1):
-            by_sums = self._outside(width)
-            if width > 2:
-                self._spread(width, by_sums, blocks)
-            elif wanted.words or blocks is not None:
-                self._two_words(by_sums, by_words, blocks)
-        if blocks is not None and chart.kept is not None and chart.n > 3:
-            blocks.add("wide", self.by_sums[: len(chart.kept)], chart.kept)
-        if chart.n > 2 and (wanted.words or blocks is not None):
-            self._one_word(by_words, blocks)
+        for width in range(chart.n, 2, -1):
+            self._spread(width, self._outside(width), blocks)
+        if blocks is not None:
+            if chart.kept is not None and len(chart.kept) > 0:
+                blocks.add("wide", self.by_sums[: len(chart.kept)], chart.kept)
+            blocks.complete("wide")
+        by_sums = self._outside(2)
+        if wanted.words or blocks is not None:
+            self._two_words(by_sums, by_words, blocks)
+            if chart.n > 2:
+                self._one_word(by_words, blocks)
         words = None
         if wanted.words:
             words = self._tame(by_words, chart.words).mul(chart.words).view(chart.n, chart.batch, -1)
@@ -105,7 +106,7 @@ class Backward:
             to_left, to_right = self.gradients.wide_splits(width, part)
             factors = chart.wide_factors(width, part)
             to_left.addcmul_(torch.bmm(right, by_pairs.transpose(1, 2)), factors)
-            to_right.addcmul_(torch.bmm(left, by_pairs), factors)
+            to_right.add_(torch.bmm(left * factors, by_pairs))
 
     def _two_words(self, by_sums: Tensor, by_words: Tensor, blocks: RuleGradient | None) -> None:
         """Hand the derivative of spans of two words to the words and the rules."""
@@ -125,13 +126,15 @@ class Backward:
             scale = chart.factors[2][here]
             to_left[here].addcmul_(torch.bmm(right[here, None], by_pairs.transpose(1, 2)).squeeze(1), scale)
             to_right[here].addcmul_(torch.bmm(left[here, None], by_pairs).squeeze(1), scale)
+        if blocks is not None:
+            blocks.complete("two_words")
 
     def _one_word(self, by_words: Tensor, blocks: RuleGradient | None) -> None:
         """The splits with one word, all widths at once: to the word's matrix, and from there to word and rules."""
         chart, batch = self.chart, self.chart.batch
         widths, rows = chart.n - 2, len(chart.words)
-        # By the matrix of word j − 1 as a right child: parents (i, j) meet β(i, j − 1), by width. By that of word i as a left
-        # child: they meet β(i + 1, j), which lies with the widest first.
+        # By the matrix of word j − 1 as a right child: parents (i, j) meet β(i, j − 1), by width. By that of word i as
+        # a left child: they meet β(i + 1, j), of which the widest come first.
         left_children = chart.cells.block(batch, 2, rows, widths).flip(1)
         for name, half, rules, other in (
             ("word_last", 0, chart.word_last, chart.cells.block(0, 2, rows, widths)),
@@ -142,6 +145,7 @@ class Backward:
             found = self._tame(found, matrices).flatten(1)
             if blocks is not None:
                 blocks.add_words(name, found)
+                blocks.complete(name)
             if self.wanted.words:
                 by_words += rows_by_rules(found, rules, batch)
 
@@ -163,6 +167,6 @@ class Backward:
 
 
 def _finite(*tensors: Tensor | None) -> bool:
-    """Whether no tensor holds NaN or an infinity: their sums would, though a sum of huge numbers may be infinite too."""
+    """Whether no tensor holds NaN or an infinity: its sum would, though a sum of huge numbers may be infinite too."""
     given = [tensor for tensor in tensors if tensor is not None]
     return all(math.isfinite(float(tensor.sum())) or bool(tensor.isfinite().all()) for tensor in given)

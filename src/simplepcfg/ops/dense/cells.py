@@ -8,9 +8,9 @@ class Cells:
     """A value for every span as a left child and one as a right child; products read and write them where they lie.
 
     ``values`` is [n + 1, B, n + 1, N], or [n + 1, B, n + 1] for one number a span. As a left child span (i, j) stands
-    at [i, :, n + 1 − (j − i)], as a right child at [j, :, j − i]: two triangles that never meet. Fence posts come before
-    sentences, so that spans and sentences are one dimension of rows, i · B + b; splits of a span lie side by side, that
-    with the widest left child first.
+    at [i, :, n + 1 − (j − i)], as a right child at [j, :, j − i]: two triangles that never meet. Fence posts come
+    before sentences, so that spans and sentences are one dimension of rows, i · B + b; splits of a span lie side by
+    side, that with the widest left child first.
     """
 
     def __init__(self, values: Tensor) -> None:

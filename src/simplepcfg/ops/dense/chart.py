@@ -20,7 +20,7 @@ RANGES = {
     torch.float64: Range(peak=256, shift=1022, low=2.0**-700, safe=1.0, huge=2.0**900),
 }
 # Pairs of children, [rows, X, Y], are made for as many spans at a time as fit in here.
-PAIR_BYTES = {"cpu": 8 << 20, "cuda": 128 << 20}
+PAIR_BYTES = {"cpu": 32 << 20, "cuda": 128 << 20}
 # Where the pairs of all widths fit in here, they are kept for the backward pass.
 KEPT_BYTES = {"cpu": 32 << 20, "cuda": 128 << 20}
 
@@ -39,8 +39,7 @@ class DenseChart:
         # A child of one word is a preterminal and a wider one a nonterminal. Blocks of pairs: [(B,) N, pairs].
         self.wide = rules[..., states, states].flatten(-2)
         self.two_words = rules[..., tags, tags].flatten(-2)
-        # Blocks with one word, for parent and the other child: [(B,) P, N·N] and [(B,) N·N, P], whichever is the faster
-        # to copy.
+        # Blocks with one word, for parent and the other child: [(B,) P, N·N] and [(B,) N·N, P], as they copy best.
         self.word_first = rules[..., tags, states].transpose(-2, -3).flatten(-2)
         self.word_last = rules[..., states, tags].flatten(-3, -2)
         posts = (self.n + 1, self.batch, self.n + 1)

@@ -1,4 +1,4 @@
-"""Products of rows with rules that a batch shares or has one of for each sentence; rows are positions · B + sentence."""
+"""Products of rows with rules that a batch shares or that each sentence has; rows are positions · B + sentence."""
 
 import torch
 from torch import Tensor
@@ -21,10 +21,18 @@ def add_rows_by_rules(total: Tensor, rows: Tensor, rules: Tensor, batch: int) ->
 
 
 def rows_by_rows(left: Tensor, right: Tensor, batch: int, shared: bool) -> Tensor:
-    """[positions · B, X] and [positions · B, Y], summed over positions, and over sentences too if shared: [(B,) X, Y]."""
+    """[positions · B, X] and [.., Y], summed over positions, and over sentences too if shared: [(B,) X, Y]."""
     if shared:
         return torch.mm(left.T, right)
     return torch.bmm(_by_sentence(left, batch).transpose(1, 2), _by_sentence(right, batch))
+
+
+def add_rows_by_rows(total: Tensor, left: Tensor, right: Tensor, batch: int) -> None:
+    """Add the same to a total [(B,) X, Y]."""
+    if total.dim() == 2:
+        total.addmm_(left.T, right)
+    else:
+        total.baddbmm_(_by_sentence(left, batch).transpose(1, 2), _by_sentence(right, batch))
 
 
 def _by_sentence(rows: Tensor, batch: int) -> Tensor:

@@ -1,10 +1,12 @@
-"""The gradient of the rules, four blocks each in the layout of its products, joined at the end."""
+"""The gradient of the rules: four blocks, each in the layout of its products until it is complete."""
 
 import torch
 from torch import Tensor
 
 from simplepcfg.ops.dense.chart import DenseChart
-from simplepcfg.ops.dense.products import rows_by_rows
+from simplepcfg.ops.dense.products import add_rows_by_rows, rows_by_rows
+
+BLOCKS = ("wide", "two_words", "word_first", "word_last")
 
 
 class RuleGradient:
@@ -15,14 +17,16 @@ class RuleGradient:
         self.grad = grad  # [B]
         self.shared = not chart.arguments.batched_rules
         self.blocks: dict[str, Tensor] = {}
+        self.missing = set(BLOCKS)
+        self.found: Tensor | None = None  # in the rules' own shape
 
     def add(self, name: str, by_sums: Tensor, pairs: Tensor) -> None:
         """by_sums [rows, N] times pairs [rows, X, Y], summed over rows."""
-        found = rows_by_rows(self._weighted(by_sums), pairs.flatten(1), self.chart.batch, self.shared)
+        by_sums, pairs = self._weighted(by_sums), pairs.flatten(1)
         if name in self.blocks:
-            self.blocks[name] += found
+            add_rows_by_rows(self.blocks[name], by_sums, pairs, self.chart.batch)
         else:
-            self.blocks[name] = found
+            self.blocks[name] = rows_by_rows(by_sums, pairs, self.chart.batch, self.shared)
 
     def add_words(self, name: str, by_matrices: Tensor) -> None:
         """Words [n·B, P] times the derivatives by their matrices [n·B, N·N], summed over words."""
@@ -30,21 +34,27 @@ class RuleGradient:
         pair = (words, by_matrices) if name == "word_first" else (by_matrices, words)
         self.blocks[name] = rows_by_rows(*pair, self.chart.batch, self.shared)
 
+    def complete(self, name: str) -> None:
+        """Put a block into its place, 0 where nothing was added, and let go of it before the next is made."""
+        if self.found is None:
+            self.found = torch.empty_like(self.chart.arguments.rules, memory_format=torch.contiguous_format)
+        states, tags = slice(self.chart.nonterminals), slice(self.chart.nonterminals, None)
+        place = {
+            "wide": self.found[..., states, states],
+            "two_words": self.found[..., tags, tags],
+            "word_first": self.found[..., tags, states].transpose(-2, -3),
+            "word_last": self.found[..., states, tags],
+        }[name]
+        block = self.blocks.pop(name, None)
+        place.zero_() if block is None else place.copy_(block.view(place.shape))
+        self.missing.discard(name)
+
     def joined(self) -> Tensor:
-        """In the rules' own shape."""
-        chart = self.chart
-        found = torch.empty_like(chart.arguments.rules, memory_format=torch.contiguous_format)
-        split, words = chart.nonterminals, chart.preterminals
-        states, tags = slice(split), slice(split, None)
-        for name, place, size in (
-            ("wide", found[..., states, states], (split, split, split)),
-            ("two_words", found[..., tags, tags], (split, words, words)),
-            ("word_first", found[..., tags, states].transpose(-2, -3), (words, split, split)),
-            ("word_last", found[..., states, tags], (split, split, words)),
-        ):
-            block = self.blocks.pop(name, None)
-            place.zero_() if block is None else place.copy_(block.view(*block.shape[:-2], *size))
-        return found
+        """All four blocks, in the rules' own shape."""
+        for name in sorted(self.missing):
+            self.complete(name)
+        assert self.found is not None
+        return self.found
 
     def _weighted(self, rows: Tensor) -> Tensor:
         """Each row times its sentence's weight."""
