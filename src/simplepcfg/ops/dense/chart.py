@@ -64,8 +64,8 @@ class DenseChart:
     def fill(self) -> Tensor:
         """Run the forward pass; log Z of each sentence. ``far`` then marks those whose numbers left the range."""
         self._words()
-        kept = [self._fill_width(width) for width in range(2, self.n + 1)]
-        maxima, exponents = (torch.cat(rows).view(-1, self.batch) for rows in zip(*kept, strict=True))
+        widths = [self._fill_width(width) for width in range(2, self.n + 1)]
+        maxima, exponents = (torch.cat(rows).view(-1, self.batch) for rows in zip(*widths, strict=True))
         self.far = ((maxima < self.range.safe) & (exponents > DEAD / 2)).any(0)
         sentences = torch.arange(self.batch, device=self.device)
         # A sentence of one word has no cell: its column 0 is empty, as its probability is.
@@ -126,7 +126,7 @@ class DenseChart:
         """Pairs of preterminals over two words, with their factor: [rows, P, P]."""
         left = self.words[rows.start : rows.stop] * self.factors[2][rows.start : rows.stop]
         right = self.words[rows.start + self.batch : rows.stop + self.batch]
-        return torch.bmm(left[:, :, None], right[:, None, :])
+        return left[:, :, None] * right[:, None, :]
 
     def _place_for_pairs(self) -> Tensor | None:
         rows, pairs = self.rows_above(3), self.nonterminals**2
