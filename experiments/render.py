@@ -19,6 +19,7 @@ HEADER = (
     "train",
     "valid",
     "test",
+    "S-F1",
     "symbols used (N, P)",
     "largest gradient",
     "what came of it",
@@ -52,8 +53,8 @@ def line(experiment: Experiment, row: dict[str, str]) -> str:
     """One run, or an experiment that has not been run."""
     changes = ", ".join(f"`{setting}`" for setting in experiment.settings)
     used = f"{row['nonterminals_used']}, {row['preterminals_used']}" if row.get("nonterminals_used") else ""
-    names = ("seed", "minutes", "train_perplexity", "valid_perplexity", "test_perplexity")
-    numbers = [row.get(name, "") for name in names] if row else ["not run yet", "", "", "", ""]
+    names = ("seed", "minutes", "train_perplexity", "valid_perplexity", "test_perplexity", "test_sentence_f1")
+    numbers = [row.get(name, "") for name in names] if row else ["not run yet", *[""] * (len(names) - 1)]
     came = row.get("failure") or experiment.taught
     cells = [experiment.name, changes, experiment.expected, *numbers, used, row.get("largest_gradient_norm", ""), came]
     return "| " + " | ".join(cells) + " |"

@@ -21,6 +21,7 @@ from plans import Experiment, Plan, read_plan
 
 from simplepcfg import load
 from simplepcfg.benchmarking.report import append_rows, environment
+from simplepcfg.data.readers import read_trees, sniff
 from simplepcfg.errors import SimplePCFGError
 from simplepcfg.training import Interrupted, Reporter, RunFolder, load_config, resolve_device, train
 from simplepcfg.training.progress import EpochReport, StepReport
@@ -32,6 +33,7 @@ COLUMNS = (
     "train_perplexity",
     "valid_perplexity",
     "test_perplexity",
+    "test_sentence_f1",
     "largest_gradient_norm",
     "skipped_steps",
     "nonterminals_used",
@@ -67,7 +69,7 @@ def main() -> None:
     parser.add_argument("plan", type=Path)
     parser.add_argument("--train", type=Path, required=True)
     parser.add_argument("--valid", type=Path, required=True)
-    parser.add_argument("--test", type=Path, help="for experiments that are final")
+    parser.add_argument("--test", type=Path, help="text or trees, for experiments that are final")
     parser.add_argument("--only", default="", help="names of experiments, separated by commas")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after this long, everything saved")
     parser.add_argument("--out", type=Path, default=Path("runs/experiments"))
@@ -130,8 +132,10 @@ def run_one(
         found["nonterminals_used"] = rounded(usage.nonterminal_usage.perplexity)
         found["preterminals_used"] = rounded(usage.preterminal_usage.perplexity)
     if experiment.final and arguments.test:
-        report = run.evaluate(arguments.test.read_text("utf-8").splitlines())
+        gold = sniff(arguments.test) == "trees"
+        report = run.evaluate(list(read_trees(arguments.test)) if gold else first_lines(arguments.test, 0))
         found["test_perplexity"] = rounded(report.perplexity.perplexity)
+        found["test_sentence_f1"] = rounded(report.sentence_f1)
     print(f"{name}: " + ", ".join(f"{key} {value}" for key, value in found.items() if value is not None), flush=True)
     return found
 
@@ -151,7 +155,7 @@ def first_lines(path: Path, count: int) -> list[str]:
 
 
 def rounded(number: float | None) -> float | None:
-    """Two decimals; None for what is infinite."""
+    """Two decimals; None stays None."""
     return None if number is None else round(number, 2)
 
 
