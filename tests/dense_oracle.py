@@ -104,7 +104,9 @@ def dense_log_partition(*args: Tensor | None) -> Tensor:
     return exact_log_sum(torch.stack(weights)) if weights else torch.tensor(-math.inf, dtype=torch.float64)
 
 
-def dense_derivations(log_emissions: Tensor, root: Tensor, rules: Tensor) -> list[tuple[float, dict[Span, int]]]:
+def dense_derivations(
+    log_emissions: Tensor, root: Tensor, rules: Tensor, span_bonus: Tensor | None = None
+) -> list[tuple[float, dict[Span, int]]]:
     """(log-probability, symbol of each span) of every derivation of one sentence: for tiny grammars only."""
     log_emissions, log_root, log_rules = (t.detach() for t in (log_emissions, exact_log(root), exact_log(rules)))
     n, preterminals = log_emissions.shape
@@ -119,6 +121,7 @@ def dense_derivations(log_emissions: Tensor, root: Tensor, rules: Tensor) -> lis
                 weight = float(log_root[label[0, n]])
                 for (i, j), k in tree:
                     weight += float(log_rules[label[i, j], label[i, k], label[k, j]])
+                    weight += 0.0 if span_bonus is None else float(span_bonus[i, j])
                 weight += sum(float(log_emissions[i, tag]) for i, tag in enumerate(tags))
                 found.append((weight, label))
     return found

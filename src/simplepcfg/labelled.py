@@ -83,7 +83,7 @@ def sampled_trees(run: Run, prepared: Words, samples: int, seed: int, bonus: Bon
 
     def compute(batch: Batch) -> list[list[LabelledTree]]:
         given = {"samples": samples, "generator": generator, "span_bonus": bonus(batch)}
-        return run.grammar.sample_trees(batch.words, batch.lengths, **given).listed()
+        return run.grammar_of(batch).sample_trees(batch.words, batch.lengths, **given).listed()
 
     with torch.no_grad():
         found = run.in_batches([item.tokens for _, item in prepared], compute, lambda: [NO_TREE] * samples)

@@ -129,19 +129,11 @@ REFUSED = sorted(set(QUESTIONS) - set(dir(DenseGrammar)))
 
 
 def test_what_is_refused_is_known() -> None:
-    assert {"sample", "surprisal", "growing_prefix", "kl_divergence"} <= set(REFUSED)
+    assert {"surprisal", "growing_prefix", "kl_divergence"} <= set(REFUSED)
+    assert not {"sample", "sample_trees", "k_best", "entropy"} & set(REFUSED)
 
 
 @pytest.mark.parametrize("question", REFUSED)
 def test_other_questions_are_refused(question: str) -> None:
     with pytest.raises(InputError, match=r"^a dense grammar \(n-pcfg, c-pcfg\) has no .*; use an sn-pcfg$"):
         getattr(grammar(), question)
-
-
-def test_only_the_best_tree() -> None:
-    given = grammar()
-    (trees, _, _, none) = given.k_best(WORDS, LENGTHS, k=1)
-    assert trees == [given.viterbi(WORDS, LENGTHS).listed()[0]]
-    assert none == []
-    with pytest.raises(InputError, match="k = 2"):
-        given.k_best(WORDS, LENGTHS, k=2)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from derivations import derivations, probabilities
+from frequencies import chi_square
 from random_grammars import random_case, with_dead_states, with_zeros
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseEmissions, FactoredEmissions, SimpleGrammar
@@ -18,23 +19,6 @@ from simplepcfg.ops.sample.lengths import length_table
 
 def seeded(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
-
-
-def chi_square(counts: list[int], shares: list[float]) -> float:
-    """The statistic over its degrees of freedom in units of its deviation; outcomes that are rare are put together."""
-    total = sum(counts)
-    cells: list[tuple[float, float]] = []
-    rare_count = rare_share = 0.0
-    for count, share in zip(counts, shares, strict=True):
-        if share * total < 8:
-            rare_count, rare_share = rare_count + count, rare_share + share
-        else:
-            cells.append((count, share))
-    if rare_share * total >= 8:
-        cells.append((rare_count, rare_share))
-    freedom = len(cells) - 1
-    statistic = sum((count - share * total) ** 2 / (share * total) for count, share in cells)
-    return (statistic - freedom) / math.sqrt(2 * freedom)
 
 
 @pytest.mark.parametrize("with_bonus", [False, True])

@@ -46,8 +46,23 @@ def test_learns_more_than_word_frequencies(tmp_path: Path, kind: str) -> None:
     assert report.perplexity.perplexity < math.exp(-float(unigram.sum()) / sum(len(words) + 1 for words in held_out))
     parsed = run.parse(text[800:803], decode="viterbi")
     assert len(parsed) == 3
+    best = run.k_best(text[800:803], 4)
+    words = torch.tensor([ids[800]])
+    with torch.no_grad():  # in float32, and so perhaps another tree of all but the same probability
+        score = float(run.model.grammar(words).viterbi(words).log_probability)  # type: ignore[operator]
+    assert best[0][0].log_probability == pytest.approx(score, rel=1e-5)
+    drawn = run.sample_trees(text[800:803], 4)
+    assert all(
+        tree.log_probability <= trees[0].log_probability + 1e-4
+        for trees, four in zip(best, drawn, strict=True)
+        for tree in four
+    )
+    if kind == "n-pcfg":
+        assert len(run.sample(2, max_length=8).trees) == 2
+    else:  # a compound model has a grammar for each sentence, and none without one
+        with pytest.raises(InputError, match="kind c-pcfg makes its rules for each sentence"):
+            run.sample(2, max_length=8)
     for question in (
-        lambda: run.sample(2, max_length=8),
         lambda: run.surprisal(text[800:802]),
         lambda: run.complete(text[800]),
         lambda: run.symbols(text[800:]),

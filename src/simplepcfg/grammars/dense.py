@@ -6,11 +6,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from simplepcfg.errors import InputError
+from simplepcfg.grammars import sampling
 from simplepcfg.grammars.emissions import Emissions
 from simplepcfg.grammars.questions import Answers
+from simplepcfg.grammars.sampling import SampledSentences
 from simplepcfg.ops.dense import dense_inside, dense_span_posteriors, dense_symbol_posteriors
 from simplepcfg.ops.dense.counts import DenseRuleCounts, dense_entropy, dense_rule_counts, dense_tag_posteriors
+from simplepcfg.ops.dense.k_best import dense_k_best
+from simplepcfg.ops.dense.sample import dense_sample_trees
 from simplepcfg.ops.dense.viterbi import dense_viterbi
 from simplepcfg.ops.mbr import best_trees
 from simplepcfg.ops.trees import LabelledTree, Trees
@@ -84,11 +87,33 @@ class DenseGrammar(Answers):
     def k_best(
         self, words: Tensor, lengths: Tensor | None = None, *, k: int, span_bonus: Tensor | None = None
     ) -> list[list[LabelledTree]]:
-        """The most probable tree of each sentence, in a list of one or of none: k must be 1."""
-        if k != 1:
-            raise InputError(f"k = {k}: {self.family} finds the best tree only; ask for k = 1 or {self.refusal}")
-        trees = self.viterbi(words, lengths, span_bonus=span_bonus).listed()
-        return [[tree] if tree.tags else [] for tree in trees]
+        """The k most probable trees of each sentence with their symbols, best first; fewer where there are fewer."""
+        return dense_k_best(*self._inputs(words), k, lengths=lengths, span_bonus=span_bonus)
+
+    def sample_trees(
+        self,
+        words: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        samples: int,
+        generator: torch.Generator,
+        span_bonus: Tensor | None = None,
+    ) -> Trees:
+        """Independent trees of each sentence in proportion to their probability; leading dimensions [B, samples]."""
+        backend = self.backend if self.backend in ("naive", "torch") else "auto"
+        return dense_sample_trees(
+            *self._inputs(words), samples, generator, lengths=lengths, span_bonus=span_bonus, backend=backend
+        )
+
+    def sample(
+        self, count: int, *, max_length: int, generator: torch.Generator, temperature: float = 1.0
+    ) -> SampledSentences:
+        """Sentences with their trees, drawn from the grammar given that they have at most ``max_length`` words.
+
+        Every choice is made with probabilities raised to 1 / ``temperature`` and normalised again; both children of a
+        rule are one choice. Rules must be one grammar's, without a batch dimension.
+        """
+        return sampling.sample_dense(self, count, max_length, temperature, generator)
 
     def symbol_marginals(
         self,

@@ -9,10 +9,13 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars.emissions import Emissions
+from simplepcfg.ops.dense.sample import dense_sample_derivations
+from simplepcfg.ops.dense.trees import dense_rule_log_probabilities
 from simplepcfg.ops.sample import sample_derivations
 from simplepcfg.ops.trees import Trees, rule_log_probabilities
 
 if TYPE_CHECKING:
+    from simplepcfg.grammars.dense import DenseGrammar
     from simplepcfg.grammars.simple import SimpleGrammar
 
 # Emission probabilities that are held at a time.
@@ -33,17 +36,39 @@ def sample(
     grammar: "SimpleGrammar", count: int, max_length: int, temperature: float, generator: torch.Generator
 ) -> SampledSentences:
     """See ``SimpleGrammar.sample``."""
-    if not (temperature > 0 and math.isfinite(temperature)):
-        raise InputError(f"temperature = {temperature}; it must be finite and above 0, 1 is the grammar as it is")
+    check_temperature(temperature)
     plain = (grammar.root.detach(), grammar.left.detach(), grammar.right.detach())
-    root, left, right = plain
-    if temperature != 1:
-        root, left, right = ((rules.log() / temperature).softmax(-1) for rules in plain)
+    root, left, right = (tempered(rules, temperature) for rules in plain)
     backend = grammar.backend if grammar.backend in ("torch", "triton") else "auto"
     found, lengths, log_kept = sample_derivations(root, left, right, count, max_length, generator, backend=backend)
     words, scores = sample_words(grammar.emissions, found[3], temperature, generator)
     scores += rule_log_probabilities(*plain, torch.zeros_like(lengths), *found)
     return SampledSentences(words, lengths, Trees(*found, scores.to(left.dtype)), float(log_kept))
+
+
+def sample_dense(
+    grammar: "DenseGrammar", count: int, max_length: int, temperature: float, generator: torch.Generator
+) -> SampledSentences:
+    """See ``DenseGrammar.sample``."""
+    check_temperature(temperature)
+    root, rules = grammar.root.detach(), grammar.rules.detach()
+    cooled = tempered(rules.flatten(-2), temperature).view(rules.shape)
+    drawn = dense_sample_derivations(tempered(root, temperature), cooled, count, max_length, generator)
+    found, lengths, log_kept = drawn
+    words, scores = sample_words(grammar.emissions, found[3], temperature, generator)
+    scores += dense_rule_log_probabilities(root, rules, torch.zeros_like(lengths), *found)
+    return SampledSentences(words, lengths, Trees(*found, scores.to(rules.dtype)), float(log_kept))
+
+
+def check_temperature(temperature: float) -> None:
+    """Refuse what no distribution can be sharpened or flattened by."""
+    if not (temperature > 0 and math.isfinite(temperature)):
+        raise InputError(f"temperature = {temperature}; it must be finite and above 0, 1 is the grammar as it is")
+
+
+def tempered(rules: Tensor, temperature: float) -> Tensor:
+    """Rows raised to 1 / temperature and normalised again."""
+    return rules if temperature == 1 else (rules.log() / temperature).softmax(-1)
 
 
 def sample_words(

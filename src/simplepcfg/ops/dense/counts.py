@@ -61,7 +61,7 @@ def dense_rule_counts(
     log_z, _, by_root, by_rules = _expected(arguments, Wanted(root=True, rules=True))
     if by_root is None or by_rules is None:  # one word has no tree, and uses no rule
         return log_z, DenseRuleCounts(torch.zeros_like(root), torch.zeros_like(rules))
-    return log_z, DenseRuleCounts(by_root.mul_(arguments.root), by_rules.mul_(arguments.rules))
+    return log_z, DenseRuleCounts(by_root.mul_(arguments.root.detach()), by_rules.mul_(arguments.rules.detach()))
 
 
 def dense_entropy(

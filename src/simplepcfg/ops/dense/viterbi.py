@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
+from simplepcfg.ops.dense.trees import dense_tree_log_probabilities
 from simplepcfg.ops.descent import Nodes, descend
 from simplepcfg.ops.trees import Trees, no_trees
 
@@ -31,11 +32,12 @@ def dense_viterbi(
     if n == 1:
         return no_trees(batch, arguments.log_emissions)
     with torch.no_grad():
-        found = _BestTrees(arguments).trees()
-    return Trees(*found, _log_probabilities(arguments, *found))
+        found = BestTrees(arguments).trees()
+    sentence = torch.arange(batch, device=arguments.log_emissions.device)
+    return Trees(*found, dense_tree_log_probabilities(arguments, sentence, *found))
 
 
-class _BestTrees:
+class BestTrees:
     """The chart of best scores, every symbol over every span, -inf where a symbol cannot be."""
 
     def __init__(self, arguments: DenseArguments) -> None:
@@ -50,7 +52,7 @@ class _BestTrees:
 
     def trees(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Spans, splits, labels and tags."""
-        self._fill()
+        self.fill()
         rows = torch.arange(self.batch, device=self.cells.device)
         top = self.cells[rows, 0, self.lengths, : self.states] + self.arguments.root.log()
         best, roots = top.max(-1)
@@ -59,7 +61,8 @@ class _BestTrees:
         descend(nodes, self._choose)
         return nodes.finished()
 
-    def _fill(self) -> None:
+    def fill(self) -> None:
+        """All cells, from the words up."""
         words, split, n = self.arguments.log_emissions, self.states, self.n
         rules = self.rules if self.arguments.batched_rules else self.rules[None]
         torch.diagonal(self.cells, 1, 1, 2)[:, split:].copy_(words.transpose(1, 2))
@@ -121,30 +124,3 @@ class _BestTrees:
     def _as_child(self, symbol: Tensor, width: Tensor) -> Tensor:
         """Preterminals count from 0 in trees."""
         return torch.where(width == 1, (symbol - self.states).clamp(min=0), symbol.clamp(max=self.states - 1))
-
-
-def _log_probabilities(
-    arguments: DenseArguments, spans: Tensor, splits: Tensor, labels: Tensor, tags: Tensor
-) -> Tensor:
-    """log p of each tree with its words, summed in float64: [B]; -inf without a tree."""
-    batch, n, states, _ = arguments.sizes
-    here = labels >= 0
-    sentence = torch.arange(batch, device=labels.device)[:, None]
-    parent, (start, end), middle = labels.clamp(min=0), spans.clamp(min=0).unbind(-1), splits.clamp(min=0)
-    root = arguments.root.expand(batch, -1).gather(1, parent[:, :1]).squeeze(1).double()
-    total = torch.where(here[:, 0], root, 1.0).log().masked_fill(~here[:, 0], -math.inf)
-    node = torch.arange(n - 1, device=labels.device)
-    children = []
-    # In preorder a left child comes right after its parent, and a right child after all of the left one's nodes.
-    for begin, stop, place in ((start, middle, node + 1), (middle, end, node + middle - start)):
-        inner = parent.gather(1, place.expand(batch, -1).clamp(0, n - 2))
-        word = states + tags.clamp(min=0).gather(1, begin.clamp(max=n - 1))
-        children.append(torch.where(stop - begin == 1, word, inner))
-    index = (parent, *children)
-    scores = arguments.rules[(sentence, *index) if arguments.batched_rules else index].double()
-    total = total + torch.where(here, scores, 1.0).log().sum(1)
-    if arguments.span_bonus is not None:
-        total = total + torch.where(here, arguments.span_bonus[sentence, start, end].double(), 0.0).sum(1)
-    words = arguments.log_emissions.gather(2, tags.clamp(min=0)[..., None]).squeeze(2).double()
-    total = total + torch.where(tags >= 0, words, 0.0).sum(1)
-    return total.to(arguments.log_emissions.dtype)

@@ -13,14 +13,12 @@ from simplepcfg.ops.sample.draws import draw_uniforms, pick, pick_logs
 from simplepcfg.ops.sample.lengths import LengthTable, length_table
 from simplepcfg.ops.sample.lock_step import WEIGHTS_AT_ONCE, draw_from_chart, draw_nodes
 from simplepcfg.ops.sample.naive import naive_sample
+from simplepcfg.ops.sample.requests import check_request
 from simplepcfg.ops.trees import Found, Trees, no_trees, stacked, tree_log_probabilities
 
 __all__ = ["BACKENDS", "sample_derivations", "sample_trees"]
 
 BACKENDS = ("naive", "torch", "triton")
-
-# The table of lengths costs their square; nobody waits for more, and no sentence has so many words.
-MOST_WORDS = 10_000
 
 
 def sample_trees(
@@ -86,12 +84,7 @@ def sample_derivations(
     """
     if left.dim() != 2:
         raise InputError(f"left has shape {list(left.shape)}; draw from one grammar at a time: [N, N + P]")
-    if count < 1:
-        raise InputError(f"count = {count}; ask for at least one sentence")
-    if max_length < 2:
-        raise InputError(f"max_length = {max_length}; the shortest sentence of this grammar has two words")
-    if max_length > MOST_WORDS:
-        raise InputError(f"max_length = {max_length}; {MOST_WORDS} words are the most that can be drawn")
+    check_request(count, max_length)
     backend = _checked(backend, left)
     with torch.no_grad():
         table = length_table(root, left, right, max_length)

@@ -1,0 +1,59 @@
+"""One tree of one sentence, drawn as the formulas say: the twin that the fast draws are held against."""
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.dense.arguments import DenseArguments
+from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS
+from simplepcfg.ops.trees import LabelledTree
+
+
+def naive_dense_sample(arguments: DenseArguments, b: int, uniforms: Tensor) -> LabelledTree:
+    """Inside probabilities in float64, then from the top down; ``uniforms`` [2 + 3 (n − 1)] as ``draw_uniforms``."""
+    _, n, nonterminals, _ = arguments.sizes
+    if arguments.lengths is not None:
+        n = int(arguments.lengths[b])
+    root = (arguments.root[b] if arguments.root.dim() == 2 else arguments.root).detach().double()
+    rules = (arguments.rules[b] if arguments.batched_rules else arguments.rules).detach().double()
+    log_emissions = arguments.log_emissions[b, :n].detach().double()
+    scale = log_emissions.amax(1, keepdim=True)
+    emit = (log_emissions - torch.where(scale.isfinite(), scale, 0.0)).exp()
+    beta = {(i, i + 1): emit[i] for i in range(n)}
+
+    def pairs(i: int, k: int, j: int) -> Tensor:
+        """rules[A, B, C] β(i,k)[B] β(k,j)[C]."""
+        sides = [slice(nonterminals, None) if b - a == 1 else slice(nonterminals) for a, b in ((i, k), (k, j))]
+        return rules[:, sides[0], sides[1]] * beta[i, k][:, None] * beta[k, j]
+
+    for width in range(2, n + 1):
+        for i in range(n - width + 1):
+            j = i + width
+            beta[i, j] = torch.stack([pairs(i, k, j).sum((1, 2)) for k in range(i + 1, j)]).sum(0)
+            if arguments.span_bonus is not None:
+                beta[i, j] = beta[i, j] * arguments.span_bonus[b, i, j].detach().double().exp()
+    if n < 2 or not bool((root * beta[0, n]).any()):
+        return LabelledTree([], [], [], -torch.inf)
+    spans: list[tuple[int, int]] = []
+    labels: list[int] = []
+    tags = [-1] * n
+    waiting = [(0, n, _draw(root * beta[0, n], uniforms[1]))]
+    while waiting:
+        i, j, symbol = waiting.pop()
+        if j - i == 1:
+            tags[i] = symbol
+            continue
+        first = BEFORE_NODES + NODE_DRAWS * len(spans)
+        spans.append((i, j))
+        labels.append(symbol)
+        weights = [pairs(i, k, j)[symbol] for k in range(i + 1, j)]  # by split: [B, C]
+        chosen = _draw(torch.stack([weight.sum() for weight in weights]), uniforms[first])
+        left = _draw(weights[chosen].sum(1), uniforms[first + 1])
+        right = _draw(weights[chosen][left], uniforms[first + 2])
+        k = i + 1 + chosen
+        waiting += [(k, j, right), (i, k, left)]  # the left child is taken from the list first
+    return LabelledTree(spans, labels, tags, 0.0)
+
+
+def _draw(weights: Tensor, uniform: Tensor) -> int:
+    sums = weights.cumsum(0)
+    return int((sums <= uniform.to(sums) * sums[-1]).sum())

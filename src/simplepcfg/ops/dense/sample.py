@@ -1,0 +1,221 @@
+"""Random trees under an ordinary PCFG, all in step from the top down: of given sentences, or of the grammar itself."""
+
+import math
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
+from simplepcfg.ops.dense.chart import DenseChart
+from simplepcfg.ops.dense.lengths import length_rows
+from simplepcfg.ops.dense.naive_sample import naive_dense_sample
+from simplepcfg.ops.dense.trees import dense_tree_log_probabilities
+from simplepcfg.ops.descent import Nodes, descend
+from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, draw_uniforms, pick, pick_logs
+from simplepcfg.ops.sample.requests import check_request
+from simplepcfg.ops.trees import Found, Trees, no_trees, stacked
+
+BACKENDS = ("naive", "torch")
+
+# Rules, and rows of the splits, of as many parents as fit into so many numbers are held at a time.
+WEIGHTS_AT_ONCE = 1 << 24
+
+
+class Rows(Protocol):
+    """Inside probabilities in float64, each vector up to a power of two, and the rules."""
+
+    def spans(self, sentence: Tensor, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
+        """β [..., N] of wide spans and exponents [...]; of a word the exponent alone has a meaning."""
+        ...
+
+    def words(self, sentence: Tensor, start: Tensor) -> Tensor:
+        """What preterminals say to a word: [X, P]."""
+        ...
+
+    def word_first(self, sentence: Tensor, start: Tensor, label: Tensor) -> Tensor:
+        """Σ_T rules[A, T, C] words[T] of a word as left child: [X, N]."""
+        ...
+
+    def word_last(self, sentence: Tensor, start: Tensor, label: Tensor) -> Tensor:
+        """Σ_T rules[A, B, T] words[T] of a word as right child: [X, N]."""
+        ...
+
+    def of_parents(self, sentence: Tensor, label: Tensor) -> Tensor:
+        """Rules of some parents: [X, S, S]."""
+        ...
+
+
+def dense_sample_trees(
+    log_emissions: Tensor,
+    root: Tensor,
+    rules: Tensor,
+    samples: int,
+    generator: torch.Generator,
+    *,
+    lengths: Tensor | None = None,
+    span_bonus: Tensor | None = None,
+    backend: str = "auto",
+) -> Trees:
+    """Independent trees of each sentence, in proportion to their probability; leading dimensions [B, samples].
+
+    Other arguments as for ``dense_inside``; the chart is always in float64. The trees' log-probabilities are those of
+    words and tree together, differentiable. A sentence of one word, or of probability 0, has no tree.
+    """
+    if samples < 1:
+        raise InputError(f"samples = {samples}; ask for at least one tree a sentence")
+    if backend not in ("auto", *BACKENDS):
+        raise InputError(f"backend {backend!r} is unknown; take one of auto, {', '.join(BACKENDS)}")
+    arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
+    batch, n, _, _ = arguments.sizes
+    uniforms = draw_uniforms(batch * samples, n, generator, log_emissions.device)
+    if n == 1:
+        return no_trees(batch * samples, arguments.log_emissions).view(batch, samples)
+    sentence = torch.arange(batch, device=log_emissions.device)
+    with torch.no_grad():
+        exact = arguments.of_sentences(sentence, torch.float64)
+        found = _draw(exact, samples, uniforms, backend)
+    sentence = sentence.repeat_interleave(samples, output_size=batch * samples)
+    scores = dense_tree_log_probabilities(arguments, sentence, *found)
+    return Trees(*found, scores).view(batch, samples)
+
+
+def _draw(arguments: DenseArguments, samples: int, uniforms: Tensor, backend: str) -> Found:
+    batch, n, _, _ = arguments.sizes
+    if backend == "naive":
+        trees = [naive_dense_sample(arguments, row // samples, uniforms[row]) for row in range(batch * samples)]
+        return stacked(trees, n, uniforms.device)
+    chart = DenseChart(arguments)
+    log_z = chart.fill()
+    roots = pick_logs(arguments.root.log() + chart.top.log(), uniforms[:, 1].view(batch, samples))
+    roots = torch.where(log_z[:, None] > -math.inf, roots, -1).view(-1)
+    lengths = torch.full((batch,), n, device=roots.device) if chart.lengths is None else chart.lengths
+    nodes = Nodes.begin(roots, lengths.repeat_interleave(samples), n)
+    sentence = torch.arange(batch, device=roots.device).repeat_interleave(samples)
+    _draw_nodes(nodes, _ChartRows(chart), sentence, uniforms)
+    return nodes.finished()
+
+
+def dense_sample_derivations(
+    root: Tensor, rules: Tensor, count: int, max_length: int, generator: torch.Generator
+) -> tuple[Found, Tensor, Tensor]:
+    """``count`` trees of the grammar itself, down to preterminals, given that they have at most ``max_length`` words.
+
+    Gives the trees, their lengths [count], and the log-probability of that condition; see ``sample_derivations`` of
+    ``simplepcfg.ops.sample``.
+    """
+    if rules.dim() != 3 or root.dim() != 1:
+        shapes = f"root and rules have shapes {list(root.shape)} and {list(rules.shape)}"
+        raise InputError(f"{shapes}; draw from one grammar at a time: [N] and [N, N + P, N + P]")
+    check_request(count, max_length)
+    with torch.no_grad():
+        rows = length_rows(root, rules, max_length)
+        log_kept = rows.log_lengths.logsumexp(0)
+        if float(log_kept) == -math.inf:
+            raise InputError(
+                f"no sentence of at most {max_length} words has a probability above 0; raise max_length, or a "
+                "temperature near 0"
+            )
+        uniforms = draw_uniforms(count, max_length, generator, rules.device)
+        lengths = pick_logs(rows.log_lengths[None], uniforms[None, :, 0])[0]
+        roots = pick(rows.beta[lengths] * root.double(), uniforms[:, 1])
+        nodes = Nodes.begin(roots, lengths, max_length)
+        _draw_nodes(nodes, rows, torch.zeros_like(lengths), uniforms)
+    return nodes.finished(), lengths, log_kept
+
+
+def _draw_nodes(nodes: Nodes, rows: Rows, sentence: Tensor, uniforms: Tensor) -> None:
+    """Everything below the first node of each tree; ``sentence`` [T] is where in the rows a tree looks."""
+
+    def choose(step: int, start: Tensor, end: Tensor, label: Tensor, active: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        first = BEFORE_NODES + NODE_DRAWS * step
+        found = torch.stack([start + 1, torch.zeros_like(start), torch.zeros_like(start)])
+        trees = active.nonzero().squeeze(1)
+        if trees.numel():
+            longest = int((end - start)[trees].max())
+            like = rows.of_parents(sentence[trees[:1]], label[trees[:1]])
+            each = like.numel() + 4 * longest * like.shape[-1]
+            for some in trees.split(max(1, WEIGHTS_AT_ONCE // each)):
+                given = (sentence[some], start[some], end[some], label[some])
+                found[:, some] = _choose(rows, *given, longest, uniforms[some, first : first + NODE_DRAWS])
+        return found[0], found[1], found[2]
+
+    descend(nodes, choose)
+
+
+def _choose(
+    rows: Rows, sentence: Tensor, start: Tensor, end: Tensor, label: Tensor, longest: int, uniforms: Tensor
+) -> Tensor:
+    """Split, left and right child of some nodes: [3, X]."""
+    rules = rows.of_parents(sentence, label)  # [X, S, S]
+    logs = _split_logs(rows, rules, sentence, start, end, label, longest)
+    split = start + 1 + pick_logs(logs, uniforms[:, 0])
+    states = rows.spans(sentence[:1], start[:1], end[:1])[0].shape[-1]
+    left, right = (_child(rows, sentence, *span, states) for span in ((start, split), (split, end)))  # [X, S]
+    first = pick(left * torch.matmul(rules, right[..., None])[..., 0], uniforms[:, 1])
+    second = pick(rules[torch.arange(len(first), device=first.device), first] * right, uniforms[:, 2])
+    # Preterminals count from 0 in trees.
+    children = ((first, split - start), (second, end - split))
+    return torch.stack([split, *(torch.where(width == 1, symbol - states, symbol) for symbol, width in children)])
+
+
+def _split_logs(
+    rows: Rows, rules: Tensor, sentence: Tensor, start: Tensor, end: Tensor, label: Tensor, longest: int
+) -> Tensor:
+    """log Σ over children of the weight of each split, -inf beyond the node's own: [X, longest - 1]."""
+    width = (end - start)[:, None]
+    m = torch.arange(1, longest, device=start.device)
+    middle = torch.minimum(start[:, None] + m, end[:, None] - 1)
+    where = sentence[:, None]
+    left, before = rows.spans(where, start[:, None], middle)  # [X, splits, N], [X, splits]
+    right, after = rows.spans(where, middle, end[:, None])
+    states = left.shape[-1]
+    # What the right child's symbols meet; where the left child is a word, or the right one, its own matrix says it.
+    through = torch.matmul(left, rules[:, :states, :states])
+    through[:, 0] = rows.word_first(sentence, start, label)
+    sums = (through * right).sum(-1)
+    last = rows.word_last(sentence, end - 1, label)
+    sums = torch.where(m == width - 1, torch.matmul(left, last[..., None])[..., 0], sums)
+    logs = sums.log() + (before + after) * math.log(2)
+    # Two words have one split, whatever it weighs.
+    return torch.where(width == 2, 0.0, logs).masked_fill(m >= width, -math.inf)
+
+
+def _child(rows: Rows, sentence: Tensor, start: Tensor, end: Tensor, states: int) -> Tensor:
+    """Inside probabilities of all symbols over a child's span, nonterminals or preterminals being 0: [X, S]."""
+    wide = (end - start > 1)[:, None]
+    inner, words = rows.spans(sentence, start, end)[0], rows.words(sentence, start)
+    return torch.cat([torch.where(wide, inner, 0.0), torch.where(wide, 0.0, words)], -1)
+
+
+class _ChartRows:
+    """Of a filled chart; ``Rows``."""
+
+    def __init__(self, chart: DenseChart) -> None:
+        self.chart = chart
+        self.cells, self.exponents = chart.square.cells, chart.exponents.cells
+
+    def spans(self, sentence: Tensor, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
+        """β̂ and its exponent."""
+        return self.cells[sentence, start, end], self.exponents[sentence, start, end]
+
+    def words(self, sentence: Tensor, start: Tensor) -> Tensor:
+        """Emissions up to a factor."""
+        return self.chart.words[sentence, start.clamp(max=self.chart.n - 1)]
+
+    def word_first(self, sentence: Tensor, start: Tensor, label: Tensor) -> Tensor:
+        """From the words' matrices, which a chart of two words does not have or need."""
+        return self.chart.before[start, sentence, label] if self.chart.n > 2 else self._nothing(label)
+
+    def word_last(self, sentence: Tensor, start: Tensor, label: Tensor) -> Tensor:
+        """Likewise."""
+        return self.chart.after[start, sentence, label] if self.chart.n > 2 else self._nothing(label)
+
+    def of_parents(self, sentence: Tensor, label: Tensor) -> Tensor:
+        """Of each sentence's own rules, or of those that all share."""
+        rules = self.chart.arguments.rules
+        return rules[sentence, label] if rules.dim() == 4 else rules[label]
+
+    def _nothing(self, label: Tensor) -> Tensor:
+        return self.cells.new_zeros(label.shape[0], self.cells.shape[-1])
