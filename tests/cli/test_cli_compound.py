@@ -66,10 +66,7 @@ def test_what_both_answer(call: Call, run: str, text_file: Path, request: pytest
         ("compound_run", ["sample"]),
         ("compound_run", ["show"]),
         ("compound_run", ["score", "--surprisal"]),
-        ("rank_run", ["sample"]),
         ("rank_run", ["show"]),
-        ("rank_run", ["parse", "--decode", "viterbi"]),
-        ("rank_run", ["parse", "--decode", "viterbi", "--k", "2"]),
     ],
 )
 def test_what_they_refuse(

@@ -1,14 +1,24 @@
 """A PCFG whose rules are a sum of rank-one terms, answered by the simple grammar over its ranks."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
+from simplepcfg.errors import InputError
+from simplepcfg.grammars import rank_sampling
+from simplepcfg.grammars.dense import DenseGrammar
 from simplepcfg.grammars.emissions import Emissions
 from simplepcfg.grammars.questions import Answers
+from simplepcfg.grammars.sampling import SampledSentences
 from simplepcfg.grammars.simple import SimpleGrammar
+from simplepcfg.ops.dense.counts import DenseRuleCounts
 from simplepcfg.ops.prefix import Closure, GrowingPrefix, PrefixStates
+from simplepcfg.ops.sample.ranks import Factors
+from simplepcfg.ops.trees import LabelledTree, Trees
+
+# Rules A → B C that are held to answer questions about nonterminals: N = 128 with P = 256 has 19 million.
+MOST_RULES = 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +30,9 @@ class RankGrammar(Answers):
         L[r, r'] = Σ_A to_left[r, A] up[A, r'],  L[r, T] = to_left[r, T],  R likewise,  root[r] = Σ_A root[A] up[A, r]
 
     Summed over ranks it gives every sentence and every bare tree the same probability as the grammar itself, so all
-    questions about words, spans and tags are asked of it. Questions about nonterminals are not: the ranks are no
-    symbols of this grammar, and the best derivation with ranks is not the best one with symbols.
+    questions about words, spans and tags are asked of it, and random trees are made of its. Other questions about
+    nonterminals are not, since the best derivation with ranks is not the best one with symbols: they go to the dense
+    grammar, where that is small enough to hold, and are refused elsewhere.
     """
 
     root: Tensor  # [N]
@@ -32,15 +43,23 @@ class RankGrammar(Answers):
     precision: str | None = None
     backend: str = "auto"
     _simple: list[SimpleGrammar] = field(default_factory=list, init=False, repr=False, compare=False)  # once computed
+    _dense: list[DenseGrammar] = field(default_factory=list, init=False, repr=False, compare=False)  # likewise
 
     family = "a rank grammar"
     refusal = "it sums over the symbols of a tree; use an sn-pcfg"
 
+    @property
+    def factors(self) -> Factors:
+        """Root, up, to_left, to_right."""
+        return self.root, self.up, self.to_left, self.to_right
+
+    def with_factors(self, root: Tensor, up: Tensor, to_left: Tensor, to_right: Tensor) -> "RankGrammar":
+        """Another grammar with the same emissions and settings."""
+        return RankGrammar(root, up, to_left, to_right, self.emissions, self.precision, self.backend)
+
     def to_simple(self) -> SimpleGrammar:
         """The simple grammar over ranks, computed once and kept; differentiable where the factors are."""
-        factors = (self.root, self.up, self.to_left, self.to_right)
-        differentiable = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in factors)
-        if not self._simple or (differentiable and not self._simple[0].left.requires_grad):
+        if not self._simple or (self._differentiable and not self._simple[0].left.requires_grad):
             nonterminals = self.root.shape[-1]
             up = self.up.to(self.to_left.dtype)
             left, right = (
@@ -51,17 +70,31 @@ class RankGrammar(Answers):
             self._simple[:] = [SimpleGrammar(root, left, right, self.emissions, self.precision, self.backend)]
         return self._simple[0]
 
+    def to_dense(self) -> DenseGrammar:
+        """The same grammar with a probability for every A → B C, computed once and kept; for small grammars only."""
+        states, symbols = self.root.shape[-1], self.to_left.shape[-1]
+        count = states * symbols**2
+        if count > MOST_RULES:
+            raise InputError(
+                f"{self.family} of {states} nonterminals and {symbols - states} preterminals has {count} rules A → B C "
+                f"and answers questions about nonterminals up to {MOST_RULES}; use a smaller one, or an sn-pcfg"
+            )
+        if not self._dense or (self._differentiable and not self._dense[0].rules.requires_grad):
+            kind = self.root.dtype
+            up, left, right = (factor.to(kind) for factor in (self.up, self.to_left, self.to_right))
+            step = max(1, MOST_RULES // (symbols * left.shape[0]))
+            parts = [torch.matmul(left.T * some[:, None], right) for some in up.split(step)]  # [parents, S, S]
+            self._dense[:] = [DenseGrammar(self.root, torch.cat(parts), self.emissions)]
+        return self._dense[0]
+
+    @property
+    def _differentiable(self) -> bool:
+        return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in self.factors)
+
     def detached(self) -> "RankGrammar":
         """The same numbers without a way back to weights."""
-        return RankGrammar(
-            self.root.detach(),
-            self.up.detach(),
-            self.to_left.detach(),
-            self.to_right.detach(),
-            self.emissions.detached(),
-            self.precision,
-            self.backend,
-        )
+        plain = self.with_factors(*(factor.detach() for factor in self.factors))
+        return replace(plain, emissions=self.emissions.detached())
 
     @property
     def span_numbers(self) -> int:
@@ -95,6 +128,65 @@ class RankGrammar(Answers):
     ) -> Tensor:
         """Posterior of each preterminal over each word: [B, n, P]."""
         return self.to_simple().tag_marginals(words, lengths, span_bonus=span_bonus)
+
+    def viterbi(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Trees:
+        """The most probable tree of each sentence with its symbols, ranks summed out; by the dense grammar."""
+        return self.to_dense().viterbi(words, lengths, span_bonus=span_bonus)
+
+    def k_best(
+        self, words: Tensor, lengths: Tensor | None = None, *, k: int, span_bonus: Tensor | None = None
+    ) -> list[list[LabelledTree]]:
+        """The k most probable trees of each sentence with their symbols, ranks summed out; by the dense grammar."""
+        return self.to_dense().k_best(words, lengths, k=k, span_bonus=span_bonus)
+
+    def sample_trees(
+        self,
+        words: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        samples: int,
+        generator: torch.Generator,
+        span_bonus: Tensor | None = None,
+    ) -> Trees:
+        """Independent trees of each sentence in proportion to their probability; leading dimensions [B, samples].
+
+        Of grammars of any size. Log-probabilities are those of words and symbols, ranks summed out.
+        """
+        return rank_sampling.sample_trees(self, words, lengths, samples, generator, span_bonus)
+
+    def sample(
+        self, count: int, *, max_length: int, generator: torch.Generator, temperature: float = 1.0
+    ) -> SampledSentences:
+        """Sentences with their trees, drawn from the grammar given that they have at most ``max_length`` words.
+
+        Every choice is made with probabilities raised to 1 / ``temperature`` and normalised again: that of a rank, and
+        those of its children.
+        """
+        return rank_sampling.sample(self, count, max_length, temperature, generator)
+
+    def symbol_marginals(
+        self,
+        words: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        spans: Tensor | None = None,
+        span_bonus: Tensor | None = None,
+    ) -> Tensor:
+        """Posterior of each nonterminal over each span of width 2 or more, as a dense grammar gives it."""
+        return self.to_dense().symbol_marginals(words, lengths, spans=spans, span_bonus=span_bonus)
+
+    def rule_counts(
+        self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
+    ) -> DenseRuleCounts:
+        """Expected uses of each rule A → B C, as a dense grammar gives them."""
+        return self.to_dense().rule_counts(words, lengths, span_bonus=span_bonus)
+
+    def entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
+        """Entropy in nats over derivations labelled with symbols, ranks summed out; by the dense grammar: [B] float64.
+
+        That over derivations with ranks as labels is ``to_simple().entropy``: another distribution.
+        """
+        return self.to_dense().entropy(words, lengths, span_bonus=span_bonus)
 
     def tree_entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
         """Entropy over bare trees, by listing them: [B] float64; sentences of more than nine words are refused."""
