@@ -103,9 +103,18 @@ def test_what_needs_constituents_is_refused_in_one_line(
 
 def test_questions_of_a_run(chain_run: Path) -> None:
     run = simplepcfg.load(chain_run)
-    for ask in (run.entropy, run.span_marginals, run.parse):
+    (entropy,) = run.entropy(["the dog sees a cat"])
+    assert 0 < entropy < 6 * math.log(5)  # of six states, <eos>'s among them
+    for ask in (
+        run.span_marginals,
+        run.parse,
+        lambda text: run.k_best(text, 2),
+        lambda text: run.sample_trees(text, 2),
+    ):
         with pytest.raises(InputError, match="hmm has no"):
             ask(["the dog sees a cat"])
+    with pytest.raises(InputError, match="a chain of states has no spans to constrain"):
+        run.entropy(["the dog sees a cat"], [{"require": [[0, 2]]}])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,6 +18,9 @@ from simplepcfg.ops.forward import (
     best_states,
     forward,
     forward_prefixes,
+    k_best_states,
+    prefix_log_probabilities,
+    state_entropy,
     state_posteriors,
 )
 
@@ -73,13 +76,28 @@ class HiddenMarkovModel(Answers):
         """Posterior of each state over each word: [B, n, S]; differentiable where rules are."""
         self._refuse(span_bonus)
         logs = self.emissions.log_probabilities(words)
-        graph = torch.is_grad_enabled() and any(t.requires_grad for t in (logs, self.start, *self.factors))
+        graph = self._in_graph(logs)
         _, found = state_posteriors(logs, *self._chain, lengths=lengths, create_graph=graph, **self._how)
         return found
 
     def best_states(self, words: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The most probable states [B, n], −1 beyond a sentence, and log p of words and states [B]."""
         return best_states(self.emissions.log_probabilities(words), *self._chain, lengths=lengths)
+
+    def k_best_states(self, words: Tensor, lengths: Tensor | None = None, *, k: int) -> tuple[Tensor, Tensor]:
+        """The k most probable sequences of states [B, k, n], best first, and log p of words and states [B, k] float64.
+
+        −1 beyond a sentence; −1 and −inf where there are fewer.
+        """
+        return k_best_states(self.emissions.log_probabilities(words), *self._chain, k, lengths=lengths)
+
+    def entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
+        """Entropy in nats of the distribution over sequences of states: [B] float64, differentiable where rules are.
+
+        −inf where a sentence has no sequence of states, and so no distribution.
+        """
+        self._refuse(span_bonus)
+        return state_entropy(self.emissions.log_probabilities(words), *self._chain, lengths=lengths)
 
     def sample(
         self,
@@ -98,7 +116,10 @@ class HiddenMarkovModel(Answers):
         return chain_sampling.sample(self, count, max_length, temperature, end, generator)
 
     def prefix_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """log P(a text begins with the first m words) in nats, m = 0 … n: [B, n + 1] float64, no gradients."""
+        """log P(a text begins with the first m words) in nats, m = 0 … n: [B, n + 1] float64, differentiable."""
+        logs = self.emissions.log_probabilities(words)
+        if self._in_graph(logs):
+            return prefix_log_probabilities(logs, *self._chain, lengths=lengths)
         return self.prefix_states(words, lengths).log_prefix
 
     def surprisal(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -137,6 +158,9 @@ class HiddenMarkovModel(Answers):
     @property
     def _how(self) -> dict[str, Any]:
         return {"precision": self.precision, "backend": self.backend}
+
+    def _in_graph(self, log_emissions: Tensor) -> bool:
+        return torch.is_grad_enabled() and any(t.requires_grad for t in (log_emissions, self.start, *self.factors))
 
     def _refuse(self, span_bonus: Tensor | None) -> None:
         if span_bonus is not None:

@@ -6,8 +6,15 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.forward.arguments import Transitions, check_arguments
 from simplepcfg.ops.forward.autograd import scaled_forward
+from simplepcfg.ops.forward.entropy import state_entropy
+from simplepcfg.ops.forward.k_best import k_best_states
 from simplepcfg.ops.forward.naive import naive_forward
-from simplepcfg.ops.forward.prefixes import ForwardPrefixes, GrowingForward, forward_prefixes
+from simplepcfg.ops.forward.prefixes import (
+    ForwardPrefixes,
+    GrowingForward,
+    forward_prefixes,
+    prefix_log_probabilities,
+)
 from simplepcfg.ops.forward.viterbi import best_states
 
 __all__ = [
@@ -17,6 +24,9 @@ __all__ = [
     "best_states",
     "forward",
     "forward_prefixes",
+    "k_best_states",
+    "prefix_log_probabilities",
+    "state_entropy",
     "state_posteriors",
 ]
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.forward.arguments import ForwardArguments, Transitions, check_arguments
+from simplepcfg.ops.forward.filtering import Chain
 from simplepcfg.ops.forward.scaled import operands, scaled_alphas, times
 
 
@@ -43,9 +44,7 @@ def forward_prefixes(
 ) -> ForwardPrefixes:
     """All prefixes of a batch; ``lengths`` may be 0, and ``log_emissions`` [B, 0, S]."""
     batch, n, _ = log_emissions.shape
-    ends = torch.full((batch,), n) if lengths is None else lengths.to("cpu", torch.int64)
-    if tuple(ends.shape) != (batch,) or not bool(((ends >= 0) & (ends <= n)).all()):
-        raise InputError(f"lengths = {ends.tolist()}; give {batch} lengths of 0 to n = {n}")
+    ends = _checked_ends(lengths, batch, n)
     # One word more, of which nothing is asked: the state before it is what comes after the last.
     longer = F.pad(log_emissions, (0, 0, 0, 1))
     given = check_arguments(longer, start, transitions, None, precision)
@@ -60,6 +59,28 @@ def forward_prefixes(
     log_sentence = log_prefix.masked_fill(~end, -math.inf)
     gone = beyond | end | (log_prefix == -math.inf)
     return ForwardPrefixes(log_prefix, log_sentence, belief.masked_fill(gone[..., None], 0.0))
+
+
+def prefix_log_probabilities(
+    log_emissions: Tensor, start: Tensor, transitions: Transitions, *, lengths: Tensor | None = None
+) -> Tensor:
+    """``log_prefix`` of ``forward_prefixes``, differentiable by everything: [B, n + 1] float64, through autograd."""
+    batch, n, _ = log_emissions.shape
+    ends = _checked_ends(lengths, batch, n)
+    none = torch.zeros(batch, 1, dtype=torch.float64, device=log_emissions.device)
+    if n == 0:
+        return none
+    chain = Chain.of(check_arguments(log_emissions, start, transitions, ends.clamp(min=1), None))
+    log_words = torch.stack([log_word for _, _, log_word in chain.steps()], 1)
+    beyond = torch.arange(n + 1) > ends[:, None]
+    return torch.cat([none, log_words.cumsum(1)], 1).masked_fill(beyond.to(none.device), -math.inf)
+
+
+def _checked_ends(lengths: Tensor | None, batch: int, n: int) -> Tensor:
+    ends = torch.full((batch,), n) if lengths is None else lengths.to("cpu", torch.int64)
+    if tuple(ends.shape) != (batch,) or not bool(((ends >= 0) & (ends <= n)).all()):
+        raise InputError(f"lengths = {ends.tolist()}; give {batch} lengths of 0 to n = {n}")
+    return ends
 
 
 def _next_states(given: ForwardArguments, factors: tuple[Tensor, ...], alpha: Tensor) -> Tensor:
