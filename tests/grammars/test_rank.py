@@ -9,7 +9,6 @@ from torch import Tensor
 
 from contract import check_grammar
 from oracle import binary_trees
-from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseEmissions, RankGrammar, SimpleGrammar
 
 N, P, V = 3, 4, 5
@@ -136,8 +135,3 @@ def test_divergence_over_trees() -> None:
     found = one.tree_kl_divergence(other, WORDS, LENGTHS)
     assert (found[:2] > 0).all()
     torch.testing.assert_close(one.tree_kl_divergence(one, WORDS, LENGTHS), torch.zeros(3, dtype=torch.float64))
-
-
-def test_divergence_over_derivations_is_refused() -> None:
-    with pytest.raises(InputError, match="a rank grammar has no divergence over derivations; it sums over the symbols"):
-        rank_grammar().kl_divergence(WORDS, LENGTHS)  # type: ignore[attr-defined]

@@ -1,17 +1,19 @@
 """An ordinary PCFG: a probability for every A → B C, in one dense tensor."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from simplepcfg.grammars import sampling
+from simplepcfg.errors import InputError
+from simplepcfg.grammars import posteriors, sampling
 from simplepcfg.grammars.emissions import Emissions
 from simplepcfg.grammars.questions import Answers
 from simplepcfg.grammars.sampling import SampledSentences
 from simplepcfg.ops.dense import dense_inside, dense_span_posteriors, dense_symbol_posteriors
-from simplepcfg.ops.dense.counts import DenseRuleCounts, dense_entropy, dense_rule_counts, dense_tag_posteriors
+from simplepcfg.ops.dense.counts import DenseRuleCounts, dense_rule_counts, dense_tag_posteriors
+from simplepcfg.ops.dense.entropy import dense_entropy, dense_kl
 from simplepcfg.ops.dense.k_best import dense_k_best
 from simplepcfg.ops.dense.sample import dense_sample_trees
 from simplepcfg.ops.dense.viterbi import dense_viterbi
@@ -143,11 +145,45 @@ class DenseGrammar(Answers):
         return dense_rule_counts(*self._inputs(words), lengths=lengths, span_bonus=span_bonus)[1]
 
     def entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
-        """Entropy in nats of the distribution over labelled derivations: [B] float64, not differentiable.
+        """Entropy in nats of the distribution over labelled derivations: [B] float64, differentiable where rules are.
 
         -inf where a sentence has no derivation, and so no distribution.
         """
         return dense_entropy(*self._inputs(words), lengths=lengths, span_bonus=span_bonus)
+
+    def kl_divergence(
+        self,
+        other: Any,
+        words: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        span_bonus: Tensor | None = None,
+    ) -> Tensor:
+        """KL(self ‖ other) in nats over labelled derivations: [B] float64, differentiable where rules are.
+
+        The other is a dense grammar of the same symbols, or one that has a ``to_dense()``. +inf where it lacks a rule
+        that is used, -inf where this one has no derivation.
+        """
+        if not isinstance(other, DenseGrammar):
+            if not hasattr(other, "to_dense"):
+                raise InputError(f"{type(other).__name__} has no labelled derivations to compare; give another grammar")
+            other = other.to_dense()
+        return dense_kl(self._inputs(words), other._inputs(words), lengths=lengths, span_bonus=span_bonus)
+
+    def tree_entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
+        """Entropy over bare trees, by listing them: [B] float64; sentences of more than nine words are refused."""
+        return posteriors.entropy_of_trees(self, words, lengths, span_bonus)
+
+    def tree_kl_divergence(
+        self,
+        other: Any,
+        words: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        span_bonus: Tensor | None = None,
+    ) -> Tensor:
+        """KL(self ‖ other) over bare trees, whatever the symbols or the family: [B] float64; up to nine words."""
+        return posteriors.divergence_of_trees(self, other, words, lengths, span_bonus)
 
     def _inputs(self, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Log-emissions of the words, root, rules."""

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_entropy, tree_kl
+from simplepcfg.ops.dense.tree_weights import dense_tree_log_weights
+from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_log_weights
+from simplepcfg.ops.entropy.trees import entropy_of_weights, kl_of_weights
 from simplepcfg.ops.inside import span_posteriors
 from simplepcfg.ops.marginals import RuleCounts, rule_counts, symbol_posteriors, tag_posteriors
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from simplepcfg.grammars.simple import SimpleGrammar
 
 Rules = tuple[Tensor, Tensor, Tensor, Tensor]
+AnyGrammar = Any  # a simple, dense or rank grammar: they import this module
 
 
 def rules_of(grammar: SimpleGrammar, words: Tensor) -> Rules:
@@ -70,6 +73,11 @@ def divergence(
     p: SimpleGrammar, q: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None
 ) -> Tensor:
     """See ``SimpleGrammar.kl_divergence``."""
+    if not hasattr(q, "left"):
+        raise InputError(
+            f"{type(q).__name__} has no left and right rules to compare with; ask grammar.to_dense().kl_divergence, "
+            "or tree_kl_divergence for the trees of short sentences"
+        )
     sizes = [(grammar.root.shape[-1], grammar.left.shape[-1] - grammar.root.shape[-1]) for grammar in (p, q)]
     if sizes[0] != sizes[1]:
         raise InputError(
@@ -79,20 +87,29 @@ def divergence(
     return derivation_kl(rules_of(p, words), rules_of(q, words), lengths=lengths, span_bonus=span_bonus, **how(p))
 
 
-def entropy_of_trees(
-    grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None
-) -> Tensor:
+def entropy_of_trees(grammar: AnyGrammar, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None) -> Tensor:
     """See ``SimpleGrammar.tree_entropy``."""
-    return tree_entropy(rules_of(grammar, words), lengths=lengths, span_bonus=span_bonus, precision=grammar.precision)
+    return entropy_of_weights(_tree_weights(grammar, words, lengths, span_bonus))
 
 
 def divergence_of_trees(
-    p: SimpleGrammar, q: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None
+    p: AnyGrammar, q: AnyGrammar, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None
 ) -> Tensor:
     """See ``SimpleGrammar.tree_kl_divergence``."""
-    return tree_kl(
-        rules_of(p, words), rules_of(q, words), lengths=lengths, span_bonus=span_bonus, precision=p.precision
-    )
+    return kl_of_weights(*(_tree_weights(grammar, words, lengths, span_bonus) for grammar in (p, q)))
+
+
+def _tree_weights(grammar: AnyGrammar, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None) -> Tensor:
+    """Of every bare tree, in an order that is the same for all grammars."""
+    if hasattr(grammar, "to_simple"):
+        grammar = grammar.to_simple()
+    if hasattr(grammar, "rules"):
+        rules = (grammar.emissions.log_probabilities(words), grammar.root, grammar.rules)
+        return dense_tree_log_weights(*rules, lengths=lengths, span_bonus=span_bonus)
+    if not hasattr(grammar, "left"):
+        raise InputError(f"{type(grammar).__name__} has no trees to compare; give another grammar")
+    given = {"lengths": lengths, "span_bonus": span_bonus}
+    return tree_log_weights(rules_of(grammar, words), precision=grammar.precision, **given)
 
 
 def how(grammar: SimpleGrammar) -> dict[str, Any]:

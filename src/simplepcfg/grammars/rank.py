@@ -1,6 +1,7 @@
 """A PCFG whose rules are a sum of rank-one terms, answered by the simple grammar over its ranks."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -188,20 +189,30 @@ class RankGrammar(Answers):
         """
         return self.to_dense().entropy(words, lengths, span_bonus=span_bonus)
 
+    def kl_divergence(
+        self,
+        other: Any,
+        words: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        span_bonus: Tensor | None = None,
+    ) -> Tensor:
+        """KL(self ‖ other) over derivations labelled with symbols, ranks summed out; by the dense grammars."""
+        return self.to_dense().kl_divergence(other, words, lengths, span_bonus=span_bonus)
+
     def tree_entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
         """Entropy over bare trees, by listing them: [B] float64; sentences of more than nine words are refused."""
         return self.to_simple().tree_entropy(words, lengths, span_bonus=span_bonus)
 
     def tree_kl_divergence(
         self,
-        other: "SimpleGrammar | RankGrammar",
+        other: Any,
         words: Tensor,
         lengths: Tensor | None = None,
         *,
         span_bonus: Tensor | None = None,
     ) -> Tensor:
-        """KL(self ‖ other) over bare trees, whatever the symbols: [B] float64; up to nine words."""
-        other = other.to_simple() if isinstance(other, RankGrammar) else other
+        """KL(self ‖ other) over bare trees, whatever the symbols or the family: [B] float64; up to nine words."""
         return self.to_simple().tree_kl_divergence(other, words, lengths, span_bonus=span_bonus)
 
     def prefix_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:

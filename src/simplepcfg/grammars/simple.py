@@ -1,6 +1,7 @@
 """A simple PCFG: root, left and right production probabilities, and emissions."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -178,13 +179,13 @@ class SimpleGrammar:
 
     def tree_kl_divergence(
         self,
-        other: "SimpleGrammar",
+        other: Any,
         words: Tensor,
         lengths: Tensor | None = None,
         *,
         span_bonus: Tensor | None = None,
     ) -> Tensor:
-        """KL(self ‖ other) over bare trees, whatever the symbols: [B] float64; up to nine words."""
+        """KL(self ‖ other) over bare trees, whatever the symbols or the family: [B] float64; up to nine words."""
         return posteriors.divergence_of_trees(self, other, words, lengths, span_bonus)
 
     def prefix_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:

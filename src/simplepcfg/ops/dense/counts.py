@@ -1,4 +1,4 @@
-"""What a sentence's derivations are expected to use: tags, rules, and from those their entropy."""
+"""What a sentence's derivations are expected to use: tags and rules."""
 
 import math
 from dataclasses import dataclass
@@ -64,40 +64,6 @@ def dense_rule_counts(
     return log_z, DenseRuleCounts(by_root.mul_(arguments.root.detach()), by_rules.mul_(arguments.rules.detach()))
 
 
-def dense_entropy(
-    log_emissions: Tensor,
-    root: Tensor,
-    rules: Tensor,
-    *,
-    lengths: Tensor | None = None,
-    span_bonus: Tensor | None = None,
-) -> Tensor:
-    """Entropy in nats over the labelled derivations of each sentence: [B] float64; -inf where there is none.
-
-    log Z less the expected log-weight of a derivation, from expected counts; sentence by sentence, since counts of
-    rules that a batch shares are sums over it.
-    """
-    arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
-    rows = torch.arange(arguments.sizes[0], device=log_emissions.device)
-    found = [_entropy_of_one(arguments.of_sentences(row, torch.float64)) for row in rows.split(1)]
-    return torch.cat(found)
-
-
-def _entropy_of_one(arguments: DenseArguments) -> Tensor:
-    posteriors = None if arguments.span_bonus is None else torch.zeros_like(arguments.span_bonus)
-    wanted = Wanted(words=True, root=True, rules=True, posteriors=posteriors)
-    log_z, words, by_root, by_rules = _expected(arguments, wanted)
-    if words is None or by_root is None or by_rules is None or float(log_z) == -math.inf:
-        return torch.full_like(log_z, -math.inf)
-    with torch.no_grad():
-        score = _weigh(words, arguments.log_emissions)
-        score += _weigh(by_root * arguments.root, arguments.root.log())
-        score += _weigh(by_rules.mul_(arguments.rules), arguments.rules.log())
-        if posteriors is not None and arguments.span_bonus is not None:
-            score += _weigh(posteriors, arguments.span_bonus)
-    return log_z - score
-
-
 def _expected(arguments: DenseArguments, wanted: Wanted) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
     """log Z and its derivatives, without a graph; None for a batch of single words."""
     with torch.no_grad():
@@ -105,8 +71,3 @@ def _expected(arguments: DenseArguments, wanted: Wanted) -> tuple[Tensor, Tensor
             return arguments.log_emissions.new_full((arguments.sizes[0],), -math.inf), None, None, None
         chart = FilledChart(arguments)
         return chart.log_z, *chart.backward(torch.ones_like(chart.log_z), wanted)
-
-
-def _weigh(count: Tensor, score: Tensor) -> Tensor:
-    """Σ count · score with 0 · ∞ = 0."""
-    return torch.where(count > 0, count * score, 0.0).sum()

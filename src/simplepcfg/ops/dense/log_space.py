@@ -10,15 +10,21 @@ from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.logs import safe_log as _safe_log
 from simplepcfg.ops.logs import safe_logsumexp as _safe_logsumexp
 
+# log β of the left and right children of each split, [B, spans, splits, X] and […, Y], and which columns of the rules
+# they meet: log Σ over splits and pairs, [B, spans, N].
+Combine = Callable[[Tensor, Tensor, tuple[slice, slice]], Tensor]
+
 
 def log_sum_exp_dense_inside(arguments: DenseArguments) -> Tensor:
     """Each sum a log-sum-exp over a materialised tensor, [spans, splits, N, N] and [spans, N, N, N]: a baseline."""
-    return _inside(arguments, _log_sum_exp)
+    rules = arguments.rules
+    return inside_by(arguments, lambda left, right, block: _log_sum_exp(left, right, rules[..., *block]))
 
 
 def log_einsum_exp_dense_inside(arguments: DenseArguments) -> Tensor:
     """Scaled by the maximum, pairs by a product over splits, one product with the rules, back to logs."""
-    return _inside(arguments, _log_einsum_exp)
+    rules = arguments.rules
+    return inside_by(arguments, lambda left, right, block: _log_einsum_exp(left, right, rules[..., *block]))
 
 
 def _log_sum_exp(left: Tensor, right: Tensor, block: Tensor) -> Tensor:
@@ -29,18 +35,24 @@ def _log_sum_exp(left: Tensor, right: Tensor, block: Tensor) -> Tensor:
 
 def _log_einsum_exp(left: Tensor, right: Tensor, block: Tensor) -> Tensor:
     """The same, with matrix products for the sums."""
+    pairs, scale = scaled_pairs(left, right)
+    return _safe_log(torch.matmul(pairs, block.flatten(-2).transpose(-1, -2))) + scale
+
+
+def scaled_pairs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Σ over splits of pairs of children, [B, spans, X·Y], and the logs of what was divided out, [B, spans, 1]."""
     left_best, right_best = (logs.detach().amax(-1, keepdim=True) for logs in (left, right))
     splits = left_best + right_best  # [B, spans, splits, 1]
     scale = _finite(splits.amax(2, keepdim=True))
     left = (left - _finite(left_best) + (splits - scale)).exp()
     right = (right - _finite(right_best)).exp()
-    pairs = torch.matmul(left.transpose(-1, -2), right).flatten(-2)  # [B, spans, X·Y]
-    return _safe_log(torch.matmul(pairs, block.flatten(-2).transpose(-1, -2))) + scale.squeeze(-1)
+    return torch.matmul(left.transpose(-1, -2), right).flatten(-2), scale.squeeze(-1)
 
 
-def _inside(arguments: DenseArguments, combine: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
+def inside_by(arguments: DenseArguments, combine: Combine) -> Tensor:
+    """log Z [B] with a way of its own to combine children by the rules."""
     batch, n, split, _ = arguments.sizes
-    lengths, words, rules = arguments.lengths_on_device, arguments.log_emissions, arguments.rules
+    lengths, words = arguments.lengths_on_device, arguments.log_emissions
     if n == 1:
         return (words.nan_to_num(0.0, 0.0, 0.0).sum((1, 2)) * 0.0) - math.inf
     if lengths is not None:
@@ -58,7 +70,7 @@ def _inside(arguments: DenseArguments, combine: Callable[[Tensor, Tensor, Tensor
         for columns, splits in kinds:
             left = torch.stack([beta[k][:, :spans] for k in splits], 2)
             right = torch.stack([beta[width - k][:, k : k + spans] for k in splits], 2)
-            found.append(combine(left, right, rules[..., columns[0], columns[1]]))
+            found.append(combine(left, right, columns))
         total = _safe_logsumexp(torch.stack(found), 0)
         if arguments.span_bonus is not None:
             total = total + torch.diagonal(arguments.span_bonus, width, 1, 2)[..., None]

@@ -30,11 +30,7 @@ def tree_log_weights(
     arguments = check_arguments(*rules, lengths, span_bonus, precision)
     _, n, nonterminals, _ = arguments.sizes
     longest = n if arguments.lengths is None else int(arguments.lengths.max())
-    if longest > MOST_WORDS:
-        raise InputError(
-            f"a sentence of {longest} words has too many bare trees to list them; {MOST_WORDS} words are the most: "
-            "ask for the entropy or divergence of labelled derivations, which is exact at any length"
-        )
+    refuse_long_sentences(longest)
     step = LogEinsumExp(arguments)
     children = step.words(arguments.log_emissions).unsqueeze(2)  # [B, n, 1, 2N]
     # By width: η and ζ of every tree of every span, [B, spans, trees, N].
@@ -50,6 +46,15 @@ def tree_log_weights(
             etas.append(children[..., :nonterminals])
             zetas.append(children[..., nonterminals:])
     return _of_whole_sentences(tops, arguments)
+
+
+def refuse_long_sentences(longest: int) -> None:
+    """Nobody waits for more trees than this, and no memory holds them."""
+    if longest > MOST_WORDS:
+        raise InputError(
+            f"a sentence of {longest} words has too many bare trees to list them; {MOST_WORDS} words are the most: "
+            "ask for the entropy or divergence of labelled derivations, which is exact at any length"
+        )
 
 
 def _trees_of_width(etas: list[Tensor], zetas: list[Tensor], width: int, spans: int) -> Tensor:
@@ -82,8 +87,7 @@ def tree_entropy(
 
     Up to ``MOST_WORDS`` words; longer sentences are refused. −inf where a sentence has no tree.
     """
-    log_p, log_z = _normalised(tree_log_weights(rules, lengths=lengths, span_bonus=span_bonus, precision=precision))
-    return (-_expected(log_p, log_p)).masked_fill(log_z == -math.inf, -math.inf)
+    return entropy_of_weights(tree_log_weights(rules, lengths=lengths, span_bonus=span_bonus, precision=precision))
 
 
 def tree_kl(
@@ -98,8 +102,19 @@ def tree_kl(
 
     The grammars may have different symbols. +inf where q excludes a tree that p has, −inf where p has no tree.
     """
-    log_p, log_z = _normalised(tree_log_weights(p, lengths=lengths, span_bonus=span_bonus, precision=precision))
-    log_q, _ = _normalised(tree_log_weights(q, lengths=lengths, span_bonus=span_bonus, precision=precision))
+    given = (tree_log_weights(rules, lengths=lengths, span_bonus=span_bonus, precision=precision) for rules in (p, q))
+    return kl_of_weights(*given)
+
+
+def entropy_of_weights(log_weights: Tensor) -> Tensor:
+    """Entropy of the distribution over the trees of each row: [B] float64; −inf where there is none."""
+    log_p, log_z = _normalised(log_weights)
+    return (-_expected(log_p, log_p)).masked_fill(log_z == -math.inf, -math.inf)
+
+
+def kl_of_weights(p: Tensor, q: Tensor) -> Tensor:
+    """KL(p ‖ q) between the distributions that two tables of the same trees give: [B] float64."""
+    (log_p, log_z), (log_q, _) = _normalised(p), _normalised(q)
     lacking = ((log_p > -math.inf) & (log_q == -math.inf)).any(1)
     ratio = (log_p - log_q).masked_fill((log_p == -math.inf) | (log_q == -math.inf), 0.0)
     return _expected(log_p, ratio).masked_fill(lacking, math.inf).masked_fill(log_z == -math.inf, -math.inf)
