@@ -10,8 +10,8 @@ from simplepcfg.ops.dense.trees import dense_tree_log_probabilities
 from simplepcfg.ops.descent import Nodes, descend
 from simplepcfg.ops.trees import Trees, no_trees
 
-# Scores of [spans, N, pairs] are made for as many spans at a time as fit in here.
-SCORE_BYTES = 64 << 20
+# Scores of [spans, N, pairs] are made for as many parents at a time as fit in here: on a CPU, into a core's cache.
+SCORE_BYTES = {"cpu": 2 << 20, "cuda": 64 << 20}
 
 
 def dense_viterbi(
@@ -44,6 +44,7 @@ class BestTrees:
         self.arguments = arguments
         self.batch, self.n, self.states, self.tags = arguments.sizes
         self.rules = arguments.rules.log()  # [(B,) N, S, S]
+        self.score_bytes = SCORE_BYTES.get(self.rules.device.type, SCORE_BYTES["cuda"])
         lengths = arguments.lengths_on_device
         every = torch.full((self.batch,), self.n, device=self.rules.device)
         self.lengths: Tensor = every if lengths is None else lengths
@@ -91,13 +92,13 @@ class BestTrees:
 
     def _over_words(self, word: Tensor, rules: Tensor) -> Tensor:
         """max over T of word [B, P] + rules [(B or 1), N, N, P]: [B, N, N], some parents at a time."""
-        step = max(1, SCORE_BYTES // (self.batch * self.states * self.tags * rules.element_size()))
+        step = max(1, self.score_bytes // (self.batch * self.states * self.tags * rules.element_size()))
         parts = [(rules[:, a : a + step] + word[:, None, None]).amax(-1) for a in range(0, self.states, step)]
         return torch.cat(parts, 1)
 
     def _over_pairs(self, pairs: Tensor, rules: Tensor) -> Tensor:
         """max over (B, C) of pairs [B, X, Y] + rules [(B or 1), N, X, Y]: [B, N], some parents at a time."""
-        step = max(1, SCORE_BYTES // (pairs.numel() * pairs.element_size()))
+        step = max(1, self.score_bytes // (pairs.numel() * pairs.element_size()))
         parts = [(rules[:, a : a + step] + pairs[:, None]).amax((-1, -2)) for a in range(0, self.states, step)]
         return torch.cat(parts, 1)
 

@@ -6,7 +6,7 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.forward.arguments import Transitions, check_arguments
 
-# Scores of pairs of states, k for each, that are held at a time.
+# Scores of pairs of states, and of the k² best of each, that are held at a time.
 PAIRS_AT_ONCE = 1 << 24
 
 
@@ -17,7 +17,7 @@ def k_best_states(
     """States ``[B, k, n]``, best first, −1 beyond a sentence, and log p of words and states ``[B, k]`` in float64.
 
     Where there are fewer sequences than k, the rest are −1 throughout and −inf. Every state keeps the k best ways to
-    it, so a word costs k S² (and as much of low rank).
+    it. A word costs S² and the k best of S numbers for each state, of low rank too.
     """
     if k < 1:
         raise InputError(f"k = {k}; ask for at least one sequence of states")
@@ -29,32 +29,40 @@ def k_best_states(
     # Of each state's k ways where they came from: which of the S · k before. A sentence that is over stays.
     came_from = torch.empty(n, batch, states * k, dtype=torch.int64, device=score.device)
     stay = torch.arange(states * k, device=score.device).expand(batch, -1)
-    step = max(1, PAIRS_AT_ONCE // (batch * states * k))
+    whole = factors[0].mT.log() if len(factors) == 1 else None  # [S, S]: the state after first
+    parts = torch.arange(states).split(max(1, PAIRS_AT_ONCE // (batch * (states + k * k))))
     for t in range(1, n):
-        parts = [_best_before(score, factors, slice(s, min(s + step, states))) for s in range(0, states, step)]
-        best, which = (torch.cat(part, 1) for part in zip(*parts, strict=True))  # [B, S, k]
+        found = []
+        for part in (slice(int(some[0]), int(some[-1]) + 1) for some in parts):
+            into = whole[..., part, :] if whole is not None else (factors[0] @ factors[1][..., part]).mT.log()
+            found.append(_best_before(score, into))
+        best, which = (torch.cat(sides, 1) for sides in zip(*found, strict=True))  # [B, S, k]
         here = best + given.log_emissions[:, t, :, None]
         going = given.active(t)
         score = here if going is None else torch.where(going[..., None], here, score)
         came_from[t] = which.flatten(1) if going is None else torch.where(going, which.flatten(1), stay)
     log_best, way = score.flatten(1).topk(k, -1)  # [B, k]
-    found = torch.empty(batch, k, n, dtype=torch.int64, device=score.device)
+    paths = torch.empty(batch, k, n, dtype=torch.int64, device=score.device)
     for t in range(n - 1, -1, -1):
-        found[..., t] = way.div(k, rounding_mode="floor")
+        paths[..., t] = way.div(k, rounding_mode="floor")
         if t:
             way = came_from[t].gather(1, way)
-    found.masked_fill_((log_best == -torch.inf)[..., None], -1)
+    paths.masked_fill_((log_best == -torch.inf)[..., None], -1)
     if given.lengths is not None:
         beyond = torch.arange(n, device=score.device) >= given.lengths.to(score.device)[:, None]
-        found.masked_fill_(beyond[:, None], -1)
-    return found, log_best
+        paths.masked_fill_(beyond[:, None], -1)
+    return paths, log_best
 
 
-def _best_before(score: Tensor, factors: list[Tensor], part: slice) -> tuple[Tensor, Tensor]:
-    """For each state of a part the k best ways to it, and which of those before each extends: [B, part, k]."""
-    columns = factors[-1][..., part]
-    if len(factors) == 2:
-        columns = factors[0] @ columns  # [S, part] or [B, S, part]
-    scores = score[:, :, :, None] + columns.log()[..., :, None, :]  # [B, S, k, part]
-    best, which = scores.flatten(1, 2).topk(score.shape[-1], 1)
-    return best.transpose(1, 2), which.transpose(1, 2)
+def _best_before(score: Tensor, into: Tensor) -> tuple[Tensor, Tensor]:
+    """For each state of a part the k best ways to it, and which of those before each extends: [B, part, k].
+
+    ``into`` is [(B,) part, S]. The k best ways come through k states at most, those whose own best ways lead on best.
+    """
+    batch, states, k = score.shape
+    steps = into.expand(batch, -1, -1)
+    before = (score[:, None, :, 0] + steps).topk(min(k, states), -1).indices  # [B, part, states before]
+    rows = torch.arange(batch, device=score.device)[:, None, None]
+    ways = score[rows, before] + steps.gather(2, before)[..., None]  # [B, part, states before, k]
+    best, which = ways.flatten(2).topk(k, -1)
+    return best, before.gather(2, which.div(k, rounding_mode="floor")) * k + which % k
