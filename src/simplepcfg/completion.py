@@ -14,6 +14,7 @@ from simplepcfg.data.vocabulary import EOS, PAD_ID, UNK
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.grammars.prefix import log_words_after
 from simplepcfg.labelled import seeded
+from simplepcfg.ops.dense.growing import GrowingDensePrefix
 from simplepcfg.ops.forward import GrowingForward
 from simplepcfg.ops.prefix import GrowingPrefix
 from simplepcfg.sentences import split_sentences
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 MAX_LENGTH = 40
 # Continuations are drawn as many at a time as keep their charts below this.
 CHART_BYTES = 256 << 20
-Growing = GrowingPrefix | GrowingForward
+Growing = GrowingPrefix | GrowingDensePrefix | GrowingForward
 # A distribution of next words whose sum misses 1 by more is none.
 MASS_TOLERANCE = 1e-2
 

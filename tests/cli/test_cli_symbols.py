@@ -63,6 +63,22 @@ def test_k_best(call: Call, run: Path, text_file: Path) -> None:
         assert trees[0]["tree"] == first or math.isclose(values[0], values[1], abs_tol=1e-4)
 
 
+def test_surprisal_and_next_words(call: Call, kind: str, run: Path, text_file: Path) -> None:
+    result = call("score", run, text_file, "--surprisal")
+    completed = call("complete", run, "the dog", "--samples", 3)
+    if kind in COMPOUND:
+        assert (result.code, completed.code) == (2, 2)
+        assert len(result.err.strip().splitlines()) == 1
+        return
+    assert (result.code, completed.code) == (0, 0), result.err + completed.err
+    scores = [float(line) for line in call("score", run, text_file).lines]
+    rows = [line.split("\t") for line in result.lines[1:]]
+    bits = [sum(float(row[4]) for row in rows if row[0] == str(k + 1) and row[4] != "NA") for k in range(len(scores))]
+    assert bits == pytest.approx([-score / math.log(2) for score in scores], rel=1e-4)
+    found = load(run).complete("the dog", 10_000)
+    assert sum(share for _, share in found.words) + found.end == pytest.approx(1)
+
+
 def test_evaluate_by_viterbi(call: Call, run: Path, trees_file: Path) -> None:
     result = call("evaluate", run, trees_file, "--decode", "viterbi", "--json", "-")
     assert result.code == 0, result.err

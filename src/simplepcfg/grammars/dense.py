@@ -7,15 +7,18 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.grammars import posteriors, sampling
+from simplepcfg.grammars import posteriors, prefix, sampling
 from simplepcfg.grammars.emissions import Emissions
 from simplepcfg.grammars.questions import Answers
 from simplepcfg.grammars.sampling import SampledSentences
 from simplepcfg.ops.dense import dense_inside, dense_span_posteriors, dense_symbol_posteriors
 from simplepcfg.ops.dense.counts import DenseRuleCounts, dense_rule_counts, dense_tag_posteriors
 from simplepcfg.ops.dense.entropy import dense_entropy, dense_kl
+from simplepcfg.ops.dense.growing import GrowingDensePrefix
 from simplepcfg.ops.dense.k_best import dense_k_best
+from simplepcfg.ops.dense.prefix import DensePrefixes, dense_prefixes
 from simplepcfg.ops.dense.sample import dense_sample_trees
+from simplepcfg.ops.dense.termination import dense_termination_probabilities
 from simplepcfg.ops.dense.viterbi import dense_viterbi
 from simplepcfg.ops.mbr import best_trees
 from simplepcfg.ops.trees import LabelledTree, Trees
@@ -26,8 +29,7 @@ class DenseGrammar(Answers):
     """A → B C with probability rules[A, B, C]; symbols are nonterminals first, then preterminals.
 
     Rules may have a leading batch dimension: one grammar a sentence, as compound models give. Sentences are word ids
-    ``[B, n]``, 0 where a shorter sentence is padded, with ``lengths`` ``[B]`` where they differ. What this family does
-    not answer raises InputError.
+    ``[B, n]``, 0 where a shorter sentence is padded, with ``lengths`` ``[B]`` where they differ.
     """
 
     root: Tensor  # [N] or [B, N]
@@ -184,6 +186,44 @@ class DenseGrammar(Answers):
     ) -> Tensor:
         """KL(self ‖ other) over bare trees, whatever the symbols or the family: [B] float64; up to nine words."""
         return posteriors.divergence_of_trees(self, other, words, lengths, span_bonus)
+
+    def prefix_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """log P(a sentence begins with the first m words) in nats, m = 0 … n: [B, n + 1] float64, differentiable."""
+        return dense_prefixes(*self._inputs(words), lengths=lengths).log_prefix
+
+    def surprisal(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """−log P(word | the words before it) in nats: [B, n] float64; 0 beyond a sentence's length."""
+        return prefix.surprisals(self.prefix_log_probabilities(words, lengths), lengths)
+
+    def prefix_states(self, words: Tensor, lengths: Tensor | None = None) -> DensePrefixes:
+        """What is known after each prefix, the empty one and the whole sentence included; with no gradients."""
+        with torch.no_grad():
+            return dense_prefixes(*self._inputs(words), lengths=lengths)
+
+    def next_word_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """log P(next word | sentence as a prefix): [B, V + 1] float64, the last column for "it ends here".
+
+        Words may be [B, 0] and lengths 0: the first word. Rows sum to 1, or to 0 after an impossible prefix.
+        """
+        states = self.prefix_states(words, lengths)
+        batch, n = words.shape
+        ends = torch.full((batch,), n, device=words.device) if lengths is None else lengths.to(words.device)
+        at = (torch.arange(batch, device=words.device), ends)
+        log_prefix = states.log_prefix[at]
+        log_end = states.log_sentence[at] - torch.where(log_prefix > -torch.inf, log_prefix, 0.0)
+        return prefix.log_words_after(self.emissions, states.tags[at], log_end)
+
+    def next_word_entropy(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Entropy in nats of what comes after the first m words, a word or the end, m = 0 … n: [B, n + 1]."""
+        return prefix.next_word_entropies(self.prefix_states(words, lengths), self.emissions)
+
+    def growing_prefix(self) -> GrowingDensePrefix:
+        """An empty prefix to which words can be added one at a time, at the cost of one inside pass in all."""
+        return GrowingDensePrefix(self.root, self.rules)
+
+    def termination_probability(self) -> Tensor:
+        """The probability that a derivation ever ends: below 1 the rest are endless sentences; a scalar or [B]."""
+        return dense_termination_probabilities(self.root, self.rules)
 
     def _inputs(self, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Log-emissions of the words, root, rules."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.grammars.posteriors import how, rules_of
+from simplepcfg.ops.dense.prefix import DensePrefixes
 from simplepcfg.ops.forward import ForwardPrefixes
 from simplepcfg.ops.prefix import PrefixStates, next_word, prefix_log_probabilities, prefix_states
 
@@ -58,7 +59,7 @@ def log_words_after(emissions: Emissions, tags: Tensor, log_end: Tensor) -> Tens
         return torch.cat([every.log(), log_end[:, None]], -1)
 
 
-def next_word_entropies(states: PrefixStates | ForwardPrefixes, emissions: Emissions) -> Tensor:
+def next_word_entropies(states: PrefixStates | ForwardPrefixes | DensePrefixes, emissions: Emissions) -> Tensor:
     """Entropy in nats of what comes after each prefix, a word or the end: [B, n + 1]; 0 where there is no prefix."""
     with torch.no_grad():
         batch, posts = states.log_prefix.shape

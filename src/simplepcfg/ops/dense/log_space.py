@@ -49,12 +49,29 @@ def scaled_pairs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     return torch.matmul(left.transpose(-1, -2), right).flatten(-2), scale.squeeze(-1)
 
 
+def log_einsum_exp_chart(arguments: DenseArguments) -> dict[int, Tensor]:
+    """log β of all spans by width, [B, spans, N], and of words, [B, n, P]."""
+    rules = arguments.rules
+    return _chart(arguments, lambda left, right, block: _log_einsum_exp(left, right, rules[..., *block]))
+
+
 def inside_by(arguments: DenseArguments, combine: Combine) -> Tensor:
     """log Z [B] with a way of its own to combine children by the rules."""
-    batch, n, split, _ = arguments.sizes
+    batch, n, _, _ = arguments.sizes
     lengths, words = arguments.lengths_on_device, arguments.log_emissions
     if n == 1:
         return (words.nan_to_num(0.0, 0.0, 0.0).sum((1, 2)) * 0.0) - math.inf
+    beta = _chart(arguments, combine)
+    rows = torch.stack([beta[width][:, 0] for width in range(2, n + 1)], 1)  # [B, n - 1, N]
+    ends = torch.full((batch,), n, device=words.device) if lengths is None else lengths
+    top = rows[torch.arange(batch, device=words.device), (ends - 2).clamp(min=0)]
+    top = top.masked_fill((ends < 2)[:, None], -math.inf)
+    return _safe_logsumexp(top + _safe_log(arguments.root), -1)
+
+
+def _chart(arguments: DenseArguments, combine: Combine) -> dict[int, Tensor]:
+    _, n, split, _ = arguments.sizes
+    lengths, words = arguments.lengths_on_device, arguments.log_emissions
     if lengths is not None:
         beyond = torch.arange(n, device=words.device) >= lengths[:, None]
         words = words.masked_fill(beyond[:, :, None], -math.inf)
@@ -75,11 +92,7 @@ def inside_by(arguments: DenseArguments, combine: Combine) -> Tensor:
         if arguments.span_bonus is not None:
             total = total + torch.diagonal(arguments.span_bonus, width, 1, 2)[..., None]
         beta[width] = total
-    rows = torch.stack([beta[width][:, 0] for width in range(2, n + 1)], 1)  # [B, n - 1, N]
-    ends = torch.full((batch,), n, device=words.device) if lengths is None else lengths
-    top = rows[torch.arange(batch, device=words.device), (ends - 2).clamp(min=0)]
-    top = top.masked_fill((ends < 2)[:, None], -math.inf)
-    return _safe_logsumexp(top + _safe_log(arguments.root), -1)
+    return beta
 
 
 def _finite(logs: Tensor) -> Tensor:

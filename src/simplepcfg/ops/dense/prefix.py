@@ -1,0 +1,128 @@
+"""Exact prefix probabilities of an ordinary PCFG, from left to right over the inside chart; README.md derives them."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
+from simplepcfg.ops.dense.log_space import log_einsum_exp_chart
+from simplepcfg.ops.inside.log_space import _safe_log, _safe_logsumexp
+from simplepcfg.ops.prefix.closure import left_corner_closure
+
+
+@dataclass(frozen=True, slots=True)
+class DensePrefixes:
+    """What is known after each prefix w_0 … w_{m−1}, m = 0 … n, of each sentence, in float64."""
+
+    log_prefix: Tensor  # [B, n + 1]: log P(a sentence begins so); −inf beyond a sentence's length
+    log_sentence: Tensor  # [B, n + 1]: log P(a sentence is just this)
+    tags: Tensor  # [B, n + 1, P]: P(the next word has this preterminal | prefix); 0 after an impossible prefix
+
+    @property
+    def preterminals(self) -> int:
+        """Number of preterminals."""
+        return self.tags.shape[-1]
+
+    def next_tags(self, positions: slice) -> Tensor:
+        """P(the next word's preterminal | prefix): [B, positions, P]."""
+        return self.tags[:, positions]
+
+
+def dense_prefixes(
+    log_emissions: Tensor, root: Tensor, rules: Tensor, *, lengths: Tensor | None = None
+) -> DensePrefixes:
+    """All prefixes of a batch; ``lengths`` may be 0, and ``log_emissions`` [B, 0, P]. Rules must sum to 1.
+
+    Differentiable by everything; in float64 and log space whatever the types are.
+    """
+    batch, n, _ = log_emissions.shape
+    ends = torch.full((batch,), n) if lengths is None else lengths.to("cpu", torch.int64)
+    if tuple(ends.shape) != (batch,) or not bool(((ends >= 0) & (ends <= n)).all()):
+        raise InputError(f"lengths = {ends.tolist()}; give {batch} lengths of 0 to n = {n}")
+    beyond = torch.arange(n)[None] >= ends[:, None]
+    words = log_emissions.double().masked_fill(beyond.to(log_emissions.device)[..., None], -math.inf)
+    # There is at least one word, if only one that nobody says.
+    words = words if n else F.pad(words, (0, 0, 0, 1), value=-math.inf)
+    given = check_dense_arguments(words, root.double(), rules.double(), None, None)
+    found = _LeftToRight(given).run()
+    return DensePrefixes(*(tensor[:, : n + 1] for tensor in found))
+
+
+def corners_of(root: Tensor, rules: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """root C [(B,) N], the closure C = (I − L_N)⁻¹ [(B,) N, N], and L_P [(B,) N, P]; L is what left children are."""
+    marginal = rules.sum(-1)  # [(B,) N, S]
+    states = root.shape[-1]
+    # With a right child that is the parent again, what is carried on is the closure itself.
+    same = torch.eye(states, marginal.shape[-1], dtype=torch.float64, device=marginal.device)
+    closure = left_corner_closure(root, marginal, same.expand_as(marginal))
+    return closure.start, closure.carry, marginal[..., states:]
+
+
+class _LeftToRight:
+    """P(prefix) and what may start after it, position by position; see README.md for c, t and their recursion."""
+
+    def __init__(self, given: DenseArguments) -> None:
+        self.given = given
+        self.batch, self.n, self.states, _ = given.sizes
+        start, self.corners, self.to_words = corners_of(given.root, given.rules)
+        self.start = start.expand(self.batch, -1)
+        self.beta = log_einsum_exp_chart(given)  # by width: [B, spans, P or N]
+        self.arrived: list[list[Tensor]] = [[] for _ in range(self.n + 1)]  # by position: log [B, S], to be added up
+
+    def run(self) -> tuple[Tensor, Tensor, Tensor]:
+        """log P(prefix), log P(sentence), P(next preterminal | prefix)."""
+        log_prefix = self.given.log_emissions.new_zeros(self.batch)
+        prefixes: list[Tensor] = [log_prefix]
+        tags: list[Tensor] = []
+        for j in range(self.n + 1):
+            if j:
+                words = self.given.log_emissions[:, j - 1]
+                log_prefix = log_prefix + _safe_logsumexp(_safe_log(tags[-1]) + words, -1)
+                prefixes.append(log_prefix)
+            expected, next_tags = self._starting(j, log_prefix)
+            tags.append(next_tags)
+            if j < self.n:
+                self._send(j, expected, log_prefix)
+        return torch.stack(prefixes, 1), self._sentences(), torch.stack(tags, 1)
+
+    def _starting(self, j: int, log_prefix: Tensor) -> tuple[Tensor, Tensor]:
+        """Expected nonterminals [B, N] and the preterminal [B, P] that start at j, given the prefix."""
+        if j == 0:
+            return self.start, _times(self.start, self.to_words)
+        logs = _safe_logsumexp(torch.stack(self.arrived[j]), 0)  # [B, S]: of the right child that starts here
+        here = (logs - torch.where(log_prefix > -math.inf, log_prefix, 0.0)[:, None]).exp()
+        expected = _times(here[:, : self.states], self.corners)
+        return expected, here[:, self.states :] + _times(expected, self.to_words)
+
+    def _send(self, i: int, expected: Tensor, log_prefix: Tensor) -> None:
+        """Left children from i on, over the word here and over every wider span: what their siblings start with."""
+        rules = self.given.rules
+        met = _times(expected, rules.flatten(-2)).view(self.batch, *rules.shape[-2:])  # [B, S, S]
+        word = self.beta[1][:, i : i + 1]
+        self._arrive(i + 1, word, met[:, self.states :], log_prefix)
+        if i + 2 <= self.n:
+            wide = torch.stack([self.beta[width][:, i] for width in range(2, self.n - i + 1)], 1)
+            self._arrive(i + 2, wide, met[:, : self.states], log_prefix)
+
+    def _arrive(self, first: int, logs: Tensor, met: Tensor, log_prefix: Tensor) -> None:
+        """log β of left children [B, ends, X] that end at ``first`` and after, times what they meet [B, X, S]."""
+        best = logs.detach().amax(-1, keepdim=True)
+        best = best.masked_fill(best == -math.inf, 0.0)
+        found = _safe_log(torch.matmul((logs - best).exp(), met)) + best + log_prefix[:, None, None]
+        for place, row in enumerate(found.unbind(1)):
+            self.arrived[first + place].append(row)
+
+    def _sentences(self) -> Tensor:
+        nothing = self.given.log_emissions.new_full((self.batch,), -math.inf)
+        root = _safe_log(self.given.root)
+        whole = [_safe_logsumexp(self.beta[width][:, 0] + root, -1) for width in range(2, self.n + 1)]
+        return torch.stack([nothing, nothing, *whole], 1)[:, : self.n + 1]
+
+
+def _times(rows: Tensor, matrix: Tensor) -> Tensor:
+    """[B, X] times [(B,) X, Y]."""
+    return rows @ matrix if matrix.dim() == 2 else torch.bmm(rows[:, None], matrix)[:, 0]
