@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from dense_oracle import random_dense_case
+from simplepcfg.grammars import DenseEmissions, DenseGrammar
 from simplepcfg.models import NPCFG, NPCFGConfig
 from simplepcfg.ops.dense import dense_inside, dense_span_posteriors
 from simplepcfg.ops.dense.viterbi import dense_viterbi
@@ -42,3 +43,28 @@ def test_256_nonterminals_train_within_10_gb() -> None:
         optimiser.step()
     assert loss.isfinite()
     assert torch.cuda.max_memory_allocated() < 10e9
+
+
+def test_trees_and_prefixes_as_on_a_cpu() -> None:
+    """The generator lies on the CPU, so that both draw by the same numbers."""
+    case = random_dense_case(3, 9, 5, 8, scale=2.0)
+    lengths = torch.tensor([9, 5, 2])
+    log_emit = torch.randn(8, 20, generator=torch.Generator().manual_seed(1), dtype=torch.float64).log_softmax(-1)
+    words = torch.randint(1, 20, (3, 9), generator=torch.Generator().manual_seed(2))
+    root, rules = case.root.detach(), case.rules.detach()
+    here = DenseGrammar(root, rules, DenseEmissions(log_emit))
+    there = DenseGrammar(root.cuda(), rules.cuda(), DenseEmissions(log_emit.cuda()))
+    asked = {"samples": 20, "generator": torch.Generator()}
+    expected = here.sample_trees(words, lengths, **asked)
+    found = there.sample_trees(words.cuda(), lengths, **{**asked, "generator": torch.Generator()})
+    assert torch.equal(found.labels.cpu(), expected.labels)
+    torch.testing.assert_close(found.log_probability.cpu(), expected.log_probability)
+    drawn = [one.sample(50, max_length=12, generator=torch.Generator()) for one in (there, here)]
+    assert torch.equal(drawn[0].words.cpu(), drawn[1].words)
+    best = [one.k_best(w, lengths, k=5) for one, w in ((there, words.cuda()), (here, words))]
+    for mine, theirs in zip(*best, strict=True):
+        assert [t.log_probability for t in mine] == pytest.approx([t.log_probability for t in theirs])
+    for question in ("entropy", "surprisal", "next_word_log_probabilities", "next_word_entropy"):
+        torch.testing.assert_close(
+            getattr(there, question)(words.cuda(), lengths).cpu(), getattr(here, question)(words, lengths)
+        )

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from simplepcfg.ops.forward import forward
+from simplepcfg.ops.forward import forward, k_best_states, prefix_log_probabilities, state_entropy
 
 pytestmark = pytest.mark.gpu
 TOLERANCES = {"fp32": 1e-5, "tf32": 1e-3, "bf16": 1e-2}
@@ -36,3 +36,27 @@ def test_values_and_counts(kind: str, precision: str) -> None:
     torch.testing.assert_close(found, exact, rtol=TOLERANCES[precision], atol=1e-4)
     for one, two in zip(counts, exact_counts, strict=True):
         assert float((one - two).norm()) <= 2 * TOLERANCES[precision] * float(two.norm())
+
+
+@pytest.mark.parametrize("kind", ["dense", "factored"])
+def test_entropy_best_sequences_and_prefixes_as_on_a_cpu(kind: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+
+    def rows(*shape: int) -> torch.Tensor:
+        return (2 * torch.randn(*shape, generator=generator, dtype=torch.float64)).softmax(-1)
+
+    factors = [rows(30, 7), rows(7, 30)] if kind == "factored" else [rows(30, 30)]
+    log_emissions, lengths = (
+        torch.randn(3, 9, 30, generator=generator, dtype=torch.float64) - 3,
+        torch.tensor([9, 4, 1]),
+    )
+    here = [log_emissions, rows(30), *factors]
+    results = []
+    for device in ("cpu", "cuda"):
+        emissions, start, *parts = (tensor.to(device) for tensor in here)
+        chain = (emissions, start, parts[0] if len(parts) == 1 else (parts[0], parts[1]))
+        states, scores = k_best_states(*chain, 4, lengths=lengths)
+        found = (state_entropy(*chain, lengths=lengths), prefix_log_probabilities(*chain, lengths=lengths), scores)
+        results.append([tensor.cpu() for tensor in (*found, states)])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other)
