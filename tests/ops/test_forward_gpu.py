@@ -46,10 +46,8 @@ def test_entropy_best_sequences_and_prefixes_as_on_a_cpu(kind: str) -> None:
         return (2 * torch.randn(*shape, generator=generator, dtype=torch.float64)).softmax(-1)
 
     factors = [rows(30, 7), rows(7, 30)] if kind == "factored" else [rows(30, 30)]
-    log_emissions, lengths = (
-        torch.randn(3, 9, 30, generator=generator, dtype=torch.float64) - 3,
-        torch.tensor([9, 4, 1]),
-    )
+    lengths = torch.tensor([9, 4, 1])
+    log_emissions = torch.randn(3, 9, 30, generator=generator, dtype=torch.float64) - 3
     here = [log_emissions, rows(30), *factors]
     results = []
     for device in ("cpu", "cuda"):
