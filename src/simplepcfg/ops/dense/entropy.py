@@ -17,7 +17,7 @@ from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
 from simplepcfg.ops.dense.backward import Wanted
 from simplepcfg.ops.dense.log_space import inside_by, scaled_pairs
 from simplepcfg.ops.dense.scaled import FilledChart
-from simplepcfg.ops.inside.log_space import _safe_log
+from simplepcfg.ops.logs import safe_log
 
 # Log-emissions, root and rules, as `dense_inside` takes them.
 DenseRules = tuple[Tensor, Tensor, Tensor]
@@ -55,7 +55,7 @@ def dense_entropy(
     log Z less the expected log-weight of a derivation; a bonus is part of the weight. Differentiable where a rule is.
     """
     given = _exact((log_emissions, root, rules), lengths, span_bonus)
-    scores = _Scores(given.log_emissions, _safe_log(given.root), _safe_log(given.rules), given.span_bonus)
+    scores = _Scores(given.log_emissions, safe_log(given.root), safe_log(given.rules), given.span_bonus)
     log_z, expected = _expectation(given, scores, given)
     return (log_z - expected).masked_fill(log_z == -math.inf, -math.inf)
 
@@ -77,8 +77,8 @@ def dense_kl(
     first, second = _exact(p, lengths, span_bonus), _exact(q, lengths, span_bonus)
     scores = _Scores(
         _log_ratio(first.log_emissions, second.log_emissions),
-        _log_ratio(_safe_log(first.root), _safe_log(second.root)),
-        _log_ratio(_safe_log(first.rules), _safe_log(second.rules)),
+        _log_ratio(safe_log(first.root), safe_log(second.root)),
+        _log_ratio(safe_log(first.rules), safe_log(second.rules)),
         None,  # the bonus is the same on both sides
     )
     log_p, expected = _expectation(first, scores, second)
@@ -143,7 +143,7 @@ def _expectation_in_graph(arguments: DenseArguments, scores: _Scores) -> tuple[T
         plain, slope = (
             torch.matmul(pairs, tensor[..., *block].flatten(-2).transpose(-1, -2)) for tensor in (rules, slopes)
         )
-        return _safe_log(plain + tilt[:, None, None] * slope) + scale
+        return safe_log(plain + tilt[:, None, None] * slope) + scale
 
     log_z = inside_by(DenseArguments(emissions, root, rules, arguments.lengths, bonus), combine)
     (expected,) = torch.autograd.grad(log_z.sum(), tilt, create_graph=True)

@@ -8,7 +8,7 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.dense.log_space import _log_einsum_exp
 from simplepcfg.ops.dense.prefix import corners_of
-from simplepcfg.ops.inside.log_space import _safe_log, _safe_logsumexp
+from simplepcfg.ops.logs import safe_log, safe_logsumexp
 
 
 class GrowingDensePrefix:
@@ -73,10 +73,10 @@ class GrowingDensePrefix:
     def push(self, log_emissions: Tensor) -> None:
         """Add a word to each prefix, given by its log-emissions: [X, P]."""
         word = log_emissions.double()
-        self.log_prefix = self.log_prefix + _safe_logsumexp(_safe_log(self.tags) + word, -1)
+        self.log_prefix = self.log_prefix + safe_logsumexp(safe_log(self.tags) + word, -1)
         self.words.append(word)
         self.columns.append(self._column())
-        self.log_sentence = _safe_logsumexp(self.columns[-1][:, 0] + self.log_root, -1)
+        self.log_sentence = safe_logsumexp(self.columns[-1][:, 0] + self.log_root, -1)
         possible = self.log_prefix > -math.inf
         here = (self._arriving() - torch.where(possible, self.log_prefix, 0.0)[:, None]).exp()
         here = here.masked_fill(~possible[:, None], 0.0)
@@ -102,7 +102,7 @@ class GrowingDensePrefix:
             if between:
                 left, right = [self.columns[k - 1][:, i] for k in between], [found[k] for k in between]
                 kinds.append((left, right, states, states))
-            found[i] = _safe_logsumexp(torch.stack([self._combined(*kind) for kind in kinds]), 0)
+            found[i] = safe_logsumexp(torch.stack([self._combined(*kind) for kind in kinds]), 0)
         return torch.stack([found[i] for i in range(j)], 1)
 
     def _combined(self, left: list[Tensor], right: list[Tensor], first: slice, second: slice) -> Tensor:
@@ -125,4 +125,4 @@ class GrowingDensePrefix:
         top = top.masked_fill(top == -math.inf, 0.0)
         values = (logs - best.masked_fill(best == -math.inf, 0.0)[..., None]).exp()
         pairs = torch.einsum("xia,xiy->xay", expected * (scale - top[:, None]).exp()[..., None], values)
-        return _safe_log(pairs.flatten(1) @ self.rules[:, side].flatten(0, 1)) + top[:, None]
+        return safe_log(pairs.flatten(1) @ self.rules[:, side].flatten(0, 1)) + top[:, None]

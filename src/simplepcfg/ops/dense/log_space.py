@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.dense.arguments import DenseArguments
-from simplepcfg.ops.logs import safe_log as _safe_log
-from simplepcfg.ops.logs import safe_logsumexp as _safe_logsumexp
+from simplepcfg.ops.logs import safe_log, safe_logsumexp
 
 # log β of the left and right children of each split, [B, spans, splits, X] and […, Y], and which columns of the rules
 # they meet: log Σ over splits and pairs, [B, spans, N].
@@ -29,14 +28,14 @@ def log_einsum_exp_dense_inside(arguments: DenseArguments) -> Tensor:
 
 def _log_sum_exp(left: Tensor, right: Tensor, block: Tensor) -> Tensor:
     """log Σ over splits and pairs: left [B, spans, splits, X], right [.., Y], block [(B,) N, X, Y] → [B, spans, N]."""
-    pairs = _safe_logsumexp(left[..., :, None] + right[..., None, :], 2)  # [B, spans, X, Y]
-    return _safe_logsumexp((_safe_log(block).unsqueeze(-4) + pairs.unsqueeze(2)).flatten(-2), -1)
+    pairs = safe_logsumexp(left[..., :, None] + right[..., None, :], 2)  # [B, spans, X, Y]
+    return safe_logsumexp((safe_log(block).unsqueeze(-4) + pairs.unsqueeze(2)).flatten(-2), -1)
 
 
 def _log_einsum_exp(left: Tensor, right: Tensor, block: Tensor) -> Tensor:
     """The same, with matrix products for the sums."""
     pairs, scale = scaled_pairs(left, right)
-    return _safe_log(torch.matmul(pairs, block.flatten(-2).transpose(-1, -2))) + scale
+    return safe_log(torch.matmul(pairs, block.flatten(-2).transpose(-1, -2))) + scale
 
 
 def scaled_pairs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
@@ -66,7 +65,7 @@ def inside_by(arguments: DenseArguments, combine: Combine) -> Tensor:
     ends = torch.full((batch,), n, device=words.device) if lengths is None else lengths
     top = rows[torch.arange(batch, device=words.device), (ends - 2).clamp(min=0)]
     top = top.masked_fill((ends < 2)[:, None], -math.inf)
-    return _safe_logsumexp(top + _safe_log(arguments.root), -1)
+    return safe_logsumexp(top + safe_log(arguments.root), -1)
 
 
 def _chart(arguments: DenseArguments, combine: Combine) -> dict[int, Tensor]:
@@ -88,7 +87,7 @@ def _chart(arguments: DenseArguments, combine: Combine) -> dict[int, Tensor]:
             left = torch.stack([beta[k][:, :spans] for k in splits], 2)
             right = torch.stack([beta[width - k][:, k : k + spans] for k in splits], 2)
             found.append(combine(left, right, columns))
-        total = _safe_logsumexp(torch.stack(found), 0)
+        total = safe_logsumexp(torch.stack(found), 0)
         if arguments.span_bonus is not None:
             total = total + torch.diagonal(arguments.span_bonus, width, 1, 2)[..., None]
         beta[width] = total

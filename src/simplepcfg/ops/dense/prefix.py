@@ -10,7 +10,7 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
 from simplepcfg.ops.dense.log_space import log_einsum_exp_chart
-from simplepcfg.ops.inside.log_space import _safe_log, _safe_logsumexp
+from simplepcfg.ops.logs import safe_log, safe_logsumexp
 from simplepcfg.ops.prefix.closure import left_corner_closure
 
 
@@ -81,7 +81,7 @@ class _LeftToRight:
         for j in range(self.n + 1):
             if j:
                 words = self.given.log_emissions[:, j - 1]
-                log_prefix = log_prefix + _safe_logsumexp(_safe_log(tags[-1]) + words, -1)
+                log_prefix = log_prefix + safe_logsumexp(safe_log(tags[-1]) + words, -1)
                 prefixes.append(log_prefix)
             expected, next_tags = self._starting(j, log_prefix)
             tags.append(next_tags)
@@ -93,7 +93,7 @@ class _LeftToRight:
         """Expected nonterminals [B, N] and the preterminal [B, P] that start at j, given the prefix."""
         if j == 0:
             return self.start, _times(self.start, self.to_words)
-        logs = _safe_logsumexp(torch.stack(self.arrived[j]), 0)  # [B, S]: of the right child that starts here
+        logs = safe_logsumexp(torch.stack(self.arrived[j]), 0)  # [B, S]: of the right child that starts here
         here = (logs - torch.where(log_prefix > -math.inf, log_prefix, 0.0)[:, None]).exp()
         expected = _times(here[:, : self.states], self.corners)
         return expected, here[:, self.states :] + _times(expected, self.to_words)
@@ -112,14 +112,14 @@ class _LeftToRight:
         """log β of left children [B, ends, X] that end at ``first`` and after, times what they meet [B, X, S]."""
         best = logs.detach().amax(-1, keepdim=True)
         best = best.masked_fill(best == -math.inf, 0.0)
-        found = _safe_log(torch.matmul((logs - best).exp(), met)) + best + log_prefix[:, None, None]
+        found = safe_log(torch.matmul((logs - best).exp(), met)) + best + log_prefix[:, None, None]
         for place, row in enumerate(found.unbind(1)):
             self.arrived[first + place].append(row)
 
     def _sentences(self) -> Tensor:
         nothing = self.given.log_emissions.new_full((self.batch,), -math.inf)
-        root = _safe_log(self.given.root)
-        whole = [_safe_logsumexp(self.beta[width][:, 0] + root, -1) for width in range(2, self.n + 1)]
+        root = safe_log(self.given.root)
+        whole = [safe_logsumexp(self.beta[width][:, 0] + root, -1) for width in range(2, self.n + 1)]
         return torch.stack([nothing, nothing, *whole], 1)[:, : self.n + 1]
 
 

@@ -194,23 +194,29 @@ class _ChartRows:
 
     def __init__(self, chart: DenseChart) -> None:
         self.chart = chart
-        self.cells, self.exponents = chart.square.cells, chart.exponents.cells
+        self.cells, self.exponents = chart.cells.values, chart.exponents.values  # [n + 1, B, n + 1, …]
+        self.emissions = chart.words.view(chart.n, chart.batch, -1)
+        if chart.n > 2:
+            # Of words as right children and of words as left ones: [n, B, N, N] each.
+            self.after, self.before = chart.matrices.unflatten(0, (2, chart.n, chart.batch)).unbind()
 
     def spans(self, sentence: Tensor, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
         """β̂ and its exponent."""
-        return self.cells[sentence, start, end], self.exponents[sentence, start, end]
+        posts = self.chart.n + 1
+        place = (start, sentence, (posts - (end - start)) % posts)  # as left children; column 0 is empty
+        return self.cells[place], self.exponents[place]
 
     def words(self, sentence: Tensor, start: Tensor) -> Tensor:
         """Emissions up to a factor."""
-        return self.chart.words[sentence, start.clamp(max=self.chart.n - 1)]
+        return self.emissions[start.clamp(max=self.chart.n - 1), sentence]
 
     def word_first(self, sentence: Tensor, start: Tensor, label: Tensor) -> Tensor:
         """From the words' matrices, which a chart of two words does not have or need."""
-        return self.chart.before[start, sentence, label] if self.chart.n > 2 else self._nothing(label)
+        return self.before[start, sentence, label] if self.chart.n > 2 else self._nothing(label)
 
     def word_last(self, sentence: Tensor, start: Tensor, label: Tensor) -> Tensor:
         """Likewise."""
-        return self.chart.after[start, sentence, label] if self.chart.n > 2 else self._nothing(label)
+        return self.after[start, sentence, label] if self.chart.n > 2 else self._nothing(label)
 
     def of_parents(self, sentence: Tensor, label: Tensor) -> Tensor:
         """Of each sentence's own rules, or of those that all share."""

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
 from simplepcfg.ops.entropy.trees import refuse_long_sentences
-from simplepcfg.ops.inside.log_space import _safe_log, _safe_logsumexp
+from simplepcfg.ops.logs import safe_log, safe_logsumexp
 
 
 def dense_tree_log_weights(
@@ -52,7 +52,7 @@ def _pairs_of_trees(left: Tensor, right: Tensor, block: Tensor) -> Tensor:
     through = torch.matmul(left.flatten(1, 2), block.flatten(-2))  # [B, spans · trees, N · Y]
     through = through.view(*left.shape[:3], parents, children)
     sums = torch.einsum("bslny,bsry->bslrn", through, right)
-    logs = _safe_log(sums) + left_best[:, :, :, None] + right_best[:, :, None]
+    logs = safe_log(sums) + left_best[:, :, :, None] + right_best[:, :, None]
     return logs.flatten(2, 3)
 
 
@@ -65,11 +65,11 @@ def _scaled(logs: Tensor) -> tuple[Tensor, Tensor]:
 
 def _of_whole_sentences(beta: list[Tensor], arguments: DenseArguments, ends: list[int]) -> Tensor:
     most = beta[-1].shape[2]
-    root = _safe_log(arguments.root)
+    root = safe_log(arguments.root)
     rows = []
     for b, length in enumerate(ends):
         row = arguments.log_emissions.new_full((0,), -math.inf)
         if length > 1:
-            row = _safe_logsumexp(beta[length - 1][b, 0] + (root if root.dim() == 1 else root[b]), -1)
+            row = safe_logsumexp(beta[length - 1][b, 0] + (root if root.dim() == 1 else root[b]), -1)
         rows.append(torch.nn.functional.pad(row, (0, most - row.shape[0]), value=-math.inf))
     return torch.stack(rows)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from simplepcfg.ops.forward.arguments import Transitions, check_arguments
 from simplepcfg.ops.forward.filtering import Chain
-from simplepcfg.ops.inside.log_space import _safe_log
+from simplepcfg.ops.logs import safe_log
 
 # Transitions times their logs that are held at a time: they do not factor.
 PAIRS_AT_ONCE = 1 << 24
@@ -63,4 +63,4 @@ def _surprise(chain: Chain, known: Tensor) -> Tensor:
 
 def _minus_log(x: Tensor) -> Tensor:
     """−x log x, 0 at 0."""
-    return -x * torch.where(x > 0, _safe_log(x), 0.0)
+    return -x * torch.where(x > 0, safe_log(x), 0.0)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.forward.arguments import ForwardArguments
-from simplepcfg.ops.inside.log_space import _safe_log, _safe_logsumexp
+from simplepcfg.ops.logs import safe_log, safe_logsumexp
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class Chain:
         batch, n, states = self.log_emissions.shape
         predicted = self.start.expand(batch, states)
         for t in range(n):
-            logs = _safe_log(predicted) + self.log_emissions[:, t]
-            log_word = _safe_logsumexp(logs, -1)
+            logs = safe_log(predicted) + self.log_emissions[:, t]
+            log_word = safe_logsumexp(logs, -1)
             possible = log_word > -torch.inf
             known = (logs - torch.where(possible, log_word, 0.0)[:, None]).exp()
             yield predicted, known, log_word
