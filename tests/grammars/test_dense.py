@@ -9,6 +9,7 @@ from torch import Tensor
 from contract import check_grammar
 from dense_oracle import dense_derivations, random_dense_case
 from random_grammars import random_case
+from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseEmissions, DenseGrammar, SimpleGrammar
 from simplepcfg.grammars.questions import QUESTIONS
 
@@ -128,3 +129,9 @@ def test_every_question_has_an_answer() -> None:
     assert set(QUESTIONS) <= set(dir(DenseGrammar))
     with pytest.raises(AttributeError, match="DenseGrammar has no attribute left"):
         grammar().left  # noqa: B018
+
+
+@pytest.mark.parametrize("span", [[0, 0, -1], [0, 0, 9], [7, 0, 2], [0, 1, 2]])
+def test_spans_that_are_none_are_refused(span: list[int]) -> None:
+    with pytest.raises(InputError, match=r"spans\[1\] = "):
+        grammar().symbol_marginals(WORDS, LENGTHS, spans=torch.tensor([[0, 0, 2], span]))

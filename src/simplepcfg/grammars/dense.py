@@ -20,6 +20,7 @@ from simplepcfg.ops.dense.prefix import DensePrefixes, dense_prefixes
 from simplepcfg.ops.dense.sample import dense_sample_trees
 from simplepcfg.ops.dense.termination import dense_termination_probabilities
 from simplepcfg.ops.dense.viterbi import dense_viterbi
+from simplepcfg.ops.marginals.wanted_spans import flat_cells
 from simplepcfg.ops.mbr import best_trees
 from simplepcfg.ops.trees import LabelledTree, Trees
 
@@ -132,7 +133,9 @@ class DenseGrammar(Answers):
         With ``spans`` [K, 3], rows of (sentence, start, end), only of those: [K, N].
         """
         _, found = dense_symbol_posteriors(*self._inputs(words), lengths=lengths, span_bonus=span_bonus)
-        return found if spans is None else found[tuple(spans.long().unbind(1))]
+        if spans is None:
+            return found
+        return found.flatten(0, 2)[flat_cells(spans, *words.shape).to(found.device)]
 
     def tag_marginals(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None

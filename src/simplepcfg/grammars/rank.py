@@ -59,20 +59,25 @@ class RankGrammar(Answers):
         return RankGrammar(root, up, to_left, to_right, self.emissions, self.precision, self.backend)
 
     def to_simple(self) -> SimpleGrammar:
-        """The simple grammar over ranks, computed once and kept; differentiable where the factors are."""
-        if not self._simple or (self._differentiable and not self._simple[0].left.requires_grad):
-            nonterminals = self.root.shape[-1]
-            up = self.up.to(self.to_left.dtype)
-            left, right = (
-                torch.cat((rules[..., :nonterminals] @ up, rules[..., nonterminals:]), -1)  # [R, R + P]
-                for rules in (self.to_left, self.to_right)
-            )
-            root = (self.root.unsqueeze(-2) @ self.up).squeeze(-2)
-            self._simple[:] = [SimpleGrammar(root, left, right, self.emissions, self.precision, self.backend)]
+        """The simple grammar over ranks: kept once computed, but made anew where the factors want gradients."""
+        if self._differentiable:
+            return self._make_simple()
+        if not self._simple:
+            self._simple.append(self._make_simple())
         return self._simple[0]
 
+    def _make_simple(self) -> SimpleGrammar:
+        nonterminals = self.root.shape[-1]
+        up = self.up.to(self.to_left.dtype)
+        left, right = (
+            torch.cat((rules[..., :nonterminals] @ up, rules[..., nonterminals:]), -1)  # [R, R + P]
+            for rules in (self.to_left, self.to_right)
+        )
+        root = (self.root.unsqueeze(-2) @ self.up).squeeze(-2)
+        return SimpleGrammar(root, left, right, self.emissions, self.precision, self.backend)
+
     def to_dense(self) -> DenseGrammar:
-        """The same grammar with a probability for every A → B C, computed once and kept; for small grammars only."""
+        """The same grammar with a probability for every A → B C, kept as ``to_simple`` is; for small grammars only."""
         states, symbols = self.root.shape[-1], self.to_left.shape[-1]
         count = states * symbols**2
         if count > MOST_RULES:
@@ -80,13 +85,18 @@ class RankGrammar(Answers):
                 f"{self.family} of {states} nonterminals and {symbols - states} preterminals has {count} rules A → B C "
                 f"and answers questions about nonterminals up to {MOST_RULES}; use a smaller one, or an sn-pcfg"
             )
-        if not self._dense or (self._differentiable and not self._dense[0].rules.requires_grad):
-            kind = self.root.dtype
-            up, left, right = (factor.to(kind) for factor in (self.up, self.to_left, self.to_right))
-            step = max(1, MOST_RULES // (symbols * left.shape[0]))
-            parts = [torch.matmul(left.T * some[:, None], right) for some in up.split(step)]  # [parents, S, S]
-            self._dense[:] = [DenseGrammar(self.root, torch.cat(parts), self.emissions)]
+        if self._differentiable:
+            return self._make_dense()
+        if not self._dense:
+            self._dense.append(self._make_dense())
         return self._dense[0]
+
+    def _make_dense(self) -> DenseGrammar:
+        kind = self.root.dtype
+        up, left, right = (factor.to(kind) for factor in (self.up, self.to_left, self.to_right))
+        step = max(1, MOST_RULES // (self.to_left.shape[-1] * left.shape[0]))
+        parts = [torch.matmul(left.T * some[:, None], right) for some in up.split(step)]  # [parents, S, S]
+        return DenseGrammar(self.root, torch.cat(parts), self.emissions)
 
     @property
     def _differentiable(self) -> bool:
@@ -101,10 +111,6 @@ class RankGrammar(Answers):
     def span_numbers(self) -> int:
         """Numbers that one copy of the chart holds for each span."""
         return self.up.shape[-1]
-
-    def rule_probability(self, parent: Tensor, left: Tensor, right: Tensor) -> Tensor:
-        """π(A → B C) of some rules, each given by its three symbols [K]: [K]."""
-        return (self.up[parent] * self.to_left[:, left].T * self.to_right[:, right].T).sum(-1)
 
     def log_partition(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None

@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
-from simplepcfg.errors import InputError
 from simplepcfg.ops.inside import inside
 from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.marginals.counts import RuleCounts
 from simplepcfg.ops.marginals.outside import Rows, outside_rows
+from simplepcfg.ops.marginals.wanted_spans import flat_cells
 
 __all__ = ["Rows", "RuleCounts", "outside_rows", "rule_counts", "symbol_posteriors", "tag_posteriors"]
 
@@ -36,7 +36,7 @@ def symbol_posteriors(
     arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
     batch, n, nonterminals, _ = arguments.sizes
     posts = n + 1
-    wanted = None if spans is None else _flat_cells(spans, batch, n).to(log_emissions.device)
+    wanted = None if spans is None else flat_cells(spans, batch, n).to(log_emissions.device)
     rows = batch * posts * posts if wanted is None else len(wanted)
     found = arguments.log_emissions.new_zeros(rows, nonterminals)
     log_z, tables = outside_rows(arguments, backend)
@@ -125,16 +125,3 @@ def rule_counts(
         return log_z, RuleCounts(*(slope * rule for slope, rule in zip(slopes, rules, strict=True)))
     with torch.no_grad():  # in place: at thousands of nonterminals these are the largest tensors about
         return log_z.detach(), RuleCounts(*(slope.mul_(rule) for slope, rule in zip(slopes, rules, strict=True)))
-
-
-def _flat_cells(spans: Tensor, batch: int, n: int) -> Tensor:
-    if spans.dim() != 2 or spans.shape[1] != 3 or spans.dtype.is_floating_point:
-        raise InputError(f"spans has shape {list(spans.shape)}; it must be [K, 3] integers: sentence, start, end")
-    sentence, start, end = spans.long().unbind(1)
-    bad = (sentence < 0) | (sentence >= batch) | (start < 0) | (end > n) | (end - start < 2)
-    if bool(bad.any()):
-        k = int(bad.nonzero()[0])
-        raise InputError(
-            f"spans[{k}] = {spans[k].tolist()}; take sentence < {batch}, 0 <= start, start + 2 <= end <= {n}"
-        )
-    return (sentence * (n + 1) + start) * (n + 1) + end
