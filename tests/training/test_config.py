@@ -27,7 +27,7 @@ def test_builtin_configs_load(name: str) -> None:
 
 
 def test_paper_recipe() -> None:
-    config = load_config("sn-pcfg-4096", environment={})
+    config = load_config("sn-pcfg-4096-paper", environment={})
     training = config.training
     assert (training.betas, training.learning_rate, training.clip) == ((0.75, 0.999), 0.002, 3.0)
     assert (training.batch_size, training.epochs, training.patience) == (16, 30, 5)
