@@ -49,7 +49,7 @@ def run(plan: Path, *arguments: str) -> str:
     folder = ["--out", str(plan.parent / "runs"), "--commit", "toy"]
     variables = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [*command, *folder, *arguments], capture_output=True, text=True, timeout=100, check=False, env=variables
+        [*command, *folder, *arguments], capture_output=True, text=True, timeout=250, check=False, env=variables
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

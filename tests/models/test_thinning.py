@@ -8,6 +8,7 @@ import torch
 from simplepcfg.models import build_model
 from simplepcfg.models.low_rank_hmm import LowRankHMMConfig
 from simplepcfg.models.neural_hmm import NeuralHMMConfig
+from simplepcfg.models.rank_hmm import RankHMMConfig
 from simplepcfg.models.rank_pcfg import RankPCFGConfig
 from simplepcfg.models.simple_npcfg import SimpleNPCFGConfig
 from simplepcfg.models.thinning import Thinning
@@ -17,6 +18,7 @@ LENGTHS = torch.tensor([5, 4])
 GRAMMAR = {"nonterminals": 6, "preterminals": 9, "embedding": 16, "residual_blocks": 1}
 FEWER = {"nonterminals": 4, "preterminals": 5}
 KEPT_SYMBOLS = [0, 2, 3, 5, 6, 8, 9, 12, 14]
+TABLES = ("symbols", "next_symbols")  # with a row for each symbol that can be left out
 CASES: list[Any] = [
     pytest.param(SimpleNPCFGConfig, GRAMMAR, FEWER, KEPT_SYMBOLS, id="sn-pcfg"),
     pytest.param(SimpleNPCFGConfig, GRAMMAR | {"normalised": True}, FEWER, KEPT_SYMBOLS, id="normalised sn-pcfg"),
@@ -26,6 +28,9 @@ CASES: list[Any] = [
     pytest.param(
         LowRankHMMConfig, {"states": 8, "rank": 3, "embedding": 16}, {"states": 5}, [0, 1, 4, 6, 7], id="lhmm"
     ),
+    pytest.param(
+        RankHMMConfig, {"states": 8, "rank": 3, "embedding": 16}, {"states": 5}, [0, 1, 4, 6, 7], id="rank-hmm"
+    ),
 ]
 
 
@@ -34,7 +39,8 @@ def pair(kind: Any, sizes: dict[str, Any], fewer: dict[str, Any], kept: list[int
     torch.manual_seed(0)
     large: Any = build_model(kind(**sizes, initial_scores=1.0), 12).double()
     small: Any = build_model(kind(**sizes | fewer, initial_scores=1.0), 12).double()
-    small.load_state_dict(large.state_dict() | {"symbols": large.symbols.detach()[kept]})
+    tables = {name: table for name, table in large.state_dict().items() if name in TABLES}
+    small.load_state_dict(large.state_dict() | {name: table[kept] for name, table in tables.items()})
     return large, small
 
 
@@ -49,7 +55,7 @@ def test_is_the_smaller_model(kind: Any, sizes: dict, fewer: dict, kept: list[in
     for loss in losses:
         loss.sum().backward()
     for (name, one), (_, other) in zip(large.named_parameters(), small.named_parameters(), strict=True):
-        if name == "symbols":
+        if name in TABLES:
             left_out = torch.ones(len(one), dtype=torch.bool)
             left_out[kept] = False
             torch.testing.assert_close(one.grad[kept], other.grad)

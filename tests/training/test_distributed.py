@@ -38,7 +38,7 @@ def run_two(*arguments: str) -> list[tuple[int, str, str]]:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         started.append(subprocess.Popen(command, env=environment(**variables, **address), **pipes))
     try:
-        said = [process.communicate(timeout=100) for process in started]
+        said = [process.communicate(timeout=250) for process in started]
     finally:
         for process in started:
             process.kill()
@@ -175,7 +175,7 @@ def test_by_torchrun(text_file: Path, tmp_path: Path) -> None:
         str(tmp_path / "run"),
     ]
     done = subprocess.run(
-        [*command, *arguments, *changes], env=environment(), capture_output=True, text=True, timeout=100, check=False
+        [*command, *arguments, *changes], env=environment(), capture_output=True, text=True, timeout=250, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("best epoch 1 of 1") == 1

@@ -14,6 +14,7 @@ from simplepcfg.models.hidden_markov import HiddenMarkovConfig
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.models.thinning import Thinning, step_tables
 from simplepcfg.ops.neural import product, row_softmax
 
 
@@ -72,22 +73,37 @@ class RankHMM(ExactModel):
             for embeddings in (self.symbols, self.next_symbols, self.ranks, self.start, self.word_embeddings):
                 nn.init.normal_(embeddings, std=config.initial_scores**0.5 / size**0.25)
         self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
+        self.thinning: Thinning | None = None  # what a training step leaves out
+
+    @property
+    def symbol_groups(self) -> tuple[int, ...]:
+        """The states; ranks always take part."""
+        return (self.config.states,)
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> HiddenMarkovModel:
         """The chain of ranks of the present parameters; it is the same for every sentence."""
         precision = self.precision if self.training else None
-        start, into, out_of, emitting = self.factors()
+        start, into, out_of, emitting, word_embeddings = self._step_factors()
         chain = start[None].to(into.dtype) @ into  # [1, r]
         transitions = product(out_of, into, precision=precision)
-        emissions = emissions_of(emitting, self.word_embeddings, precision, self.training)
+        emissions = emissions_of(emitting, word_embeddings, precision, self.training)
         return HiddenMarkovModel(chain[0].to(start.dtype), transitions, emissions, precision)
 
     def factors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """start [S], U [S, r], V [r, S] and what the ranks' words are scored by, [r, D]."""
+        return self._step_factors()[:4]
+
+    def _step_factors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """The same with the words' embeddings, all of them as a step sees them."""
         precision = self.precision if self.training else None
-        (first,) = network_outputs(self.symbols, [self.first], precision)
-        (emitting,) = network_outputs(self.ranks, [self.emission], precision)
+        symbols, _, word_embeddings = step_tables(self)
+        next_symbols: Tensor = self.next_symbols
+        ranks: Tensor = self.ranks
+        if self.training and self.thinning is not None:
+            next_symbols, ranks = self.thinning.thin(self.thinning.rows(next_symbols)), self.thinning.thin(ranks)
+        (first,) = network_outputs(symbols, [self.first], precision)
+        (emitting,) = network_outputs(ranks, [self.emission], precision)
         start = (first.to(self.start.dtype) @ self.start[0]).softmax(-1)
-        into = row_softmax(self.symbols, self.ranks, precision=precision)
-        out_of = row_softmax(self.ranks, self.next_symbols, precision=precision)
-        return start, into, out_of, emitting
+        into = row_softmax(symbols, ranks, precision=precision)
+        out_of = row_softmax(ranks, next_symbols, precision=precision)
+        return start, into, out_of, emitting, word_embeddings
