@@ -120,3 +120,13 @@ def test_a_name_cannot_lead_out_of_runs(call: Call, text_file: Path, tmp_path: P
     assert result.code == 2
     assert "give --out DIR" in result.err
     assert not list(tmp_path.iterdir())
+
+
+def test_leaves_of_white_space_alone_train_and_load(call: Call, tmp_path: Path) -> None:
+    trees = tmp_path / "train.trees"
+    line = "(S (NP (DT the) (NN \u00a0)) (VP (VBZ sees) (NN a\u3000b)))\n"
+    trees.write_text(line * 8, encoding="utf-8")
+    out = tmp_path / "run"
+    assert call("train", "sn-pcfg-small", "--train", trees, "--out", out, *SET).code == 0
+    assert {"_", "a_b"} <= set(load(out).vocabulary.words)
+    assert call("evaluate", out, trees).code == 0

@@ -1,9 +1,14 @@
 """Which words get an id, what the others become, and the file."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from simplepcfg.data.brackets import parse_tree
+from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 
@@ -75,3 +80,35 @@ def test_malformed_files(tmp_path: Path, content: str, message: str) -> None:
     path.write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=message):
         Vocabulary.load(path)
+
+
+# Every kind of white space that str.split knows, beside letters, signs and what UTF-8 has at its ends.
+WORDS = st.text(
+    st.one_of(st.sampled_from("\u00a0\u3000\u2028\u0085\x1c\x1f\ufeffa7,-"), st.characters(exclude_categories=["Cs"])),
+    min_size=1,
+    max_size=4,
+).filter(lambda word: not set(word) & set("() \t\r\n\f\v\0"))
+
+
+@settings(max_examples=200, deadline=None)
+@given(words=st.lists(WORDS, min_size=1, max_size=6), lowercase=st.booleans(), numbers=st.sampled_from(["keep", "N"]))
+def test_every_word_that_reading_gives_is_saved_and_loaded(words: list[str], lowercase: bool, numbers: str) -> None:
+    preprocessing = Preprocessing(lowercase=lowercase, numbers=numbers, punctuation="keep")  # type: ignore[arg-type]
+    leaves = " ".join(f"(NN {word})" for word in words)
+    tree = parse_tree(f"(S {leaves})")
+    assert list(tree.words) == words
+    with tempfile.TemporaryDirectory() as folder:
+        for sentence in (tree.words, " ".join(words).split()):
+            tokens = preprocessing.apply(sentence).tokens
+            assert [token.split() for token in tokens] == [[token] for token in tokens]
+            vocabulary = Vocabulary.from_sentences([tokens])
+            vocabulary.save(Path(folder) / "vocabulary.txt")
+            assert Vocabulary.load(Path(folder) / "vocabulary.txt") == vocabulary
+
+
+def test_white_space_alone_is_a_word_in_older_files(tmp_path: Path) -> None:
+    vocabulary = Vocabulary(["<pad>", "<unk>", "\u3000", "a\u00a0b"])
+    vocabulary.save(tmp_path / "vocabulary.txt")
+    assert Vocabulary.load(tmp_path / "vocabulary.txt") == vocabulary
+    with pytest.raises(InputError, match="cannot stand on a line"):
+        Vocabulary(["<pad>", "<unk>", " \t"]).save(tmp_path / "other.txt")

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from simplepcfg.data.brackets import EMPTY_CONSTITUENTS, TRACES
-from simplepcfg.data.preprocessing import PENN_WORD_TAGS, Preprocessing, is_punctuation, spans_over
+from simplepcfg.data.preprocessing import PENN_WORD_TAGS, Preprocessing, has_space, is_punctuation, spans_over
 from simplepcfg.data.trees import SpanTree, escape_brackets
 from simplepcfg.data.vocabulary import EOS
 from simplepcfg.errors import InputError
@@ -24,7 +24,6 @@ FRENCH_PUNCTUATION = ("PONCT", "PUNC")
 # Traces that a conversion left without the tag -NONE-, such as *T*-1, *T1*-SB and *ICH*-2.
 _TRACE_WORD = re.compile(r"\*(?:T\d*|ICH|RNR|EXP|PPA|PRO|pro|OP)\*(?:-\S+)?")
 _FEATURES = "##"  # SPMRL writes (NC##number=s|gender=f## word)
-_SPACE = re.compile(r"\s+")
 SPACES, FOREIGN, KEPT_WORDS = "white space inside words, now _", "words with other tags", "words"
 WRAPPERS, UNARY, PUNCTUATION = "wrappers without label", "constituents of unary chains", "punctuation by characters"
 SENTENCE_ENDS = f"{EOS} at line ends (training adds it)"
@@ -146,9 +145,8 @@ def prepare_words(words: Sequence[str], conventions: Conventions, losses: Losses
     tokens = conventions.words_only.apply(words).tokens
     for index, token in enumerate(tokens):
         if not token.isalnum():  # what follows concerns few words, and this is quick
-            written = _SPACE.sub("_", escape_brackets(token))
-            losses.reasons[SPACES] += bool(_SPACE.search(token))
-            tokens[index] = written
+            tokens[index] = escape_brackets(token)
+            losses.reasons[SPACES] += has_space(words[index])
     return tokens
 
 

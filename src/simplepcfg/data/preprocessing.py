@@ -25,6 +25,7 @@ ESCAPED_BRACKETS = frozenset(["-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB
 NUMBER = "N"
 # The same language as the field's [0-9]{1,}([,.]?[0-9]*)*, without its nested repetition.
 _NUMBER = re.compile(r"[0-9][0-9,.]*")
+_SPACE = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,9 @@ class Preprocessing(BaseModel):
 
     Punctuation is known by its tag in trees (all but the 36 Penn word tags); in text, and in trees with other
     tags (see `with_word_tags`), it is a word without letter or digit, or an escaped bracket such as -LRB-. Words
-    are lower-cased first, then every number in them becomes `N`. Text may be prepared already: `<unk>`, `<eos>`
-    and, when numbers become `N`, a word that is just `N` stay as they are.
+    are lower-cased first, then every number in them becomes `N`. White space inside a word (a no-break space in a
+    tree, say) is `_`. Text may be prepared already: `<unk>`, `<eos>` and, when numbers become `N`, a word that is
+    just `N` stay as they are.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -89,6 +91,8 @@ class Preprocessing(BaseModel):
             return word
         if self.lowercase:
             word = word.lower()
+        if not word.isalnum() and has_space(word):  # the first is quick, and true of most words
+            word = _SPACE.sub("_", word)
         return _NUMBER.sub(NUMBER, word) if self.numbers == "N" else word
 
 
@@ -101,6 +105,11 @@ def spans_over(kept: Sequence[int], spans: Iterable[tuple[int, int, str]]) -> li
 def is_punctuation(word: str) -> bool:
     """Whether a word of plain text is punctuation."""
     return word in ESCAPED_BRACKETS or not any(character.isalnum() for character in word)
+
+
+def has_space(word: str) -> bool:
+    """Whether a word holds white space of any kind, so that it is no word of a line of text."""
+    return _SPACE.search(word) is not None
 
 
 def has_penn_tags(trees: Iterable[SpanTree]) -> bool:

@@ -85,7 +85,7 @@ class Vocabulary:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one word a line, line k + 1 for id k, replacing the file in one step."""
         for word in self._words:
-            if not word or "\n" in word or word != word.strip("\r") or "\0" in word:
+            if _is_blank(word) or "\n" in word or word != word.rstrip("\r") or "\0" in word:
                 raise InputError(f"the word {word!r} cannot stand on a line of a vocabulary file; remove it")
         target = Path(path)
         temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
@@ -102,7 +102,7 @@ class Vocabulary:
         words: list[str] = []
         first_line: dict[str, int] = {}
         for number, word in enumerate(open_text(path), start=1):
-            if not word.strip():
+            if _is_blank(word):
                 raise InputError(f"{path}:{number}: blank line in a vocabulary; give one word a line")
             if word in first_line:
                 raise InputError(
@@ -113,3 +113,8 @@ class Vocabulary:
         if words[:2] != [PAD, UNK]:
             raise InputError(f"{path}:1: a vocabulary begins with the lines {PAD} and {UNK}; add them, or give another")
         return cls(words)
+
+
+def _is_blank(word: str) -> bool:
+    """What looks like an empty line; other white space may be a word of its own, as in older vocabularies."""
+    return not word.strip(" \t\r\f\v")
