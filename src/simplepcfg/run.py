@@ -29,6 +29,7 @@ from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Treebank
+from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.labelled import SampledText, ScoredTree
 from simplepcfg.parsing import parse_spans
 from simplepcfg.run_evaluation import evaluate, evaluate_treebank
@@ -106,6 +107,11 @@ class Run:
     def shares_rules(self) -> bool:
         """Whether all sentences have the same rules; a compound model makes them for each."""
         return bool(self.model.shares_rules)
+
+    @property
+    def has_trees(self) -> bool:
+        """Whether its sentences have constituents; those of a hidden Markov model have states, and no F1."""
+        return not (self.shares_rules and isinstance(self.grammar, HiddenMarkovModel))
 
     def grammar_of(self, batch: Batch) -> Any:
         """The rules for the sentences of a batch: the run's own, or those that a compound model makes for them."""
@@ -229,7 +235,7 @@ class Run:
         """F1 and perplexity on trees (`nltk.Tree`, `SpanTree`), perplexity on sentences; or a file.
 
         `decode` is how the run's trees are chosen, as in `parse`. A compound model has no exact log p; `importance`
-        samples of each sentence's vector z estimate it, too.
+        samples of each sentence's vector z estimate it, too. A hidden Markov model has no trees, hence no F1.
         """
         return evaluate(self, data, name or self.name, decode, importance)
 

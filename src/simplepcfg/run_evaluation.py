@@ -8,9 +8,10 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
+from simplepcfg.data.vocabulary import EOS, UNK_ID
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.perplexity import perplexity
-from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport
+from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport, VocabularyUse
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.parsing import mbr_spans, refuse_unknown_decoder, viterbi_spans
 from simplepcfg.scoring import importance_log_probabilities, log_probabilities
@@ -44,6 +45,9 @@ def evaluate(
 def evaluate_treebank(run: Run, treebank: Treebank, name: str, decode: str, importance: int) -> EvaluationReport:
     """See ``Run.evaluate_treebank``."""
     tokens = [item.tokens for item in treebank.prepared]
+    if not run.has_trees:
+        report = EvaluationReport(name, len(treebank.gold), treebank.tokens)
+        return replace(report, **_language_model(run, tokens, importance))
     decoded = viterbi_spans(run, tokens) if decode == "viterbi" else mbr_spans(run, tokens)
     spans = [item.word_spans(found) for item, found in zip(treebank.prepared, decoded, strict=True)]
     return replace(treebank.report(name, spans), **_language_model(run, tokens, importance))
@@ -64,8 +68,17 @@ def _language_model(run: Run, tokens: Sequence[Sequence[str]], importance: int) 
     found: dict[str, Any] = {
         "perplexity": perplexity(log_probabilities(run, tokens), lengths, eos),
         "likelihood": "exact" if run.shares_rules else POSTERIOR_MEAN,
+        "vocabulary": _vocabulary_use(run, tokens),
     }
     if importance:
         sampled = perplexity(importance_log_probabilities(run, tokens, importance), lengths, eos)
         found |= {"importance": sampled, "importance_samples": importance}
     return found
+
+
+def _vocabulary_use(run: Run, tokens: Sequence[Sequence[str]]) -> VocabularyUse:
+    """Over the sentences that perplexity is over: those of one word are not."""
+    known = run.vocabulary
+    words = [word for item in tokens if len(item) >= 2 for word in item if word != EOS]
+    unknown = known.encode(words).count(UNK_ID)
+    return VocabularyUse(known.size, known.fingerprint, len(words), unknown)

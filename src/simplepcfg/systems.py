@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from simplepcfg.api import load
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.trees import SpanTree
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.evaluation.columns import Column
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import BASELINES, Treebank, refuse_misspelt_baseline
@@ -74,7 +75,8 @@ def evaluate_systems(
 ) -> list[Column]:
     """Columns in the order of `systems`; then, where asked for, of all runs together; the predictions' last.
 
-    Each run's own preprocessing is applied to the file; baselines and predictions take that of the first run.
+    Each run's own preprocessing is applied to the file; baselines and predictions take that of the first run. Runs
+    without trees (hidden Markov models) have perplexity alone.
     """
     names = [system.name for system in systems]
     repeated = next((system.name for system in systems if system.grouped and names.count(system.name) > 1), None)
@@ -102,11 +104,17 @@ def evaluate_systems(
     for folder in folders:
         run = runs.get(folder)
         samples = importance if folder in compound else 0
-        if is_text:
-            reports[folder] = run.evaluate(items, folder, importance=samples)
-        else:
-            gold = treebanks.get(run.preprocessing)
-            reports[folder] = run.evaluate_treebank(gold, folder, decode=decode, importance=samples)
+        if not (is_text or run.has_trees):
+            kind = run.config.model.kind
+            if together:
+                raise InputError(f"--ensemble: {folder} is of kind {kind}, which has no span posteriors; leave it out")
+            remark(f"{folder}: a model of kind {kind} has no trees; only its perplexity is shown")
+        with _naming(folder):
+            if is_text:
+                reports[folder] = run.evaluate(items, folder, importance=samples)
+            else:
+                gold = treebanks.get(run.preprocessing)
+                reports[folder] = run.evaluate_treebank(gold, folder, decode=decode, importance=samples)
     columns = []
     for system in systems:
         found_reports = tuple(reports[folder] for folder in system.folders)
@@ -153,6 +161,17 @@ class _Treebanks:
         if preprocessing not in self._prepared:
             self._prepared[preprocessing] = Treebank(self._trees, preprocessing, self._source)
         return self._prepared[preprocessing]
+
+
+@contextmanager
+def _naming(folder: str) -> Iterator[None]:
+    """Of several runs, an error says which one it is about."""
+    try:
+        yield
+    except SimplePCFGError as error:
+        if folder in str(error):
+            raise
+        raise type(error)(f"{folder}: {error}") from None
 
 
 def _alone(report: EvaluationReport) -> Column:

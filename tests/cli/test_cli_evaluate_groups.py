@@ -97,3 +97,25 @@ def test_refusals_are_one_line(
     assert (result.code, result.out) == (2, "")
     assert message in result.err
     assert result.err.count("\n") == 1
+
+
+def test_other_vocabularies_are_shown_and_not_compared(
+    call: Call, tiny_run: Path, trees_file: Path, tmp_path: Path
+) -> None:
+    small = make_tiny_run(tmp_path / "small", "data.vocabulary_size=5")
+    asked = ["evaluate", tiny_run, small, trees_file, "--compare", small, "--resamples", 20]
+    result = call(*asked)
+    assert result.code == 0
+    assert "over different vocabularies, so they are not comparable" in result.err
+    rows = {line[2:].split("   ")[0].strip(): line for line in result.lines if line.strip()}
+    assert "other vocabulary" in [line for line in result.lines if line.split()[:1] == ["perplexity"]][-1]
+    assert rows["words in the vocabulary"].split()[-1] == "5"
+    first, second = json.loads(call(*asked, "--json", "-").out)
+    assert "perplexity" not in first["comparison"]
+    assert 0 < first["comparison"]["sentence_f1"]["p_value"] <= 1
+    assert second["vocabulary_size"] == 5
+    assert 0 < second["unknown_share"] < 1
+    assert second["unknown_words"] == pytest.approx(second["unknown_share"] * second["tokens"])
+    same = call("evaluate", tiny_run, tiny_run, trees_file, "--compare", tiny_run, "--json", "-")
+    assert same.code == 0
+    assert "vocabular" not in same.err

@@ -1,5 +1,6 @@
 """Every command on a run of a hidden Markov model: numbers where there are any, one line where there are none."""
 
+import json
 import math
 from pathlib import Path
 
@@ -87,18 +88,35 @@ def test_tags_are_states(chain_run: Path) -> None:
         ["parse", "RUN", "TEXT", "--decode", "viterbi"],
         ["parse", "RUN", "TEXT", "--decode", "viterbi", "--k", "2"],
         ["show", "RUN", "TEXT"],
-        ["evaluate", "RUN", "TREES"],
+        ["evaluate", "RUN", "OTHER", "TREES", "--ensemble"],
     ],
 )
 def test_what_needs_constituents_is_refused_in_one_line(
-    call: Call, chain_run: Path, text: Path, trees_file: Path, arguments: list[str]
+    call: Call, chain_run: Path, tiny_run: Path, text: Path, trees_file: Path, arguments: list[str]
 ) -> None:
-    names: dict[str, object] = {"RUN": chain_run, "TEXT": text, "TREES": trees_file}
+    names: dict[str, object] = {"RUN": chain_run, "OTHER": tiny_run, "TEXT": text, "TREES": trees_file}
     result = call(*(names.get(item, item) for item in arguments))
     assert result.code == 2
     assert result.err.strip().count("\n") == 0 or result.err.strip().splitlines()[-1].startswith("error")
-    assert "use an sn-pcfg" in result.err
+    assert "use an sn-pcfg" in result.err or "which has no span posteriors; leave it out" in result.err
     assert "Traceback" not in result.err
+
+
+def test_trees_give_perplexity_beside_the_f1_of_others(
+    call: Call, chain_run: Path, tiny_run: Path, trees_file: Path
+) -> None:
+    result = call("evaluate", chain_run, tiny_run, trees_file, "--json", "-")
+    assert result.code == 0
+    chain, other = json.loads(result.out)
+    assert chain["sentence_f1"] is chain["corpus_f1"] is None
+    assert chain["sentences"] == other["sentences"] == 25
+    assert chain["perplexity"] > 1
+    assert other["sentence_f1"] > 0
+    kind = simplepcfg.load(chain_run).config.model.kind
+    assert f"{chain_run}: a model of kind {kind} has no trees; only its perplexity is shown\n" in result.err
+    (shown,) = [line for line in call("evaluate", chain_run, tiny_run, trees_file).lines if "S-F1" in line]
+    assert "–" in shown
+    assert simplepcfg.load(chain_run).evaluate(trees_file).f1 is None
 
 
 def test_questions_of_a_run(chain_run: Path) -> None:

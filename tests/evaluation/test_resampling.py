@@ -3,15 +3,16 @@
 import math
 import random
 import statistics
+from dataclasses import replace
 
 import pytest
 
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.columns import Column, Spread, with_comparisons
+from simplepcfg.evaluation.columns import Column, Spread, vocabulary_remark, with_comparisons
 from simplepcfg.evaluation.f1 import evaluate_spans
 from simplepcfg.evaluation.perplexity import perplexity
-from simplepcfg.evaluation.report import EvaluationReport
+from simplepcfg.evaluation.report import EvaluationReport, VocabularyUse
 from simplepcfg.evaluation.resampling import compare, intervals
 
 GOLD = [SpanTree(("w",) * 4, ("T",) * 4, ((0, 4, "S"), (0, 2, "X"))) for _ in range(60)]
@@ -117,3 +118,22 @@ def test_comparisons_name_their_baseline() -> None:
         with_comparisons(columns[:1], "a")
     with pytest.raises(InputError, match="resamples = 0"):
         intervals(columns[0].reports, resamples=0)
+
+
+def test_perplexities_over_other_words_are_not_compared() -> None:
+    def over(words: str, level: float) -> EvaluationReport:
+        return replace(report_of([True] * 60, [level] * 60), vocabulary=VocabularyUse(9, words, 240, 12))
+
+    assert "perplexity" in compare([over("a", -8.0)], [over("a", -9.0)], resamples=20)
+    assert set(compare([over("a", -8.0)], [over("b", -9.0)], resamples=20)) == {"sentence_f1", "corpus_f1"}
+    mixed = [over("a", -8.0), over("b", -9.0)]
+    assert "perplexity" not in compare(mixed, mixed, resamples=20)
+    columns = [Column("one", (over("a", -8.0),)), Column("other", (over("b", -9.0),))]
+    remark = vocabulary_remark(columns)
+    assert remark is not None
+    assert "not comparable" in remark
+    assert vocabulary_remark(columns[:1]) is None
+    (first, _) = with_comparisons(columns, "other", resamples=20)
+    assert "not comparable" in first.to_dict()["comparison"]["remark"]
+    assert "perplexity" not in first.to_dict()["comparison"]
+    assert first.to_dict()["unknown_share"] == 0.05

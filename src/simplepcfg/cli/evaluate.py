@@ -80,7 +80,8 @@ def command(
 
     Each run's own preprocessing is applied to the file first; baselines and predictions take that of the
     first run, or the usual one (punctuation dropped, lower-cased). Perplexity has its denominator beside it.
-    A folder of run folders is a group, shown as mean ± standard deviation over its runs.
+    A folder of run folders is a group, shown as mean ± standard deviation over its runs. Perplexities over different
+    vocabularies are not compared. Runs without trees (hidden Markov models) have perplexity alone.
 
     \b
     Example:
@@ -97,7 +98,13 @@ def command(
         raise InputError("--ensemble averages span posteriors; leave out --decode viterbi")
     if json is not None:
         refuse_unwritable(json)
-    from simplepcfg.evaluation.columns import columns_to_json, refuse_unknown_column, with_comparisons, with_intervals
+    from simplepcfg.evaluation.columns import (
+        columns_to_json,
+        refuse_unknown_column,
+        vocabulary_remark,
+        with_comparisons,
+        with_intervals,
+    )
     from simplepcfg.evaluation.rendering import latex_report, markdown_report, rich_table
     from simplepcfg.systems import System, evaluate_systems
 
@@ -114,6 +121,8 @@ def command(
         device=device,
         remark=lambda text: note(text, quiet),
     )
+    if (text := vocabulary_remark(columns)) is not None:
+        note(text, quiet)
     if interval:
         columns = with_intervals(columns, resamples=resamples, seed=seed)
     if compare is not None:

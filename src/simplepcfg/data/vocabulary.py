@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -72,6 +73,16 @@ class Vocabulary:
         return isinstance(other, Vocabulary) and self._words == other._words
 
     __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the words, whatever their ids: models over the same words give comparable perplexities."""
+        return hashlib.sha256("\n".join(sorted(self._words)).encode()).hexdigest()
+
+    @property
+    def size(self) -> int:
+        """Number of words, as `data.vocabulary_size` counts them: without `<pad>`, `<unk>` and `<eos>`."""
+        return sum(word not in SPECIAL_WORDS for word in self._words)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """Ids of prepared tokens."""

@@ -10,7 +10,9 @@ from typing import Any
 
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.report import EvaluationReport
-from simplepcfg.evaluation.resampling import RESAMPLES, Comparison, Interval, compare, intervals
+from simplepcfg.evaluation.resampling import RESAMPLES, Comparison, Interval, compare, intervals, vocabulary_of
+
+OTHER_VOCABULARY = "other vocabulary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class Column:
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     comparisons: Mapping[str, Comparison] = field(default_factory=dict)
     compared_with: str | None = None
+    other_vocabulary: bool = False  # than the column that it is compared with
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: a run's numbers, or mean, deviation and every run of a group."""
@@ -55,7 +58,8 @@ class Column:
             values["intervals"] = {name: interval.to_dict() for name, interval in self.intervals.items()}
         if self.compared_with is not None:
             found = {name: comparison.to_dict() for name, comparison in self.comparisons.items()}
-            values["comparison"] = {"with": self.compared_with, **found}
+            remark = {"remark": f"perplexity: {OTHER_VOCABULARY}, not comparable"} if self.other_vocabulary else {}
+            values["comparison"] = {"with": self.compared_with, **found, **remark}
         return values
 
     def _group_dict(self) -> dict[str, Any]:
@@ -91,9 +95,25 @@ def with_comparisons(
             column,
             comparisons=compare(column.reports, chosen.reports, resamples=resamples, seed=seed),
             compared_with=baseline,
+            other_vocabulary=len(_vocabularies([column, chosen])) > 1,
         )
         for column in columns
     ]
+
+
+def vocabulary_remark(columns: Sequence[Column]) -> str | None:
+    """A line where perplexities stand side by side that are not comparable."""
+    if len(_vocabularies(columns)) < 2:
+        return None
+    return (
+        "the perplexities are over different vocabularies, so they are not comparable (see the shares of <unk>); "
+        "train on the same text, with the same --valid"
+    )
+
+
+def _vocabularies(columns: Sequence[Column]) -> set[str]:
+    found = (vocabulary_of(report) for column in columns for report in column.reports if report.perplexity)
+    return {name for name in found if name is not None}
 
 
 def refuse_unknown_column(baseline: str, names: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from simplepcfg.evaluation.columns import Column, Spread
+from simplepcfg.evaluation.columns import OTHER_VOCABULARY, Column, Spread
 from simplepcfg.evaluation.f1 import F1Report
 from simplepcfg.evaluation.perplexity import PerplexityReport
 from simplepcfg.evaluation.report import EvaluationReport
@@ -89,12 +89,21 @@ def _perplexity_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
     return [
         ("perplexity per token", number(lambda item: item.perplexity, 2)),
         (f"tokens it is over{how}", count(lambda item: item.tokens)),
+        (
+            "words in the vocabulary",
+            _counts(columns, lambda report: report.vocabulary.size if report.vocabulary else None),
+        ),
+        ("<unk> (% of words)", _numbers(columns, _unknown_percent, 2)),
         ("of log p as", [_inexact(column) for column in columns]),
         *((f"perplexity by {samples} samples of z", _sampled(columns, samples)) for samples in drawn),
         ("log-likelihood (nats)", number(lambda item: item.log_likelihood)),
         ("sentences of probability 0", count(lambda item: item.impossible or None)),
         ("one-word sentences left out", count(lambda item: item.skipped_one_word or None)),
     ]
+
+
+def _unknown_percent(report: EvaluationReport) -> float | None:
+    return 100 * report.vocabulary.unknown_share if report.vocabulary else None
 
 
 def _inexact(column: Column) -> str:
@@ -132,6 +141,11 @@ def _comparison_rows(columns: Sequence[Column]) -> list[Row]:
         found = [column.comparisons.get(name) for column in columns]
         digits = 2 if name == "perplexity" else 1
         cells = [f"{item.difference:+,.{digits}f} (p = {item.p_value:.3g})" if item else NOTHING for item in found]
+        if name == "perplexity":
+            cells = [
+                OTHER_VOCABULARY if column.other_vocabulary else cell
+                for column, cell in zip(columns, cells, strict=True)
+            ]
         rows.append((shown, cells))
     return rows
 

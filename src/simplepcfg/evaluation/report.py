@@ -14,6 +14,21 @@ POSTERIOR_MEAN = "ELBO at the posterior mean"
 
 
 @dataclass(frozen=True, slots=True)
+class VocabularyUse:
+    """The words that a model knows, and how many of a text's it does not; without `<eos>`."""
+
+    size: int
+    fingerprint: str
+    words: int  # of the sentences that perplexity is over
+    unknown: int  # of these, scored as `<unk>`
+
+    @property
+    def unknown_share(self) -> float:
+        """0 to 1."""
+        return self.unknown / self.words if self.words else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class EvaluationReport:
     """F1 where there are gold trees, perplexity where there is a model; `tokens` are words as prepared."""
 
@@ -25,6 +40,7 @@ class EvaluationReport:
     likelihood: str | None = None  # what the perplexity is of: "exact", or POSTERIOR_MEAN
     importance: PerplexityReport | None = None  # by importance sampling, where that was asked for
     importance_samples: int | None = None  # for each sentence
+    vocabulary: VocabularyUse | None = None  # what the perplexity is over
 
     @property
     def sentence_f1(self) -> float | None:
@@ -65,6 +81,9 @@ class EvaluationReport:
             "perplexity_sentences": perplexity.sentences if perplexity else None,
             "perplexity_skipped_one_word": perplexity.skipped_one_word if perplexity else None,
             "impossible_sentences": perplexity.impossible if perplexity else None,
+            "vocabulary_size": self.vocabulary.size if self.vocabulary else None,
+            "unknown_words": self.vocabulary.unknown if self.vocabulary else None,
+            "unknown_share": self.vocabulary.unknown_share if self.vocabulary else None,
             "importance_samples": self.importance_samples,
             "importance_log_likelihood_nats": self.importance.log_likelihood if self.importance else None,
             "importance_perplexity": _finite(self.importance.perplexity) if self.importance else None,

@@ -55,6 +55,7 @@ class Measure:
     rows: Callable[[EvaluationReport], tuple[list[int], Tensor] | None]
     of_sums: Callable[[Tensor], Tensor]  # [..., columns] → [...]
     shared: tuple[int, ...]  # columns that depend on the text alone: systems can be compared where these agree
+    over: Callable[[EvaluationReport], object] = lambda report: None  # what else must agree
 
 
 def _sentence_f1_rows(report: EvaluationReport) -> tuple[list[int], Tensor] | None:
@@ -78,6 +79,11 @@ def _perplexity_rows(report: EvaluationReport) -> tuple[list[int], Tensor] | Non
     return [item.place for item in report.perplexity.by_sentence], torch.tensor(rows, dtype=torch.float64)
 
 
+def vocabulary_of(report: EvaluationReport) -> str | None:
+    """The words that a report's perplexity is over: it is comparable with that of others over the same words."""
+    return report.vocabulary.fingerprint if report.vocabulary else None
+
+
 def _corpus_f1(sums: Tensor) -> Tensor:
     """2PR / (P + R) is twice the hits over all brackets; without any on either side it is 1."""
     hits, predicted, gold = sums.unbind(-1)
@@ -88,7 +94,7 @@ def _corpus_f1(sums: Tensor) -> Tensor:
 MEASURES = (
     Measure("sentence_f1", _sentence_f1_rows, lambda sums: sums[..., 0] / sums[..., 1], (1, 2)),
     Measure("corpus_f1", _corpus_f1_rows, _corpus_f1, (2,)),
-    Measure("perplexity", _perplexity_rows, lambda sums: torch.exp(-sums[..., 0] / sums[..., 1]), (1,)),
+    Measure("perplexity", _perplexity_rows, lambda sums: torch.exp(-sums[..., 0] / sums[..., 1]), (1,), vocabulary_of),
 )
 
 
@@ -125,13 +131,16 @@ def compare(
     """Approximate randomisation: the two systems' results are swapped at random, sentence by sentence.
 
     p is the two-sided share of such swaps whose difference is at least the one found, the one found among them. A
-    measure is left out where a system lacks it or the systems were not scored on the same sentences and gold spans.
+    measure is left out where a system lacks it or the systems were not scored on the same sentences and gold spans;
+    perplexity also where they have different vocabularies.
     """
     _refuse_few(resamples)
     found = {}
     for measure in MEASURES:
         one, other = _mean_rows(measure, system), _mean_rows(measure, baseline)
         if one is None or other is None or not _same_text(measure, one, other):
+            continue
+        if len({measure.over(report) for report in (*system, *baseline)}) > 1:
             continue
         a, b = one[1], other[1]
         observed = measure.of_sums(a.sum(0)) - measure.of_sums(b.sum(0))
