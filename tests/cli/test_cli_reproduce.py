@@ -14,6 +14,7 @@ from simplepcfg import load
 from simplepcfg.data.synthetic import generate_treebank
 from simplepcfg.errors import ResourceError
 from simplepcfg.reproduction import runner
+from simplepcfg.reproduction.rendering import Line, table_lines
 from simplepcfg.reproduction.tables import TABLES, paper_table
 from simplepcfg.training.progress import Reporter, StepReport
 
@@ -197,7 +198,13 @@ def test_speed(call: Call, tmp_path: Path) -> None:
         (["lm", "--data", "{data}", "--seeds", "0"], "--seeds"),
         (["lm", "--data", "{data}", "--rows", "sn-pcfg-4096", "--set", "model.nonterminal=3"], "model.nonterminals"),
         (["lm", "--data", "{data}", "--rows", "sn-pcfg-4096", "--set", "epochs"], "key=value"),
+        (["lm", "--data", "{data}", "--set", "seed=7"], "--set seed=7: seed is 1 to N by --seeds N; leave it out"),
+        (["lm", "--data", "{data}", "--set", "name=x"], "name is the row's; leave it out"),
+        (["lm", "--data", "{data}", "--set", "data.train=a.txt"], "data.train is train in the folder of --data"),
+        (["lm", "--data", "{data}", "--set", 'data={{valid="b"}}'], "data.valid is valid in the folder of --data"),
+        (["lm", "--data", "{data}", "--set", "model.nonterminals=8"], "row hmm-4096: "),
         (["speed", "--data", "{data}"], "leave out --data"),
+        (["speed", "--seeds", "3"], "leave out --data, --set and --seeds"),
         (["speed", "--rows", "sn-pcfg"], "16,20,512,1024"),
         (["lm", "--data", "{data}", "--out", "{data}"], "holds other files"),
         (["lm", "--data", "{data}", "--out", "{data}/train.txt"], "is a file"),
@@ -235,3 +242,78 @@ def test_every_figure_has_a_source(name: str) -> None:
         assert sum([bool(row.configs), row.baseline is not None, row.quoted]) == 1
         if any(row.figures.values()):
             assert row.source
+
+
+def test_results_on_another_test_file_are_not_averaged(call: Call, tmp_path: Path) -> None:
+    data = write_text(tmp_path / "data")
+    asked = ["reproduce", "parsing", "--data", data, "--out", tmp_path / "out", "--rows"]
+    assert call(*asked, "oracle").code == 0
+    whole = (data / "test.trees").read_text()
+    (data / "test.trees").write_text(whole + whole)
+    before = (tmp_path / "out" / "table.md").read_text()
+    for rows in ("random", "oracle"):
+        result = call(*asked, rows)
+        assert (result.code, result.out) == (2, "")
+        assert f"{data / 'test.trees'}: not the test file that" in result.err
+        assert "(such as oracle); restore the file, or give another --out" in result.err
+        assert result.err.count("\n") == 1
+    assert (tmp_path / "out" / "table.md").read_text() == before
+    (data / "test.trees").write_text(whole)
+    assert call(*asked, "oracle").code == 0
+
+
+def test_impossible_sentences_make_perplexity_infinite_and_nothing_else() -> None:
+    def line(table: str, *reports: dict[str, Any]) -> Line:
+        row = paper_table(table).rows[0]
+        found = {(row.name, "", seed): {"report": report} for seed, report in enumerate(reports, start=1)}
+        return table_lines(paper_table(table), [""], found, {}, len(reports), [row])[0]
+
+    def report(perplexity: float | None, impossible: int) -> dict[str, Any]:
+        counts = {"perplexity_tokens": 50, "sentences": 9, "impossible_sentences": impossible}
+        return {"perplexity": perplexity, "sentence_f1": 60.0, **counts}
+
+    good, better, bad = report(120.0, 0), report(110.0, 0), report(None, 3)
+    assert line("parsing", good, bad).ours_text == "60.0 ± 0.0"
+    assert "infinite" not in line("parsing", good, bad).note
+    mixed = line("lm", good, bad, better)
+    assert mixed.ours_text == line("lm", good, better).ours_text == "115.00 ± 7.07"
+    assert mixed.cells[4] == "2 of 3"
+    assert "not in the mean: 1 of 3 runs, whose perplexity is infinite" in mixed.note
+    assert line("lm", bad, bad).ours_text == "inf"
+    assert line("lm", good).note == line("lm", better).note
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"report": ...}, "no report"),
+        ({"report": None}, "report = null"),
+        ({"report": {}}, "in its report"),
+        ({"report": {"sentence_f1": "high"}}, 'sentence_f1 = "high"'),
+        ({"seed": [1]}, "seed = [1]"),
+        ({"seed": "one"}, 'seed = "one"'),
+        ({"row": None}, "row = null"),
+    ],
+)
+def test_damaged_results_are_named(
+    call: Call, data: Path, tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    asked = ["reproduce", "parsing", "--data", data, "--out", tmp_path, "--rows", "oracle"]
+    assert call(*asked).code == 0
+    (record,) = results(tmp_path)
+    changed = {key: value for key, value in {**record, **change}.items() if value is not ...}
+    (tmp_path / "results.jsonl").write_text(f"{json.dumps(changed)}\n")
+    result = call(*asked)
+    assert (result.code, result.out) == (2, "")
+    assert f"{tmp_path / 'results.jsonl'}:1: not a result (" in result.err
+    assert f"{message}); remove the line" in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_an_emptied_description_is_damaged(call: Call, data: Path, tmp_path: Path) -> None:
+    asked = ["reproduce", "parsing", "--data", data, "--out", tmp_path, "--rows", "oracle"]
+    assert call(*asked).code == 0
+    (tmp_path / "reproduction.toml").write_text("")
+    result = call(*asked)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert f"{tmp_path / 'reproduction.toml'}: damaged (it names no table or no settings)" in result.err

@@ -12,6 +12,7 @@ from simplepcfg.cli.output import note, results_console
 from simplepcfg.errors import InputError
 
 NAME = "reproduce"
+SEEDS = 4
 SUMMARY = "The paper's tables, beside its figures."
 
 
@@ -36,7 +37,10 @@ def command(
         list[str] | None,
         typer.Option("--rows", metavar="A,B", help="Only these rows; for speed, sizes such as 16x20x512x1024."),
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Runs a row, of seeds 1 to N.")] = 4,
+    seeds: Annotated[
+        int | None,
+        typer.Option("--seeds", metavar="N", min=1, help=f"Runs a row, of seeds 1 to N.  [default: {SEEDS}]"),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Folder of runs and results.  [default: reproduction/TABLE]"),
@@ -65,8 +69,8 @@ def command(
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("reproduce runs in one process; with torchrun, train a row by `simplepcfg train` instead")
     if table is PaperTableName.speed:
-        if data is not None or settings:
-            raise InputError("speed reads no text and trains nothing; leave out --data and --set")
+        if data is not None or settings or seeds is not None:
+            raise InputError("speed reads no text and trains nothing; leave out --data, --set and --seeds")
         from simplepcfg.reproduction.speed import reproduce_speed, rich_cells
 
         cells = reproduce_speed(place, rows=chosen, device=device, remark=lambda text: note(text, quiet))
@@ -84,7 +88,7 @@ def command(
             data,
             place,
             rows=chosen,
-            seeds=seeds,
+            seeds=SEEDS if seeds is None else seeds,
             settings=settings or (),
             device=device,
             make_reporter=lambda: make_reporter(quiet),

@@ -12,8 +12,15 @@ from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.errors import InputError
 from simplepcfg.reproduction.tables import PaperTable, Row
 from simplepcfg.training.config import RunConfig
-from simplepcfg.training.config_files import load_config
+from simplepcfg.training.config_files import load_config, parse_value
 
+# What a job sets itself, and by what.
+OWN_KEYS = {
+    "name": "the row's",
+    "seed": "1 to N by --seeds N",
+    "data.train": "train in the folder of --data",
+    "data.valid": "valid in the folder of --data",
+}
 # Of what prepared.toml says: not <eos> and lengths, which are the table's and the row's to decide.
 PREPARED_KEYS = ("lowercase", "numbers", "punctuation", "vocabulary_size", "min_count")
 
@@ -75,9 +82,22 @@ def job_config(job: Job, table: PaperTable, settings: Sequence[str]) -> RunConfi
     """The row's configuration: its own keys, the table's, the row's, then the caller's. The environment has no say."""
     files = [f"data.train={json.dumps(str(job.text.train))}", f"data.valid={json.dumps(str(job.text.valid))}"]
     own = [f"name={job.row.name}", f"seed={job.seed}"]
-    return load_config(
-        job.row.config, [*_reading(job.text, table), *job.row.settings, *settings, *files, *own], environment={}
-    )
+    overrides = [*_reading(job.text, table), *job.row.settings, *settings, *files, *own]
+    try:
+        return load_config(job.row.config, overrides, environment={})
+    except InputError as error:
+        raise InputError(f"row {job.row.name}: {error}") from None
+
+
+def refuse_own_keys(settings: Sequence[str]) -> None:
+    """Keys that every job sets itself: a setting would have no effect, and the table would say that it had."""
+    for item in settings:
+        key, _, value = item.partition("=")
+        given = parse_value(value.strip())
+        keys = [f"{key.strip()}.{name}" for name in given] if isinstance(given, dict) else [key.strip()]
+        for name in keys:
+            if name in OWN_KEYS:
+                raise InputError(f"--set {item}: {name} is {OWN_KEYS[name]}; leave it out")
 
 
 def text_preprocessing(text: Text, table: PaperTable) -> Preprocessing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ EXPLANATION = (
     "Ours: mean ± sample standard deviation over seeds; the best epoch by validation likelihood, the test file read "
     "once a run. Paper: as printed in the source named; figures that are not known with their source are left out."
 )
+# What a line needs of a report, beside the metric.
+REPORT_NUMBERS = ("impossible_sentences", "perplexity_tokens", "sentences")
 METRICS = {"perplexity": "perplexity", "sentence_f1": "S-F1"}
 
 
@@ -81,8 +84,10 @@ def table_lines(
                 record for (name, text, _), record in sorted(results.items()) if (name, text) == (row.name, language)
             ]
             reports = [record["report"] for record in found]
-            impossible = any(report["impossible_sentences"] for report in reports)
-            ours = Spread.of(float("inf") if impossible else report[table.metric] for report in reports)
+            possible = [report for report in reports if not _is_infinite(report, table)]
+            # Where some runs have a figure, theirs is shown, and the remark counts the others.
+            ours = Spread.of([report[table.metric] for report in possible] or [math.inf for _ in reports])
+            infinite = len(reports) - len(possible) if possible else 0
             failed = [error for (name, text, _), error in failures.items() if (name, text) == (row.name, language)]
             lines.append(
                 Line(
@@ -90,17 +95,24 @@ def table_lines(
                     language,
                     table.metric,
                     ours,
-                    len(reports),
+                    len(reports) - infinite,
                     max(seeds, len(reports)),
                     reports[0]["perplexity_tokens"] if reports else None,
                     reports[0]["sentences"] if reports else None,
-                    _note(row, len(reports), row in chosen, failed, settings),
+                    _note(row, len(reports), row in chosen, failed, settings, infinite),
                 )
             )
     return lines
 
 
-def _note(row: Row, done: int, asked: bool, failed: Sequence[SimplePCFGError], settings: Sequence[str]) -> str:
+def _is_infinite(report: Mapping[str, Any], table: PaperTable) -> bool:
+    """A sentence of probability 0 makes a perplexity infinite (null in JSON); F1 does not ask."""
+    return table.metric == "perplexity" and bool(report["impossible_sentences"])
+
+
+def _note(
+    row: Row, done: int, asked: bool, failed: Sequence[SimplePCFGError], settings: Sequence[str], infinite: int
+) -> str:
     if row.quoted:
         return f"quoted: {row.source}" if row.source else "quoted; its figure has a place in tables.toml"
     if row.configs and row.config is None:
@@ -110,7 +122,8 @@ def _note(row: Row, done: int, asked: bool, failed: Sequence[SimplePCFGError], s
     if not done:
         return "not finished" if asked else "not asked for"
     changed = "trained with other settings than the paper's" if settings and row.configs else ""
-    return "; ".join(filter(None, [row.source, changed]))
+    left_out = f"not in the mean: {infinite} of {done} runs, whose perplexity is infinite" if infinite else ""
+    return "; ".join(filter(None, [row.source, changed, left_out]))
 
 
 def write_tables(folder: ReproductionFolder, table: PaperTable, lines: Sequence[Line], settings: Sequence[str]) -> None:

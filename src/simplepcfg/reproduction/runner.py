@@ -16,8 +16,8 @@ from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.readers import read_trees
 from simplepcfg.errors import InputError, NumericalError, ResourceError, SimplePCFGError
 from simplepcfg.evaluation.treebank import Treebank
-from simplepcfg.reproduction.jobs import Job, find_jobs, find_texts, job_config, text_preprocessing
-from simplepcfg.reproduction.rendering import Line, table_lines, write_tables
+from simplepcfg.reproduction.jobs import Job, find_jobs, find_texts, job_config, refuse_own_keys, text_preprocessing
+from simplepcfg.reproduction.rendering import REPORT_NUMBERS, Line, table_lines, write_tables
 from simplepcfg.reproduction.state import ReproductionFolder
 from simplepcfg.reproduction.tables import PaperTable, paper_table
 from simplepcfg.training.config import RunConfig
@@ -51,11 +51,14 @@ def reproduce(
     chosen = table.choose(rows)
     texts = find_texts(table, Path(data))
     jobs = list(find_jobs(chosen, texts, seeds))
+    refuse_own_keys(settings)
     # All of them before the first is trained: a misspelt key must not show after a day.
     configs = {job.key: job_config(job, table, settings) for job in jobs if job.row.config is not None}
-    folder = ReproductionFolder(Path(out))
+    folder = ReproductionFolder(Path(out), (table.metric, *REPORT_NUMBERS))
     folder.open(table.name, Path(data), settings)
     languages = [text.language for text in texts]
+    tests = {text.language: (text.test, _sha256(text.test)) for text in texts}
+    folder.refuse_other_tests(tests)
     failures: dict[tuple[str, str, int], SimplePCFGError] = {}
 
     def lines() -> list[Line]:
@@ -86,7 +89,10 @@ def reproduce(
                 failures[job.key] = error
                 remark(f"{job.title}: {error}")
                 continue
-            folder.append(_record(job, table, configs.get(job.key), report))
+            record = _record(job, table, configs.get(job.key), report)
+            if record["test_sha256"] != tests[job.text.language][1]:
+                raise InputError(f"{job.text.test}: changed while {job.title} was trained; restore it and start again")
+            folder.append(record)
             write_tables(folder, table, lines(), settings)
     found = lines()
     write_tables(folder, table, found, settings)
@@ -128,9 +134,14 @@ def _record(job: Job, table: PaperTable, config: RunConfig | None, report: dict[
         "config": job.row.config,
         "model": None if config is None else config.model_dump(mode="json")["model"],
         "test": str(job.text.test),
-        "test_sha256": hashlib.sha256(job.text.test.read_bytes()).hexdigest(),
+        "test_sha256": _sha256(job.text.test),
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "simplepcfg": simplepcfg.__version__,
         "commit": current_commit(),
         "report": report,
     }
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 TITLE = "Speed and memory of the inside algorithm, forward and backward"
 HEADER = ["size", "backend", "precision", "mode", "median (ms)", "peak (MB)", "paper", "machine"]
 REPEATS = 20
+REPORT_NUMBERS = ("ms_p50", "peak_mb")
 
 
 def reproduce_speed(
@@ -38,7 +39,7 @@ def reproduce_speed(
     place = resolve_device(device)
     sizes = [Size.parse(text.replace("x", ",")) for text in rows] if rows is not None else default_sizes(place)
     variants = choose_variants(place)
-    folder = ReproductionFolder(Path(out))
+    folder = ReproductionFolder(Path(out), REPORT_NUMBERS)
     folder.open("speed", None, ())
     check_columns(folder.csv)
     machine = Machine(place)
@@ -86,8 +87,12 @@ def _cells(results: Mapping[Key, dict[str, Any]]) -> list[list[str]]:
     cells = []
     for (name, where, _), record in results.items():
         row = record["report"]
-        time = row["failure"] or f"{row['ms_p50']:.4g}"
-        peak = "–" if row["peak_mb"] is None else f"{row['peak_mb']:.4g}"
+        time = row.get("failure") or _shown(row["ms_p50"])
+        peak = _shown(row["peak_mb"])
         size, *variant = name.split(" ")
         cells.append([size, *variant, time, peak, "not quoted here", where])
     return cells
+
+
+def _shown(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"

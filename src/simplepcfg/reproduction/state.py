@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,10 @@ Key = tuple[str, str, int]  # row, language ("" where there is one text), seed (
 class ReproductionFolder:
     """Names and contents of the files of a reproduction."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, report_numbers: Sequence[str] = ()) -> None:
+        """`report_numbers` are keys that every report must have; each is a number or null."""
         self.path = path
+        self._report_numbers = report_numbers
         self.begun = path / "reproduction.toml"
         self.results = path / "results.jsonl"
         self.markdown = path / "table.md"
@@ -52,6 +54,11 @@ class ReproductionFolder:
             found = tomllib.loads(self.begun.read_text("utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{self.begun}: damaged ({error}); restore it from a copy") from None
+        if not isinstance(found.get("table"), str) or not isinstance(found.get("settings"), list):
+            raise InputError(
+                f"{self.begun}: damaged (it names no table or no settings); restore it from a copy, or give another "
+                "--out"
+            )
         for key in ("table", "data", "settings"):
             if found.get(key) != asked.get(key):
                 raise InputError(
@@ -65,11 +72,25 @@ class ReproductionFolder:
         for number, line in enumerate(self._lines(), start=1):
             try:
                 record = json.loads(line)
-                key = (record["row"], record["language"], record["seed"])
-            except (json.JSONDecodeError, KeyError, TypeError) as error:
+            except json.JSONDecodeError as error:
                 raise InputError(f"{self.results}:{number}: not a result ({error}); remove the line") from None
-            found.setdefault(key, record)
+            if (wrong := _what_is_wrong(record, self._report_numbers)) is not None:
+                raise InputError(f"{self.results}:{number}: not a result ({wrong}); remove the line")
+            found.setdefault((record["row"], record["language"], record["seed"]), record)
         return found
+
+    def refuse_other_tests(self, tests: Mapping[str, tuple[Path, str]]) -> None:
+        """Results on other test files cannot be averaged with new ones; `tests` has file and hash of each language."""
+        for (row, language, seed), record in self.read_results().items():
+            if language not in tests:
+                continue
+            path, hashed = tests[language]
+            if record.get("test_sha256") != hashed:
+                title = f"{row} seed {seed}" if seed else row
+                raise InputError(
+                    f"{path}: not the test file that {self.results} has results on (such as {title}); restore the "
+                    "file, or give another --out"
+                )
 
     def append(self, record: dict[str, Any]) -> None:
         """Write a result so that it is there whole or not at all."""
@@ -93,6 +114,22 @@ class ReproductionFolder:
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             os.truncate(self.results, whole)
+
+
+def _what_is_wrong(record: Any, report_numbers: Sequence[str]) -> str | None:
+    """Why a line of JSON is no result; None where it is one."""
+    if not isinstance(record, dict):
+        return "no object"
+    for key, kind in (("row", str), ("language", str), ("seed", int), ("report", dict)):
+        if not isinstance(record.get(key), kind):
+            return f"{key} = {json.dumps(record[key])[:40]}" if key in record else f"no {key}"
+    report = record["report"]
+    for key in report_numbers:
+        if key not in report:
+            return f"no {key} in its report"
+        if report[key] is not None and not isinstance(report[key], int | float):
+            return f"{key} = {json.dumps(report[key])[:40]}"
+    return None
 
 
 def _shown(value: object) -> str:
