@@ -72,3 +72,8 @@ def test_baselines_and_missing_files_are_refused(call: Call, tiny_run: Path) -> 
     assert call("score", tiny_run, "--surprisal").lines == [
         "sentence\tposition\tword\ttoken\tsurprisal_bits\tentropy_bits"
     ]
+
+
+def test_escaped_brackets_as_prepare_writes_them_are_left_out(call: Call, tiny_run: Path) -> None:
+    rows = [line.split("\t") for line in call("score", tiny_run, "--surprisal", stdin="-lrb- the dog -rrb-").lines[1:]]
+    assert [row[3] for row in rows[:4]] == ["NA", "the", "dog", "NA"]

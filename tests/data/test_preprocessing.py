@@ -133,3 +133,8 @@ def test_other_tags_are_told_from_penns(text: str, penn: bool) -> None:
     if not penn:
         by_characters = Preprocessing().apply(tree.words)
         assert Preprocessing().apply(tagged.words, tagged.tags) == by_characters
+
+
+def test_escaped_brackets_are_punctuation_in_either_case() -> None:
+    prepared = Preprocessing().apply(["-lrb-", "the", "-LRB-", "dog", "-rsb-", "-lr-"])
+    assert prepared.tokens == ["the", "dog", "-lr-"]

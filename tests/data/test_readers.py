@@ -111,6 +111,11 @@ def test_permission_denied(monkeypatch: pytest.MonkeyPatch) -> None:
         ("( he laughs ) and goes", "text"),
         ("(aside) he (", "text"),
         ("(he laughs) and goes", "text"),
+        ("( he said )\nthe dog barks\n", "text"),
+        ("( he said )\n( she said )\n", "text"),
+        ("(he said)\nthe dog barks\n", "text"),
+        ("(NN word)\n\n(S\n  (NN a)\n)\n", "trees"),
+        ("(NN\n word)\n(NN word)", "trees"),
         ("", "text"),
     ],
 )

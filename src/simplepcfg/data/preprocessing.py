@@ -49,10 +49,10 @@ class Preprocessing(BaseModel):
     """The choices of a run: by default the conventions of unsupervised parsing on the Penn Treebank.
 
     Punctuation is known by its tag in trees (all but the 36 Penn word tags); in text, and in trees with other
-    tags (see `with_word_tags`), it is a word without letter or digit, or an escaped bracket such as -LRB-. Words
-    are lower-cased first, then every number in them becomes `N`. White space inside a word (a no-break space in a
-    tree, say) is `_`. Text may be prepared already: `<unk>`, `<eos>` and, when numbers become `N`, a word that is
-    just `N` stay as they are.
+    tags (see `with_word_tags`), it is a word without letter or digit, or an escaped bracket such as -LRB- or
+    -lrb-. Words are lower-cased first, then every number in them becomes `N`. White space inside a word (a no-break
+    space in a tree, say) is `_`. Text may be prepared already: `<unk>`, `<eos>` and, when numbers become `N`, a word
+    that is just `N` stay as they are.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -104,7 +104,9 @@ def spans_over(kept: Sequence[int], spans: Iterable[tuple[int, int, str]]) -> li
 
 def is_punctuation(word: str) -> bool:
     """Whether a word of plain text is punctuation."""
-    return word in ESCAPED_BRACKETS or not any(character.isalnum() for character in word)
+    if word[:1] == "-" and word.upper() in ESCAPED_BRACKETS:
+        return True
+    return not any(character.isalnum() for character in word)
 
 
 def has_space(word: str) -> bool:

@@ -21,8 +21,10 @@ Path = str | PathLike[str]
 
 STDIN = "-"
 _SNIFFED_BYTES, _SNIFFED_LINES = 4096, 20
-# A tree opens a second bracket after at most a label, or is one tagged word; "( he said )" is text.
-_TREE_START = re.compile(r"\s*\(\s*[^\s()]*\s*\(|\s*\(\s*[^\s()]+\s+[^\s()]+\s*\)\s*$", re.MULTILINE)
+# A tree opens a second bracket after at most a label.
+_TREE_START = re.compile(r"\s*\(\s*[^\s()]*\s*\(")
+# Or it is one tagged word, written (TAG word), and brackets follow: "( he said )" is text, as is "(he said)" over text.
+_TAGGED_WORD = re.compile(r"\s*\([^\s()]+\s+[^\s()]+\s*\)[^\S\n]*$", re.MULTILINE)
 # A pipe can be read once only: what sniff took from it waits here, with the rest, for whoever reads it next.
 _sniffed_pipes: dict[tuple[str, int, int], Iterator[str]] = {}
 
@@ -64,7 +66,14 @@ def sniff(path: Path) -> Literal["trees", "text"]:
         if pipe is not None:
             _sniffed_pipes[pipe] = chain(taken, lines)
         start = "\n".join(line for line in taken if line.strip())
-    return "trees" if _TREE_START.match(start.removeprefix("\ufeff")) else "text"
+    return "trees" if _begins_with_trees(start.removeprefix("\ufeff")) else "text"
+
+
+def _begins_with_trees(start: str) -> bool:
+    if _TREE_START.match(start):
+        return True
+    word = _TAGGED_WORD.match(start)
+    return word is not None and all(line.lstrip()[:1] in ("", "(", ")") for line in start[word.end() :].split("\n"))
 
 
 def _pipe_identity(path: Path) -> tuple[str, int, int] | None:
