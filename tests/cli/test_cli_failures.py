@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -142,3 +143,24 @@ def test_ops_and_models_need_torch_alone() -> None:
 def test_the_command_line_starts_without_torch() -> None:
     source = "import sys, simplepcfg.cli.main; assert not {'torch', 'nltk', 'rich'} & sys.modules.keys()"
     assert python("-c", source).returncode == 0
+
+
+INTERRUPTING = """
+import runpy, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+"""
+
+
+@pytest.mark.parametrize(
+    "start",
+    ["runpy.run_module('simplepcfg', run_name='__main__')", "sys.exit(entry.load()())"],
+)
+def test_an_interruption_while_importing_is_one_line(start: str) -> None:
+    scripts = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
+    entry = f"from importlib.metadata import EntryPoint; entry = EntryPoint('', {scripts['simplepcfg']!r}, '')\n"
+    result = python("-c", INTERRUPTING + entry + start)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "simplepcfg: interrupted\n")

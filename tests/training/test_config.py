@@ -128,6 +128,52 @@ def test_mistakes_are_one_line(tmp_path: Path, text: str, overrides: list[str], 
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        ("SIMPLEPCFG_TRAINING_EPOCHS", "names no key; did you mean SIMPLEPCFG_TRAINING__EPOCHS?"),
+        ("SIMPLEPCFG_training__epochs", "names no key; did you mean SIMPLEPCFG_TRAINING__EPOCHS?"),
+        ("SIMPLEPCFG_SEEDS", "names no key; did you mean SIMPLEPCFG_SEED?"),
+        ("SIMPLEPCFG_FOO", "names no key; write SIMPLEPCFG_TABLE__KEY, such as SIMPLEPCFG_TRAINING__EPOCHS"),
+        ("SIMPLEPCFG_", "names no key"),
+        ("SIMPLEPCFG_TRAINING__EPCOHS", 'unknown key "training.epcohs"; did you mean "training.epochs"?'),
+    ],
+)
+def test_unknown_variables_are_refused(variable: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_config(environment={variable: "3"})
+    assert f"environment variable {variable}" in str(caught.value)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "overrides", "message"),
+    [
+        (
+            "sn-pcfg-small",
+            ["model.kind=hmm", "model.states=12", "data.eos=true"],
+            (
+                'override "model.kind=hmm": a model of kind hmm has no key "model.nonterminals", '
+                "which built-in configuration sn-pcfg-small sets; configurations of this kind: hmm-4096"
+            ),
+        ),
+        (
+            "hmm-4096",
+            ["model.nonterminals=8"],
+            (
+                'override "model.nonterminals=8": a model of kind hmm has no key "model.nonterminals"; '
+                "kinds that have it: sn-pcfg, sc-pcfg"
+            ),
+        ),
+        ("hmm-4096", ["model.nonsense=8"], 'override "model.nonsense=8": unknown key "model.nonsense"'),
+    ],
+)
+def test_keys_of_another_kind_of_model(source: str, overrides: list[str], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_config(source, overrides, environment={})
+    assert str(caught.value).startswith(message)
+
+
 def test_a_run_of_a_newer_version_says_so(tmp_path: Path) -> None:
     file = write(tmp_path / "config.toml", "[training]\nfuture = 3\n")
     write(tmp_path / "run.json", '{"simplepcfg": "99.0.1"}')
@@ -185,7 +231,7 @@ def test_reference_describes_every_key() -> None:
     [
         (["model.kind=foo"], r'model\.kind = "foo"; take one of .*hmm, .*sn-pcfg'),
         (["model.kind=[1]"], r'model\.kind = "\[1\]"; take one of'),
-        (["model.states=3"], r'unknown key "model\.states"$'),  # a key of another kind is no hint
+        (["model.states=3"], r'sn-pcfg has no key "model\.states"; kinds that have it: hmm, lhmm, rank-hmm$'),
         (
             ["model.kind=hmm", "data.eos=true", "model.state=3"],
             r'unknown key "model\.state"; did you mean "model\.states"',

@@ -18,12 +18,13 @@ from simplepcfg import __version__
 from simplepcfg.errors import InputError
 from simplepcfg.models import KINDS
 from simplepcfg.training.config import RunConfig
-from simplepcfg.training.config_keys import nearest_key
+from simplepcfg.training.config_keys import all_keys, nearest_key
 from simplepcfg.training.files import write_text
 
 # What pydantic calls a key that a model, or a dataclass, does not have.
 UNKNOWN_KEY = {"extra_forbidden", "unexpected_keyword_argument"}
-ENVIRONMENT = re.compile(r"SIMPLEPCFG_(SEED|NAME|(?:DATA|MODEL|TRAINING)__\w+)")
+PREFIX = "SIMPLEPCFG_"
+ENVIRONMENT = re.compile(rf"{PREFIX}(SEED|NAME|(?:DATA|MODEL|TRAINING)__\w+)")
 
 
 def builtin_configs() -> list[str]:
@@ -39,8 +40,8 @@ def load_config(
 ) -> RunConfig:
     """The configuration of a TOML file or of a built-in name, changed by overrides like `training.epochs=3`.
 
-    Variables like SIMPLEPCFG_TRAINING__EPOCHS=3 stand between the file and the overrides. Without a source
-    only defaults are changed.
+    Variables like SIMPLEPCFG_TRAINING__EPOCHS=3 stand between the file and the overrides; every other SIMPLEPCFG_… is
+    an error. Without a source only defaults are changed.
 
     >>> load_config(overrides=["training.epochs=3"], environment={}).training.epochs
     3
@@ -49,7 +50,10 @@ def load_config(
     values = _parse(name, text)
     origins: dict[str, str] = {}
     for variable, value in sorted((os.environ if environment is None else environment).items()):
-        if match := ENVIRONMENT.fullmatch(variable):
+        if variable.startswith(PREFIX):
+            match = ENVIRONMENT.fullmatch(variable)
+            if match is None:
+                raise InputError(_unknown_variable(variable))
             key = match[1].lower().replace("__", ".")
             _set(values, key, parse_value(value), variable)
             origins[key] = f"environment variable {variable}"
@@ -135,13 +139,37 @@ def _explain(errors: Sequence[ErrorDetails], name: str, text: str, origins: Mapp
     line = key_line(text, key)
     place = _origin(key, origins, exact=bool(line)) or (f"{name}:{line}" if line else name) or "configuration"
     if error["type"] in UNKNOWN_KEY:
-        meant = nearest_key(key, _kind(error))
+        kind = _kind(error)
+        meant = nearest_key(key, kind)
         hint = f'; did you mean "{meant}"?' if meant else ""
-        return f'{place}: unknown key "{key}"{hint}{more}'
+        if kind is None or key not in {item.name for item in all_keys()}:
+            return f'{place}: unknown key "{key}"{hint}{more}'
+        chosen = origins.get("model.kind")
+        if chosen is None or not line:  # of the file's own kind, or set by hand
+            having = dict.fromkeys(item.owner.kind for item in all_keys() if item.name == key)  # type: ignore[attr-defined]
+            others = f"; kinds that have it: {', '.join(having)}"
+            return f'{place}: a model of kind {kind} has no key "{key}"{hint or others}{more}'
+        return f'{chosen}: a model of kind {kind} has no key "{key}", which {name} sets{_of_kind(kind)}{more}'
     if named:
         return f"{place}: {reason}{more}"
     given = "" if error["type"] == "missing" or isinstance(error["input"], dict) else f" = {error['input']!r}"
     return f"{place}: {key}{given}: {reason[:1].lower()}{reason[1:]}{more}"
+
+
+def _of_kind(kind: str) -> str:
+    """An addition to a message: which configurations would have been right."""
+    folder = resources.files("simplepcfg") / "configs"
+    texts = {name: tomllib.loads((folder / f"{name}.toml").read_text("utf-8")) for name in builtin_configs()}
+    found = [name for name, values in texts.items() if values.get("model", {}).get("kind") == kind]
+    return f"; configurations of this kind: {', '.join(found)}" if found else ""
+
+
+def _unknown_variable(variable: str) -> str:
+    """One line about a variable that looks like ours and names no key."""
+    names = {f"{PREFIX}{key.name.upper().replace('.', '__')}" for key in all_keys()}
+    close = difflib.get_close_matches(variable.upper(), names, n=1, cutoff=0.8)
+    meant = f"did you mean {close[0]}?" if close else "write SIMPLEPCFG_TABLE__KEY, such as SIMPLEPCFG_TRAINING__EPOCHS"
+    return f"environment variable {variable} names no key; {meant}"
 
 
 def _origin(key: str, origins: Mapping[str, str], exact: bool) -> str | None:

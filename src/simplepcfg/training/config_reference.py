@@ -18,8 +18,8 @@ INTRODUCTION = """# Configuration keys
 
 Written by `python -m simplepcfg.training.config_reference`; change the code, not this page. In a file each
 section below is a table; on the command line a key is written in full, as in `--set training.epochs=3`; in the
-environment it is `SIMPLEPCFG_TRAINING__EPOCHS=3`. Command line beats environment beats file beats default. Paths
-are relative to the folder from which the command is run."""
+environment it is `SIMPLEPCFG_TRAINING__EPOCHS=3`, and a variable `SIMPLEPCFG_…` that names no key is refused. Command
+line beats environment beats file beats default. Paths are relative to the folder from which the command is run."""
 
 
 def config_reference() -> str:
