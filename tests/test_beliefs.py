@@ -176,7 +176,7 @@ def test_an_ensemble_evaluates_trees_only(runs: list[Run], tmp_path: Path) -> No
 
 
 def test_an_ensemble_needs_the_same_words(runs: list[Run], eos_run: Run) -> None:
-    with pytest.raises(InputError, match=r"sentence 0: .* sees 5 tokens, .* 6; an ensemble needs"):
+    with pytest.raises(InputError, match=r"sentence '.*': .* sees 5 tokens, .* 6; an ensemble needs"):
         simplepcfg.ensemble([runs[0], eos_run]).parse(SENTENCES)
     with pytest.raises(InputError, match="at least one"):
         simplepcfg.ensemble([])

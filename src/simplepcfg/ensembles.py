@@ -22,7 +22,7 @@ from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.ops.mbr import best_trees
 from simplepcfg.run import Run
-from simplepcfg.sentences import Sentence, as_tree, listed, nltk_trees, original_tree, split_sentences
+from simplepcfg.sentences import Sentence, as_tree, listed, nltk_trees, original_tree, shortened, split_sentences
 
 if TYPE_CHECKING:
     from nltk.tree import Tree
@@ -88,7 +88,7 @@ class Ensemble:
             prepared = [run.preprocessing.apply(words, tags) for words, tags in sentences]
             if not first:
                 first = prepared
-            self._refuse_other_words(run, first, prepared)
+            self._refuse_other_words(run, sentences, first, prepared)
             pairs = [(words, item) for (words, _), item in zip(sentences, prepared, strict=True)]
             found = span_posteriors(run, pairs, constraints)
             total = [a + b for a, b in zip(total, found, strict=True)] if total else found
@@ -98,11 +98,14 @@ class Ensemble:
             forbidden = [None if bonus is None else bonus == -torch.inf for bonus in bonuses]
         return _trees(total, forbidden)
 
-    def _refuse_other_words(self, run: Run, first: Sequence[Prepared], prepared: Sequence[Prepared]) -> None:
-        for number, (one, other) in enumerate(zip(first, prepared, strict=True)):
+    def _refuse_other_words(
+        self, run: Run, sentences: Tagged, first: Sequence[Prepared], prepared: Sequence[Prepared]
+    ) -> None:
+        for (words, _), one, other in zip(sentences, first, prepared, strict=True):
             if one.kept != other.kept or len(one.tokens) != len(other.tokens):
                 raise InputError(
-                    f"sentence {number}: {self.runs[0].name} sees {len(one.tokens)} tokens, {run.name} "
+                    # Quoted, not counted: callers pass sentences in parts, so a number here is not the file's line.
+                    f"sentence {shortened(words)!r}: {self.runs[0].name} sees {len(one.tokens)} tokens, {run.name} "
                     f"{len(other.tokens)}; an ensemble needs runs whose preprocessing keeps the same words"
                 )
 

@@ -32,6 +32,12 @@ def split_sentences(
             yield _checked(item, number), None
 
 
+def shortened(words: Sequence[str], most: int = 40) -> str:
+    """As much of a sentence as an error can quote."""
+    text = " ".join(words)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def listed(sentences: Iterable[Any]) -> list[Any]:
     """All of them; what is no list of sentences is refused."""
     if isinstance(sentences, str):

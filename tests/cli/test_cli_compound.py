@@ -78,3 +78,8 @@ def test_what_they_refuse(
     assert result.code == 2
     assert len(result.err.strip().splitlines()) == 1
     assert "Traceback" not in result.err
+
+
+def test_score_does_not_call_it_a_log_probability(call: Call, compound_run: Path, tiny_run: Path) -> None:
+    assert "log p(x | posterior mean) - KL), one number a line" in call("score", compound_run, stdin="the dog").err
+    assert "nats (natural log-probability), one" in call("score", tiny_run, stdin="the dog").err

@@ -157,3 +157,13 @@ def test_trees_of_one_word_alone(call: Call, tmp_path: Path) -> None:
     result = call("evaluate", "oracle", gold)
     assert result.code == 2
     assert f"{gold}: none of the 1 trees has two words or more" in result.err
+
+
+def test_a_piped_table_is_not_cut(call: Call, trees_file: Path, tmp_path: Path) -> None:
+    name = tmp_path / f"{'a-long-name-' * 18}.trees"
+    name.write_text(trees_file.read_text())
+    result = call("evaluate", "oracle", trees_file, "--predictions", name)
+    assert str(name) in next(line for line in result.lines if "oracle" in line)
+    many = call("evaluate", *["left-branching", "right-branching", "random", "oracle"] * 6, trees_file)
+    assert next(line for line in many.lines if "oracle" in line).split().count("right-branching") == 6
+    assert "…" not in many.out

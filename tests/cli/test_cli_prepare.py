@@ -182,3 +182,12 @@ def test_refusals_are_one_line(
     assert message in outcome.err
     assert len(outcome.err.splitlines()) == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_the_next_command_is_quoted(call: Call, tmp_path: Path) -> None:
+    source = tmp_path / "train.txt"
+    source.write_text("the dog sees a cat\n" * 4)
+    out = tmp_path / "my data"
+    result = call("prepare", "text", source, "--out", out)
+    assert result.code == 0
+    assert f"next: simplepcfg train sn-pcfg-4096 --train '{out}/train.txt'\n" in result.err

@@ -94,11 +94,17 @@ def remarks(found: "Completion") -> Iterator[str]:
         yield f"not in the vocabulary, hence <unk>: {' '.join(found.unknown)}"
     if found.dropped:
         yield f"this run does not look at punctuation; left out: {' '.join(found.dropped)}"
-    bits = -found.log_probability / math.log(2)
-    yield (
-        f"after {' '.join(found.tokens) or 'the empty prefix'!r}: {bits:.2f} bits so far, "
-        f"next-word entropy {found.entropy / math.log(2):.2f} bits"
-    )
+    entropy = _bits(found.entropy)
+    if not found.tokens:
+        yield f"at the beginning of a sentence: next-word entropy {entropy} bits"
+        return
+    so_far = _bits(-found.log_probability)
+    yield f"after {' '.join(found.tokens)!r}: {so_far} bits so far, next-word entropy {entropy} bits"
+
+
+def _bits(nats: float) -> str:
+    """Of what is 0 or more, so that rounding may not show as -0.00."""
+    return f"{max(0.0, nats / math.log(2)):.2f}"
 
 
 def as_json(found: "Completion") -> dict[str, object]:

@@ -12,8 +12,8 @@ from simplepcfg.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Nobody reads a file at 80 columns: a table that is not drawn on a terminal must not be folded.
-FILE_WIDTH = 200
+# A table that is not drawn on a terminal is neither folded nor cut: whoever reads it has no width.
+FILE_WIDTH = 1_000_000
 
 
 def results_console() -> "Console":

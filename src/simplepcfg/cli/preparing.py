@@ -1,5 +1,6 @@
 """What a person sees of `prepare`: a bar while files are read, then what is there and what is not."""
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,12 +72,13 @@ def dropped(done: "Prepared") -> Iterator[str]:
 
 def train_command(done: "Prepared", kind: str) -> str:
     """The command that trains on what was written, with the settings of prepared.toml."""
+    folder = done.folder
     config = "sn-pcfg-4096" if kind == "text" else "sn-pcfg"
-    valid = f" --valid {done.folder / 'valid.txt'}" if "valid" in done.splits else ""
+    valid = f" --valid {shlex.quote(str(folder / 'valid.txt'))}" if "valid" in done.splits else ""
     # The language-modelling configuration changes nothing by itself; those for parsing do.
     keys = () if kind == "text" else ("lowercase", "numbers", "punctuation")
     settings = "".join(f" --set data.{key}={_toml(done.settings[key])}" for key in keys)
-    return f"simplepcfg train {config} --train {done.folder / 'train.txt'}{valid}{settings}"
+    return f"simplepcfg train {config} --train {shlex.quote(str(folder / 'train.txt'))}{valid}{settings}"
 
 
 def _toml(value: object) -> str:

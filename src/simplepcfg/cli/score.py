@@ -17,6 +17,9 @@ NAME = "score"
 SUMMARY = "Print the log-probability of each sentence, or of each word."
 COLUMNS = ("sentence", "position", "word", "token", "surprisal_bits", "entropy_bits")
 NOTHING = "NA"
+EXACT = "natural log-probability"
+# What a compound run has instead; docs/models.md compares it with log p.
+INEXACT = "no exact log-probability: log p(x | posterior mean) - KL"
 
 
 def command(
@@ -32,7 +35,8 @@ def command(
 ) -> None:
     """Print the natural log-probability (nats) of each sentence, one number a line, in the input's order.
 
-    Sentences of fewer than two words have no tree, and so -inf (unless the run adds <eos> to them).
+    Sentences of fewer than two words have no tree, and so -inf (unless the run adds <eos> to them). Compound runs have
+    no exact log-probability: theirs is log p(x | posterior mean) - KL, as in evaluate.
 
     With --surprisal, a tab-separated table instead: a row for each word and one, <end>, for the end of each sentence.
     surprisal_bits is -log2 P(word | the words before it), summed over all trees; entropy_bits is that of what could
@@ -59,7 +63,8 @@ def command(
         write_lines(header)
         return
     scores = (model.score(chunk) for chunk in sentence_chunks(file, quiet))
-    for values in with_remark(scores, "unit: nats (natural log-probability), one number a line", quiet):
+    unit = EXACT if model.shares_rules else INEXACT
+    for values in with_remark(scores, f"unit: nats ({unit}), one number a line", quiet):
         write_lines(f"{value:.6f}" for value in values)
 
 

@@ -1,6 +1,8 @@
 """`simplepcfg train`: fit a grammar to text, or go on with a run that was interrupted."""
 
 import json
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +16,7 @@ from simplepcfg.errors import InputError
 NAME = "train"
 SUMMARY = "Learn a grammar from text."
 DEMO = "demo"
+OPTION_OF = {"data.train": "--train", "data.valid": "--valid", "seed": "--seed", "training.device": "--device"}
 
 
 def command(
@@ -67,6 +70,8 @@ def command(
 
     quiet = quiet or is_follower()
     changes = list(settings or [])
+    options = {"data.train": train, "data.valid": valid, "seed": seed}
+    refuse_set_twice(changes, options if device == "auto" else {**options, "training.device": device})
     for key, value in (("data.train", train), ("data.valid", valid)):
         if value is not None:
             changes.append(f"{key}={json.dumps(value, ensure_ascii=False)}")
@@ -99,7 +104,20 @@ def command(
     best = result.best
     score = f"{best.perplexity:.2f}" if best.perplexity is not None else "infinite"
     note(f"best epoch {best.epoch} of {result.epochs}: validation perplexity {score}", quiet)
-    note(f"the run is in {result.directory}; next: simplepcfg evaluate {result.directory} FILE", quiet)
+    quoted = shlex.quote(str(result.directory))
+    note(f"the run is in {result.directory}; next: simplepcfg evaluate {quoted} FILE", quiet)
+
+
+def refuse_set_twice(settings: list[str], options: Mapping[str, object]) -> None:
+    """An option and a --set that contradict each other: one of them would have no effect."""
+    from simplepcfg.training.config_files import parse_value
+
+    for setting in settings:
+        key, _, text = setting.partition("=")
+        option = options.get(key.strip())
+        if option is not None and parse_value(text.strip()) != option:
+            name = key.strip()
+            raise InputError(f"--set {setting} and {OPTION_OF[name]} {option} both set {name}; give one of them")
 
 
 def default_folder(name: str) -> Path:
