@@ -123,7 +123,8 @@ class Run:
     def score(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[float]:
         """Natural log-probability of each sentence, in order; -inf for those of fewer than two words.
 
-        With constraints, of the trees that they allow, each with its bonuses.
+        Compound models have no exact one; theirs is log p(x | posterior mean) − KL. With constraints, of the trees that
+        they allow, each with its bonuses.
         """
         prepared = self.prepare(sentences)
         bonus = bonus_of_batch(constraints, prepared, self.device)

@@ -28,8 +28,8 @@ def log_probabilities(run: Run, sentences: Sequence[Sequence[str]], bonus: Bonus
                 return run.grammar.log_partition(batch.words, batch.lengths, span_bonus=weights).tolist()
             if weights is not None:
                 raise InputError(
-                    f"{run.name}: a model of kind {run.config.model.kind} gives a bound on log p, which "
-                    "constraints do not have; score without them or use an sn-pcfg"
+                    f"{run.name}: a model of kind {run.config.model.kind} has no exact log p, and none "
+                    "with constraints; score without them or use an sn-pcfg"
                 )
             return run.model.log_likelihood(batch.words, batch.lengths).tolist()  # type: ignore[operator]
 

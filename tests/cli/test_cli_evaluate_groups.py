@@ -109,7 +109,7 @@ def test_other_vocabularies_are_shown_and_not_compared(
     assert "over different vocabularies, so they are not comparable" in result.err
     rows = {line[2:].split("   ")[0].strip(): line for line in result.lines if line.strip()}
     assert "other vocabulary" in [line for line in result.lines if line.split()[:1] == ["perplexity"]][-1]
-    assert rows["words in the vocabulary"].split()[-1] == "5"
+    assert rows["words in the vocabulary beside <unk>"].split()[-1] == "5"
     first, second = json.loads(call(*asked, "--json", "-").out)
     assert "perplexity" not in first["comparison"]
     assert 0 < first["comparison"]["sentence_f1"]["p_value"] <= 1

@@ -90,7 +90,7 @@ def _perplexity_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
         ("perplexity per token", number(lambda item: item.perplexity, 2)),
         (f"tokens it is over{how}", count(lambda item: item.tokens)),
         (
-            "words in the vocabulary",
+            "words in the vocabulary beside <unk>",
             _counts(columns, lambda report: report.vocabulary.size if report.vocabulary else None),
         ),
         ("<unk> (% of words)", _numbers(columns, _unknown_percent, 2)),
