@@ -40,6 +40,12 @@ def test_trees_and_json(call: Call, tiny_run: Path) -> None:
         assert item["log_probability_nats"] <= score + 1e-3  # one tree of all
 
 
+def test_a_temperature_below_every_float_is_the_coldest(call: Call, tiny_run: Path) -> None:
+    """Only the likeliest choice is left: one sentence, or none, of which one line says so."""
+    result = call("sample", tiny_run, "--temperature", "1e-39", "-q")
+    assert (result.code == 0 and len(set(result.lines)) == 1) or (result.code == 2 and result.err.count("\n") == 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
