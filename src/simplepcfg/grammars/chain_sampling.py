@@ -67,7 +67,7 @@ def sample(
     """See ``HiddenMarkovModel.sample``."""
     _check(model, count, max_length, temperature, end)
     plain = [rules.detach().double() for rules in (model.start, *model.factors)]
-    start, *factors = plain if temperature == 1 else [tempered(rules, temperature) for rules in plain]
+    start, *factors = [tempered(rules, temperature) for rules in plain]
     ending = _ending(model, end, temperature)  # [S]
     # reach[k][s]: the probability that the end comes within k words, the first of which s emits.
     reach = [ending]

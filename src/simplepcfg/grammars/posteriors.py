@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.grammars.emissions import check_words
 from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_entropy, tree_kl
 from simplepcfg.ops.inside import span_posteriors
 from simplepcfg.ops.marginals import RuleCounts, rule_counts, symbol_posteriors, tag_posteriors
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 Rules = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
-def rules_of(grammar: SimpleGrammar, words: Tensor) -> Rules:
-    """Log-emissions of the words, root, left, right."""
+def rules_of(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None) -> Rules:
+    """Log-emissions of the words, root, left, right; every question comes by here, and its word ids are checked."""
+    check_words(words, lengths, grammar.emissions)
     return grammar.emissions.log_probabilities(words), grammar.root, grammar.left, grammar.right
 
 
@@ -29,14 +31,14 @@ def symbols(
     """See ``SimpleGrammar.symbol_marginals``."""
     with torch.no_grad():
         _, found = symbol_posteriors(
-            *rules_of(grammar, words), spans=spans, lengths=lengths, span_bonus=span_bonus, **how(grammar)
+            *rules_of(grammar, words, lengths), spans=spans, lengths=lengths, span_bonus=span_bonus, **how(grammar)
         )
     return found
 
 
 def spans(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None) -> Tensor:
     """See ``SimpleGrammar.span_marginals``."""
-    rules = rules_of(grammar, words)
+    rules = rules_of(grammar, words, lengths)
     _, found = span_posteriors(
         *rules, lengths=lengths, span_bonus=span_bonus, create_graph=_in_graph(*rules, span_bonus), **how(grammar)
     )
@@ -45,7 +47,7 @@ def spans(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_bo
 
 def tags(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None) -> Tensor:
     """See ``SimpleGrammar.tag_marginals``."""
-    rules = rules_of(grammar, words)
+    rules = rules_of(grammar, words, lengths)
     _, found = tag_posteriors(
         *rules, lengths=lengths, span_bonus=span_bonus, create_graph=_in_graph(*rules, span_bonus), **how(grammar)
     )
@@ -54,7 +56,7 @@ def tags(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_bon
 
 def counts(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None) -> RuleCounts:
     """See ``SimpleGrammar.rule_counts``."""
-    rules = rules_of(grammar, words)
+    rules = rules_of(grammar, words, lengths)
     _, found = rule_counts(
         *rules, lengths=lengths, span_bonus=span_bonus, create_graph=_in_graph(*rules, span_bonus), **how(grammar)
     )
@@ -63,7 +65,7 @@ def counts(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_b
 
 def entropy(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None) -> Tensor:
     """See ``SimpleGrammar.entropy``."""
-    return derivation_entropy(rules_of(grammar, words), lengths=lengths, span_bonus=span_bonus, **how(grammar))
+    return derivation_entropy(rules_of(grammar, words, lengths), lengths=lengths, span_bonus=span_bonus, **how(grammar))
 
 
 def divergence(
@@ -76,14 +78,18 @@ def divergence(
             f"one grammar has N, P = {sizes[0]}, the other {sizes[1]}; derivations can be compared between grammars "
             "of the same symbols only: tree_kl_divergence compares the trees of short sentences"
         )
-    return derivation_kl(rules_of(p, words), rules_of(q, words), lengths=lengths, span_bonus=span_bonus, **how(p))
+    return derivation_kl(
+        rules_of(p, words, lengths), rules_of(q, words, lengths), lengths=lengths, span_bonus=span_bonus, **how(p)
+    )
 
 
 def entropy_of_trees(
     grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None
 ) -> Tensor:
     """See ``SimpleGrammar.tree_entropy``."""
-    return tree_entropy(rules_of(grammar, words), lengths=lengths, span_bonus=span_bonus, precision=grammar.precision)
+    return tree_entropy(
+        rules_of(grammar, words, lengths), lengths=lengths, span_bonus=span_bonus, precision=grammar.precision
+    )
 
 
 def divergence_of_trees(
@@ -91,7 +97,11 @@ def divergence_of_trees(
 ) -> Tensor:
     """See ``SimpleGrammar.tree_kl_divergence``."""
     return tree_kl(
-        rules_of(p, words), rules_of(q, words), lengths=lengths, span_bonus=span_bonus, precision=p.precision
+        rules_of(p, words, lengths),
+        rules_of(q, words, lengths),
+        lengths=lengths,
+        span_bonus=span_bonus,
+        precision=p.precision,
     )
 
 

@@ -36,9 +36,7 @@ def sample(
     if not (temperature > 0 and math.isfinite(temperature)):
         raise InputError(f"temperature = {temperature}; it must be finite and above 0, 1 is the grammar as it is")
     plain = (grammar.root.detach(), grammar.left.detach(), grammar.right.detach())
-    root, left, right = plain
-    if temperature != 1:
-        root, left, right = (tempered(rules, temperature) for rules in plain)
+    root, left, right = (tempered(rules, temperature) for rules in plain)
     backend = grammar.backend if grammar.backend in ("torch", "triton") else "auto"
     found, lengths, log_kept = sample_derivations(root, left, right, count, max_length, generator, backend=backend)
     words, scores = sample_words(grammar.emissions, found[3], temperature, generator)
@@ -49,6 +47,8 @@ def sample(
 
 def tempered(rules: Tensor, temperature: float) -> Tensor:
     """Each row raised to 1 / temperature and normalised again, in the type that it has; a row of zeros stays one."""
+    if temperature == 1:
+        return rules
     columns = rules.shape[-1]
     found = []
     for rows in rules.reshape(-1, columns).split(max(1, EMISSIONS_AT_ONCE // columns)):  # float64 of some at a time
