@@ -5,13 +5,18 @@ import io
 import json
 import random
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from nltk.tree import Tree
 
 from command_calls import Call
+from simplepcfg import batched, load
+from simplepcfg.cli import parse
 from simplepcfg.cli.options import sentence_chunks
+from simplepcfg.cli.output import write_lines
+from simplepcfg.errors import InputError
 from tiny_runs import tiny_sentences
 
 AWKWARD = "The dog , sees a cat .\n\ndog\n. ,\n( the man ) sleeps\n"
@@ -115,6 +120,59 @@ def test_oracle_needs_gold_trees(call: Call) -> None:
     result = call("parse", "oracle", stdin="a b c")
     assert result.code == 2
     assert "gold" in result.err
+
+
+class Interrupted:
+    """Writes two blocks, and is interrupted by the third."""
+
+    def __init__(self) -> None:
+        self.written: list[list[str]] = []
+
+    def __call__(self, lines: Iterable[str]) -> None:
+        if len(self.written) == 2:
+            raise KeyboardInterrupt
+        self.written.append(list(lines))
+        write_lines(self.written[-1])
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--decode", "viterbi"], ["--decode", "viterbi", "--k", "2"], ["--with", "SELF"]]
+)
+def test_trees_are_printed_as_they_are_found(
+    call: Call, tiny_run: Path, text_file: Path, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In order, a block at a time, of which an interruption loses none."""
+    options = [str(tiny_run) if item == "SELF" else item for item in options]
+    asked = text_file.with_suffix(".jsonl")
+    asked.write_text('{"bonus": [[0, 2, 3.0]]}\n' * len(text_file.read_text().splitlines()))
+    for more in ([], ["--constraints", asked]):
+        whole = call("parse", tiny_run, text_file, *options, *more).out
+        with monkeypatch.context() as patch:
+            patch.setattr(batched, "BLOCK_WORK", {"cpu": 1.0})
+            patch.setattr(batched, "LEAST_IN_A_BLOCK", 3)
+            assert call("parse", tiny_run, text_file, *options, *more).out == whole
+            writer = Interrupted()
+            patch.setattr(parse, "write_lines", writer)
+            result = call("parse", tiny_run, text_file, *options, *more)
+        assert result.code == 130
+        assert [len(lines) for lines in writer.written] == [3, 3]
+        assert whole.startswith(result.out)
+        assert result.out
+
+
+def test_blocks_are_computed_one_by_one(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batched, "BLOCK_WORK", {"cpu": 1.0})
+    monkeypatch.setattr(batched, "LEAST_IN_A_BLOCK", 2)
+    run, calls = load(tiny_run), []
+    original = run.in_batches
+    monkeypatch.setattr(run, "in_batches", lambda *given: calls.append(1) or original(*given))
+    found = run.parse_blocks(["the dog sees a cat"] * 5)
+    assert len(next(found)) == 2
+    assert calls == [1]
+    assert [len(rest) for rest in found] == [2, 1]
+    with pytest.raises(InputError, match="decode = 'best'"):
+        next(run.parse_blocks(["a b"], decode="best"))
+    assert list(run.parse_blocks([])) == []
 
 
 def test_random_baseline_does_not_depend_on_chunks(

@@ -25,17 +25,16 @@ class LengthTable:
     all_rules: Tensor  # [2N, N + P]: L over R
     words: Tensor  # [1, P]: ones, every preterminal emits something
     log_lengths: Tensor  # [longest + 1], float64: log P(length), -inf for 0 and 1
+    log_children: Tensor  # [longest + 1, 2N], float64: of λ and ρ, exponents included
 
     # As Tables of lock_step, for trees whose spans have no place, only a width.
 
     def split_logs(self, sentence: Tensor, start: Tensor, width: Tensor, label: Tensor) -> Tensor:
         """log λ_m[A] ρ_(width − m)[A] by m = 1 …."""
         states = self.beta.shape[1]
-        m = torch.arange(1, self.beta.shape[0] - 1, device=width.device)
+        m = torch.arange(1, int(width.max()), device=width.device)
         rest = (width[:, None] - m).clamp(min=0)
-        before, after = self.children[m, label[:, None]], self.children[rest, states + label[:, None]]
-        logs = before.double().log() + after.double().log()
-        return logs + (self.exponent[m] + self.exponent[rest]).double() * math.log(2)
+        return self.log_children[m, label[:, None]] + self.log_children[rest, states + label[:, None]]
 
     def values(self, sentence: Tensor, start: Tensor, width: Tensor) -> Tensor:
         """g, or ones."""
@@ -80,4 +79,5 @@ def length_table(root: Tensor, left: Tensor, right: Tensor, longest: int) -> Len
         rules,
         torch.ones(1, symbols - states, dtype=kept, device=device),
         log_lengths,
+        children.log() + (exponent * math.log(2))[:, None],
     )
