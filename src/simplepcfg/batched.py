@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 MEMORY_ADVICE = "leave out the longest sentences or use a smaller model"
-# Sentences that are answered before their answers are shown: seconds of work, counted as words² · states² and words³ ·
-# states, not timed, since equal runs must make equal batches; and enough sentences that batches have like lengths.
-BLOCK_WORK = {"cpu": 5e10, "cuda": 1e13}
+# Sentences that are answered before their answers are shown: a second or two of work at first, twice as much each time
+# up to a limit, since large blocks have batches of like lengths. Counted, as words² · states · (states + OVERHEAD), and
+# not timed: equal runs must make equal batches.
+BLOCK_WORK = {"cpu": 2e10, "cuda": 4e12}
+MOST_TIMES_THE_FIRST = 8
+OVERHEAD = 256
 LEAST_IN_A_BLOCK = 256
 
 
@@ -51,12 +54,13 @@ def blocks(run: Run, lengths: Sequence[int]) -> Iterator[slice]:
     source = _charts_of(run)
     states = getattr(source, "span_numbers", None) or source.root.shape[-1]
     most = BLOCK_WORK["cuda" if run.device.type == "cuda" else "cpu"]
+    limit = most * MOST_TIMES_THE_FIRST
     start, work = 0, 0.0
     for index, length in enumerate(lengths):
-        work += length**2 * states**2 + length**3 * states
+        work += length**2 * states * (states + OVERHEAD)
         if work >= most and index + 1 - start >= LEAST_IN_A_BLOCK:
             yield slice(start, index + 1)
-            start, work = index + 1, 0.0
+            start, work, most = index + 1, 0.0, min(2 * most, limit)
     if start < len(lengths):
         yield slice(start, len(lengths))
 

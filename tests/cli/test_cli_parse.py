@@ -206,3 +206,17 @@ def test_at_a_keyboard_the_remark_can_be_silenced(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Keyboard(b"a b\nc\n")))
     assert list(sentence_chunks("-", quiet)) == [[["a", "b"]], [["c"]]]
     assert capsys.readouterr().err == ("" if quiet else "type one sentence a line; Ctrl-D ends\n")
+
+
+def test_blocks_grow_with_the_work_that_they_are(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By counting, not by the clock: the same sentences make the same blocks, so that a repeated run gives the same."""
+    run = load(tiny_run)
+    each = 10**2 * 4 * (4 + batched.OVERHEAD)
+    monkeypatch.setattr(batched, "BLOCK_WORK", {"cpu": 5.0 * each})
+    monkeypatch.setattr(batched, "LEAST_IN_A_BLOCK", 2)
+    monkeypatch.setattr(batched, "MOST_TIMES_THE_FIRST", 4)
+    parts = list(batched.blocks(run, [10] * 60))
+    assert [part.stop - part.start for part in parts] == [5, 10, 20, 20, 5]
+    assert [index for part in parts for index in range(60)[part]] == list(range(60))
+    assert [part.stop for part in batched.blocks(run, [1000, 1, 1, 1])] == [2, 4]
+    assert list(batched.blocks(run, [])) == []
