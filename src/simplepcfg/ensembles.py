@@ -68,10 +68,10 @@ class Ensemble:
         """As `Run.parse_blocks`."""
         split = list(split_sentences(sentences))
         for part in blocks(self.runs[0], [len(words) for words, _ in split]):
-            yield self._trees(split[part], None if constraints is None else constraints[part], part.start)
+            yield self._trees(split[part], None if constraints is None else constraints[part])
 
-    def _trees(self, split: Tagged, constraints: ConstraintList | None, first: int = 0) -> list[SpanTree]:
-        decoded = self._decode(split, constraints, first)
+    def _trees(self, split: Tagged, constraints: ConstraintList | None) -> list[SpanTree]:
+        decoded = self._decode(split, constraints)
         prepared = [self.runs[0].preprocessing.apply(words, tags) for words, tags in split]
         return [
             original_tree(words, item, spans) for (words, _), item, spans in zip(split, prepared, decoded, strict=True)
@@ -92,15 +92,14 @@ class Ensemble:
         spans = [item.word_spans(found) for item, found in zip(treebank.prepared, decoded, strict=True)]
         return treebank.report(name or self.name, spans)
 
-    def _decode(self, sentences: Tagged, constraints: ConstraintList | None, number: int = 0) -> list[Spans]:
-        """Of sentences of which the first has this number."""
+    def _decode(self, sentences: Tagged, constraints: ConstraintList | None) -> list[Spans]:
         total: list[Tensor] = []
         first: list[Prepared] = []
         for run in self.runs:
             prepared = [run.preprocessing.apply(words, tags) for words, tags in sentences]
             if not first:
                 first = prepared
-            self._refuse_other_words(run, first, prepared, number)
+            self._refuse_other_words(run, first, prepared)
             pairs = [(words, item) for (words, _), item in zip(sentences, prepared, strict=True)]
             found = span_posteriors(run, pairs, constraints)
             total = [a + b for a, b in zip(total, found, strict=True)] if total else found
@@ -110,10 +109,8 @@ class Ensemble:
             forbidden = [None if bonus is None else bonus == -torch.inf for bonus in bonuses]
         return _trees(total, forbidden)
 
-    def _refuse_other_words(
-        self, run: Run, first: Sequence[Prepared], prepared: Sequence[Prepared], start: int
-    ) -> None:
-        for number, (one, other) in enumerate(zip(first, prepared, strict=True), start):
+    def _refuse_other_words(self, run: Run, first: Sequence[Prepared], prepared: Sequence[Prepared]) -> None:
+        for number, (one, other) in enumerate(zip(first, prepared, strict=True)):
             if one.kept != other.kept or len(one.tokens) != len(other.tokens):
                 raise InputError(
                     f"sentence {number}: {self.runs[0].name} sees {len(one.tokens)} tokens, {run.name} "
