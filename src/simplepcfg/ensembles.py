@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.api import load
+from simplepcfg.batched import blocks
 from simplepcfg.beliefs import ConstraintList, span_posteriors
 from simplepcfg.data.batching import evaluation_batches
 from simplepcfg.data.constraints import token_bonuses
@@ -59,7 +60,17 @@ class Ensemble:
 
     def parse_spans(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[SpanTree]:
         """As `Run.parse_spans`."""
+        return self._trees(list(split_sentences(sentences)), constraints)
+
+    def parse_blocks(
+        self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None
+    ) -> Iterator[list[SpanTree]]:
+        """As `Run.parse_blocks`."""
         split = list(split_sentences(sentences))
+        for part in blocks(self.runs[0], [len(words) for words, _ in split]):
+            yield self._trees(split[part], None if constraints is None else constraints[part])
+
+    def _trees(self, split: Tagged, constraints: ConstraintList | None) -> list[SpanTree]:
         decoded = self._decode(split, constraints)
         prepared = [self.runs[0].preprocessing.apply(words, tags) for words, tags in split]
         return [

@@ -235,7 +235,9 @@ def _words_and_examples(
     def compute(batch: Batch) -> list[None]:
         n = batch.words.shape[1]
         with torch.no_grad():
-            given = check_arguments(*rules_of(grammar, batch.words), batch.lengths, None, grammar.precision)
+            given = check_arguments(
+                *rules_of(grammar, batch.words, batch.lengths), batch.lengths, None, grammar.precision
+            )
             _, tables = outside_rows(given, grammar.backend)
             # Posteriors where a span begins, less those where one ends: summed up, what lies over each word.
             steps = torch.zeros(len(batch) * (n + 1), len(chosen), dtype=torch.float64, device=run.device)

@@ -6,7 +6,7 @@ Symbols have no names but numbers: nonterminal 12 is `NT-12`, preterminal 5 is `
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from simplepcfg.run import Run
 
 NO_TREE = LabelledTree([], [], [], -math.inf)
+# Random sentences are drawn as many at a time as these allow: enough to share a step, few enough to hold and to show.
+SENTENCES_AT_ONCE = 4096
+TOKENS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class ScoredTree:
 class SampledText:
     """Random sentences of a run."""
 
-    trees: list[ScoredTree]  # with the words as the model knows them: prepared, `<unk>` among them
+    trees: list[ScoredTree]  # with the words as the model knows them: prepared, `<unk>` among them, up to any `<eos>`
     kept: float  # the probability of a sentence that is not too long: what the rest was drawn given
 
 
@@ -97,32 +100,54 @@ def seeded(device: torch.device, seed: int) -> torch.Generator:
     return torch.Generator(device).manual_seed(seed)
 
 
-def sample_text(run: Run, count: int, max_length: int, temperature: float, seed: int) -> SampledText:
-    """See ``Run.sample``."""
+def sample_blocks(run: Run, count: int, max_length: int, temperature: float, seed: int) -> Iterator[SampledText]:
+    """See ``Run.sample_blocks``."""
     generator = seeded(run.device, seed)
-    if isinstance(run.grammar, HiddenMarkovModel):
-        return _sample_chains(run, run.grammar, count, max_length, temperature, generator)
+    if count < 1:
+        raise InputError(f"count = {count}; ask for at least one sentence")
+    draw = _sample_chains if isinstance(run.grammar, HiddenMarkovModel) else _sample_sentences
+    at_once = min(SENTENCES_AT_ONCE, max(1, TOKENS_AT_ONCE // max(max_length, 1)))
+    for first in range(0, count, at_once):
+        yield draw(run, min(at_once, count - first), max_length, temperature, generator)
+
+
+def _sample_sentences(
+    run: Run, count: int, max_length: int, temperature: float, generator: torch.Generator
+) -> SampledText:
     drawn = run.grammar.sample(count, max_length=max_length, temperature=temperature, generator=generator)
+    end = run.vocabulary.encode([EOS])[0] if run.preprocessing.eos and EOS in run.vocabulary else None
+    lengths = drawn.lengths.tolist()
+    ids = drawn.words[:, : max(lengths)].tolist()
     trees = []
-    for ids, length, tree in zip(drawn.words.tolist(), drawn.lengths.tolist(), drawn.trees.listed(), strict=True):
-        words = run.vocabulary.decode(ids[:length])
-        whole = Prepared(words, list(range(length)))
-        trees.append(ScoredTree(labelled_tree(words, whole, tree), tree.log_probability))
+    for row, length, tree in zip(ids, lengths, drawn.trees.listed(), strict=True):
+        words = run.vocabulary.decode(row[: row.index(end) if end in row else length])
+        trees.append(ScoredTree(_sampled_tree(words, tree), tree.log_probability))
     return SampledText(trees, math.exp(drawn.log_kept))
 
 
+def _sampled_tree(words: list[str], tree: LabelledTree) -> SpanTree:
+    """Over the words that were drawn, or those before the first `<eos>`, which ends a sentence and is not shown."""
+    if not words:
+        return SpanTree((), (), ())
+    if len(words) < len(tree.tags):
+        return labelled_tree(words, Prepared(words, list(range(len(words)))), tree)
+    spans = tuple((i, j, f"NT-{label}") for (i, j), label in zip(tree.spans, tree.labels, strict=True))
+    return SpanTree(tuple(words), tuple(f"T-{tag}" for tag in tree.tags), spans)
+
+
 def _sample_chains(
-    run: Run, chain: HiddenMarkovModel, count: int, max_length: int, temperature: float, generator: torch.Generator
+    run: Run, count: int, max_length: int, temperature: float, generator: torch.Generator
 ) -> SampledText:
-    """Sentences of a hidden Markov model, ended by `<eos>`: flat trees, whose tags are the states."""
+    """Sentences of a hidden Markov model, ended by `<eos>`, which is not shown: flat trees, tagged by states."""
     (end,) = run.vocabulary.encode([EOS])
-    drawn = chain.sample(count, max_length=max_length, temperature=temperature, generator=generator, end=end)
+    drawn = run.grammar.sample(count, max_length=max_length, temperature=temperature, generator=generator, end=end)
     columns = (drawn.words, drawn.lengths, drawn.states, drawn.log_probabilities)
     trees = []
     for ids, length, states, score in zip(*(column.tolist() for column in columns), strict=True):
-        words = tuple(run.vocabulary.decode(ids[:length]))
-        tags = tuple(f"T-{state}" for state in states[:length])
-        trees.append(ScoredTree(SpanTree(words, tags, ((0, length, PHRASE_LABEL),)), score))
+        words = tuple(run.vocabulary.decode(ids[: length - 1]))
+        tags = tuple(f"T-{state}" for state in states[: length - 1])
+        spans = ((0, length - 1, PHRASE_LABEL),) if words else ()
+        trees.append(ScoredTree(SpanTree(words, tags, spans), score))
     return SampledText(trees, math.exp(drawn.log_kept))
 
 

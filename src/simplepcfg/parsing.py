@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 
-from simplepcfg.beliefs import Bonus, ConstraintList, bonus_of_batch
+from simplepcfg.batched import blocks
+from simplepcfg.beliefs import Bonus, ConstraintList, Words, bonus_of_batch
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.treebank import Spans
-from simplepcfg.labelled import best_trees
+from simplepcfg.labelled import ScoredTree, best_trees, k_best_trees
 from simplepcfg.sentences import Sentence, original_tree
 
 if TYPE_CHECKING:
@@ -27,7 +28,38 @@ def parse_spans(
     """See ``Run.parse_spans``."""
     refuse_unknown_decoder(decode)
     prepared = run.prepare(sentences)
-    bonus = bonus_of_batch(constraints, prepared, run.device)
+    return _trees(run, prepared, bonus_of_batch(constraints, prepared, run.device), decode)
+
+
+def parse_blocks(
+    run: Run, sentences: Iterable[Sentence], constraints: ConstraintList | None, decode: str
+) -> Iterator[list[SpanTree]]:
+    """See ``Run.parse_blocks``."""
+    refuse_unknown_decoder(decode)
+    for prepared, bonus in prepared_blocks(run, sentences, constraints):
+        yield _trees(run, prepared, bonus, decode)
+
+
+def k_best_blocks(
+    run: Run, sentences: Iterable[Sentence], k: int, constraints: ConstraintList | None
+) -> Iterator[list[list[ScoredTree]]]:
+    """See ``Run.k_best_blocks``."""
+    for prepared, bonus in prepared_blocks(run, sentences, constraints):
+        yield k_best_trees(run, prepared, k, bonus)
+
+
+def prepared_blocks(
+    run: Run, sentences: Iterable[Sentence], constraints: ConstraintList | None
+) -> Iterator[tuple[Words, Bonus]]:
+    """Sentences with their constraints in parts that take seconds each; all are checked before the first."""
+    prepared = run.prepare(sentences)
+    bonus_of_batch(constraints, prepared, run.device)
+    for part in blocks(run, [len(item.tokens) for _, item in prepared]):
+        asked = None if constraints is None else constraints[part]
+        yield prepared[part], bonus_of_batch(asked, prepared[part], run.device)
+
+
+def _trees(run: Run, prepared: Words, bonus: Bonus, decode: str) -> list[SpanTree]:
     if decode == "viterbi":
         return best_trees(run, prepared, bonus)
     decoded = mbr_spans(run, [item.tokens for _, item in prepared], bonus)

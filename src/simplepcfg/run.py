@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.labelled import SampledText, ScoredTree
-from simplepcfg.parsing import parse_spans
+from simplepcfg.parsing import k_best_blocks, parse_blocks, parse_spans
 from simplepcfg.run_evaluation import evaluate, evaluate_treebank
 from simplepcfg.scoring import log_probabilities
 from simplepcfg.sentences import Sentence, nltk_trees, split_sentences
@@ -171,6 +171,12 @@ class Run:
         """As `parse`, but the trees as arrays of spans, which have no limit of depth."""
         return parse_spans(self, sentences, constraints, decode)
 
+    def parse_blocks(
+        self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None, *, decode: str = "mbr"
+    ) -> Iterator[list[SpanTree]]:
+        """As `parse_spans`, in order, in lists that take seconds each: what is done can be shown and is not lost."""
+        return parse_blocks(self, sentences, constraints, decode)
+
     def k_best(
         self, sentences: Iterable[Sentence], k: int, constraints: ConstraintList | None = None
     ) -> list[list[ScoredTree]]:
@@ -180,6 +186,12 @@ class Run:
         """
         prepared = self.prepare(sentences)
         return labelled.k_best_trees(self, prepared, k, bonus_of_batch(constraints, prepared, self.device))
+
+    def k_best_blocks(
+        self, sentences: Iterable[Sentence], k: int, constraints: ConstraintList | None = None
+    ) -> Iterator[list[list[ScoredTree]]]:
+        """As `k_best`, in lists that take seconds each; see `parse_blocks`."""
+        return k_best_blocks(self, sentences, k, constraints)
 
     def sample_trees(
         self, sentences: Iterable[Sentence], samples: int, constraints: ConstraintList | None = None, *, seed: int = 0
@@ -195,9 +207,20 @@ class Run:
     def sample(
         self, count: int, *, max_length: int = MAX_LENGTH, temperature: float = 1.0, seed: int = 0
     ) -> SampledText:
-        """Random sentences with their trees, drawn given that they have at most `max_length` words."""
+        """Random sentences with their trees, drawn given that they have at most `max_length` words.
+
+        A run whose sentences end in `<eos>` counts it among them; a sentence ends before the first one. The
+        log-probability is that of all that was drawn.
+        """
+        blocks = list(self.sample_blocks(count, max_length=max_length, temperature=temperature, seed=seed))
+        return SampledText([tree for block in blocks for tree in block.trees], blocks[0].kept)
+
+    def sample_blocks(
+        self, count: int, *, max_length: int = MAX_LENGTH, temperature: float = 1.0, seed: int = 0
+    ) -> Iterator[SampledText]:
+        """The same sentences, some thousand at a time as they are drawn: any number of them in bounded memory."""
         with resource_errors("drawing sentences", DRAWING_ADVICE):
-            return labelled.sample_text(self, count, max_length, temperature, seed)
+            yield from labelled.sample_blocks(self, count, max_length, temperature, seed)
 
     def span_marginals(
         self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None

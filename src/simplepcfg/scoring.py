@@ -11,6 +11,7 @@ import torch
 from simplepcfg.beliefs import Bonus
 from simplepcfg.data.batching import Batch
 from simplepcfg.errors import InputError, NumericalError
+from simplepcfg.evaluation.second_look import SecondLook
 
 if TYPE_CHECKING:
     from simplepcfg.run import Run
@@ -19,19 +20,25 @@ IMPORTANCE_SEED = 0
 
 
 def log_probabilities(run: Run, sentences: Sequence[Sequence[str]], bonus: Bonus = lambda batch: None) -> list[float]:
-    """log p (nats) of sentences as the model sees them, as `Run.score` and perplexity report it."""
+    """log p (nats) of sentences as the model sees them, as `Run.score` and perplexity report it.
+
+    What float32 calls impossible is looked at again in float64.
+    """
+    look = SecondLook(run.model, run.grammar if run.shares_rules else None)
 
     def compute(batch: Batch) -> list[float]:
         weights = bonus(batch)
         with torch.no_grad():
             if run.shares_rules:
-                return run.grammar.log_partition(batch.words, batch.lengths, span_bonus=weights).tolist()
+                scores = run.grammar.log_partition(batch.words, batch.lengths, span_bonus=weights)
+                return look.mended(scores, batch.words, batch.lengths, weights).tolist()
             if weights is not None:
                 raise InputError(
                     f"{run.name}: a model of kind {run.config.model.kind} has no exact log p, and none "
                     "with constraints; score without them or use an sn-pcfg"
                 )
-            return run.model.log_likelihood(batch.words, batch.lengths).tolist()  # type: ignore[operator]
+            scores = run.model.log_likelihood(batch.words, batch.lengths)  # type: ignore[operator]
+            return look.mended(scores, batch.words, batch.lengths).tolist()
 
     scores = run.in_batches(sentences, compute, lambda: -math.inf)
     if any(math.isnan(score) for score in scores):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from command_calls import Call
+from simplepcfg import load
 from tiny_runs import make_tiny_run
 
 COMPOUND = ["model.kind=sc-pcfg", "model.latent=3", "model.encoder=6"]
@@ -50,6 +51,21 @@ def test_importance_without_a_compound_run_is_refused(call: Call, tiny_run: Path
     assert result.code == 2
     assert "no compound run" in result.err
     assert "Traceback" not in result.err
+
+
+def test_random_trees_come_from_each_sentence_s_own_rules(compound_run: Path) -> None:
+    run = load(compound_run)
+    sentences = ["the dog sees a cat", "the man sleeps"]
+    drawn = run.sample_trees(sentences, 300, seed=1)
+    assert [len(trees) for trees in drawn] == [300, 300]
+    posteriors = run.span_marginals(sentences)
+    for trees, posterior, words in zip(drawn, posteriors, sentences, strict=True):
+        n = len(words.split())
+        share = sum((0, 2) in {span[:2] for span in item.tree.spans} for item in trees) / 300
+        assert share == pytest.approx(float(posterior[0, 2]), abs=0.12)
+        best = run.k_best([words], 1)[0][0].log_probability
+        assert max(item.log_probability for item in trees) <= best + 1e-4
+        assert all(item.tree.spans[0][:2] == (0, n) for item in trees)
 
 
 @pytest.mark.parametrize("run", ["compound_run", "rank_run"])

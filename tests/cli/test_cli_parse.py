@@ -5,13 +5,18 @@ import io
 import json
 import random
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from nltk.tree import Tree
 
 from command_calls import Call
+from simplepcfg import batched, load
+from simplepcfg.cli import parse
 from simplepcfg.cli.options import sentence_chunks
+from simplepcfg.cli.output import write_lines
+from simplepcfg.errors import InputError
 from tiny_runs import tiny_sentences
 
 AWKWARD = "The dog , sees a cat .\n\ndog\n. ,\n( the man ) sleeps\n"
@@ -117,6 +122,59 @@ def test_oracle_needs_gold_trees(call: Call) -> None:
     assert "gold" in result.err
 
 
+class Interrupted:
+    """Writes two blocks, and is interrupted by the third."""
+
+    def __init__(self) -> None:
+        self.written: list[list[str]] = []
+
+    def __call__(self, lines: Iterable[str]) -> None:
+        if len(self.written) == 2:
+            raise KeyboardInterrupt
+        self.written.append(list(lines))
+        write_lines(self.written[-1])
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--decode", "viterbi"], ["--decode", "viterbi", "--k", "2"], ["--with", "SELF"]]
+)
+def test_trees_are_printed_as_they_are_found(
+    call: Call, tiny_run: Path, text_file: Path, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In order, a block at a time, of which an interruption loses none."""
+    options = [str(tiny_run) if item == "SELF" else item for item in options]
+    asked = text_file.with_suffix(".jsonl")
+    asked.write_text('{"bonus": [[0, 2, 3.0]]}\n' * len(text_file.read_text().splitlines()))
+    for more in ([], ["--constraints", asked]):
+        whole = call("parse", tiny_run, text_file, *options, *more).out
+        with monkeypatch.context() as patch:
+            patch.setattr(batched, "BLOCK_WORK", {"cpu": 1.0})
+            patch.setattr(batched, "LEAST_IN_A_BLOCK", 3)
+            assert call("parse", tiny_run, text_file, *options, *more).out == whole
+            writer = Interrupted()
+            patch.setattr(parse, "write_lines", writer)
+            result = call("parse", tiny_run, text_file, *options, *more)
+        assert result.code == 130
+        assert [len(lines) for lines in writer.written] == [3, 3]
+        assert whole.startswith(result.out)
+        assert result.out
+
+
+def test_blocks_are_computed_one_by_one(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batched, "BLOCK_WORK", {"cpu": 1.0})
+    monkeypatch.setattr(batched, "LEAST_IN_A_BLOCK", 2)
+    run, calls = load(tiny_run), []
+    original = run.in_batches
+    monkeypatch.setattr(run, "in_batches", lambda *given: calls.append(1) or original(*given))
+    found = run.parse_blocks(["the dog sees a cat"] * 5)
+    assert len(next(found)) == 2
+    assert calls == [1]
+    assert [len(rest) for rest in found] == [2, 1]
+    with pytest.raises(InputError, match="decode = 'best'"):
+        next(run.parse_blocks(["a b"], decode="best"))
+    assert list(run.parse_blocks([])) == []
+
+
 def test_random_baseline_does_not_depend_on_chunks(
     call: Call, trees_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,3 +206,17 @@ def test_at_a_keyboard_the_remark_can_be_silenced(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Keyboard(b"a b\nc\n")))
     assert list(sentence_chunks("-", quiet)) == [[["a", "b"]], [["c"]]]
     assert capsys.readouterr().err == ("" if quiet else "type one sentence a line; Ctrl-D ends\n")
+
+
+def test_blocks_grow_with_the_work_that_they_are(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By counting, not by the clock: the same sentences make the same blocks, so that a repeated run gives the same."""
+    run = load(tiny_run)
+    each = 10**2 * 4 * (4 + batched.OVERHEAD)
+    monkeypatch.setattr(batched, "BLOCK_WORK", {"cpu": 5.0 * each})
+    monkeypatch.setattr(batched, "LEAST_IN_A_BLOCK", 2)
+    monkeypatch.setattr(batched, "MOST_TIMES_THE_FIRST", 4)
+    parts = list(batched.blocks(run, [10] * 60))
+    assert [part.stop - part.start for part in parts] == [5, 10, 20, 20, 5]
+    assert [index for part in parts for index in range(60)[part]] == list(range(60))
+    assert [part.stop for part in batched.blocks(run, [1000, 1, 1, 1])] == [2, 4]
+    assert list(batched.blocks(run, [])) == []

@@ -5,10 +5,11 @@ import math
 from pathlib import Path
 
 import pytest
+import torch
 from nltk.tree import Tree
 
 from command_calls import Call
-from simplepcfg import load
+from simplepcfg import labelled, load
 from simplepcfg.data.brackets import parse_tree
 from tiny_runs import tiny_sentences
 
@@ -38,6 +39,70 @@ def test_trees_and_json(call: Call, tiny_run: Path) -> None:
     scores = load(tiny_run).score([item["words"] for item in found["sentences"]])
     for item, score in zip(found["sentences"], scores, strict=True):
         assert item["log_probability_nats"] <= score + 1e-3  # one tree of all
+
+
+@pytest.mark.parametrize("options", [[], ["--trees"]])
+def test_eos_ends_a_sentence_and_is_not_shown(call: Call, eos_run: Path, options: list[str]) -> None:
+    """A grammar hardly trained says it anywhere: what comes before the first one is the sentence."""
+    result = call("sample", eos_run, "--count", 2000, "--max-length", 12, *options)
+    assert result.code == 0
+    assert "<eos>" not in result.out
+    lines = result.out.split("\n")[:-1]
+    assert len(lines) == 2000
+    run = load(eos_run)
+    drawn = run.grammar.sample(2000, max_length=12, generator=torch.Generator().manual_seed(0))
+    (end,) = run.vocabulary.encode(["<eos>"])
+    cut = 0
+    for line, item, ids, n in zip(
+        lines, run.sample(2000, max_length=12).trees, drawn.words.tolist(), drawn.lengths, strict=True
+    ):
+        kept = ids[: ids.index(end)] if end in ids else ids[:n]
+        cut += len(kept) < int(n)
+        assert list(item.tree.words) == run.vocabulary.decode(kept)
+        words = Tree.fromstring(line).leaves() if options and line else line.split()
+        assert words == list(item.tree.words)
+        if options and line:
+            assert parse_tree(line) == item.tree
+    assert cut > 10  # the test saw what it is about
+    scores = drawn.trees.log_probability.tolist()
+    assert [item.log_probability for item in run.sample(2000, max_length=12).trees] == scores
+
+
+def test_sentences_are_printed_as_they_are_drawn(
+    call: Call, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A block at a time, of which an interruption loses none; all together they are what Python gives."""
+    monkeypatch.setattr("simplepcfg.labelled.SENTENCES_AT_ONCE", 5)
+    whole = call("sample", tiny_run, "--count", 12, "--json", tmp_path / "all.json")
+    assert len(whole.lines) == 12
+    assert [" ".join(item.tree.words) for item in load(tiny_run).sample(12).trees] == whole.lines
+    found = json.loads((tmp_path / "all.json").read_text())
+    assert [" ".join(item["words"]) for item in found["sentences"]] == whole.lines
+    blocks = list(load(tiny_run).sample_blocks(12))
+    assert [len(block.trees) for block in blocks] == [5, 5, 2]
+    original, calls = labelled._sample_sentences, []
+
+    def interrupted(*arguments: object) -> labelled.SampledText:
+        calls.append(1)
+        if len(calls) > 2:
+            raise KeyboardInterrupt
+        return original(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(labelled, "_sample_sentences", interrupted)
+    result = call("sample", tiny_run, "--count", 12)
+    assert result.code == 130
+    assert result.lines == whole.lines[:10]
+
+
+def test_long_sentences_are_drawn_fewer_at_a_time(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simplepcfg.labelled.TOKENS_AT_ONCE", 100)
+    assert [len(block.trees) for block in load(tiny_run).sample_blocks(7, max_length=30)] == [3, 3, 1]
+
+
+def test_a_temperature_below_every_float_is_the_coldest(call: Call, tiny_run: Path) -> None:
+    """Only the likeliest choice is left: one sentence, or none, of which one line says so."""
+    result = call("sample", tiny_run, "--temperature", "1e-39", "-q")
+    assert (result.code == 0 and len(set(result.lines)) == 1) or (result.code == 2 and result.err.count("\n") == 1)
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,18 @@ def test_sampling_names_what_is_off(given: dict[str, float], message: str) -> No
         grammar().sample(settings.pop("count"), **settings)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("temperature", [1e-39, 1e-320])
+def test_the_coldest_temperatures_take_the_likeliest(temperature: float) -> None:
+    model = grammar()
+    drawn = model.sample(5, max_length=4, generator=torch.Generator().manual_seed(0), temperature=temperature)
+    state, expected = int(model.start.argmax()), []
+    for _ in range(4):
+        expected.append(state)
+        state = int(model.factors[0][state].argmax())
+    assert drawn.states.tolist() == [expected] * 5
+    assert torch.equal(drawn.words, model.emissions.of_preterminals(torch.arange(3)).argmax(-1)[drawn.states])
+
+
 def test_a_model_that_never_ends_is_named() -> None:
     model = grammar()
     model.emissions.log_emit[:, END] = -math.inf

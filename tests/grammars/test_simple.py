@@ -1,10 +1,19 @@
 """The grammar's questions: the common contract, both kinds of emissions, and differentiable marginals."""
 
+import pytest
 import torch
 
 from contract import check_grammar
 from random_grammars import random_case
-from simplepcfg.grammars import BatchEmissions, DenseEmissions, FactoredEmissions, SimpleGrammar
+from simplepcfg.errors import InputError
+from simplepcfg.grammars import (
+    BatchEmissions,
+    DenseEmissions,
+    Emissions,
+    FactoredEmissions,
+    SentenceEmissions,
+    SimpleGrammar,
+)
 from simplepcfg.ops.inside import span_posteriors
 
 WORDS = torch.tensor([[1, 2, 3, 4, 5, 1], [6, 5, 0, 0, 0, 0], [3, 3, 3, 1, 0, 0], [2, 0, 0, 0, 0, 0]])
@@ -52,6 +61,43 @@ def test_a_detached_grammar_says_the_same_without_gradients() -> None:
         assert expected.requires_grad
         assert not found.requires_grad
         torch.testing.assert_close(found, expected.detach())
+
+
+def rows_of(kind: str) -> Emissions:
+    generator = torch.Generator().manual_seed(0)
+    features, embeddings = (torch.randn(*size, generator=generator) for size in ((7, 3), (8, 3)))
+    if kind == "factored":
+        return FactoredEmissions.normalised(features, embeddings)
+    if kind == "batch":
+        return BatchEmissions(features, embeddings)
+    return SentenceEmissions.normalised(features.expand(2, -1, -1), embeddings)
+
+
+@pytest.mark.parametrize("kind", ["factored", "batch", "sentence"])
+@pytest.mark.parametrize(("wrong", "said"), [(0, "is padding"), (-7, "is no word"), (9, "is no word")])
+def test_what_is_no_word_inside_a_sentence_is_refused(kind: str, wrong: int, said: str) -> None:
+    rules = grammar()
+    one = SimpleGrammar(rules.root, rules.left, rules.right, rows_of(kind))
+    words = torch.tensor([[5, 6, 1, 8], [5, 6, wrong, 1]])
+    message = rf"words\[1, 2\] = {wrong} {said}, inside a sentence of \d words; ids are 1 to 8"
+    for question in ("log_partition", "span_marginals", "decode", "viterbi", "tag_marginals", "rule_counts", "entropy"):
+        with pytest.raises(InputError, match=message):
+            getattr(one, question)(words)
+    for lengths in (None, torch.tensor([2, 3])):
+        for question in ("log_partition", "surprisal", "next_word_log_probabilities"):
+            if kind != "sentence" or question == "log_partition":
+                with pytest.raises(InputError, match=message):
+                    getattr(one, question)(words, lengths)
+    if wrong < 9:  # beyond a sentence's length nobody looks
+        beyond = one.log_partition(words, torch.tensor([4, 2]))
+        torch.testing.assert_close(beyond, one.log_partition(words.clamp(min=1), torch.tensor([4, 2])))
+
+
+def test_a_table_may_have_a_word_0_but_none_below() -> None:
+    assert bool(grammar().log_partition(torch.tensor([[0, 1, 8]])).isfinite())
+    for wrong in (-1, 9):
+        with pytest.raises(InputError, match=rf"words\[0, 1\] = {wrong} is no word.*ids are 0 to 8"):
+            grammar().log_partition(torch.tensor([[0, wrong, 8]]))
 
 
 def test_span_marginals_can_be_differentiated() -> None:

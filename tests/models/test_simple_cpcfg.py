@@ -35,6 +35,15 @@ def test_rows_sum_to_one_for_every_sentence(which: str) -> None:
     assert torch.isneginf(grammar.emissions.of_words(0, 12)[:, 0]).all()
 
 
+@pytest.mark.parametrize("wrong", [0, -1, 12])
+def test_what_is_no_word_is_refused_before_it_is_encoded(wrong: int) -> None:
+    words = WORDS.clone()
+    words[1, 1] = wrong
+    for ask in (model().grammar, model().log_likelihood, model().loss):
+        with pytest.raises(InputError, match=rf"words\[1, 1\] = {wrong} is .*; ids are 1 to 11"):
+            ask(words, LENGTHS)
+
+
 @pytest.mark.parametrize("which", WHICH)
 def test_only_what_should_depends_on_z(which: str) -> None:
     one, other = (model(which).grammar_of(torch.full((1, 3), value)) for value in (-1.0, 1.0))

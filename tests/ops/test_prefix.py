@@ -281,6 +281,21 @@ def test_gradients() -> None:
     assert not found[0][1, 1:].any()
 
 
+@pytest.mark.parametrize("backend", ["log_einsum_exp", "triton"])
+def test_gradients_are_made_in_the_precision_that_is_asked_for(backend: str) -> None:
+    case = random_case(2, 4, 5, 6, scale=2.0, dtype=torch.float32)
+    found = {
+        precision: prefix_log_probabilities(*case.tensors(), precision=precision, backend=backend).detach()
+        for precision in (None, "fp32", "bf16")
+    }
+    assert torch.equal(found[None], found["fp32"])
+    assert not torch.equal(found["bf16"], found["fp32"])
+    torch.testing.assert_close(found["bf16"], found["fp32"], rtol=0.02, atol=0.02)
+    emissions, *rules = (tensor.detach() for tensor in case.tensors())
+    whole = inside(emissions, *prefix_rules(*rules), precision="bf16", backend=backend)
+    torch.testing.assert_close(found["bf16"][:, -1], whole.double(), rtol=1e-6, atol=1e-6)
+
+
 def test_gradients_are_finite_where_nothing_is_possible() -> None:
     root, left, right, log_emit = short_grammar()
     log_emissions = torch.full((2, 3, 2), -math.inf, dtype=torch.float64)

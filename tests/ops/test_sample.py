@@ -12,9 +12,11 @@ from random_grammars import random_case, with_dead_states, with_zeros
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseEmissions, FactoredEmissions, SimpleGrammar
 from simplepcfg.grammars.sampling import sample_words
+from simplepcfg.grammars.sampling import tempered as sharpened_rules
 from simplepcfg.ops.inside import inside
 from simplepcfg.ops.sample import BACKENDS, sample_derivations, sample_trees
 from simplepcfg.ops.sample.lengths import length_table
+from simplepcfg.ops.trees import rule_log_probabilities
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -139,7 +141,20 @@ def test_long_lengths_of_an_endless_grammar_stay_in_range() -> None:
     assert (found[3] >= 0).sum(1).tolist() == lengths.tolist()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_splits_by_length_are_right_in_every_type(dtype: torch.dtype) -> None:
+    """With one nonterminal all trees of a length are equally likely: splits go by Catalan numbers, however rare."""
+    rules = torch.tensor([[2.0**-12, 1 - 2.0**-12]], dtype=dtype)
+    table = length_table(torch.ones(1, dtype=dtype), rules, rules, 60)
+    zero = torch.zeros(1, dtype=torch.int64)
+    found = table.split_logs(zero, zero, torch.tensor([60]), zero)[0].softmax(0)
+    trees = torch.tensor([math.comb(2 * n, n) / (n + 1) for n in range(59)], dtype=torch.float64)
+    expected = trees * trees.flip(0)
+    rounding = torch.finfo(dtype).eps
+    torch.testing.assert_close(found, expected / expected.sum(), rtol=2 * rounding, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
 def test_derivations_are_the_same_on_both_backends(dtype: torch.dtype) -> None:
     rules = random_case(1, 3, 5, 6, scale=2.0, dtype=dtype).tensors()[1:]
     (ours, lengths, kept), (theirs, others, _) = (
@@ -207,6 +222,40 @@ def test_temperature_sharpens() -> None:
     for value in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(InputError, match="temperature = "):
             original.sample(1, max_length=6, generator=seeded(), temperature=value)
+
+
+@pytest.mark.parametrize("temperature", [1e-30, 1e-39, 1e-320])
+def test_the_coldest_temperatures_take_the_likeliest(temperature: float) -> None:
+    root = torch.tensor([0.7, 0.3])
+    left = torch.tensor([[0.1, 0.2, 0.6, 0.1], [0.0, 0.0, 0.0, 0.0]])  # the second symbol rewrites to nothing
+    right = torch.tensor([[0.1, 0.2, 0.2, 0.5], [0.25, 0.25, 0.25, 0.25]])
+    log_emit = torch.tensor([[0.0, 0.2, 0.8], [0.0, 0.9, 0.1]]).log()
+    cold = SimpleGrammar(root, left, right, DenseEmissions(log_emit))
+    drawn = cold.sample(20, max_length=4, generator=seeded(), temperature=temperature)
+    assert {tuple(row) for row in drawn.words.tolist()} == {(2, 1, 0, 0)}
+    assert drawn.log_kept == pytest.approx(0.0)
+    expected = math.log(0.7 * 0.6 * 0.5 * 0.8 * 0.9)
+    torch.testing.assert_close(drawn.trees.log_probability, torch.full((20,), expected))
+
+
+def test_temperature_of_half_precision_rules() -> None:
+    """Their logarithms are not rounded to 8 bits before the temperature multiplies the error."""
+    rules = torch.tensor([[2.0**-12, 0.375, 0.625]])
+    torch.testing.assert_close(
+        sharpened_rules(rules.bfloat16(), 0.1).float(), sharpened_rules(rules, 0.1), rtol=2.0**-8, atol=0
+    )
+
+
+def test_scores_of_half_precision_rules_are_not_rounded_to_it() -> None:
+    original = grammar()
+    rules = [t.bfloat16() for t in (original.root, original.left, original.right)]
+    drawn = SimpleGrammar(*rules, original.emissions).sample(9, max_length=20, generator=seeded())
+    trees = (drawn.trees.spans, drawn.trees.splits, drawn.trees.labels, drawn.trees.tags)
+    expected = rule_log_probabilities(*(t.double() for t in rules), torch.zeros(9, dtype=torch.int64), *trees)
+    assert isinstance(original.emissions, DenseEmissions)
+    words = original.emissions.log_emit[drawn.trees.tags.clamp(min=0), drawn.words]
+    expected += torch.where(drawn.trees.tags >= 0, words, 0.0).sum(1)
+    torch.testing.assert_close(drawn.trees.log_probability, expected.float(), rtol=1e-6, atol=0)
 
 
 def test_words_of_factored_emissions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def command(
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Print a tree for each sentence, in the input's order; an empty line stays one.
+    """Print a tree for each sentence, in the input's order, some at a time as they are found; an empty line stays one.
 
     Punctuation that the run does not look at hangs from the lowest node around it. Symbols have numbers: nonterminal 12
     is NT-12, preterminal 5 is T-5. With --k each tree follows its log-probability (nats) and a tab, best first, and an
@@ -150,7 +150,7 @@ def _k_best_chunks(
 
     model = load(run, device)
     for chunk, asked in with_constraints(sentence_chunks(file, quiet), constraints, file):
-        yield model.k_best(chunk, k, asked)
+        yield from model.k_best_blocks(chunk, k, asked)
 
 
 def _parsed_chunks(
@@ -176,10 +176,10 @@ def _parsed_chunks(
 
         group = ensemble([model, *others], device)
         for chunk, asked in with_constraints(sentence_chunks(file, quiet), constraints, file):
-            yield group.parse_spans(chunk, asked)
+            yield from group.parse_blocks(chunk, asked)
         return
     for chunk, asked in with_constraints(sentence_chunks(file, quiet), constraints, file):
-        yield model.parse_spans(chunk, asked, decode=decode.value)
+        yield from model.parse_blocks(chunk, asked, decode=decode.value)
 
 
 def _baseline_chunks(name: str, file: str, quiet: bool) -> Iterator[list["SpanTree"]]:

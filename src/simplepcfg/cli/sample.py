@@ -33,6 +33,10 @@ def command(
 
     None is cut off: longer ones are left out before anything is drawn, and a remark says how probable they were. Words
     are as the grammar knows them, <unk> among them. Symbols have numbers: nonterminal 12 is NT-12, preterminal 5 T-5.
+    Lines are printed as they are drawn, some thousand at a time; --json holds all of them until the end.
+
+    A run whose sentences end in <eos> counts it as a word. What it draws is read up to the first <eos>, which is not
+    shown; the log-probability in --json is that of all that was drawn.
 
     \b
     Example:
@@ -44,24 +48,31 @@ def command(
     refuse_baseline(run)
     if json is not None:
         refuse_unwritable(json)
-    found = load(run, device).sample(count, max_length=max_length, temperature=temperature, seed=seed)
-    note(f"sentences of at most {max_length} words have {100 * found.kept:.4g} % of the probability", quiet)
-    if json != "-":
-        write_lines(item.tree.to_brackets() if trees else " ".join(item.tree.words) for item in found.trees)
+    drawn = load(run, device).sample_blocks(count, max_length=max_length, temperature=temperature, seed=seed)
+    held = []
+    for number, block in enumerate(drawn):
+        if number == 0:
+            share = f"{100 * block.kept:.4g} % of the probability"
+            note(f"sentences of at most {max_length} words have {share}", quiet)
+        if json != "-":
+            write_lines(item.tree.to_brackets() if trees else " ".join(item.tree.words) for item in block.trees)
+        if json is not None:
+            held.append(block)
     if json is not None:
-        write_json(as_json(found), json)
+        write_json(as_json(held), json)
 
 
-def as_json(found: "SampledText") -> dict[str, object]:
+def as_json(blocks: "list[SampledText]") -> dict[str, object]:
     """Plain values with their units."""
     return {
-        "probability_of_length": found.kept,
+        "probability_of_length": blocks[0].kept,
         "sentences": [
             {
                 "words": item.tree.words,
                 "tree": item.tree.to_brackets(),
                 "log_probability_nats": item.log_probability,
             }
-            for item in found.trees
+            for block in blocks
+            for item in block.trees
         ],
     }

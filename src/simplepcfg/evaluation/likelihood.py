@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from simplepcfg.data.batching import collate, evaluation_batches
+from simplepcfg.evaluation.second_look import SecondLook
 
 # A batch's chart, with what its gradient needs, stays below this many bytes on a CPU, and below this share of a card's
 # memory (a long sentence may exceed it). Not what is free at the moment: equal runs must make equal batches.
@@ -30,7 +31,8 @@ def log_likelihoods(
 ) -> torch.Tensor:
     """log p (nats) of each encoded sentence, as the model reports it, [S] in float64 on the CPU; −inf below two words.
 
-    `after_batch` is called between batches, so that a caller can stop in the middle by raising.
+    What float32 calls impossible is looked at again in float64. `after_batch` is called between batches, so that a
+    caller can stop in the middle by raising.
     """
     order: list[int] = []
     found: list[torch.Tensor] = []
@@ -55,11 +57,18 @@ def log_likelihoods(
                 order += indices
                 if after_batch is not None:
                     after_batch()
+            result = torch.full((len(sentences),), -torch.inf, dtype=torch.float64)
+            if found:
+                result[order] = torch.cat(found).cpu()
+            rare = [index for index in scorable if result[index] == -torch.inf]
+            look = SecondLook(model, grammar)
+            for positions in evaluation_batches([len(sentences[index]) for index in rare], *limits):
+                batch = collate(sentences, [rare[position] for position in positions]).to(device)
+                result[batch.indices] = look.mended(result[batch.indices], batch.words, batch.lengths)
+                if after_batch is not None:
+                    after_batch()
     finally:
         model.train(was_training)
-    result = torch.full((len(sentences),), -torch.inf, dtype=torch.float64)
-    if found:
-        result[order] = torch.cat(found).cpu()
     return result
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars.emissions import Emissions
-from simplepcfg.grammars.sampling import EMISSIONS_AT_ONCE, sample_words
+from simplepcfg.grammars.sampling import EMISSIONS_AT_ONCE, sample_words, sharpened, tempered
 
 if TYPE_CHECKING:
     from simplepcfg.grammars.hidden_markov import HiddenMarkovModel
@@ -67,7 +67,7 @@ def sample(
     """See ``HiddenMarkovModel.sample``."""
     _check(model, count, max_length, temperature, end)
     plain = [rules.detach().double() for rules in (model.start, *model.factors)]
-    start, *factors = plain if temperature == 1 else [(rules.log() / temperature).softmax(-1) for rules in plain]
+    start, *factors = [tempered(rules, temperature) for rules in plain]
     ending = _ending(model, end, temperature)  # [S]
     # reach[k][s]: the probability that the end comes within k words, the first of which s emits.
     reach = [ending]
@@ -134,7 +134,7 @@ def _ending(model: "HiddenMarkovModel", end: int | None, temperature: float) -> 
         return model.emissions.of_words(end, end + 1)[0].double().exp()
     every = torch.arange(states, device=model.start.device)
     parts = every.split(max(1, EMISSIONS_AT_ONCE // model.emissions.vocabulary_size))
-    logs = (model.emissions.of_preterminals(part).double() / temperature for part in parts)
+    logs = (sharpened(model.emissions.of_preterminals(part).double(), temperature) for part in parts)
     return torch.cat([part.softmax(-1)[:, end] for part in logs])
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import posteriors, prefix, sampling
-from simplepcfg.grammars.emissions import Emissions
+from simplepcfg.grammars.emissions import Emissions, check_words
 from simplepcfg.grammars.questions import Answers
 from simplepcfg.grammars.sampling import SampledSentences
 from simplepcfg.ops.dense import dense_inside, dense_span_posteriors, dense_symbol_posteriors
@@ -54,13 +54,13 @@ class DenseGrammar(Answers):
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
     ) -> Tensor:
         """log p(sentence) in nats, summed over all trees: [B]."""
-        return dense_inside(*self._inputs(words), lengths=lengths, span_bonus=span_bonus, backend=self.backend)
+        return dense_inside(*self._inputs(words, lengths), lengths=lengths, span_bonus=span_bonus, backend=self.backend)
 
     def span_marginals(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
     ) -> Tensor:
         """Posterior probability of each span of width 2 or more: [B, n + 1, n + 1]; differentiable where rules are."""
-        inputs = self._inputs(words)
+        inputs = self._inputs(words, lengths)
         given = inputs if span_bonus is None else (*inputs, span_bonus)
         _, found = dense_span_posteriors(
             *inputs,
@@ -87,13 +87,13 @@ class DenseGrammar(Answers):
 
         Its log-probability is that of words and tree, differentiable where rules are; -inf where there is no tree.
         """
-        return dense_viterbi(*self._inputs(words), lengths=lengths, span_bonus=span_bonus)
+        return dense_viterbi(*self._inputs(words, lengths), lengths=lengths, span_bonus=span_bonus)
 
     def k_best(
         self, words: Tensor, lengths: Tensor | None = None, *, k: int, span_bonus: Tensor | None = None
     ) -> list[list[LabelledTree]]:
         """The k most probable trees of each sentence with their symbols, best first; fewer where there are fewer."""
-        return dense_k_best(*self._inputs(words), k, lengths=lengths, span_bonus=span_bonus)
+        return dense_k_best(*self._inputs(words, lengths), k, lengths=lengths, span_bonus=span_bonus)
 
     def sample_trees(
         self,
@@ -107,7 +107,7 @@ class DenseGrammar(Answers):
         """Independent trees of each sentence in proportion to their probability; leading dimensions [B, samples]."""
         backend = self.backend if self.backend in ("naive", "torch") else "auto"
         return dense_sample_trees(
-            *self._inputs(words), samples, generator, lengths=lengths, span_bonus=span_bonus, backend=backend
+            *self._inputs(words, lengths), samples, generator, lengths=lengths, span_bonus=span_bonus, backend=backend
         )
 
     def sample(
@@ -132,7 +132,7 @@ class DenseGrammar(Answers):
 
         With ``spans`` [K, 3], rows of (sentence, start, end), only of those: [K, N].
         """
-        _, found = dense_symbol_posteriors(*self._inputs(words), lengths=lengths, span_bonus=span_bonus)
+        _, found = dense_symbol_posteriors(*self._inputs(words, lengths), lengths=lengths, span_bonus=span_bonus)
         if spans is None:
             return found
         return found.flatten(0, 2)[flat_cells(spans, *words.shape).to(found.device)]
@@ -141,20 +141,20 @@ class DenseGrammar(Answers):
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
     ) -> Tensor:
         """Posterior of each preterminal over each word: [B, n, P], not differentiable."""
-        return dense_tag_posteriors(*self._inputs(words), lengths=lengths, span_bonus=span_bonus)[1]
+        return dense_tag_posteriors(*self._inputs(words, lengths), lengths=lengths, span_bonus=span_bonus)[1]
 
     def rule_counts(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
     ) -> DenseRuleCounts:
         """Expected uses of each rule, summed over the batch where it shares rules; not differentiable."""
-        return dense_rule_counts(*self._inputs(words), lengths=lengths, span_bonus=span_bonus)[1]
+        return dense_rule_counts(*self._inputs(words, lengths), lengths=lengths, span_bonus=span_bonus)[1]
 
     def entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
         """Entropy in nats of the distribution over labelled derivations: [B] float64, differentiable where rules are.
 
         -inf where a sentence has no derivation, and so no distribution.
         """
-        return dense_entropy(*self._inputs(words), lengths=lengths, span_bonus=span_bonus)
+        return dense_entropy(*self._inputs(words, lengths), lengths=lengths, span_bonus=span_bonus)
 
     def kl_divergence(
         self,
@@ -173,7 +173,9 @@ class DenseGrammar(Answers):
             if not hasattr(other, "to_dense"):
                 raise InputError(f"{type(other).__name__} has no labelled derivations to compare; give another grammar")
             other = other.to_dense()
-        return dense_kl(self._inputs(words), other._inputs(words), lengths=lengths, span_bonus=span_bonus)
+        return dense_kl(
+            self._inputs(words, lengths), other._inputs(words, lengths), lengths=lengths, span_bonus=span_bonus
+        )
 
     def tree_entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
         """Entropy over bare trees, by listing them: [B] float64; sentences of more than nine words are refused."""
@@ -192,7 +194,7 @@ class DenseGrammar(Answers):
 
     def prefix_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """log P(a sentence begins with the first m words) in nats, m = 0 … n: [B, n + 1] float64, differentiable."""
-        return dense_prefixes(*self._inputs(words), lengths=lengths).log_prefix
+        return dense_prefixes(*self._inputs(words, lengths), lengths=lengths).log_prefix
 
     def surprisal(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """−log P(word | the words before it) in nats: [B, n] float64; 0 beyond a sentence's length."""
@@ -201,7 +203,7 @@ class DenseGrammar(Answers):
     def prefix_states(self, words: Tensor, lengths: Tensor | None = None) -> DensePrefixes:
         """What is known after each prefix, the empty one and the whole sentence included; with no gradients."""
         with torch.no_grad():
-            return dense_prefixes(*self._inputs(words), lengths=lengths)
+            return dense_prefixes(*self._inputs(words, lengths), lengths=lengths)
 
     def next_word_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """log P(next word | sentence as a prefix): [B, V + 1] float64, the last column for "it ends here".
@@ -228,6 +230,7 @@ class DenseGrammar(Answers):
         """The probability that a derivation ever ends: below 1 the rest are endless sentences; a scalar or [B]."""
         return dense_termination_probabilities(self.root, self.rules)
 
-    def _inputs(self, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Log-emissions of the words, root, rules."""
+    def _inputs(self, words: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Log-emissions of the words, root, rules; every question comes by here, and its word ids are checked."""
+        check_words(words, lengths, self.emissions)
         return self.emissions.log_probabilities(words), self.root, self.rules

@@ -180,6 +180,36 @@ class SentenceEmissions:
         return SentenceEmissions(self.features.detach(), self.embeddings.detach(), self.log_normaliser.detach())
 
 
+def check_words(words: Tensor, lengths: Tensor | None, emissions: Emissions) -> None:
+    """InputError for an id inside a sentence that is no word's: padding, negative, or beyond the vocabulary.
+
+    On a CPU only; on a card the host would have to wait for the answer, and nothing is looked at. A table of emissions
+    may know a word 0, elsewhere 0 is padding.
+    """
+    check_word_ids(words, lengths, 0 if isinstance(emissions, DenseEmissions) else 1, emissions.vocabulary_size)
+
+
+def check_word_ids(words: Tensor, lengths: Tensor | None, first: int, vocabulary_size: int) -> None:
+    """The same for ids from ``first`` to ``vocabulary_size`` − 1."""
+    if words.device.type != "cpu" or words.dim() != 2 or not words.numel():
+        return
+    least, largest = words.aminmax()
+    if int(least) >= first and int(largest) < vocabulary_size:
+        return
+    wrong = (words < first) | (words >= vocabulary_size)
+    if lengths is not None:
+        if lengths.shape != words.shape[:1]:
+            return  # refused where lengths are read
+        wrong &= torch.arange(words.shape[1]) < lengths.cpu()[:, None]
+    for sentence, place in wrong.nonzero()[:1].tolist():
+        word, end = int(words[sentence, place]), words.shape[1] if lengths is None else int(lengths[sentence])
+        why = "padding" if word == 0 else "no word"
+        raise InputError(
+            f"words[{sentence}, {place}] = {word} is {why}, inside a sentence of {end} words; ids are {first} to "
+            f"{vocabulary_size - 1}, and lengths say where a sentence ends"
+        )
+
+
 def _rows(words: Tensor) -> Tensor:
     """Each word's row; padding is given some row, and nobody reads what it says."""
     return (words - 1).clamp(min=0)

@@ -9,7 +9,7 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import chain_sampling, prefix
 from simplepcfg.grammars.chain_sampling import SampledChains
-from simplepcfg.grammars.emissions import Emissions
+from simplepcfg.grammars.emissions import Emissions, check_words
 from simplepcfg.grammars.questions import Answers
 from simplepcfg.ops.forward import (
     ForwardPrefixes,
@@ -68,28 +68,28 @@ class HiddenMarkovModel(Answers):
     ) -> Tensor:
         """log p(words) in nats, summed over all sequences of states: [B]."""
         self._refuse(span_bonus)
-        return forward(self.emissions.log_probabilities(words), *self._chain, lengths=lengths, **self._how)
+        return forward(self._log_emissions(words, lengths), *self._chain, lengths=lengths, **self._how)
 
     def tag_marginals(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
     ) -> Tensor:
         """Posterior of each state over each word: [B, n, S]; differentiable where rules are."""
         self._refuse(span_bonus)
-        logs = self.emissions.log_probabilities(words)
+        logs = self._log_emissions(words, lengths)
         graph = self._in_graph(logs)
         _, found = state_posteriors(logs, *self._chain, lengths=lengths, create_graph=graph, **self._how)
         return found
 
     def best_states(self, words: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The most probable states [B, n], −1 beyond a sentence, and log p of words and states [B]."""
-        return best_states(self.emissions.log_probabilities(words), *self._chain, lengths=lengths)
+        return best_states(self._log_emissions(words, lengths), *self._chain, lengths=lengths)
 
     def k_best_states(self, words: Tensor, lengths: Tensor | None = None, *, k: int) -> tuple[Tensor, Tensor]:
         """The k most probable sequences of states [B, k, n], best first, and log p of words and states [B, k] float64.
 
         −1 beyond a sentence; −1 and −inf where there are fewer.
         """
-        return k_best_states(self.emissions.log_probabilities(words), *self._chain, k, lengths=lengths)
+        return k_best_states(self._log_emissions(words, lengths), *self._chain, k, lengths=lengths)
 
     def entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
         """Entropy in nats of the distribution over sequences of states: [B] float64, differentiable where rules are.
@@ -97,7 +97,7 @@ class HiddenMarkovModel(Answers):
         −inf where a sentence has no sequence of states, and so no distribution.
         """
         self._refuse(span_bonus)
-        return state_entropy(self.emissions.log_probabilities(words), *self._chain, lengths=lengths)
+        return state_entropy(self._log_emissions(words, lengths), *self._chain, lengths=lengths)
 
     def sample(
         self,
@@ -117,7 +117,7 @@ class HiddenMarkovModel(Answers):
 
     def prefix_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """log P(a text begins with the first m words) in nats, m = 0 … n: [B, n + 1] float64, differentiable."""
-        logs = self.emissions.log_probabilities(words)
+        logs = self._log_emissions(words, lengths)
         if self._in_graph(logs):
             return prefix_log_probabilities(logs, *self._chain, lengths=lengths)
         return self.prefix_states(words, lengths).log_prefix
@@ -129,7 +129,7 @@ class HiddenMarkovModel(Answers):
     def prefix_states(self, words: Tensor, lengths: Tensor | None = None) -> ForwardPrefixes:
         """What is known after each prefix, the empty one and the whole sentence included; with no gradients."""
         with torch.no_grad():
-            logs = self.emissions.log_probabilities(words)
+            logs = self._log_emissions(words, lengths)
             return forward_prefixes(logs, *self._chain, lengths=lengths, precision=self.precision)
 
     def next_word_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -150,6 +150,11 @@ class HiddenMarkovModel(Answers):
     def growing_prefix(self) -> GrowingForward:
         """An empty prefix to which words can be added one at a time."""
         return GrowingForward(self.start, self.transitions)
+
+    def _log_emissions(self, words: Tensor, lengths: Tensor | None) -> Tensor:
+        """[B, n, S]; every question comes by here, and its word ids are checked."""
+        check_words(words, lengths, self.emissions)
+        return self.emissions.log_probabilities(words)
 
     @property
     def _chain(self) -> tuple[Tensor, Transitions]:

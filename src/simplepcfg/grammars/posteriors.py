@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.grammars.emissions import check_words
 from simplepcfg.ops.dense.tree_weights import dense_tree_log_weights
 from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_log_weights
 from simplepcfg.ops.entropy.trees import entropy_of_weights, kl_of_weights
@@ -21,8 +22,9 @@ Rules = tuple[Tensor, Tensor, Tensor, Tensor]
 AnyGrammar = Any  # a simple, dense or rank grammar: they import this module
 
 
-def rules_of(grammar: SimpleGrammar, words: Tensor) -> Rules:
-    """Log-emissions of the words, root, left, right."""
+def rules_of(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None) -> Rules:
+    """Log-emissions of the words, root, left, right; every question comes by here, and its word ids are checked."""
+    check_words(words, lengths, grammar.emissions)
     return grammar.emissions.log_probabilities(words), grammar.root, grammar.left, grammar.right
 
 
@@ -32,14 +34,14 @@ def symbols(
     """See ``SimpleGrammar.symbol_marginals``."""
     with torch.no_grad():
         _, found = symbol_posteriors(
-            *rules_of(grammar, words), spans=spans, lengths=lengths, span_bonus=span_bonus, **how(grammar)
+            *rules_of(grammar, words, lengths), spans=spans, lengths=lengths, span_bonus=span_bonus, **how(grammar)
         )
     return found
 
 
 def spans(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None) -> Tensor:
     """See ``SimpleGrammar.span_marginals``."""
-    rules = rules_of(grammar, words)
+    rules = rules_of(grammar, words, lengths)
     _, found = span_posteriors(
         *rules, lengths=lengths, span_bonus=span_bonus, create_graph=_in_graph(*rules, span_bonus), **how(grammar)
     )
@@ -48,7 +50,7 @@ def spans(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_bo
 
 def tags(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None) -> Tensor:
     """See ``SimpleGrammar.tag_marginals``."""
-    rules = rules_of(grammar, words)
+    rules = rules_of(grammar, words, lengths)
     _, found = tag_posteriors(
         *rules, lengths=lengths, span_bonus=span_bonus, create_graph=_in_graph(*rules, span_bonus), **how(grammar)
     )
@@ -57,7 +59,7 @@ def tags(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_bon
 
 def counts(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None) -> RuleCounts:
     """See ``SimpleGrammar.rule_counts``."""
-    rules = rules_of(grammar, words)
+    rules = rules_of(grammar, words, lengths)
     _, found = rule_counts(
         *rules, lengths=lengths, span_bonus=span_bonus, create_graph=_in_graph(*rules, span_bonus), **how(grammar)
     )
@@ -66,7 +68,7 @@ def counts(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_b
 
 def entropy(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None) -> Tensor:
     """See ``SimpleGrammar.entropy``."""
-    return derivation_entropy(rules_of(grammar, words), lengths=lengths, span_bonus=span_bonus, **how(grammar))
+    return derivation_entropy(rules_of(grammar, words, lengths), lengths=lengths, span_bonus=span_bonus, **how(grammar))
 
 
 def divergence(
@@ -84,7 +86,9 @@ def divergence(
             f"one grammar has N, P = {sizes[0]}, the other {sizes[1]}; derivations can be compared between grammars "
             "of the same symbols only: tree_kl_divergence compares the trees of short sentences"
         )
-    return derivation_kl(rules_of(p, words), rules_of(q, words), lengths=lengths, span_bonus=span_bonus, **how(p))
+    return derivation_kl(
+        rules_of(p, words, lengths), rules_of(q, words, lengths), lengths=lengths, span_bonus=span_bonus, **how(p)
+    )
 
 
 def entropy_of_trees(grammar: AnyGrammar, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None) -> Tensor:
@@ -104,12 +108,13 @@ def _tree_weights(grammar: AnyGrammar, words: Tensor, lengths: Tensor | None, sp
     if hasattr(grammar, "to_simple"):
         grammar = grammar.to_simple()
     if hasattr(grammar, "rules"):
+        check_words(words, lengths, grammar.emissions)
         rules = (grammar.emissions.log_probabilities(words), grammar.root, grammar.rules)
         return dense_tree_log_weights(*rules, lengths=lengths, span_bonus=span_bonus)
     if not hasattr(grammar, "left"):
         raise InputError(f"{type(grammar).__name__} has no trees to compare; give another grammar")
     given = {"lengths": lengths, "span_bonus": span_bonus}
-    return tree_log_weights(rules_of(grammar, words), precision=grammar.precision, **given)
+    return tree_log_weights(rules_of(grammar, words, lengths), precision=grammar.precision, **given)
 
 
 def how(grammar: SimpleGrammar) -> dict[str, Any]:

@@ -25,13 +25,17 @@ CHUNK_BYTES = 64 << 20
 def log_prefixes(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None) -> Tensor:
     """See ``SimpleGrammar.prefix_log_probabilities``."""
     closure = None if _needs_gradients(grammar) else grammar.closure()
-    return prefix_log_probabilities(*rules_of(grammar, words), lengths=lengths, closure=closure, **how(grammar))
+    return prefix_log_probabilities(
+        *rules_of(grammar, words, lengths), lengths=lengths, closure=closure, **how(grammar)
+    )
 
 
 def states_of(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None) -> PrefixStates:
     """See ``SimpleGrammar.prefix_states``."""
     with torch.no_grad():
-        return prefix_states(*rules_of(grammar, words), lengths=lengths, closure=grammar.closure(), **how(grammar))
+        return prefix_states(
+            *rules_of(grammar, words, lengths), lengths=lengths, closure=grammar.closure(), **how(grammar)
+        )
 
 
 def surprisals(log_prefix: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -48,7 +52,9 @@ def surprisals(log_prefix: Tensor, lengths: Tensor | None = None) -> Tensor:
 def log_next_words(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None) -> Tensor:
     """See ``SimpleGrammar.next_word_log_probabilities``."""
     with torch.no_grad():
-        after = next_word(*rules_of(grammar, words), lengths=lengths, closure=grammar.closure(), **how(grammar))
+        after = next_word(
+            *rules_of(grammar, words, lengths), lengths=lengths, closure=grammar.closure(), **how(grammar)
+        )
         return log_words_after(grammar.emissions, after.tags, after.log_end)
 
 

@@ -30,7 +30,8 @@ def sample(
     labels = symbols_of_ranks(cooled.factors, spans, splits, ranks, _uniforms(ranks, generator))
     words, scores = sample_words(plain.emissions, tags, temperature, generator)
     scores += rank_rule_log_probabilities(plain.factors, spans, splits, labels, tags)
-    trees = Trees(spans, splits, labels, tags, scores.to(plain.root.dtype))
+    wide = torch.promote_types(plain.root.dtype, torch.float32)  # half a type would lose the scores' digits
+    trees = Trees(spans, splits, labels, tags, scores.to(wide))
     return SampledSentences(words, lengths, trees, float(log_kept))
 
 

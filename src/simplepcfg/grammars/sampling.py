@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from simplepcfg.grammars.dense import DenseGrammar
     from simplepcfg.grammars.simple import SimpleGrammar
 
-# Emission probabilities that are held at a time.
+# Emission probabilities, or rules in float64, that are held at a time.
 EMISSIONS_AT_ONCE = 1 << 24
 
 
@@ -43,7 +43,27 @@ def sample(
     found, lengths, log_kept = sample_derivations(root, left, right, count, max_length, generator, backend=backend)
     words, scores = sample_words(grammar.emissions, found[3], temperature, generator)
     scores += rule_log_probabilities(*plain, torch.zeros_like(lengths), *found)
-    return SampledSentences(words, lengths, Trees(*found, scores.to(left.dtype)), float(log_kept))
+    kind = torch.promote_types(left.dtype, torch.float32)  # a log of hundreds in bfloat16 is off by whole nats
+    return SampledSentences(words, lengths, Trees(*found, scores.to(kind)), float(log_kept))
+
+
+def tempered(rules: Tensor, temperature: float) -> Tensor:
+    """Each row raised to 1 / temperature and normalised again, in the type that it has; a row of zeros stays one."""
+    if temperature == 1:
+        return rules
+    columns = rules.shape[-1]
+    found = []
+    for rows in rules.reshape(-1, columns).split(max(1, EMISSIONS_AT_ONCE // columns)):  # float64 of some at a time
+        logs = sharpened(rows.double().log(), temperature)
+        found.append(logs.softmax(-1).masked_fill(logs.amax(-1, keepdim=True) == -math.inf, 0.0).to(rules.dtype))
+    return torch.cat(found).view(rules.shape)
+
+
+def sharpened(logs: Tensor, temperature: float) -> Tensor:
+    """Float64 logarithms over the temperature, below the largest of their row, which no temperature takes away."""
+    top = logs.amax(-1, keepdim=True)
+    below = logs - top.masked_fill(top == -math.inf, 0.0)
+    return (below / temperature).masked_fill(below == 0, 0.0)
 
 
 def sample_dense(
@@ -57,18 +77,15 @@ def sample_dense(
     found, lengths, log_kept = drawn
     words, scores = sample_words(grammar.emissions, found[3], temperature, generator)
     scores += dense_rule_log_probabilities(root, rules, torch.zeros_like(lengths), *found)
-    return SampledSentences(words, lengths, Trees(*found, scores.to(rules.dtype)), float(log_kept))
+    return SampledSentences(
+        words, lengths, Trees(*found, scores.to(torch.promote_types(rules.dtype, torch.float32))), float(log_kept)
+    )
 
 
 def check_temperature(temperature: float) -> None:
     """Refuse what no distribution can be sharpened or flattened by."""
     if not (temperature > 0 and math.isfinite(temperature)):
         raise InputError(f"temperature = {temperature}; it must be finite and above 0, 1 is the grammar as it is")
-
-
-def tempered(rules: Tensor, temperature: float) -> Tensor:
-    """Rows raised to 1 / temperature and normalised again."""
-    return rules if temperature == 1 else (rules.log() / temperature).softmax(-1)
 
 
 def sample_words(
@@ -87,7 +104,7 @@ def sample_words(
     step = max(1, EMISSIONS_AT_ONCE // vocabulary)
     for first, some in enumerate(used.split(step)):
         logs = emissions.of_preterminals(some).detach()  # [U, V]
-        sums = (logs.double() / temperature).softmax(-1).cumsum(-1)
+        sums = sharpened(logs.double(), temperature).softmax(-1).cumsum(-1)
         if bool(sums.isnan().any()):
             raise InputError(f"preterminal {int(some[sums[:, 0].isnan()][0])} emits no word; give it one")
         here = (rows >= first * step) & (rows < first * step + some.shape[0])

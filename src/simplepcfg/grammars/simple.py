@@ -31,7 +31,8 @@ class SimpleGrammar:
     """A → B C with probability left[A, B] · right[A, C]; symbols are nonterminals first, then preterminals.
 
     Rules may have a leading batch dimension: one grammar a sentence, as compound models give. Sentences are word ids
-    ``[B, n]``, 0 where a shorter sentence is padded, with ``lengths`` ``[B]`` where they differ.
+    ``[B, n]``, 0 where a shorter sentence is padded, with ``lengths`` ``[B]`` where they differ. On a CPU an id inside
+    a sentence that is no word's is refused; on a card, where looking would make the host wait, it is not seen.
     """
 
     root: Tensor  # [N] or [B, N]
@@ -56,7 +57,9 @@ class SimpleGrammar:
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
     ) -> Tensor:
         """log p(sentence) in nats, summed over all trees: [B]."""
-        return inside(*posteriors.rules_of(self, words), lengths=lengths, span_bonus=span_bonus, **posteriors.how(self))
+        return inside(
+            *posteriors.rules_of(self, words, lengths), lengths=lengths, span_bonus=span_bonus, **posteriors.how(self)
+        )
 
     def span_marginals(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
@@ -80,14 +83,14 @@ class SimpleGrammar:
 
         Its log-probability is that of words and tree, differentiable where rules are; -inf where there is no tree.
         """
-        rules = posteriors.rules_of(self, words)
+        rules = posteriors.rules_of(self, words, lengths)
         return viterbi(*rules, lengths=lengths, span_bonus=span_bonus, backend=self._tree_backend)
 
     def k_best(
         self, words: Tensor, lengths: Tensor | None = None, *, k: int, span_bonus: Tensor | None = None
     ) -> list[list[LabelledTree]]:
         """The k most probable trees of each sentence with their symbols, best first; fewer where there are fewer."""
-        rules = posteriors.rules_of(self, words)
+        rules = posteriors.rules_of(self, words, lengths)
         return k_best(*rules, k, lengths=lengths, span_bonus=span_bonus, backend=self._tree_backend)
 
     def sample_trees(
@@ -100,7 +103,7 @@ class SimpleGrammar:
         span_bonus: Tensor | None = None,
     ) -> Trees:
         """Independent trees of each sentence in proportion to their probability; leading dimensions [B, samples]."""
-        rules = posteriors.rules_of(self, words)
+        rules = posteriors.rules_of(self, words, lengths)
         return sample_trees(
             *rules,
             samples,

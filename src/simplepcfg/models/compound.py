@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from simplepcfg.errors import InputError
+from simplepcfg.grammars.emissions import check_word_ids
 from simplepcfg.models.checks import check_sizes
 
 
@@ -105,7 +106,8 @@ class CompoundModel(nn.Module):
         raise NotImplementedError
 
     def posterior(self, words: Tensor, lengths: Tensor | None = None) -> Posterior:
-        """q(z | x) of each sentence."""
+        """q(z | x) of each sentence; on a CPU an id inside a sentence that is no word's is refused."""
+        check_word_ids(words, lengths, 1, self.encoder.word_embeddings.num_embeddings)
         return self.encoder(words, lengths)
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> Any:

@@ -38,8 +38,21 @@ class Trees:
 
     def listed(self) -> list[Any]:
         """LabelledTree for each, in lists nested as the leading dimensions are."""
-        columns = (self.spans, self.labels, self.tags, self.log_probability)
-        return _listed(self.log_probability.dim(), *(column.tolist() for column in columns))
+        shape = self.log_probability.shape
+        flat = self.view(shape.numel())
+        nodes, words = flat.labels >= 0, flat.tags >= 0
+        # Only what there is becomes Python objects: most trees are smaller than the largest.
+        starts, ends = flat.spans[nodes].unbind(-1)
+        spans = list(zip(starts.tolist(), ends.tolist(), strict=True))
+        labels, tags = flat.labels[nodes].tolist(), flat.tags[words].tolist()
+        trees = []
+        node = word = 0
+        sizes = (nodes.sum(1), words.sum(1), flat.log_probability)
+        for more_nodes, more_words, score in zip(*(column.tolist() for column in sizes), strict=True):
+            there, after = slice(node, node + more_nodes), slice(word, word + more_words)
+            trees.append(LabelledTree(spans[there], labels[there], tags[after], score))
+            node, word = there.stop, after.stop
+        return _nested(trees, shape)
 
     def view(self, *shape: int) -> "Trees":
         """The same with other leading dimensions."""
@@ -48,17 +61,12 @@ class Trees:
         return Trees(*(tensor.reshape(*shape, *tensor.shape[lead:]) for tensor in tensors))
 
 
-def _listed(depth: int, spans: Any, labels: Any, tags: Any, log_probability: Any) -> Any:
-    if depth:
-        rows = zip(spans, labels, tags, log_probability, strict=True)
-        return [_listed(depth - 1, *row) for row in rows]
-    kept = [index for index, label in enumerate(labels) if label >= 0]
-    return LabelledTree(
-        [(spans[index][0], spans[index][1]) for index in kept],
-        [labels[index] for index in kept],
-        [tag for tag in tags if tag >= 0],
-        log_probability,
-    )
+def _nested(items: list[Any], shape: Sequence[int]) -> list[Any]:
+    """A flat list as lists in lists."""
+    if len(shape) < 2:
+        return items
+    step = math.prod(shape[1:])
+    return [_nested(items[place * step : (place + 1) * step], shape[1:]) for place in range(shape[0])]
 
 
 def stacked(trees: Sequence[LabelledTree], n: int, device: torch.device) -> Found:

@@ -46,7 +46,10 @@ def differentiable_prefix(arguments: InsideArguments, closure: Closure, backend:
     first_tags = (closure.start.unsqueeze(-2) @ arguments.left[..., nonterminals:].double()).squeeze(-2)  # [(B,) P]
     columns = [torch.zeros(batch, dtype=torch.float64, device=emissions.device), _first(emissions[:, 0], first_tags)]
     for m in range(2, n + 1):
-        log_z = inside(emissions[:, :m], *rules, lengths=lengths.clamp(max=m), backend=backend).double()
+        within = lengths.clamp(max=m)
+        log_z = inside(
+            emissions[:, :m], *rules, lengths=within, precision=arguments.precision, backend=backend
+        ).double()
         exists = (lengths >= m).to(emissions.device)
         columns.append(torch.where(exists, log_z, torch.full_like(log_z, -math.inf)))
     return torch.stack(columns, 1)

@@ -21,21 +21,20 @@ class LengthTable:
 
     children: Tensor  # [longest + 1, 2N]: λ and ρ
     beta: Tensor  # [longest + 1, N]: g, from width 2 on
-    exponent: Tensor  # [longest + 1]
+    exponent: Tensor  # [longest + 1], float64
     all_rules: Tensor  # [2N, N + P]: L over R
     words: Tensor  # [1, P]: ones, every preterminal emits something
     log_lengths: Tensor  # [longest + 1], float64: log P(length), -inf for 0 and 1
+    log_children: Tensor  # [longest + 1, 2N], float64: of λ and ρ, exponents included
 
     # As Tables of lock_step, for trees whose spans have no place, only a width.
 
     def split_logs(self, sentence: Tensor, start: Tensor, width: Tensor, label: Tensor) -> Tensor:
         """log λ_m[A] ρ_(width − m)[A] by m = 1 …."""
         states = self.beta.shape[1]
-        m = torch.arange(1, self.beta.shape[0] - 1, device=width.device)
+        m = torch.arange(1, int(width.max()), device=width.device)
         rest = (width[:, None] - m).clamp(min=0)
-        before, after = self.children[m, label[:, None]], self.children[rest, states + label[:, None]]
-        logs = before.double().log() + after.double().log()
-        return logs + (self.exponent[m] + self.exponent[rest]).double() * math.log(2)
+        return self.log_children[m, label[:, None]] + self.log_children[rest, states + label[:, None]]
 
     def values(self, sentence: Tensor, start: Tensor, width: Tensor) -> Tensor:
         """g, or ones."""
@@ -49,8 +48,12 @@ class LengthTable:
 
 
 def length_table(root: Tensor, left: Tensor, right: Tensor, longest: int) -> LengthTable:
-    """Up to a length; sums over splits in float64, products in the type of the rules."""
+    """Up to a length; sums over splits in float64, products in the type of the rules.
+
+    What is kept is float32 at least: 8 bits hold no exponent of hundreds, and a wrong one is a wrong probability.
+    """
     states, symbols = left.shape
+    kept = torch.promote_types(left.dtype, torch.float32)
     device = left.device
     rules = torch.cat([left, right])
     children = torch.zeros(longest + 1, 2 * states, dtype=torch.float64, device=device)
@@ -70,10 +73,11 @@ def length_table(root: Tensor, left: Tensor, right: Tensor, longest: int) -> Len
         children[width] = (rules[:, :states] @ beta[width].to(rules.dtype)).double()
     log_lengths = (beta @ root.double()).log() + exponent * math.log(2)
     return LengthTable(
-        children.to(rules.dtype),
-        beta.to(rules.dtype),
-        exponent.to(rules.dtype),
+        children.to(kept),
+        beta.to(kept),
+        exponent,
         rules,
-        torch.ones(1, symbols - states, dtype=rules.dtype, device=device),
+        torch.ones(1, symbols - states, dtype=kept, device=device),
         log_lengths,
+        children.log() + (exponent * math.log(2))[:, None],
     )

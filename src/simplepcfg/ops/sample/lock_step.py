@@ -19,7 +19,7 @@ class Tables(Protocol):
     """Inside probabilities, each vector up to a factor of its own, and the rules."""
 
     def split_logs(self, sentence: Tensor, start: Tensor, width: Tensor, label: Tensor) -> Tensor:
-        """log η(i, i + m)[A] ζ(i + m, j)[A] for m = 1 … n − 1, anything for m beyond the width: [X, n - 1]."""
+        """log η(i, i + m)[A] ζ(i + m, j)[A] for m below the largest width, anything beyond its own: [X, splits]."""
         ...
 
     def values(self, sentence: Tensor, start: Tensor, width: Tensor) -> Tensor:
@@ -33,15 +33,13 @@ class Tables(Protocol):
 
 def draw_nodes(nodes: Nodes, tables: Tables, sentence: Tensor, uniforms: Tensor) -> None:
     """Everything below the first node of each tree; ``sentence`` [T] is where in the tables a tree looks."""
-    n = nodes.labels.shape[1]
-    distance = torch.arange(1, n, device=sentence.device)
 
     def choose(step: int, start: Tensor, end: Tensor, label: Tensor, active: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         first = BEFORE_NODES + NODE_DRAWS * step
-        width = end - start
-        logs = tables.split_logs(sentence, start, width, label)
-        logs = logs.masked_fill_(distance >= width[:, None], -torch.inf)
-        split = start + 1 + pick_logs(logs, uniforms[:, first])
+        split = start + 1
+        trees = active.nonzero().squeeze(1)  # most have ended before the longest has
+        if trees.numel():
+            split[trees] += _draw_splits(tables, sentence, start, end - start, label, trees, uniforms[:, first])
         children = [
             _draw_children(tables, sentence, side, begin, stop - begin, label, active, uniforms[:, first + 1 + side])
             for side, (begin, stop) in enumerate(((start, split), (split, end)))
@@ -49,6 +47,16 @@ def draw_nodes(nodes: Nodes, tables: Tables, sentence: Tensor, uniforms: Tensor)
         return split, children[0], children[1]
 
     descend(nodes, choose)
+
+
+def _draw_splits(
+    tables: Tables, sentence: Tensor, start: Tensor, width: Tensor, label: Tensor, trees: Tensor, uniform: Tensor
+) -> Tensor:
+    """How many words beyond the first the left child of each of some trees' nodes has."""
+    width = width[trees]
+    logs = tables.split_logs(sentence[trees], start[trees], width, label[trees])
+    distance = torch.arange(1, logs.shape[1] + 1, device=logs.device)
+    return pick_logs(logs.masked_fill_(distance >= width[:, None], -torch.inf), uniform[trees])
 
 
 def _draw_children(
@@ -89,7 +97,7 @@ class ChartTables:
         """From the square: η(i, k) at [i, k], ζ(k, j) at [j, k]."""
         n = self.chart.n
         b, i, j = sentence[:, None], start[:, None], (start + width)[:, None]
-        k = (i + torch.arange(1, n, device=start.device)).clamp(max=n)
+        k = (i + torch.arange(1, int(width.max()), device=start.device)).clamp(max=n)
         cells, exponents = self.chart.square.cells, self.chart.exponents.cells
         products = cells[b, i, k, label[:, None]].double().log2() + cells[b, j, k, label[:, None]].double().log2()
         logs = products + exponents[b, i, k].double() + exponents[b, j, k].double()
