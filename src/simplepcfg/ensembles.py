@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from simplepcfg.answers.batched import blocks
+from simplepcfg.answers.beliefs import ConstraintList, span_posteriors
 from simplepcfg.api import load
-from simplepcfg.batched import blocks
-from simplepcfg.beliefs import ConstraintList, span_posteriors
 from simplepcfg.data.batching import evaluation_batches
 from simplepcfg.data.constraints import token_bonuses
 from simplepcfg.data.preprocessing import Prepared

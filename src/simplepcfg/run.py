@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from simplepcfg import labelled
-from simplepcfg.batched import Result, cells_a_batch, in_batches
-from simplepcfg.beliefs import (
+from simplepcfg.answers import labelled
+from simplepcfg.answers.batched import Result, cells_a_batch, in_batches
+from simplepcfg.answers.beliefs import (
     ConstraintList,
     TaggedWord,
     bonus_of_batch,
@@ -21,7 +21,12 @@ from simplepcfg.beliefs import (
     span_posteriors,
     tagged_words,
 )
-from simplepcfg.completion import MAX_LENGTH, Completion, complete
+from simplepcfg.answers.completion import MAX_LENGTH, Completion, complete
+from simplepcfg.answers.evaluation import evaluate, evaluate_treebank
+from simplepcfg.answers.labelled import SampledText, ScoredTree
+from simplepcfg.answers.parsing import k_best_blocks, parse_blocks, parse_spans
+from simplepcfg.answers.scoring import log_probabilities
+from simplepcfg.answers.surprisal import WordSurprisal, surprisal_records
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.preprocessing import Prepared, Preprocessing
 from simplepcfg.data.trees import SpanTree
@@ -30,19 +35,14 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.grammars import HiddenMarkovModel
-from simplepcfg.labelled import SampledText, ScoredTree
-from simplepcfg.parsing import k_best_blocks, parse_blocks, parse_spans
-from simplepcfg.run_evaluation import evaluate, evaluate_treebank
-from simplepcfg.scoring import log_probabilities
 from simplepcfg.sentences import Sentence, nltk_trees, split_sentences
-from simplepcfg.surprisal import WordSurprisal, surprisal_records
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.failures import resource_errors
 
 if TYPE_CHECKING:
     from nltk.tree import Tree
 
-    from simplepcfg.inspection import SymbolReport
+    from simplepcfg.answers.symbol_report import SymbolReport
 
 DRAWING_ADVICE = "draw fewer at a time, or lower max_length"
 
@@ -244,7 +244,7 @@ class Run:
 
     def symbols(self, sentences: Iterable[Sentence] | None = None, top: int = 20) -> SymbolReport:
         """The most used symbols: expected uses, likeliest children, words, examples; see `simplepcfg show`."""
-        from simplepcfg.inspection import describe_symbols
+        from simplepcfg.answers.inspection import describe_symbols
 
         return describe_symbols(self, sentences, top=top)
 

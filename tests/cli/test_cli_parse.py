@@ -12,7 +12,8 @@ import pytest
 from nltk.tree import Tree
 
 from command_calls import Call
-from simplepcfg import batched, load
+from simplepcfg import load
+from simplepcfg.answers import batched
 from simplepcfg.cli import parse
 from simplepcfg.cli.options import sentence_chunks
 from simplepcfg.cli.output import write_lines

@@ -12,7 +12,7 @@ from simplepcfg.cli.output import note, refuse_unwritable, write_json, write_lin
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
-    from simplepcfg.completion import Completion
+    from simplepcfg.answers.completion import Completion
     from simplepcfg.run import Run
 
 NAME = "complete"

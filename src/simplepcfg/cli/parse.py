@@ -15,8 +15,8 @@ from simplepcfg.cli.output import write_lines
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
+    from simplepcfg.answers.labelled import ScoredTree
     from simplepcfg.data.trees import SpanTree
-    from simplepcfg.labelled import ScoredTree
 
 NAME = "parse"
 SUMMARY = "Print a tree for each sentence."

@@ -8,7 +8,7 @@ from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, refuse_unwritable, write_json, write_lines
 
 if TYPE_CHECKING:
-    from simplepcfg.labelled import SampledText
+    from simplepcfg.answers.labelled import SampledText
 
 NAME = "sample"
 SUMMARY = "Print random sentences of a grammar."

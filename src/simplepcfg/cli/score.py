@@ -11,7 +11,7 @@ from simplepcfg.cli.options import Device, Quiet, refuse_baseline, sentence_chun
 from simplepcfg.cli.output import write_lines
 
 if TYPE_CHECKING:
-    from simplepcfg.surprisal import WordSurprisal
+    from simplepcfg.answers.surprisal import WordSurprisal
 
 NAME = "score"
 SUMMARY = "Print the log-probability of each sentence, or of each word."

@@ -8,9 +8,10 @@ import torch
 
 import simplepcfg
 from simplepcfg import Run
+from simplepcfg.answers.inspection import describe_symbols
+from simplepcfg.answers.symbol_counts import expected_uses
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseEmissions, SimpleGrammar
-from simplepcfg.inspection import describe_symbols, expected_uses
 from tiny_runs import make_tiny_run, tiny_sentences
 
 SENTENCES = ["dog", "", *tiny_sentences(12, seed=4)]

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from simplepcfg.answers.labelled import seeded
+from simplepcfg.answers.surprisal import refuse_without_prefixes
 from simplepcfg.data.vocabulary import EOS, PAD_ID, UNK
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.grammars.prefix import log_words_after
-from simplepcfg.labelled import seeded
 from simplepcfg.ops.dense.growing import GrowingDensePrefix
 from simplepcfg.ops.forward import GrowingForward
 from simplepcfg.ops.prefix import GrowingPrefix
 from simplepcfg.sentences import split_sentences
-from simplepcfg.surprisal import refuse_without_prefixes
 
 if TYPE_CHECKING:
     from simplepcfg.run import Run

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from simplepcfg.beliefs import Bonus, Words
+from simplepcfg.answers.beliefs import Bonus, Words
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.trees import PHRASE_LABEL, WORD_LABEL, SpanTree

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from simplepcfg.beliefs import Bonus
+from simplepcfg.answers.beliefs import Bonus
 from simplepcfg.data.batching import Batch
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.evaluation.second_look import SecondLook

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from simplepcfg.batched import blocks
-from simplepcfg.beliefs import Bonus, ConstraintList, Words, bonus_of_batch
+from simplepcfg.answers.batched import blocks
+from simplepcfg.answers.beliefs import Bonus, ConstraintList, Words, bonus_of_batch
+from simplepcfg.answers.labelled import ScoredTree, best_trees, k_best_trees
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.treebank import Spans
-from simplepcfg.labelled import ScoredTree, best_trees, k_best_trees
 from simplepcfg.sentences import Sentence, original_tree
 
 if TYPE_CHECKING:

@@ -7,14 +7,14 @@ from dataclasses import replace
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
+from simplepcfg.answers.parsing import mbr_spans, refuse_unknown_decoder, viterbi_spans
+from simplepcfg.answers.scoring import importance_log_probabilities, log_probabilities
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.vocabulary import EOS, UNK_ID
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.perplexity import perplexity
 from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport, VocabularyUse
 from simplepcfg.evaluation.treebank import Treebank
-from simplepcfg.parsing import mbr_spans, refuse_unknown_decoder, viterbi_spans
-from simplepcfg.scoring import importance_log_probabilities, log_probabilities
 from simplepcfg.sentences import Sentence, as_tree, listed
 
 if TYPE_CHECKING:

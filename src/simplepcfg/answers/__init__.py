@@ -1,0 +1,1 @@
+"""What a trained run answers: a file for each question, between the surface (`Run`) and grammars."""
