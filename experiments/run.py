@@ -1,6 +1,6 @@
 """Trains every experiment of a plan that has not been done yet, and records what came of it.
 
-    python experiments/run.py PLAN.toml --train FILE --valid FILE [--test FILE] [--only NAME,…] [--seconds S]
+    python experiments/run.py PLAN.toml --train FILE --valid FILE [--test FILE] [--only NAME]… [--seconds S]
 
 A plan names a configuration, settings that all of its experiments share, and the experiments: each changes some
 settings and says beforehand what is expected. A row a seed is appended to PLAN.csv. An experiment that was interrupted,
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--train", type=Path, required=True)
     parser.add_argument("--valid", type=Path, required=True)
     parser.add_argument("--test", type=Path, help="text or trees, for experiments that are final")
-    parser.add_argument("--only", default="", help="names of experiments, separated by commas")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this experiment; can be repeated")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after this long, everything saved")
     parser.add_argument("--out", type=Path, default=Path("runs/experiments"))
     parser.add_argument("--csv", type=Path, help="instead of the file beside the plan")
@@ -78,8 +78,7 @@ def main() -> None:
     arguments = parser.parse_args()
     plan, until = read_plan(arguments.plan), time.monotonic() + arguments.seconds
     table = arguments.csv or arguments.plan.with_suffix(".csv")
-    wanted = arguments.only.split(",") if arguments.only else [each.name for each in plan.experiments]
-    for experiment in plan.chosen(wanted):
+    for experiment in plan.chosen(arguments.only) if arguments.only else plan.experiments:
         for seed in experiment.seeds:
             if (experiment.name, str(seed)) in recorded(table):
                 continue
