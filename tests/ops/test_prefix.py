@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from fractions import Fraction
 
 import pytest
 import torch
@@ -10,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from random_grammars import Case, random_case
+from prefix_cases import BACKENDS, naive, plain, short_grammar, with_every_word
+from random_grammars import random_case
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.ops.inside import inside
-from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.prefix import (
     GrowingPrefix,
     left_corner_closure,
@@ -23,40 +22,6 @@ from simplepcfg.ops.prefix import (
     prefix_states,
     termination_probabilities,
 )
-from simplepcfg.ops.prefix.naive import naive_prefix
-
-BACKENDS = ["torch", "triton"]
-Tensors = tuple[Tensor, Tensor, Tensor, Tensor]
-
-
-def plain(case: Case, dtype: torch.dtype = torch.float64) -> Tensors:
-    """Without gradients."""
-    log_emissions, root, left, right = (tensor.detach().to(dtype) for tensor in case.tensors())
-    return log_emissions, root, left, right
-
-
-def naive(tensors: Tensors, lengths: Tensor | None = None) -> Tensor:
-    return naive_prefix(check_arguments(*tensors, lengths, None, None))
-
-
-def short_grammar(seed: int = 0, vocabulary: int = 2) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """root, left, right, log_emit [P, V] of a grammar whose sentences are nearly all short."""
-    case = random_case(1, 1, 2, 2, seed=seed)
-    _, root, left, right = plain(case)
-    # Nonterminal children are rare, so that long sentences are.
-    left, right = (
-        torch.cat([rules[:, :2] * 0.02, rules[:, 2:]], 1) / (rules[:, :2].sum(1) * 0.02 + rules[:, 2:].sum(1))[:, None]
-        for rules in (left, right)
-    )
-    generator = torch.Generator().manual_seed(seed)
-    log_emit = torch.randn(2, vocabulary, generator=generator, dtype=torch.float64).log_softmax(-1)
-    return root, left, right, log_emit
-
-
-def with_every_word(log_emissions: Tensor, log_emit: Tensor) -> Tensor:
-    """[n, P] → [V, n + 1, P]: the words, and each word of the vocabulary after them."""
-    vocabulary = log_emit.shape[1]
-    return torch.cat([log_emissions.expand(vocabulary, -1, -1), log_emit.T[:, None]], 1)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -256,114 +221,6 @@ def test_prefix_rules_make_inside_the_prefix_probability(batched: bool) -> None:
     tensors = plain(random_case(2, 5, 3, 4, batched=batched, scale=2.0))
     found = inside(tensors[0], *prefix_rules(*tensors[1:]))
     torch.testing.assert_close(found, naive(tensors)[:, -1], rtol=0, atol=1e-12)
-
-
-def test_gradients() -> None:
-    case = random_case(3, 5, 3, 4, scale=2.0)
-    lengths = torch.tensor([5, 1, 3])
-    weights = torch.rand(3, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    logs = [softmaxed.detach().log().requires_grad_() for softmaxed in case.tensors()[1:]]
-
-    def weighted(which: str) -> Tensor:
-        # Through a softmax, so that a step keeps rows at a sum of 1: elsewhere the twins need not agree.
-        rules = [log.softmax(-1) for log in logs]
-        if which == "twin":
-            found = naive_prefix(check_arguments(case.log_emissions, *rules, lengths, None, None))
-        else:
-            found = prefix_log_probabilities(case.log_emissions, *rules, lengths=lengths)
-        return (found.masked_fill(found == -math.inf, 0.0) * weights).sum()
-
-    inputs = [case.log_emissions, *logs]
-    found = torch.autograd.grad(weighted("op"), inputs)
-    expected = torch.autograd.grad(weighted("twin"), inputs)
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
-    assert not found[0][1, 1:].any()
-
-
-@pytest.mark.parametrize("backend", ["log_einsum_exp", "triton"])
-def test_gradients_are_made_in_the_precision_that_is_asked_for(backend: str) -> None:
-    case = random_case(2, 4, 5, 6, scale=2.0, dtype=torch.float32)
-    found = {
-        precision: prefix_log_probabilities(*case.tensors(), precision=precision, backend=backend).detach()
-        for precision in (None, "fp32", "bf16")
-    }
-    assert torch.equal(found[None], found["fp32"])
-    assert not torch.equal(found["bf16"], found["fp32"])
-    torch.testing.assert_close(found["bf16"], found["fp32"], rtol=0.02, atol=0.02)
-    emissions, *rules = (tensor.detach() for tensor in case.tensors())
-    whole = inside(emissions, *prefix_rules(*rules), precision="bf16", backend=backend)
-    torch.testing.assert_close(found["bf16"][:, -1], whole.double(), rtol=1e-6, atol=1e-6)
-
-
-def test_gradients_are_finite_where_nothing_is_possible() -> None:
-    root, left, right, log_emit = short_grammar()
-    log_emissions = torch.full((2, 3, 2), -math.inf, dtype=torch.float64)
-    log_emissions[1] = log_emit.T[torch.tensor([0, 1, 1])]
-    inputs = [tensor.clone().requires_grad_() for tensor in (log_emissions, root, left, right)]
-    found = prefix_log_probabilities(*inputs)
-    assert (found[0, 1:] == -math.inf).all()
-    for gradient in torch.autograd.grad(found[found.isfinite()].sum(), inputs):
-        assert gradient.isfinite().all()
-
-
-@pytest.mark.parametrize(("n", "scale"), [(8, 1.0), (40, 12.0)])
-def test_growing_prefixes(n: int, scale: float) -> None:
-    tensors = plain(random_case(3, n, 6, 8, scale=scale, seed=2))
-    states = prefix_states(*tensors)
-    growing = GrowingPrefix(*tensors[1:])
-    growing.select(torch.tensor([0, 0, 0]))
-    for m in range(n + 1):
-        torch.testing.assert_close(growing.log_prefix, states.log_prefix[:, m], rtol=0, atol=1e-11)
-        torch.testing.assert_close(growing.log_sentence, states.log_sentence[:, m], rtol=0, atol=1e-11)
-        tags = states.next_tags(slice(m, m + 1))[:, 0]
-        torch.testing.assert_close(growing.next_tags(), tags, rtol=1e-10, atol=1e-12)
-        if m < n:
-            growing.push(tensors[0][:, m])
-    branch = growing.copy()
-    branch.select(torch.tensor([2, 0]))
-    branch.push(tensors[0][[1, 1], 0])
-    assert len(growing.eta) == n
-    again = torch.cat([tensors[0][[2, 0]], tensors[0][[1, 1], :1]], 1)
-    expected = prefix_log_probabilities(again, *tensors[1:])[:, -1]
-    torch.testing.assert_close(branch.log_prefix, expected, rtol=0, atol=1e-10)
-
-
-def test_growing_prefixes_stay_impossible() -> None:
-    root, left, right, log_emit = short_grammar()
-    growing = GrowingPrefix(root, left, right)
-    growing.push(torch.full((1, 2), -math.inf, dtype=torch.float64))
-    for _ in range(2):
-        growing.push(log_emit.T[:1])
-        assert growing.log_prefix == -math.inf
-        assert growing.log_end() == -math.inf
-        assert not growing.next_tags().any()
-
-
-def test_small_entries_of_the_closure_keep_their_digits() -> None:
-    """Against exact fractions, for grammars so peaked that elimination alone gets some of them wrong."""
-    for seed in range(40, 100):
-        _, _, left, right = plain(random_case(1, 1, 5, 3, scale=8.0, seed=seed))
-        edges = exact_closure(left)
-        found = left_corner_closure(
-            torch.eye(5, dtype=torch.float64), *(rules.expand(5, -1, -1) for rules in (left, right))
-        )
-        torch.testing.assert_close(found.start, edges, rtol=1e-7, atol=0)
-
-
-def exact_closure(left: Tensor) -> Tensor:
-    """(I − L_N)⁻¹ by elimination over the rationals."""
-    size = left.shape[0]
-    rows = [[Fraction(value) for value in row] for row in left.tolist()]
-    rules = [[value / sum(row) for value in row] for row in rows]
-    system = [[Fraction(int(i == j)) - rules[i][j] for j in range(size)] for i in range(size)]
-    both = [row + [Fraction(int(i == j)) for j in range(size)] for i, row in enumerate(system)]
-    for c in range(size):
-        both[c] = [value / both[c][c] for value in both[c]]
-        for r in range(size):
-            if r != c:
-                both[r] = [x - both[r][c] * y for x, y in zip(both[r], both[c], strict=True)]
-    return torch.tensor([[float(value) for value in row[size:]] for row in both], dtype=torch.float64)
 
 
 def test_no_first_word_is_said() -> None:
