@@ -1,5 +1,6 @@
 """Symbols that a step leaves out: which, how many, and that a run with them repeats itself."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 from simplepcfg.errors import InputError
+from simplepcfg.evaluation import likelihood
 from simplepcfg.models import build_model
 from simplepcfg.models.npcfg import NPCFGConfig
 from simplepcfg.training import Interrupted, RunFolder, train
@@ -82,5 +84,24 @@ def test_resumed_equals_undisturbed(make_config, with_levers: RunFolder, tmp_pat
     broken = RunFolder(tmp_path / "broken")
     with pytest.raises(Interrupted):
         train(make_config(*LEVERS), broken.path, reporter=SignalAt(step, signal.SIGTERM))
+    train(None, broken.path, resume=True)
+    assert differences(with_levers, broken) == []
+
+
+def test_a_signal_in_validation_saves_the_weights_and_not_their_average(
+    make_config, with_levers: RunFolder, tmp_path: Path, monkeypatch
+) -> None:
+    """Validation has the average in place of the weights."""
+    broken = RunFolder(tmp_path / "broken")
+    original = likelihood.collate
+
+    def collate_and_stop(*arguments: object) -> object:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return original(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(likelihood, "collate", collate_and_stop)
+    with pytest.raises(Interrupted):
+        train(make_config(*LEVERS), broken.path)
+    monkeypatch.undo()
     train(None, broken.path, resume=True)
     assert differences(with_levers, broken) == []

@@ -1,4 +1,4 @@
-"""log p of sentences under a run: exact where all share their rules, else a bound, or estimated by sampling z."""
+"""log p of sentences under a run: exact where all share their rules, else at the mean of z, or by sampling z."""
 
 from __future__ import annotations
 

@@ -203,10 +203,8 @@ class Trainer:
         return perplexity(found[:-2], [len(sentence) for sentence in sentences], self.config.data.eos)
 
     def _between_batches(self) -> None:
-        """A process alone stops at once; one of several goes to tell the others."""
-        if self.group.size == 1:
-            self._stop_if_asked()
-        elif self.stop.requested is not None:
+        """Leave the validation where it is: what is saved then are the weights themselves, not their average."""
+        if self.stop.requested is not None:
             raise _AskedToStop
 
     def _finish_epoch(self, valid: PerplexityReport) -> None:
