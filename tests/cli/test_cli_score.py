@@ -1,12 +1,15 @@
 """`simplepcfg score`: one number a line."""
 
 import math
+import warnings
 from pathlib import Path
 
 import pytest
+from torch import Tensor
 
 from command_calls import Call
 from simplepcfg import load
+from simplepcfg.grammars import SimpleGrammar
 
 
 def test_numbers_in_the_input_s_order(call: Call, tiny_run: Path) -> None:
@@ -35,3 +38,14 @@ def test_one_word_has_a_probability_with_eos(call: Call, eos_run: Path) -> None:
 def test_baselines_have_no_probability(call: Call) -> None:
     result = call("score", "left-branching", stdin="a b")
     assert (result.code, result.out) == (2, "")
+
+
+def test_a_warning_is_a_remark_of_one_line(call: Call, tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def warning(self: SimpleGrammar, *given: object, **choices: object) -> Tensor:
+        warnings.warn("two\nlines", RuntimeWarning, stacklevel=2)
+        return log_partition(self, *given, **choices)  # type: ignore[arg-type]
+
+    log_partition = SimpleGrammar.log_partition
+    monkeypatch.setattr(SimpleGrammar, "log_partition", warning)
+    result = call("score", tiny_run, "--quiet", stdin="the dog")
+    assert (result.code, result.err) == (0, "simplepcfg: two lines\n")

@@ -2,6 +2,7 @@
 
 import io
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -53,7 +54,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     _write_utf8()
     try:
-        with command.make_context("simplepcfg", given) as context:
+        with warnings.catch_warnings(), command.make_context("simplepcfg", given) as context:
+            warnings.showwarning = _show_in_one_line
             command.invoke(context)
         sys.stdout.flush()
     except BaseException as error:
@@ -62,6 +64,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         return code
     return 0
+
+
+def _show_in_one_line(message: Warning | str, *_: object, **__: object) -> None:
+    """As any other remark: the place in the code that Python would add tells a user nothing."""
+    print(f"simplepcfg: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 def _write_utf8() -> None:
