@@ -35,15 +35,19 @@ class Plan:
         known = {experiment.name for experiment in self.experiments}
         for name in names:
             if name not in known:
-                raise InputError(f"no experiment is called {name}; the plan has {', '.join(sorted(known))}")
+                raise InputError(f"no experiment is called {name}; the plan has: {'; '.join(sorted(known))}")
         return [experiment for experiment in self.experiments if experiment.name in names]
 
 
 def read_plan(path: Path) -> Plan:
     """A plan from its TOML file; names are unique."""
-    content = tomllib.loads(path.read_text("utf-8"))
-    experiments = [Experiment(**item) for item in content.pop("experiment", [])]
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+        experiments = [Experiment(**item) for item in content.pop("experiment", [])]
+        plan = Plan(experiments=experiments, **content)
+    except (tomllib.TOMLDecodeError, TypeError) as error:
+        raise InputError(f"{path}: not a plan ({error}); see the others beside it") from None
     names = [experiment.name for experiment in experiments]
     if len(set(names)) < len(names):
         raise InputError(f"{path}: two experiments have the same name; rename one")
-    return Plan(experiments=experiments, **content)
+    return plan

@@ -27,13 +27,16 @@ HEADER = (
 
 
 def main() -> None:
-    """Replace what stands between the markers."""
+    """Replace what stands between the markers, or see whether that would change anything."""
     readme = HERE / "README.md"
     text = readme.read_text("utf-8")
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
     tables = "\n\n".join(table(plan) for plan in sorted(HERE.glob("*.toml")))
-    readme.write_text(f"{before}{BEGIN}\n\n{tables}\n\n{END}{after}", "utf-8")
+    new = f"{before}{BEGIN}\n\n{tables}\n\n{END}{after}"
+    if "--check" in sys.argv[1:]:
+        sys.exit(int(new != text))
+    readme.write_text(new, "utf-8")
 
 
 def table(path: Path) -> str:

@@ -76,6 +76,14 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, help="instead of the file beside the plan")
     parser.add_argument("--commit", help="what was run, where the tree has no history")
     arguments = parser.parse_args()
+    try:
+        run_plan(arguments)
+    except (SimplePCFGError, OSError) as error:
+        parser.exit(2, f"{parser.prog}: {error}\n")
+
+
+def run_plan(arguments: argparse.Namespace) -> None:
+    """Experiment by experiment, until the time is over."""
     plan, until = read_plan(arguments.plan), time.monotonic() + arguments.seconds
     table = arguments.csv or arguments.plan.with_suffix(".csv")
     for experiment in plan.chosen(arguments.only) if arguments.only else plan.experiments:

@@ -72,10 +72,22 @@ def test_a_plan_is_run_once_and_goes_on(plan: Path) -> None:
     assert run(plan) == ""
 
 
+@pytest.mark.parametrize(
+    ("change", "arguments", "message"),
+    [
+        ("", ["--only", "bass"], "no experiment is called bass; the plan has: base; fails; thinned"),
+        ("\nepochs = 3\n", [], "toy.toml: not a plan"),
+        ("\n[", [], "toy.toml: not a plan"),
+    ],
+)
+def test_mistakes_are_one_line(plan: Path, change: str, arguments: list[str], message: str) -> None:
+    plan.write_text(plan.read_text("utf-8") + change, "utf-8")
+    command = [sys.executable, str(FOLDER / "run.py"), str(plan), "--train", "a", "--valid", "a", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert message in done.stderr
+
+
 def test_tables_are_those_of_the_plans() -> None:
-    before = (FOLDER / "README.md").read_text("utf-8")
-    try:
-        subprocess.run([sys.executable, str(FOLDER / "render.py")], check=True, timeout=60)
-        assert (FOLDER / "README.md").read_text("utf-8") == before, "run python experiments/render.py"
-    finally:
-        (FOLDER / "README.md").write_text(before, "utf-8")
+    done = subprocess.run([sys.executable, str(FOLDER / "render.py"), "--check"], timeout=60, check=False)
+    assert done.returncode == 0, "run python experiments/render.py"
