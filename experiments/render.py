@@ -4,6 +4,7 @@ python experiments/render.py
 """
 
 import csv
+import sys
 from pathlib import Path
 
 from plans import Experiment, read_plan
