@@ -1,6 +1,8 @@
 """Writes the tables of all plans beside this file into README.md, between its markers.
 
-python experiments/render.py
+    python experiments/render.py [--check]
+
+With --check nothing is written, and the exit code is 1 if something would be.
 """
 
 import csv
