@@ -30,27 +30,20 @@ def _halves(x):
 
 
 @triton.jit
-def _parent_factors(own, sibling, above, HEAD: tl.constexpr):
-    """2^(own + sibling − above) as a factor of α and one of the sibling's row.
-
-    Up to 2^HEAD it is all the sibling's and what is left of a small one is α's. Beyond, where the parent's η and ζ peak
-    very far apart, each takes half.
-    """
-    scale = own + sibling - above
-    scale = tl.where(above > ALIVE, tl.minimum(scale, 2.0 * HEAD), DEAD)
-    middle = tl.where(scale > HEAD, tl.floor(scale * 0.5), tl.maximum(scale, -HEAD))
-    return tl.exp2(scale - middle), tl.exp2(middle)
+def _parent_scale(below, above):
+    """Exponent by which α and a sibling's row make a derivative: its own and the sibling's less the parent's."""
+    return tl.where(above > ALIVE, below - above, DEAD)
 
 
 @triton.jit
-def _parent_product(outside, one, beside, two, LIMIT: tl.constexpr):
-    """α · sibling · 2^scale: a factor can leave the range where the product does not, and ∞ · 0 would be NaN."""
-    outside = outside * one
-    if outside.dtype == tl.float64:  # clamp, one instruction, is compiled for narrower types alone
-        outside = tl.minimum(tl.maximum(outside, -LIMIT), LIMIT)
-    else:
-        outside = tl.clamp(outside, -LIMIT, LIMIT)
-    return outside * tl.minimum(beside * two, LIMIT)
+def _parent_product(outside, beside, scale, HEAD: tl.constexpr):
+    """α · sibling · 2^scale, where the scale is at most HEAD.
+
+    One above 0 is the sibling's, which has room for 2^HEAD. One below is shared: neither factor grows.
+    """
+    scale = tl.minimum(scale, HEAD)
+    middle = tl.where(scale > 0, scale, tl.floor(scale * 0.5))
+    return (outside * tl.exp2(scale - middle)) * (beside * tl.exp2(middle))
 
 
 @triton.jit
@@ -88,6 +81,56 @@ def _children(first_rows, offset, b, width, k, mask, batch, n, EQUAL: tl.constex
     before = _first_row(first_rows, k, mask, batch, n, EQUAL)
     after = _first_row(first_rows, width - k, mask, batch, n, EQUAL)
     return offset + before + b * (width - k), offset + after + b * k + k
+
+
+@triton.jit
+def _parent_and_sibling(first_rows, offset, b, width, d, mask, side, batch, n, EQUAL: tl.constexpr):
+    """Rows of the parent whose other child has width d, and of that child; side 0: this one is the left child."""
+    parent = offset + _first_row(first_rows, width + d, mask, batch, n, EQUAL) - b * d - tl.where(side == 0, 0, d)
+    sibling = offset + _first_row(first_rows, d, mask, batch, n, EQUAL) + b * (width - d)
+    return parent, sibling + tl.where(side == 0, width, -d)
+
+
+@triton.jit
+def _far_parents(
+    chart, alpha, exponent, bonus, first_rows, offset, b, width, first, last, own, side, columns, batch, n, N,
+    EQUAL: tl.constexpr, HAS_BONUS: tl.constexpr, WORK: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
+    """What a span is handed by the parents whose other child has width ``first`` to ``last``, whatever the scales.
+
+    Scales above HEAD belong to parents that forward summed in logs, for their children peak very far apart: neither α
+    nor the sibling may take the whole. So the sibling's own exponent joins it first: what is left of the sibling is
+    about 1, and α times half of 2^(both) lies between α and the product.
+    """
+    MOST: tl.constexpr = 126.0 if WORK == tl.float32 else 1000.0  # noqa: SIM300 (a type, in capitals)
+    inside = columns < N
+    found = tl.zeros((CHUNK,), WORK)
+    for d in range(first, last + 1):
+        parent, sibling = _parent_and_sibling(first_rows, offset, b, width, d, True, side, batch, n, EQUAL)
+        below = own + tl.load(exponent + sibling)
+        if HAS_BONUS:
+            below += tl.load(bonus + parent).to(WORK)
+        outside = tl.load(alpha + parent * N + columns, mask=inside, other=0.0).to(WORK)
+        beside = tl.load(chart + sibling * 2 * N + (1 - side) * N + columns, mask=inside, other=0.0).to(WORK)
+        peak = tl.maximum(tl.floor(tl.log2(tl.where(beside > 0, beside, 1.0))), -MOST)
+        both = _parent_scale(below, tl.load(exponent + parent)) + peak
+        half = tl.floor(both * 0.5)
+        outside *= tl.exp2(tl.minimum(half, MOST))
+        outside *= tl.exp2(tl.minimum(both - half, MOST))
+        found += outside * (beside * tl.exp2(-peak))
+    return found
+
+
+@triton.jit
+def _hand_down(chart, by_child, found, row, side, columns, N, CHILD_LIMIT: tl.constexpr, WORK: tl.constexpr):
+    """Store d log Z / d η or ζ of a span, the part at ``columns``.
+
+    A state that forward left at 0 takes no part; the others' derivatives are posteriors over values, hence bounded.
+    """
+    target = row * 2 * N + side * N + columns
+    mine = tl.load(chart + target, mask=columns < N, other=0.0).to(WORK)
+    found = tl.where(mine > 0, tl.minimum(tl.maximum(found, -CHILD_LIMIT), CHILD_LIMIT), 0.0)
+    tl.store(by_child + target, found.to(by_child.dtype.element_ty), mask=columns < N)
 
 
 @triton.jit
@@ -275,11 +318,11 @@ def inside_split_bwd_kernel(
     HAS_BONUS: tl.constexpr,
     HAS_PARTIAL: tl.constexpr,
     WORK: tl.constexpr,
-    LIMIT: tl.constexpr,
     CHILD_LIMIT: tl.constexpr,
     HEAD: tl.constexpr,
     BLOCK_K: tl.constexpr,
     UNROLL: tl.constexpr,
+    CHUNK: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """What its parents hand to a span, gathered: as left child from ends beyond, as right child from starts before."""
@@ -296,33 +339,39 @@ def inside_split_bwd_kernel(
     nearest = parents
     if HAS_PARTIAL:
         nearest = tl.minimum(parents, 1)
+    furthest = tl.full((BLOCK_K,), DEAD, WORK)
     for start in tl.range(1, nearest + 1, BLOCK_K, loop_unroll_factor=UNROLL):
         d = start + tl.arange(0, BLOCK_K)  # the sibling's width
         some = d <= nearest
-        shift = tl.where(side == 0, 0, d)
-        parent = offset + _first_row(first_rows, width + d, some, batch, n, EQUAL) - b * d - shift
-        sibling = offset + _first_row(first_rows, d, some, batch, n, EQUAL) + b * (width - d)
-        sibling += tl.where(side == 0, width, -d)
+        parent, sibling = _parent_and_sibling(first_rows, offset, b, width, d, some, side, batch, n, EQUAL)
         above = tl.load(exponent + parent, mask=some, other=DEAD)
         below = own + tl.load(exponent + sibling, mask=some, other=DEAD)
         if HAS_BONUS:
             below += tl.load(bonus + parent, mask=some, other=0.0).to(WORK)
-        one, two = _parent_factors(below, 0.0, above, HEAD)
+        scale = _parent_scale(below, above)
+        furthest = tl.maximum(furthest, scale)
         mask = some[:, None] & inside[None, :]
         outside = tl.load(alpha + parent[:, None] * N + columns[None, :], mask=mask, other=0.0).to(WORK)
         beside = tl.load(chart + sibling[:, None] * 2 * N + (1 - side) * N + columns[None, :], mask=mask, other=0.0).to(
             WORK
         )
-        total += _parent_product(outside, one[:, None], beside, two[:, None], LIMIT)
-    found = tl.sum(total, 0)
-    if HAS_PARTIAL:
-        rest = columns < tl.where(parents > 1, N, 0)
-        found += tl.load(partial + offset * 2 * N + side * N + columns, mask=rest, other=0.0)
-    target = row * 2 * N + side * N + columns
-    mine = tl.load(chart + target, mask=inside, other=0.0).to(WORK)
-    # A state that forward left at 0 takes no part; the others' derivatives are posteriors over values, hence bounded.
-    found = tl.where(mine > 0, tl.minimum(tl.maximum(found, -CHILD_LIMIT), CHILD_LIMIT), 0.0)
-    tl.store(by_child + target, found.to(by_child.dtype.element_ty), mask=inside)
+        total += _parent_product(outside, beside, scale[:, None], HEAD)
+    rest = tl.where(parents > 1, N, 0)
+    if tl.max(furthest, 0) > HEAD:  # rare, and in small parts: it must not cost the other rows registers
+        for done in range(0, BLOCK, CHUNK):
+            part = tl.program_id(1) * BLOCK + done + tl.arange(0, CHUNK)
+            handed = _far_parents(
+                chart, alpha, exponent, bonus, first_rows, offset, b, width, 1, nearest.to(tl.int32), own, side,
+                part, batch, n, N, EQUAL, HAS_BONUS, WORK, CHUNK,
+            )  # fmt: skip
+            if HAS_PARTIAL:
+                handed += tl.load(partial + offset * 2 * N + side * N + part, mask=part < rest, other=0.0)
+            _hand_down(chart, by_child, handed, row, side, part, N, CHILD_LIMIT, WORK)
+    else:
+        found = tl.sum(total, 0)
+        if HAS_PARTIAL:
+            found += tl.load(partial + offset * 2 * N + side * N + columns, mask=columns < rest, other=0.0)
+        _hand_down(chart, by_child, found, row, side, columns, N, CHILD_LIMIT, WORK)
 
 
 @triton.jit(do_not_specialize=["first_row"])

@@ -28,6 +28,10 @@ FEW_STATES = 512
 # backward, from this width on, where the tiles fill the card.
 PAIRED_STATES, PAIRED_WARPS = 512, 1
 PAIRED_STATES_BACK, PAIRED_WARPS_BACK = 1024, 4
+# Registers a thread of backward's kernels in bf16. The compiler would take more, for the rare path of parents summed in
+# logs, and fewer blocks would fit a multiprocessor; with these nothing spills. That path takes few states at a time.
+REGISTERS_BACK, PAIRED_REGISTERS_BACK = 128, 80
+FAR_STATES_AT_ONCE = 128
 PAIRED_FROM = 5
 LEAST_TILES = 264
 
@@ -209,23 +213,29 @@ class PackedChart:
         blocks = triton.cdiv(self.states, block)
         tables = (plan.first_rows, plan.sentence_of_row, plan.words_before, plan.length_of_sentence)
         # What children hand on is bounded so that its product with the rules is in range.
-        bounds = {"LIMIT": self.precision.limit, "CHILD_LIMIT": self.precision.limit / _block(4 * self.states, 2**40)}
-        choices = {"BLOCK": block, "HEAD": self.precision.head, **bounds, **self.equal, **self.kinds}
+        bound = self.precision.limit / _block(4 * self.states, 2**40)
+        choices = {"BLOCK": block, "CHUNK": min(block, FAR_STATES_AT_ONCE), **self.equal, **self.kinds}
+        choices |= {"HEAD": self.precision.head, "CHILD_LIMIT": bound}
         if paired:
             below = plan.width(width - 1)
             rest = self._empty(below.stop - below.start, 2 * self.states, dtype=self.precision.work)
             self.partial = (rest, rest)
             pair_kernels.inside_pair_bwd_kernel[(triton.cdiv(spans, 2), blocks, 2)](
                 self.chart, alpha, by_child, rest, self.exponent, *tables, width, self.batch, plan.n, rows.start, spans,
-                self.states, EVEN=self.states % block == 0, num_warps=PAIRED_WARPS_BACK, **choices,
+                self.states, EVEN=self.states % block == 0, num_warps=PAIRED_WARPS_BACK,
+                **self._registers(PAIRED_REGISTERS_BACK), **choices,
             )  # fmt: skip
             return
         partial, self.partial = self.partial, None
         kernels.inside_split_bwd_kernel[(spans, blocks, 2)](
             self.chart, alpha, by_child, self.exponent, self.bonus, partial[0] if partial else alpha, *tables, width,
             self.batch, plan.n, rows.start, self.states, HAS_BONUS=self.arguments.span_bonus is not None,
-            HAS_PARTIAL=partial is not None, BLOCK_K=1 if partial else SPLITS_AT_ONCE, **_parallel(block), **choices,
+            HAS_PARTIAL=partial is not None, BLOCK_K=1 if partial else SPLITS_AT_ONCE, **_parallel(block),
+            **({} if block <= FEW_STATES else self._registers(REGISTERS_BACK)), **choices,
         )  # fmt: skip
+
+    def _registers(self, most: int) -> dict[str, int]:
+        return {"maxnreg": most} if self.precision.stored == torch.bfloat16 else {}
 
     def _rule_gradients(self, by_child: Tensor) -> tuple[Tensor, Tensor]:
         """One product over all spans for the nonterminal columns, one over all words for the preterminal ones."""

@@ -13,10 +13,13 @@ import triton.language as tl
 from simplepcfg.ops.inside.kernels import (
     ALIVE,
     DEAD,
+    _far_parents,
     _first_row,
     _halves,
-    _parent_factors,
+    _hand_down,
+    _parent_and_sibling,
     _parent_product,
+    _parent_scale,
     _sentence,
     _start_and_length,
 )
@@ -181,11 +184,9 @@ def inside_pair_fwd_kernel(
 @triton.jit
 def _parents_of(first_rows, offset, b, width, d, side, batch, n, EQUAL: tl.constexpr):
     """Rows of the parent whose other child has width d, of that sibling, and of the sibling of the narrower child."""
-    moved = tl.where(side == 0, 0, d)
-    parent = offset + _first_row(first_rows, width + d, True, batch, n, EQUAL) - b * d - moved
-    sibling = offset + _first_row(first_rows, d, True, batch, n, EQUAL) + b * (width - d)
+    parent, sibling = _parent_and_sibling(first_rows, offset, b, width, d, True, side, batch, n, EQUAL)
     wider = offset + _first_row(first_rows, d + 1, True, batch, n, EQUAL) + b * (width - 1 - d)
-    return parent, sibling + tl.where(side == 0, width, -d), wider + tl.where(side == 0, width - 1, -d)
+    return parent, sibling, wider + tl.where(side == 0, width - 1, -d)
 
 
 @triton.jit(do_not_specialize=["width", "batch", "n", "first_row", "spans"])
@@ -208,9 +209,9 @@ def inside_pair_bwd_kernel(
     EQUAL: tl.constexpr,
     EVEN: tl.constexpr,
     WORK: tl.constexpr,
-    LIMIT: tl.constexpr,
     CHILD_LIMIT: tl.constexpr,
     HEAD: tl.constexpr,
+    CHUNK: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """d log Z / d η and d ζ of this width, and most of those of the width below, which share their parents' rows."""
@@ -241,6 +242,7 @@ def inside_pair_bwd_kernel(
     found_b = tl.zeros((BLOCK,), WORK)
     found_below_a = tl.zeros((BLOCK,), WORK)
     found_below_b = tl.zeros((BLOCK,), WORK)
+    furthest = tl.full((), DEAD, WORK)
     for d in range(1, tl.maximum(parents_a, parents_b).to(tl.int32) + 1):
         parent_a, sibling_a, wider_a = _parents_of(first_rows, offset_a, b_a, width, d, side, batch, n, EQUAL)
         parent_b, sibling_b, wider_b = _parents_of(first_rows, offset_b, b_b, width, d, side, batch, n, EQUAL)
@@ -254,22 +256,51 @@ def inside_pair_bwd_kernel(
         beyond_b = _row_if(some_b, siblings, wider_b, 2 * N, columns, N, WORK, EVEN)
         above_a = tl.load(exponent + parent_a, mask=some_a, other=DEAD)
         above_b = tl.load(exponent + parent_b, mask=some_b, other=DEAD)
-        one, two = _parent_factors(own_a, tl.load(exponent + sibling_a, mask=some_a, other=DEAD), above_a, HEAD)
-        found_a += _parent_product(alpha_a, one, beside_a, two, LIMIT)
-        one, two = _parent_factors(own_b, tl.load(exponent + sibling_b, mask=some_b, other=DEAD), above_b, HEAD)
-        found_b += _parent_product(alpha_b, one, beside_b, two, LIMIT)
-        one, two = _parent_factors(own_below_a, tl.load(exponent + wider_a, mask=some_a, other=DEAD), above_a, HEAD)
-        found_below_a += _parent_product(alpha_a, one, beyond_a, two, LIMIT)
-        one, two = _parent_factors(own_below_b, tl.load(exponent + wider_b, mask=some_b, other=DEAD), above_b, HEAD)
-        found_below_b += _parent_product(alpha_b, one, beyond_b, two, LIMIT)
+        scale_a = _parent_scale(own_a + tl.load(exponent + sibling_a, mask=some_a, other=DEAD), above_a)
+        scale_b = _parent_scale(own_b + tl.load(exponent + sibling_b, mask=some_b, other=DEAD), above_b)
+        below_scale_a = _parent_scale(own_below_a + tl.load(exponent + wider_a, mask=some_a, other=DEAD), above_a)
+        below_scale_b = _parent_scale(own_below_b + tl.load(exponent + wider_b, mask=some_b, other=DEAD), above_b)
+        furthest = tl.maximum(furthest, tl.maximum(scale_a, scale_b))
+        furthest = tl.maximum(furthest, tl.maximum(below_scale_a, below_scale_b))
+        found_a += _parent_product(alpha_a, beside_a, scale_a, HEAD)
+        found_b += _parent_product(alpha_b, beside_b, scale_b, HEAD)
+        found_below_a += _parent_product(alpha_a, beyond_a, below_scale_a, HEAD)
+        found_below_b += _parent_product(alpha_b, beyond_b, below_scale_b, HEAD)
 
     row_a = first_row + offset_a
     row_b = first_row + offset_b
-    mine = _row(chart + side * N, row_a, 2 * N, columns, N, WORK, EVEN)
-    found_a = tl.where(mine > 0, tl.minimum(tl.maximum(found_a, -CHILD_LIMIT), CHILD_LIMIT), 0.0)
-    _keep(by_child + side * N, row_a, 2 * N, columns, found_a, has_a, N, EVEN)
-    mine = _row(chart + side * N, row_b, 2 * N, columns, N, WORK, EVEN)
-    found_b = tl.where(mine > 0, tl.minimum(tl.maximum(found_b, -CHILD_LIMIT), CHILD_LIMIT), 0.0)
-    _keep(by_child + side * N, row_b, 2 * N, columns, found_b, has_b, N, EVEN)
-    _keep(partial + side * N, below_a, 2 * N, columns, found_below_a, has_a, N, EVEN)
-    _keep(partial + side * N, below_b, 2 * N, columns, found_below_b, has_b, N, EVEN)
+    if furthest > HEAD:  # rare, as in the plain kernel
+        last_a = parents_a.to(tl.int32)
+        last_b = parents_b.to(tl.int32)
+        for done in range(0, BLOCK, CHUNK):
+            part = tl.program_id(1) * BLOCK + done + tl.arange(0, CHUNK)
+            handed = _far_parents(
+                chart, alpha, exponent, exponent, first_rows, offset_a, b_a, width, 1, last_a, own_a, side, part,
+                batch, n, N, EQUAL, False, WORK, CHUNK,
+            )  # fmt: skip
+            _hand_down(chart, by_child, handed, row_a, side, part, N, CHILD_LIMIT, WORK)
+            handed = _far_parents(
+                chart, alpha, exponent, exponent, first_rows, offset_b, b_b, width, 1, last_b, own_b, side, part,
+                batch, n, N, EQUAL, False, WORK, CHUNK,
+            )  # fmt: skip
+            _hand_down(chart, by_child, handed, row_b, side, part, N, CHILD_LIMIT, WORK)
+            # The narrower child's nearest parent is of this width, which hands down to it when its turn comes.
+            handed = _far_parents(
+                chart, alpha, exponent, exponent, first_rows, below_a, b_a, width - 1, 2, last_a + 1, own_below_a, side,
+                part, batch, n, N, EQUAL, False, WORK, CHUNK,
+            )  # fmt: skip
+            tl.store(partial + below_a * 2 * N + side * N + part, handed, mask=part < N)
+            handed = _far_parents(
+                chart, alpha, exponent, exponent, first_rows, below_b, b_b, width - 1, 2, last_b + 1, own_below_b, side,
+                part, batch, n, N, EQUAL, False, WORK, CHUNK,
+            )  # fmt: skip
+            tl.store(partial + below_b * 2 * N + side * N + part, handed, mask=part < N)
+    else:
+        mine = _row(chart + side * N, row_a, 2 * N, columns, N, WORK, EVEN)
+        found_a = tl.where(mine > 0, tl.minimum(tl.maximum(found_a, -CHILD_LIMIT), CHILD_LIMIT), 0.0)
+        _keep(by_child + side * N, row_a, 2 * N, columns, found_a, has_a, N, EVEN)
+        mine = _row(chart + side * N, row_b, 2 * N, columns, N, WORK, EVEN)
+        found_b = tl.where(mine > 0, tl.minimum(tl.maximum(found_b, -CHILD_LIMIT), CHILD_LIMIT), 0.0)
+        _keep(by_child + side * N, row_b, 2 * N, columns, found_b, has_b, N, EVEN)
+        _keep(partial + side * N, below_a, 2 * N, columns, found_below_a, has_a, N, EVEN)
+        _keep(partial + side * N, below_b, 2 * N, columns, found_below_b, has_b, N, EVEN)

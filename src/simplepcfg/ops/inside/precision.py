@@ -19,19 +19,19 @@ class Precision:
     peak: float
     safe: float
     limit: float
-    head: float  # exponent of the largest factor of a sibling in backward
+    head: float  # exponent of the largest factor of a sibling in backward: 2^(peak + head), times words, is in range
 
     @property
     def triton_work(self) -> Any:
         return tl.float64 if self.work == torch.float64 else tl.float32
 
 
-_FLOAT32 = {"peak": 64.0, "safe": 1.0, "limit": 2.0**126, "head": 126.0}
+_FLOAT32 = {"peak": 64.0, "safe": 1.0, "limit": 2.0**126, "head": 48.0}
 PRECISIONS = {
     "bf16": Precision(torch.bfloat16, torch.float32, False, **_FLOAT32),
     "tf32": Precision(torch.float32, torch.float32, True, **_FLOAT32),
     "fp32": Precision(torch.float32, torch.float32, False, **_FLOAT32),
-    "fp64": Precision(torch.float64, torch.float64, False, peak=256.0, safe=1.0, limit=2.0**1022, head=1000.0),
+    "fp64": Precision(torch.float64, torch.float64, False, peak=256.0, safe=1.0, limit=2.0**1022, head=700.0),
 }
 
 
