@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
-PAGES = tuple(Path(__file__).parent.parent / name for name in ("README.md", "docs/performance.md"))
+PAGES = tuple(Path(__file__).parent.parent / name for name in ("README.md", "docs/performance.md", "docs/reproduce.md"))
 MARKED = re.compile(r"(<!-- begin: (?P<name>[\w-]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)
 # Where and with what a row was measured: said once below a table, not in every row.
 PROVENANCE = {
@@ -168,6 +168,21 @@ TABLES = {
             "failure": "not measured because",
         },
         ("config", "data", "epochs", "machine"),
+    ),
+    "curves": Table(
+        "curves.csv",
+        "simplepcfg reproduce lm` and `python benchmarks/curves.py",
+        {
+            "name": "row",
+            "precision": "precision",
+            "seed": "seed",
+            "epoch": "epoch",
+            "train_perplexity": "training perplexity",
+            "valid_perplexity": "validation",
+            "test_perplexity": "test",
+            "furthest_count_ratio": "rule counts over 3n − 1, furthest step",
+        },
+        ("name", "precision", "seed", "epoch", "machine"),
     ),
     "dense-cpu": Table(
         "dense_cpu.csv",

@@ -1,0 +1,60 @@
+"""A training run's curve, epoch by epoch, from its metrics.jsonl: perplexities and how exact the inside algorithm was.
+
+    python benchmarks/curves.py RUN/metrics.jsonl --name sn-pcfg-4096 --precision bf16 --machine "NVIDIA H200" --commit 1a2b3c4
+
+The runs are made by `simplepcfg reproduce` or `simplepcfg train`, with training.check_identity, on another machine
+perhaps: where and from what is said here. Prints and appends to results/curves.csv.
+"""
+
+import argparse
+import csv
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results" / "curves.csv"
+MEASURES = ("train_perplexity", "valid_perplexity")
+
+
+def main() -> None:
+    """Read, print and record."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("metrics", type=Path)
+    for name in ("name", "precision", "machine", "commit"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--test-perplexity", default="", help="of the best epoch, where it was asked for")
+    given = parser.parse_args()
+    fixed = {name: getattr(given, name) for name in ("name", "seed", "precision")}
+    rows = [{**fixed, **row} for row in epochs(given.metrics)]
+    for row in rows:
+        row |= {"test_perplexity": "", "machine": given.machine, "commit": given.commit}
+    best = min(rows, key=lambda row: row["valid_perplexity"])
+    best["test_perplexity"] = given.test_perplexity
+    is_new = not RESULTS.exists()
+    with open(RESULTS, "a", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        if is_new:
+            writer.writeheader()
+        writer.writerows(rows)
+    csv.DictWriter(sys.stdout, list(rows[0])).writerows(rows)
+
+
+def epochs(path: Path) -> list[dict[str, Any]]:
+    """A row for each epoch; the counts' ratios are those of its logged steps, 1 where nothing was lost."""
+    rows, ratios = [], []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        if record["kind"] == "steps" and record.get("rule_count_ratio") is not None:
+            ratios.append(record["rule_count_ratio"])
+        if record["kind"] == "epoch":
+            row = {"epoch": record["epoch"], **{name: round(record[name], 2) for name in MEASURES}}
+            row["furthest_count_ratio"] = round(max(ratios, key=lambda ratio: abs(ratio - 1)), 5) if ratios else ""
+            rows.append(row)
+            ratios = []
+    return rows
+
+
+if __name__ == "__main__":
+    main()
