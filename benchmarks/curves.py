@@ -1,6 +1,6 @@
 """A training run's curve, epoch by epoch, from its metrics.jsonl: perplexities and how exact the inside algorithm was.
 
-    python benchmarks/curves.py RUN/metrics.jsonl --name sn-pcfg-4096 --precision bf16 --machine "NVIDIA H200" --commit 1a2b3c4
+    python benchmarks/curves.py RUN/metrics.jsonl --name sn-pcfg-4096 --precision bf16 --machine H200 --commit 1a2b3c4
 
 The runs are made by `simplepcfg reproduce` or `simplepcfg train`, with training.check_identity, on another machine
 perhaps: where and from what is said here. Prints and appends to results/curves.csv.
