@@ -7,11 +7,11 @@ perhaps: where and from what is said here. Prints and appends to results/curves.
 """
 
 import argparse
-import csv
 import json
-import sys
 from pathlib import Path
 from typing import Any
+
+from simplepcfg.benchmarking.report import append_rows
 
 RESULTS = Path(__file__).parent / "results" / "curves.csv"
 MEASURES = ("train_perplexity", "valid_perplexity")
@@ -26,19 +26,16 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--test-perplexity", default="", help="of the best epoch, where it was asked for")
     given = parser.parse_args()
-    fixed = {name: getattr(given, name) for name in ("name", "seed", "precision")}
-    rows = [{**fixed, **row} for row in epochs(given.metrics)]
-    for row in rows:
-        row |= {"test_perplexity": "", "machine": given.machine, "commit": given.commit}
+    rows = epochs(given.metrics)
+    if not rows:
+        parser.error(f"{given.metrics}: no epoch is finished in it; train on")
     best = min(rows, key=lambda row: row["valid_perplexity"])
-    best["test_perplexity"] = given.test_perplexity
-    is_new = not RESULTS.exists()
-    with open(RESULTS, "a", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]))
-        if is_new:
-            writer.writeheader()
-        writer.writerows(rows)
-    csv.DictWriter(sys.stdout, list(rows[0])).writerows(rows)
+    fixed = {name: getattr(given, name) for name in ("name", "seed", "precision")}
+    where = {"machine": given.machine, "commit": given.commit}
+    rows = [{**fixed, **row, "test_perplexity": given.test_perplexity if row is best else "", **where} for row in rows]
+    append_rows(RESULTS, rows)
+    for row in rows:
+        print(", ".join(f"{name} {value}" for name, value in row.items() if value != ""))
 
 
 def epochs(path: Path) -> list[dict[str, Any]]:

@@ -123,17 +123,18 @@ class Allowance:
     """How far a backend may lie from float64, given how far the yardstick does: ``factor`` times as far, and floors.
 
     The floors are for where the yardstick happens to err by next to nothing. A rounding errs by spacing / √12 in the
-    mean square. A count is a stored number times a stored derivative, each rounded again by every product between it
-    and the root: two roundings a level, spacing · √(levels / 6); a tree of n words has log2 n levels at least. (In the
-    yardstick, whose derivatives are posteriors, these cancel where there is but one tree.) A word adds two to log Z,
-    its own and its β's; over n words they average to spacing / √6n a word. Log Z itself is returned as one float32,
-    half of whose spacing is 2^-24 of its size.
+    mean square. A count is a stored number times a stored derivative: two roundings, spacing / √6. In TF32 these are
+    made by every product between it and the root: two a level, spacing · √(levels / 6), and a tree of n words has
+    log2 n levels at least. (In the yardstick, whose derivatives are posteriors, they cancel where there is but one
+    tree, and its bf16 rounds results too.) A word adds two to log Z, its own and its β's; over n words they average to
+    spacing / √6n a word. Log Z itself is returned as one float32, half of whose spacing is 2^-24 of its size.
     """
 
     factor: float
     count: float
     word: float
     averages: bool
+    by_level: bool = False
 
     @staticmethod
     def of(precision: str) -> "Allowance":
@@ -141,7 +142,7 @@ class Allowance:
         if precision == "fp64":
             return Allowance(0.0, 1e-12, 1e-12, False)
         floor = SPACING[precision] / math.sqrt(6)
-        return Allowance(2.0, floor, floor, True)
+        return Allowance(2.0, floor, floor, True, by_level=precision == "tf32")
 
     @staticmethod
     def truncating(precision: str) -> "Allowance":
@@ -157,8 +158,8 @@ class Allowance:
     def bounds(self, yardstick: Errors, lengths: Tensor, log_z: Tensor) -> Errors:
         size = float((log_z / lengths).masked_fill(log_z == -math.inf, 0.0).abs().amax())
         word = self.word / math.sqrt(float(lengths.amin())) if self.averages else self.word
-        levels = max(1.0, math.log2(float(lengths.amin())))
-        count = self.count * math.sqrt(levels) if self.averages else self.count
+        levels = max(1.0, math.log2(float(lengths.amin()))) if self.by_level else 1.0
+        count = self.count * math.sqrt(levels)
         return Errors(
             self.factor * yardstick.log_z + word + (2.0**-24 * size if self.factor else 0.0),
             {part: self.factor * yardstick.counts[part] + count for part in PARTS},

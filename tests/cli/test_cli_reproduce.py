@@ -126,6 +126,72 @@ def test_all_rows_of_parsing_without_training(
         assert "not quoted here" in line
 
 
+def test_anyones_trees_in_the_same_table(call: Call, data: Path, tmp_path: Path) -> None:
+    """A quoted system's trees fill its row; a name of its own is another row, and both stay when nothing is given."""
+    out, theirs = tmp_path / "out", tmp_path / "theirs.trees"
+    theirs.write_text((data / "test.trees").read_text())
+    asked = ["reproduce", "parsing", "--data", data, "--out", out, "--rows", "left-branching"]
+    first = call(*asked, "--predictions", f"diora={theirs}", "--predictions", theirs)
+    assert first.code == 0, first.err
+    scores = json.loads(call("evaluate", "--predictions", theirs, data / "test.trees", "--json", "-").out)
+    found = {record["row"]: record for record in results(out)}
+    assert list(found) == ["diora", "theirs", "left-branching"]
+    for name in ("diora", "theirs"):
+        assert found[name]["report"]["sentence_f1"] == scores["sentence_f1"] == 100.0
+    page = (out / "table.md").read_text()
+    assert "| DIORA | diora | – | 100.0 | 1 | – | not quoted here | quoted; its figure has a place in" in page
+    assert page.count("scored here: ") == 2
+    assert "| theirs | theirs | – | 100.0 | 1 | – | not quoted here | scored here: /" in page
+    assert "| PRPN | prpn | – | – | – |" in page
+    again = call(*asked)
+    assert (again.code, again.out) == (0, first.out)
+
+    theirs.write_text("".join((data / "test.trees").read_text().splitlines(keepends=True)[::-1]))
+    refused = call(*asked, "--predictions", f"diora={theirs}")
+    assert refused.code == 2
+    assert "not the trees that" in refused.err
+    assert len(results(out)) == 3
+
+
+def test_anyones_trees_of_several_languages(call: Call, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    for language in ("french", "german"):
+        write_text(tmp_path / "data" / language)
+        (theirs / f"{language}.trees").write_text((tmp_path / "data" / language / "test.trees").read_text())
+    asked = ["reproduce", "multilingual", "--data", tmp_path / "data", "--rows", "left-branching"]
+    result = call(*asked, "--out", tmp_path / "out", "--predictions", f"X={theirs}")
+    assert result.code == 0, result.err
+    assert [record["language"] for record in results(tmp_path / "out") if record["row"] == "X"] == ["french", "german"]
+    (theirs / "german.trees").unlink()
+    refused = call(*asked, "--out", tmp_path / "other", "--predictions", f"X={theirs}")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "german.trees: no such file" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("table", "given", "said"),
+    [
+        ("lm", "x=FILE", "the table lm scores no trees"),
+        ("parsing", "x=missing.trees", "no such file"),
+        ("parsing", "=FILE", "no name"),
+        ("parsing", "sn-pcfg-4096=FILE", "is computed here"),
+        ("parsing", "oracle=FILE", "is computed here"),
+        ("parsing", "x=SHORT", "1 trees for 12 gold trees"),
+    ],
+)
+def test_trees_that_cannot_be_a_row(call: Call, data: Path, tmp_path: Path, table: str, given: str, said: str) -> None:
+    short = tmp_path / "short.trees"
+    short.write_text("(S (A a) (B b))\n")
+    given = given.replace("FILE", str(data / "test.trees")).replace("SHORT", str(short))
+    row = "sn-pcfg-4096" if table == "lm" else "left-branching"
+    asked = ["reproduce", table, "--data", data, "--out", tmp_path / "out", "--rows", row]
+    refused = call(*asked, "--predictions", given)
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert said in refused.err
+    assert not (tmp_path / "out" / "results.jsonl").exists()
+
+
 def test_prepared_text_is_not_prepared_again(call: Call, tmp_path: Path) -> None:
     source = write_text(tmp_path / "source")
     for file in source.glob("*.txt"):
@@ -204,7 +270,7 @@ def test_speed(call: Call, tmp_path: Path) -> None:
         (["lm", "--data", "{data}", "--set", 'data={{valid="b"}}'], "data.valid is valid in the folder of --data"),
         (["lm", "--data", "{data}", "--set", "model.nonterminals=8"], "row hmm-4096: "),
         (["speed", "--data", "{data}"], "leave out --data"),
-        (["speed", "--seeds", "3"], "leave out --data, --set and --seeds"),
+        (["speed", "--seeds", "3"], "leave out --data, --set, --seeds and --predictions"),
         (["speed", "--rows", "sn-pcfg"], "16,20,512,1024"),
         (["lm", "--data", "{data}", "--out", "{data}"], "holds other files"),
         (["lm", "--data", "{data}", "--out", "{data}/train.txt"], "is a file"),

@@ -49,6 +49,15 @@ def command(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change one key of every row; the table then says so."),
     ] = None,
+    predictions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--predictions",
+            metavar="NAME=FILE",
+            help="Score these bracketed trees of the test sentences as a row of the table; for multilingual, a folder "
+            "of LANGUAGE.trees.",
+        ),
+    ] = None,
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -61,6 +70,7 @@ def command(
     \b
     Example:
       simplepcfg reproduce parsing --data data/wsj --rows sn-pcfg-4096,right-branching --seeds 4
+      simplepcfg reproduce parsing --data data/wsj --rows right-branching --predictions diora=diora.trees
       simplepcfg reproduce lm --data data/ptb --rows sn-pcfg-4096 --seeds 1 --set training.epochs=3
       simplepcfg reproduce speed --out reproduction/speed
     """
@@ -69,8 +79,10 @@ def command(
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("reproduce runs in one process; with torchrun, train a row by `simplepcfg train` instead")
     if table is PaperTableName.speed:
-        if data is not None or settings or seeds is not None:
-            raise InputError("speed reads no text and trains nothing; leave out --data, --set and --seeds")
+        if data is not None or settings or seeds is not None or predictions:
+            raise InputError(
+                "speed reads no text and trains nothing; leave out --data, --set, --seeds and --predictions"
+            )
         from simplepcfg.reproduction.speed import reproduce_speed, rich_cells
 
         cells = reproduce_speed(place, rows=chosen, device=device, remark=lambda text: note(text, quiet))
@@ -90,6 +102,7 @@ def command(
             rows=chosen,
             seeds=SEEDS if seeds is None else seeds,
             settings=settings or (),
+            predictions=predictions or (),
             device=device,
             make_reporter=lambda: make_reporter(quiet),
             remark=lambda text: note(text, quiet),

@@ -62,7 +62,7 @@ class Line:
         size = self.row.size or NOTHING
         counted = f"{self.tokens:,}" if self.metric == "perplexity" and self.tokens else NOTHING
         runs = f"{self.runs}" if self.row.baseline or not self.row.configs else f"{self.runs} of {self.seeds}"
-        runs = NOTHING if self.row.quoted else runs
+        runs = NOTHING if self.row.quoted and not self.runs else runs
         name = f"{self.language}: {self.row.model}" if self.language else self.row.model
         return [name, self.row.name, size, self.ours_text, runs, counted, self.paper or NOT_QUOTED, self.note]
 
@@ -77,9 +77,11 @@ def table_lines(
     settings: Sequence[str] = (),
 ) -> list[Line]:
     """All rows of the table, also those that were not asked for this time: what was found earlier stays in it."""
+    known = {row.name for row in table.rows}
+    predicted = [Row(name, name) for name in dict.fromkeys(name for name, _, _ in results) if name not in known]
     lines = []
     for language in languages:
-        for row in table.rows:
+        for row in (*table.rows, *predicted):
             found = [
                 record for (name, text, _), record in sorted(results.items()) if (name, text) == (row.name, language)
             ]
@@ -99,7 +101,7 @@ def table_lines(
                     max(seeds, len(reports)),
                     reports[0]["perplexity_tokens"] if reports else None,
                     reports[0]["sentences"] if reports else None,
-                    _note(row, len(reports), row in chosen, failed, settings, infinite),
+                    _note(row, found, row in chosen, failed, settings, infinite),
                 )
             )
     return lines
@@ -111,10 +113,20 @@ def _is_infinite(report: Mapping[str, Any], table: PaperTable) -> bool:
 
 
 def _note(
-    row: Row, done: int, asked: bool, failed: Sequence[SimplePCFGError], settings: Sequence[str], infinite: int
+    row: Row,
+    found: Sequence[Mapping[str, Any]],
+    asked: bool,
+    failed: Sequence[SimplePCFGError],
+    settings: Sequence[str],
+    infinite: int,
 ) -> str:
+    done = len(found)
+    scored = [f"scored here: {record['predictions']}" for record in found if "predictions" in record]
     if row.quoted:
-        return f"quoted: {row.source}" if row.source else "quoted; its figure has a place in tables.toml"
+        quoted = f"quoted: {row.source}" if row.source else "quoted; its figure has a place in tables.toml"
+        return "; ".join([quoted, *scored])
+    if scored:
+        return scored[0]
     if row.configs and row.config is None:
         return f"the configuration {row.configs[0]} is not installed"
     if failed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +15,16 @@ from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.readers import read_trees
 from simplepcfg.errors import InputError, NumericalError, ResourceError, SimplePCFGError
 from simplepcfg.evaluation.treebank import Treebank
-from simplepcfg.reproduction.jobs import Job, find_jobs, find_texts, job_config, refuse_own_keys, text_preprocessing
+from simplepcfg.reproduction.jobs import (
+    Job,
+    find_jobs,
+    find_predictions,
+    find_texts,
+    job_config,
+    refuse_own_keys,
+    sha256,
+    text_preprocessing,
+)
 from simplepcfg.reproduction.rendering import REPORT_NUMBERS, Line, table_lines, write_tables
 from simplepcfg.reproduction.state import ReproductionFolder
 from simplepcfg.reproduction.tables import PaperTable, paper_table
@@ -35,6 +43,7 @@ def reproduce(
     rows: Sequence[str] | None = None,
     seeds: int = 4,
     settings: Sequence[str] = (),
+    predictions: Sequence[str] = (),
     device: str = "auto",
     make_reporter: Callable[[], Reporter] = Reporter,
     remark: Callable[[str], None] = lambda text: None,
@@ -43,22 +52,26 @@ def reproduce(
 
     Rows and seeds that have a result are not done again, and an interrupted training goes on from its checkpoint.
     The test file is read once for each finished run. A row that fails for want of memory, or of numbers, is named
-    and the others go on; the first such error is raised at the end.
+    and the others go on; the first such error is raised at the end. `predictions` are bracketed trees of the test
+    file's sentences, "NAME=FILE", scored as a row of the same table.
     """
     if seeds < 1:
         raise InputError(f"seeds = {seeds}; train at least one run a row")
     table = paper_table(table_name)
     chosen = table.choose(rows)
     texts = find_texts(table, Path(data))
-    jobs = list(find_jobs(chosen, texts, seeds))
+    jobs = [*find_predictions(table, texts, predictions), *find_jobs(chosen, texts, seeds)]
     refuse_own_keys(settings)
     # All of them before the first is trained: a misspelt key must not show after a day.
     configs = {job.key: job_config(job, table, settings) for job in jobs if job.row.config is not None}
     folder = ReproductionFolder(Path(out), (table.metric, *REPORT_NUMBERS))
     folder.open(table.name, Path(data), settings)
     languages = [text.language for text in texts]
-    tests = {text.language: (text.test, _sha256(text.test)) for text in texts}
+    tests = {text.language: (text.test, sha256(text.test)) for text in texts}
     folder.refuse_other_tests(tests)
+    folder.refuse_other_predictions(
+        {job.key: (job.predictions, sha256(job.predictions)) for job in jobs if job.predictions}
+    )
     failures: dict[tuple[str, str, int], SimplePCFGError] = {}
 
     def lines() -> list[Line]:
@@ -115,6 +128,13 @@ def _evaluated(
     """Train what is left of a run and look at the test file, once; of a baseline, only that."""
     if config is None:
         treebank = Treebank(read_trees(job.text.test), preprocessing, str(job.text.test))
+        if job.predictions is not None:
+            scored, different = treebank.predictions(str(job.predictions), list(read_trees(job.predictions)))
+            if different:
+                remark(
+                    f"{job.predictions}: {different} trees have other words than {job.text.test}; is it the same text?"
+                )
+            return scored.to_dict()
         return treebank.baseline(job.row.baseline or "").to_dict()
     place = folder.run(*job.key)
     begun = RunFolder(place).config.exists()
@@ -126,6 +146,9 @@ def _evaluated(
 
 
 def _record(job: Job, table: PaperTable, config: RunConfig | None, report: dict[str, Any]) -> dict[str, Any]:
+    predicted = {}
+    if job.predictions is not None:
+        predicted = {"predictions": str(job.predictions), "predictions_sha256": sha256(job.predictions)}
     return {
         "table": table.name,
         "row": job.row.name,
@@ -134,14 +157,10 @@ def _record(job: Job, table: PaperTable, config: RunConfig | None, report: dict[
         "config": job.row.config,
         "model": None if config is None else config.model_dump(mode="json")["model"],
         "test": str(job.text.test),
-        "test_sha256": _sha256(job.text.test),
+        "test_sha256": sha256(job.text.test),
+        **predicted,
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "simplepcfg": simplepcfg.__version__,
         "commit": current_commit(),
         "report": report,
     }
-
-
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -92,6 +92,15 @@ class ReproductionFolder:
                     "file, or give another --out"
                 )
 
+    def refuse_other_predictions(self, given: Mapping[Key, tuple[Path, str]]) -> None:
+        """A name stands for the trees that it was first given for; `given` has their file and hash."""
+        results = self.read_results()
+        for key, (path, hashed) in given.items():
+            if key in results and results[key].get("predictions_sha256") != hashed:
+                raise InputError(
+                    f"{path}: not the trees that {self.results} has as {key[0]}; give another name, or another --out"
+                )
+
     def append(self, record: dict[str, Any]) -> None:
         """Write a result so that it is there whole or not at all."""
         self._drop_unfinished_line()

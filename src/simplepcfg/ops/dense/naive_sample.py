@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.dense.arguments import DenseArguments
-from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS
+from simplepcfg.ops.sample.naive import draw, walk_down
 from simplepcfg.ops.trees import LabelledTree
 
 
@@ -31,29 +31,11 @@ def naive_dense_sample(arguments: DenseArguments, b: int, uniforms: Tensor) -> L
             beta[i, j] = torch.stack([pairs(i, k, j).sum((1, 2)) for k in range(i + 1, j)]).sum(0)
             if arguments.span_bonus is not None:
                 beta[i, j] = beta[i, j] * arguments.span_bonus[b, i, j].detach().double().exp()
-    if n < 2 or not bool((root * beta[0, n]).any()):
-        return LabelledTree([], [], [], -torch.inf)
-    spans: list[tuple[int, int]] = []
-    labels: list[int] = []
-    tags = [-1] * n
-    waiting = [(0, n, _draw(root * beta[0, n], uniforms[1]))]
-    while waiting:
-        i, j, symbol = waiting.pop()
-        if j - i == 1:
-            tags[i] = symbol
-            continue
-        first = BEFORE_NODES + NODE_DRAWS * len(spans)
-        spans.append((i, j))
-        labels.append(symbol)
+
+    def choose(i: int, j: int, symbol: int, three: Tensor) -> tuple[int, int, int]:
         weights = [pairs(i, k, j)[symbol] for k in range(i + 1, j)]  # by split: [B, C]
-        chosen = _draw(torch.stack([weight.sum() for weight in weights]), uniforms[first])
-        left = _draw(weights[chosen].sum(1), uniforms[first + 1])
-        right = _draw(weights[chosen][left], uniforms[first + 2])
-        k = i + 1 + chosen
-        waiting += [(k, j, right), (i, k, left)]  # the left child is taken from the list first
-    return LabelledTree(spans, labels, tags, 0.0)
+        chosen = draw(torch.stack([weight.sum() for weight in weights]), three[0])
+        left = draw(weights[chosen].sum(1), three[1])
+        return i + 1 + chosen, left, draw(weights[chosen][left], three[2])
 
-
-def _draw(weights: Tensor, uniform: Tensor) -> int:
-    sums = weights.cumsum(0)
-    return int((sums <= uniform.to(sums) * sums[-1]).sum())
+    return walk_down(n, root * beta[0, n] if n > 1 else root[:0], uniforms, choose)

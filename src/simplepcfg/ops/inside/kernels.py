@@ -98,9 +98,9 @@ def _far_parents(
 ):  # fmt: skip
     """What a span is handed by the parents whose other child has width ``first`` to ``last``, whatever the scales.
 
-    Scales above HEAD belong to parents that forward summed in logs, for their children peak very far apart: neither α
-    nor the sibling may take the whole. So the sibling's own exponent joins it first: what is left of the sibling is
-    about 1, and α times half of 2^(both) lies between α and the product.
+    Scales above HEAD belong to parents that forward summed in logs, or nearly had to, for their children peak very far
+    apart: neither α nor the sibling may take the whole. So the sibling's own exponent joins it first: what is left of
+    the sibling is about 1, and α times half of 2^(both) lies between α and the product.
     """
     MOST: tl.constexpr = 126.0 if WORK == tl.float32 else 1000.0  # noqa: SIM300 (a type, in capitals)
     inside = columns < N

@@ -1,5 +1,7 @@
 """One tree of one sentence, drawn as the formulas say: the twin that the fast ones are held against."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -30,12 +32,32 @@ def naive_sample(arguments: InsideArguments, b: int, uniforms: Tensor) -> Labell
             columns = slice(nonterminals, None) if width == 1 else slice(0, nonterminals)
             for side in range(2):
                 below[side, i, j] = rules[side][:, columns] @ beta[i, j]
-    if n < 2 or not bool((root * beta[0, n]).any()):
+
+    def choose(i: int, j: int, symbol: int, three: Tensor) -> tuple[int, int, int]:
+        weights = torch.stack([below[0, i, k][symbol] * below[1, k, j][symbol] for k in range(i + 1, j)])
+        k = i + 1 + draw(weights, three[0])
+        children = []
+        for side, (start, end) in enumerate(((i, k), (k, j))):
+            columns = slice(nonterminals, None) if end - start == 1 else slice(0, nonterminals)
+            children.append(draw(rules[side][symbol, columns] * beta[start, end], three[1 + side]))
+        return k, children[0], children[1]
+
+    return walk_down(n, root * beta[0, n] if n > 1 else root[:0], uniforms, choose)
+
+
+def walk_down(
+    n: int, top: Tensor, uniforms: Tensor, choose: Callable[[int, int, int, Tensor], tuple[int, int, int]]
+) -> LabelledTree:
+    """A tree from the top down: its symbol in proportion to ``top``, split and children of each node by ``choose``.
+
+    That is given a span, its symbol and three uniform numbers. No tree where nothing weighs anything.
+    """
+    if not bool(top.any()):
         return LabelledTree([], [], [], -torch.inf)
     spans: list[tuple[int, int]] = []
     labels: list[int] = []
     tags = [-1] * n
-    waiting = [(0, n, _draw(root * beta[0, n], uniforms[1]))]
+    waiting = [(0, n, draw(top, uniforms[1]))]
     while waiting:
         i, j, symbol = waiting.pop()
         if j - i == 1:
@@ -44,16 +66,13 @@ def naive_sample(arguments: InsideArguments, b: int, uniforms: Tensor) -> Labell
         first = BEFORE_NODES + NODE_DRAWS * len(spans)
         spans.append((i, j))
         labels.append(symbol)
-        weights = torch.stack([below[0, i, k][symbol] * below[1, k, j][symbol] for k in range(i + 1, j)])
-        k = i + 1 + _draw(weights, uniforms[first])
-        for side, (start, end) in ((1, (k, j)), (0, (i, k))):  # the left child is taken from the list first
-            columns = slice(nonterminals, None) if end - start == 1 else slice(0, nonterminals)
-            child = _draw(rules[side][symbol, columns] * beta[start, end], uniforms[first + 1 + side])
-            waiting.append((start, end, child))
+        k, left, right = choose(i, j, symbol, uniforms[first : first + NODE_DRAWS])
+        waiting += [(k, j, right), (i, k, left)]  # the left child is taken from the list first
     return LabelledTree(spans, labels, tags, 0.0)
 
 
-def _draw(weights: Tensor, uniform: Tensor) -> int:
+def draw(weights: Tensor, uniform: Tensor) -> int:
+    """An index in proportion to its weight."""
     sums = weights.cumsum(0)
     return int((sums <= uniform.to(sums) * sums[-1]).sum())
 
