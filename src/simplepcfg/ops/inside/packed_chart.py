@@ -29,7 +29,7 @@ FEW_STATES = 512
 PAIRED_STATES, PAIRED_WARPS = 512, 1
 PAIRED_STATES_BACK, PAIRED_WARPS_BACK = 1024, 4
 # Registers a thread of backward's kernels in bf16. The compiler would take more, for the rare path of parents summed in
-# logs, and fewer blocks would fit a multiprocessor; with these next to nothing spills. That path takes few states at once.
+# logs, and fewer blocks would fit a multiprocessor; with these almost nothing spills. That path takes few states.
 REGISTERS_BACK, PAIRED_REGISTERS_BACK = 128, 80
 FAR_STATES_AT_ONCE = 128
 PAIRED_FROM = 5
