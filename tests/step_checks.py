@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 
 from simplepcfg.data.batching import Batch, collate
-from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
+from simplepcfg.models import NPCFG, SimpleNPCFG, SimpleNPCFGConfig
 from simplepcfg.training.config import TrainingConfig
 from simplepcfg.training.device import set_precision
 from simplepcfg.training.distributed import Group
@@ -14,6 +14,17 @@ from simplepcfg.training.step import Step
 
 SIZES = SimpleNPCFGConfig(nonterminals=6, preterminals=10, embedding=16, residual_blocks=1)
 WORDS = 12
+
+
+class FakeCapturer:
+    """Replays by calling: what a graph does, as far as a CPU can tell."""
+
+    def __init__(self) -> None:
+        self.captured = 0
+
+    def capture(self, function: Callable[[], None]) -> Callable[[], None]:
+        self.captured += 1
+        return function
 
 
 def tiny_model(
@@ -27,6 +38,13 @@ def tiny_model(
     model = SimpleNPCFG(sizes, WORDS).to(device, dtype)
     set_precision(model, precision, torch.device(device))
     return model.train()
+
+
+def unlikely_pairs(model: NPCFG, score: float) -> None:
+    """Give two words as siblings this score, so that a low one takes every sentence out of float32's range."""
+    every, tags = len(model.symbols), model.config.preterminals
+    with torch.no_grad():
+        model.rules.bias.view(every, every)[-tags:, -tags:] = score
 
 
 def make_step(model: SimpleNPCFG, group: Group | None = None, **choices: object) -> Step:

@@ -1,5 +1,6 @@
 """On a card: steps as CUDA graphs give what the same steps give when they are launched one by one."""
 
+import math
 import signal
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 
 from simplepcfg.errors import NumericalError
-from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
+from simplepcfg.models import CPCFG, NPCFG, CPCFGConfig, NPCFGConfig, SimpleNPCFG, SimpleNPCFGConfig
 from simplepcfg.training import Interrupted, RunFolder, train
 from simplepcfg.training.capture import side_stream
 from simplepcfg.training.checkpoint import Checkpoint, TrainingState
@@ -15,7 +16,16 @@ from simplepcfg.training.distributed import Group
 from simplepcfg.training.step import Step
 from simplepcfg.training.tally import mirror
 from simplepcfg.training.timing import StepTimer
-from step_checks import largest_difference, make_step, mixed_batches, run_steps, tiny_model, weights
+from step_checks import (
+    WORDS,
+    largest_difference,
+    make_step,
+    mixed_batches,
+    run_steps,
+    tiny_model,
+    unlikely_pairs,
+    weights,
+)
 from toy_runs import LEVERS, SignalAt, differences
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card")]
@@ -41,6 +51,29 @@ def test_captured_equals_eager(precision: str) -> None:
     assert len(step.programs.shapes) > 3
     assert largest_difference(weights(eager), weights(captured)) == 0
     assert found == expected
+
+
+@pytest.mark.parametrize("score", [0.0, -75.0])
+def test_captured_dense_steps_equal_eager_ones(score: float) -> None:
+    """Whether no batch is doubtful or every one, which is then run again."""
+    found = []
+    for shapes in (0, 96):
+        torch.manual_seed(3)
+        model = NPCFG(NPCFGConfig(nonterminals=6, preterminals=8, embedding=8), WORDS).cuda().train()
+        unlikely_pairs(model, score)
+        step, values = trained(model, 30, captured_shapes=shapes)
+        assert len(step.programs.shapes) > 3 or not shapes
+        found.append((values, weights(model)))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
+    assert largest_difference(found[0][1], found[1][1]) < 1e-4
+
+
+def test_compound_dense_steps_are_captured() -> None:
+    torch.manual_seed(3)
+    model = CPCFG(CPCFGConfig(nonterminals=6, preterminals=8, embedding=8, latent=3, encoder=8), WORDS).cuda().train()
+    step, values = trained(model, 30, captured_shapes=96)
+    assert len(step.programs.shapes) > 3
+    assert all(math.isfinite(value) for value in values)
 
 
 def test_card_equals_cpu() -> None:

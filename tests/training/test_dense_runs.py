@@ -87,8 +87,3 @@ def test_the_large_size_fits_a_card() -> None:
     for precision in ("fp32", "bf16"):
         parts = estimate(config.model, 10_000, 16, 40, "cuda", precision)
         assert 3e9 < sum(part.size for part in parts) < 10e9
-
-
-def test_dense_models_are_not_captured() -> None:
-    for kind in SETTINGS:
-        assert not load_config(kind, [], environment={}).model.capturable

@@ -16,18 +16,16 @@ from simplepcfg.training.gradients import Gradients
 from simplepcfg.training.programs import BatchPrograms
 from simplepcfg.training.step import Step
 from simplepcfg.training.tally import StepTally, mirror
-from step_checks import SIZES, largest_difference, make_step, mixed_batches, run_steps, tiny_model, weights
-
-
-class FakeCapturer:
-    """Replays by calling: what a graph does, as far as a CPU can tell."""
-
-    def __init__(self) -> None:
-        self.captured = 0
-
-    def capture(self, function: Callable[[], None]) -> Callable[[], None]:
-        self.captured += 1
-        return function
+from step_checks import (
+    SIZES,
+    FakeCapturer,
+    largest_difference,
+    make_step,
+    mixed_batches,
+    run_steps,
+    tiny_model,
+    weights,
+)
 
 
 class FailingCapturer:

@@ -16,8 +16,6 @@ class DensePCFGConfig:
 
     # Read by pydantic where it is installed: a misspelt key is an error, not ignored.
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-    # Its inside algorithm asks once a batch whether a sentence left float32's range, which no CUDA graph can.
-    capturable: ClassVar[bool] = False
 
     kind: str
     nonterminals: int = field(default=30, metadata={"description": "Number of nonterminal symbols, N."})

@@ -110,7 +110,7 @@ def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, proc
             f"{_gib(free)} are free on {device}; lower {largest.keys}"
         )
     # Captured steps have a pool of memory to themselves.
-    asked = device.type == "cuda" and settings.captured_shapes > 0 and getattr(config.model, "capturable", True)
+    asked = device.type == "cuda" and settings.captured_shapes > 0
     capture = asked and (free is None or launched + step <= free)
     needed = launched + (step if capture else 0)
     shares = ", ".join(f"{part.what} {_gib(part.size)}" for part in sorted(parts, key=lambda part: -part.size))

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from simplepcfg.data.batching import pinned, to_device
 from simplepcfg.errors import ResourceError
+from simplepcfg.ops.doubts import Doubts, noting
 from simplepcfg.ops.inside.plan import make_plan
 from simplepcfg.training.capture import Capturer, Program
 from simplepcfg.training.failures import is_out_of_memory
@@ -37,11 +38,12 @@ class BatchGradient:
 
 @dataclass(frozen=True, slots=True)
 class CapturedBatch:
-    """A program for one shape, the tensor it reads its words from, and tables whose addresses it knows."""
+    """A program for one shape, the tensor it reads its words from, tables whose addresses it knows, and its doubts."""
 
     words: Tensor
     program: Program
     tables: object
+    doubts: Doubts
 
 
 class BatchPrograms:
@@ -84,6 +86,9 @@ class BatchPrograms:
         self._captured.move_to_end(key)
         captured.words.copy_(pinned(words, self._device), non_blocking=True)
         captured.program()
+        if captured.doubts.came_true():
+            self._gradient(to_device(words, self._device), None, total)  # overwrites what the program found
+            return False
         return True
 
     def _capture(self, key: tuple[int, int, int], words: Tensor) -> CapturedBatch | None:
@@ -95,8 +100,15 @@ class BatchPrograms:
         static = words.to(self._device)
         # The cache of tables in ops is bounded, too: what a graph reads must outlive it.
         tables = make_plan(n, (n,) * batch, static.device)
+        doubts = Doubts(static.device)
+
+        def recorded() -> None:
+            doubts.clear()
+            with noting(doubts):
+                self._gradient(static, None, total)
+
         try:
-            program = self._capturer.capture(lambda: self._gradient(static, None, total))
+            program = self._capturer.capture(recorded)
         except (RuntimeError, ResourceError) as error:
             self.release()
             self._limit = 0
@@ -104,7 +116,7 @@ class BatchPrograms:
             reason = "too little memory" if short else str(error).strip().partition("\n")[0]
             self._note(f"steps are not captured but launched one by one: {reason}")
             return None
-        self._captured[key] = CapturedBatch(static, program, tables)
+        self._captured[key] = CapturedBatch(static, program, tables, doubts)
         return self._captured[key]
 
     def _forget_one(self) -> None:

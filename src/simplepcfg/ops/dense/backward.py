@@ -10,6 +10,7 @@ from simplepcfg.ops.dense.cells import Cells
 from simplepcfg.ops.dense.chart import DenseChart
 from simplepcfg.ops.dense.products import rows_by_rules
 from simplepcfg.ops.dense.rule_gradient import RuleGradient
+from simplepcfg.ops.doubts import Doubts
 from simplepcfg.ops.inside.scales import drop_out_of_range
 
 
@@ -27,11 +28,14 @@ class Wanted:
 class Backward:
     """One backward pass over a filled chart, which it only reads: it can be run again."""
 
-    def __init__(self, chart: DenseChart, grad: Tensor, wanted: Wanted, careful: bool = False) -> None:
+    def __init__(
+        self, chart: DenseChart, grad: Tensor, wanted: Wanted, careful: bool = False, doubts: Doubts | None = None
+    ) -> None:
         self.chart = chart
         self.grad = grad  # [B], the loss's weight of each sentence; the recursion itself is that of log Z
         self.wanted = wanted
         self.careful = careful
+        self.doubts = doubts
         self.gradients = Cells(torch.zeros_like(chart.cells.values))  # by β as a left and as a right child
         self.by_sums = chart.zeros(chart.rows_above(1), chart.nonterminals)  # the widest spans first
         # The same times the factor of a split with one word, by width: spans by their last word, then by their first.
@@ -59,7 +63,7 @@ class Backward:
             words = self._tame(by_words, chart.words).mul(chart.words).view(chart.n, chart.batch, -1)
             words = (words * self.grad[:, None]).transpose(0, 1).contiguous()
         rules = None if blocks is None else blocks.joined()
-        if not self.careful and not _finite(words, rules, wanted.posteriors, wanted.symbols):
+        if not self.careful and not self._finite(words, rules, wanted.posteriors, wanted.symbols):
             # A derivative by a value of 0 has left the range and met a 0: once more, looking at every width.
             return Backward(chart, self.grad, wanted, careful=True).run()
         if rules is not None and self.careful:
@@ -165,8 +169,11 @@ class Backward:
     def _tame(self, derivative: Tensor, value: Tensor) -> Tensor:
         return drop_out_of_range(derivative, value, self.chart.range) if self.careful else derivative
 
-
-def _finite(*tensors: Tensor | None) -> bool:
-    """Whether no tensor holds NaN or an infinity: its sum would, though a sum of huge numbers may be infinite too."""
-    given = [tensor for tensor in tensors if tensor is not None]
-    return all(math.isfinite(float(tensor.sum())) or bool(tensor.isfinite().all()) for tensor in given)
+    def _finite(self, *tensors: Tensor | None) -> bool:
+        """Whether no tensor holds NaN or an infinity: its sum would, though one of huge numbers may be infinite too."""
+        given = [tensor for tensor in tensors if tensor is not None]
+        if self.doubts is not None:
+            for tensor in given:
+                self.doubts.note(~tensor.sum().isfinite())
+            return True
+        return all(math.isfinite(float(tensor.sum())) or bool(tensor.isfinite().all()) for tensor in given)

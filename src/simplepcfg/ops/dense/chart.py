@@ -51,9 +51,8 @@ class DenseChart:
         self.matrices: Tensor
         self.factors: dict[int, Tensor] = {}  # by width: [rows, splits], the widest left child first
         self.scales: dict[int, Tensor] = {}  # by width: [rows, 1], stored row = scale · sum
-        # As tensors, since an operation makes a tensor of every number that it is given.
-        constants = torch.tensor([self.range.peak, DEAD, 0.0], dtype=self.dtype, device=self.device)
-        self.peak, self.dead, self.zero = constants.unbind()
+        # As tensors, since an operation makes a tensor of every number that it is given; none is copied from the host.
+        self.peak, self.dead, self.zero = (self.zeros().fill_(value) for value in (self.range.peak, DEAD, 0.0))
         # Pairs of wide children of all widths, [rows, N, N], the widest first; None where they are made again.
         self.kept = self._place_for_pairs()
 

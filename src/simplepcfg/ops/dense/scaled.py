@@ -9,6 +9,7 @@ from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.backward import Backward, Wanted
 from simplepcfg.ops.dense.chart import DenseChart
 from simplepcfg.ops.dense.log_space import log_einsum_exp_dense_inside
+from simplepcfg.ops.doubts import holds, present_doubts
 
 Found = tuple[Tensor | None, Tensor | None, Tensor | None]
 
@@ -18,10 +19,11 @@ class FilledChart:
 
     def __init__(self, arguments: DenseArguments) -> None:
         self.arguments = arguments
+        self.doubts = present_doubts()
         self.chart = DenseChart(arguments)
         log_z = self.chart.fill()
         self.rows: Tensor | None = None
-        if arguments.log_emissions.dtype != torch.float64 and bool(self.chart.far.any()):
+        if arguments.log_emissions.dtype != torch.float64 and holds(self.chart.far.any(), self.doubts):
             self.rows = self.chart.far.nonzero().squeeze(1)
             self.chart.leave_out_far()
             self.second = DenseChart(arguments.of_sentences(self.rows, torch.float64))
@@ -30,7 +32,7 @@ class FilledChart:
 
     def backward(self, grad: Tensor, wanted: Wanted) -> Found:
         """Gradients by log_emissions, root and rules."""
-        words, root, rules = Backward(self.chart, grad, wanted).run()
+        words, root, rules = Backward(self.chart, grad, wanted, doubts=self.doubts).run()
         if self.rows is None:
             return words, root, rules
         tables = (wanted.posteriors, wanted.symbols)
@@ -70,7 +72,8 @@ class _DenseInside(torch.autograd.Function):
         if any(ctx.needs_input_grad):
             ctx.save_for_backward(log_emissions, root, rules, span_bonus, lengths)
             ctx.chart = chart
-        return chart.log_z
+        # Not the chart's own tensor: it would hold the graph that holds the chart, until Python looks for garbage.
+        return chart.log_z.clone()
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:

@@ -1,0 +1,112 @@
+"""Steps of every model as programs recorded ahead: they leave nothing behind; dense ones doubt instead of asking."""
+
+import gc
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from simplepcfg.models import MODELS, build_model
+from simplepcfg.ops.doubts import Doubts, holds, noting, present_doubts
+from simplepcfg.training.programs import BatchPrograms
+from step_checks import (
+    WORDS,
+    FakeCapturer,
+    largest_difference,
+    make_step,
+    mixed_batches,
+    run_steps,
+    unlikely_pairs,
+    weights,
+)
+
+TINY = {"states": 6, "nonterminals": 6, "preterminals": 8, "embedding": 8, "encoder": 8, "latent": 3, "rank": 4}
+KINDS = {config.kind: config for config in MODELS}
+DENSE = ["n-pcfg", "c-pcfg"]
+# What makes the host wait for a number.
+QUESTIONS = {torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default, torch.ops.aten.equal.default}
+
+
+def tiny(kind: str, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
+    torch.manual_seed(3)
+    config = KINDS[kind]()
+    sizes = {field.name: TINY[field.name] for field in fields(config) if field.name in TINY}
+    return build_model(replace(config, **sizes), WORDS).to(dtype).train()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_leaves_no_garbage(kind: str) -> None:
+    """A cycle of references would keep charts and rules alive until Python looks for such, many steps later."""
+    model, words = tiny(kind), torch.randint(1, WORDS, (3, 7), generator=torch.Generator().manual_seed(0))
+    for _ in range(2):  # the first call may import and cache
+        gc.collect()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            torch.autograd.grad(model.loss(words).sum(), list(model.parameters()), allow_unused=True)
+            gc.collect()
+            left = [thing for thing in gc.garbage if isinstance(thing, torch.Tensor)]
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+    assert left == []
+
+
+class NoQuestions(TorchDispatchMode):
+    """Fails where a graph could not go on."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert func not in QUESTIONS, func
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("kind", DENSE)
+@pytest.mark.parametrize("n", [2, 3, 9])
+def test_a_recorded_dense_step_asks_nothing(monkeypatch: pytest.MonkeyPatch, kind: str, n: int) -> None:
+    for place in ("grammars.dense.check_words", "models.compound.check_word_ids"):  # look at words on a CPU alone
+        monkeypatch.setattr(f"simplepcfg.{place}", lambda *given: None)
+    model, words = tiny(kind), torch.randint(1, WORDS, (3, n), generator=torch.Generator().manual_seed(0))
+    parameters = list(model.parameters())
+
+    def gradients(seed: int = 0) -> list[torch.Tensor]:
+        torch.manual_seed(seed)  # of z
+        found = torch.autograd.grad(model.loss(words).sum(), parameters, allow_unused=True)
+        return [gradient for gradient in found if gradient is not None]
+
+    expected = gradients()
+    doubts = Doubts(torch.device("cpu"))
+    with NoQuestions(), noting(doubts):
+        found = gradients()
+    assert doubts.noted
+    assert not doubts.came_true()
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("score", [0.0, -75.0])
+def test_doubtful_batches_are_run_again(score: float) -> None:
+    """Whether no batch is doubtful or every one."""
+    batches = mixed_batches(30)
+    plain, replayed = (tiny("n-pcfg") for _ in range(2))
+    for model in (plain, replayed):
+        unlikely_pairs(model, score)
+    expected = run_steps(make_step(plain), batches)
+    capturer = FakeCapturer()
+    found = run_steps(make_step(replayed, capturer=capturer, captured_shapes=8), batches)
+    assert capturer.captured > 5
+    assert found == pytest.approx(expected, rel=1e-4)
+    assert largest_difference(weights(plain), weights(replayed)) < 1e-3
+
+
+def test_only_what_came_true_is_run_again() -> None:
+    ran: list[str] = []
+
+    def gradient(words: torch.Tensor, *_: object) -> None:
+        ran.append("recorded" if present_doubts() is not None else "launched")
+        if holds((words == 7).any(), present_doubts()):
+            ran.append("careful")
+
+    programs = BatchPrograms(gradient, torch.device("cpu"), FakeCapturer(), limit=8)
+    lengths = torch.tensor([2, 2])
+    assert [programs(torch.full((2, 2), word), lengths, 2) for word in (1, 1, 7, 1)] == [False, True, False, True]
+    assert ran == ["launched", "recorded", "recorded", "launched", "careful", "recorded"]
