@@ -80,7 +80,10 @@ class TensorPCFG(ExactModel):
         precision = self.precision if self.training else None
         root = self.root(self.start)[0].softmax(-1)
         up = self.parent(self.symbols[: self.config.nonterminals]).softmax(-1)
-        to_left, to_right = (net(self.symbols).softmax(0).T for net in (self.left_child, self.right_child))
+        # Copied to have the symbols side by side: a card's softmax over columns takes longer than the inside algorithm.
+        to_left, to_right = (
+            net(self.symbols).T.contiguous().softmax(-1) for net in (self.left_child, self.right_child)
+        )
         tags = torch.nn.functional.pad(self.emission(self.tags), (0, 1), value=1.0)
         emissions = emissions_of(tags, self.word_embeddings, precision, self.training)
         return RankGrammar(root, up, to_left, to_right, emissions, precision)
