@@ -12,6 +12,7 @@ from simplepcfg.models.compound import CompoundConfig, CompoundModel
 from simplepcfg.models.dense import DensePCFGConfig
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.ops.neural import rule_softmax
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,10 +60,10 @@ class CPCFG(CompoundModel):
     def grammar_of(self, z: Tensor) -> DenseGrammar:
         """The grammars of sentence vectors [B, Z], as one batch of rules."""
         split, every = self.config.nonterminals, self.symbols.shape[0]
-        root = self.root_scores(self.root(_with_z(self.start, z)[:, 0])).softmax(-1)  # [B, N]
+        root = rule_softmax(self.root_scores(self.root(_with_z(self.start, z)[:, 0])))  # [B, N]
         # A linear layer of [w; z] is the sum of one of w and one of z: each is computed once, not for every pair.
         scores = self.rules(self.symbols[:split]) + self.sentence_rules(z)[:, None]  # [B, N, S²]
-        rules = scores.softmax(-1).unflatten(-1, (every, every))
+        rules = rule_softmax(scores).unflatten(-1, (every, every))
         tags = self.emission(_with_z(self.symbols[split:], z))  # [B, P, D]
         precision = self.precision if self.training else None
         return DenseGrammar(root, rules, SentenceEmissions.normalised(tags, self.word_embeddings, precision))

@@ -16,7 +16,7 @@ from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.thinning import Thinning, step_tables
-from simplepcfg.ops.neural import log_normaliser, row_softmax
+from simplepcfg.ops.neural import log_normaliser, row_softmax, rule_softmax
 
 ALIGNMENT = 8  # numbers
 
@@ -91,7 +91,7 @@ class LowRankHMM(ExactModel):
         symbols, _, word_embeddings = step_tables(self)
         networks = (self.first, self.source, self.target, self.emission)
         first, source, target, emitting = network_outputs(symbols, networks, precision)
-        start = (first.to(self.start.dtype) @ self.start[0]).softmax(-1)
+        start = rule_softmax(first.to(self.start.dtype) @ self.start[0])
         features = self.features.to(target.dtype)
         # The weight of a feature is one more column of the scores. What all features share cancels, and without it
         # little is left to round. Columns of zeros keep rows where tensor cores want them.

@@ -14,7 +14,7 @@ from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.thinning import Thinning, step_tables
-from simplepcfg.ops.neural import row_softmax
+from simplepcfg.ops.neural import row_softmax, rule_softmax
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class NeuralHMM(ExactModel):
         symbols, _, word_embeddings = step_tables(self)
         networks = (self.first, self.source, self.target, self.emission)
         first, source, target, emitting = network_outputs(symbols, networks, precision)
-        start = (first.to(self.start.dtype) @ self.start[0]).softmax(-1)
+        start = rule_softmax(first.to(self.start.dtype) @ self.start[0])
         transitions = row_softmax(source, target, precision=precision)
         emissions = emissions_of(emitting, word_embeddings, precision, self.training)
         return HiddenMarkovModel(start, transitions, emissions, precision)

@@ -13,6 +13,7 @@ from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of
 from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.ops.neural import rule_softmax
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +60,8 @@ class NPCFG(ExactModel):
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> DenseGrammar:
         """The grammar of the present parameters; it is the same for every sentence, so the arguments are not used."""
         split, every = self.config.nonterminals, self.symbols.shape[0]
-        root = self.root_scores(self.root(self.start[0])).softmax(-1)
-        rules = self.rules(self.symbols[:split]).softmax(-1).view(split, every, every)
+        root = rule_softmax(self.root_scores(self.root(self.start[0])))
+        rules = rule_softmax(self.rules(self.symbols[:split])).view(split, every, every)
         precision = self.precision if self.training else None
         emissions = emissions_of(self.emission(self.symbols[split:]), self.word_embeddings, precision, self.training)
         return DenseGrammar(root, rules, emissions)

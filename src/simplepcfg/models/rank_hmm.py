@@ -15,7 +15,7 @@ from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.thinning import Thinning, step_tables
-from simplepcfg.ops.neural import product, row_softmax
+from simplepcfg.ops.neural import product, row_softmax, rule_softmax
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,7 @@ class RankHMM(ExactModel):
             next_symbols, ranks = self.thinning.thin(self.thinning.rows(next_symbols)), self.thinning.thin(ranks)
         (first,) = network_outputs(symbols, [self.first], precision)
         (emitting,) = network_outputs(ranks, [self.emission], precision)
-        start = (first.to(self.start.dtype) @ self.start[0]).softmax(-1)
+        start = rule_softmax(first.to(self.start.dtype) @ self.start[0])
         into = row_softmax(symbols, ranks, precision=precision)
         out_of = row_softmax(ranks, next_symbols, precision=precision)
         return start, into, out_of, emitting, word_embeddings

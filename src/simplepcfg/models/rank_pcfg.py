@@ -13,7 +13,7 @@ from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.thinning import Thinning, step_tables
-from simplepcfg.ops.neural import rule_probabilities
+from simplepcfg.ops.neural import rule_probabilities, rule_softmax
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +108,8 @@ class RankPCFG(ExactModel):
         rows = ((0, split), (0, every), (0, every), (0, split), (split, every))
         parents, left, right, roots, tags = network_outputs(symbols, networks, precision, rows)
         wide = self.start.dtype
-        root = (roots.to(wide) @ self.start[0]).softmax(-1)
-        up = (parents.to(wide) @ self.ranks_below.T).softmax(-1)
+        root = rule_softmax(roots.to(wide) @ self.start[0])
+        up = rule_softmax(parents.to(wide) @ self.ranks_below.T)
         to_left, to_right = rule_probabilities(self.ranks_above, left, right, precision=precision)
         emissions = emissions_of(tags, word_embeddings, precision, self.training)
         return RankGrammar(root, up, to_left, to_right, emissions, precision)

@@ -13,7 +13,7 @@ from simplepcfg.models.compound import CompoundConfig, CompoundModel
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import network_outputs
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.ops.neural import sentence_rule_probabilities
+from simplepcfg.ops.neural import rule_softmax, sentence_rule_probabilities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ class SimpleCPCFG(CompoundModel):
         own = self._of_sentences(single, (0, every) if on_right else (0, split), z, precision)  # [B, rows, D]
         parents, right = (one, own) if on_right else (own, one)
         rules = sentence_rule_probabilities(parents, left, right, precision=precision)
-        root = (roots.to(self.start.dtype) @ self.start[0]).softmax(-1).expand(z.shape[0], -1)
+        root = rule_softmax(roots.to(self.start.dtype) @ self.start[0]).expand(z.shape[0], -1)
         tags = self._of_sentences(self.emission, (split, every), z, precision)
         emissions = SentenceEmissions.normalised(tags, self.word_embeddings, precision)
         return SimpleGrammar(root, rules[0], rules[1], emissions, precision)

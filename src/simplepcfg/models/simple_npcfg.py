@@ -14,7 +14,7 @@ from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import Rows, emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.thinning import Thinning, step_tables
-from simplepcfg.ops.neural import rule_probabilities
+from simplepcfg.ops.neural import rule_probabilities, rule_softmax
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +124,7 @@ class SimpleNPCFG(ExactModel):
         precision = self.precision if self.training else None
         symbols, counts, word_embeddings = step_tables(self)
         parents, left, right, roots, preterminals = self._features(symbols, counts, precision)
-        root = (roots.to(self.start.dtype) @ self.start[0]).softmax(-1)
+        root = rule_softmax(roots.to(self.start.dtype) @ self.start[0])
         rules = rule_probabilities(parents, left, right, precision=precision)
         emissions = emissions_of(preterminals, word_embeddings, precision, self.training)
         return SimpleGrammar(root, *rules, emissions, precision)

@@ -35,6 +35,7 @@ from simplepcfg.training.tensor_files import host_copy, write_tensor_file
 from simplepcfg.training.timing import StepTimer
 
 MAX_SKIPPED_IN_A_ROW = 20
+STEADY_RATE = 0.1  # of the networks, as a share of the embeddings'
 # On a card the sums are looked at every so many steps, and then those of the look before: the host does not wait.
 GLANCE_EVERY = 16
 GLANCED_AT = {"cuda"}
@@ -170,12 +171,20 @@ class Trainer:
             self.group.agree()  # raises, since someone holds a failure
         self._asked = counters["stop"] > 0
         if counters["longest_in_a_row"] >= MAX_SKIPPED_IN_A_ROW:
-            exact = self.device.type == "cpu" or getattr(self.model, "precision", "fp32") == "fp32"
             raise NumericalError(
                 f"{MAX_SKIPPED_IN_A_ROW} steps in a row without a finite loss and gradient "
-                f"(norm {counters['last_norm']}) by step {self.state.step}; lower training.learning_rate"
-                + ("" if exact else " or set training.precision=fp32")
+                f"(norm {counters['last_norm']}) by step {self.state.step}; {self._steadier()}"
             )
+
+    def _steadier(self) -> str:
+        """What to try where training has left the numbers' range: the networks' leaps are the likeliest reason."""
+        settings = self.config.training
+        advice = "lower training.learning_rate"
+        if settings.network_rate > STEADY_RATE and not getattr(self.config.model, "normalised", False):
+            advice = f"set training.network_rate={STEADY_RATE} or {advice}"
+        if self.device.type != "cpu" and getattr(self.model, "precision", "fp32") != "fp32":
+            advice += " or set training.precision=fp32"
+        return advice
 
     def learning_rate(self) -> float:
         """The step size at the present position."""

@@ -5,6 +5,7 @@ from simplepcfg.ops.neural.factors import product, row_softmax
 from simplepcfg.ops.neural.residual import residual_networks
 from simplepcfg.ops.neural.rules import rule_probabilities
 from simplepcfg.ops.neural.sentence_rules import sentence_rule_probabilities
+from simplepcfg.ops.neural.softmax import rule_softmax
 
 __all__ = [
     "emission_log_probabilities",
@@ -13,5 +14,6 @@ __all__ = [
     "residual_networks",
     "row_softmax",
     "rule_probabilities",
+    "rule_softmax",
     "sentence_rule_probabilities",
 ]

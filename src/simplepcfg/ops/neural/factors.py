@@ -9,7 +9,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.neural.again import differentiable_gradients
 from simplepcfg.ops.neural.products import check_precision, matrix_mode, mm_wide, runs_fused, wide_type
 from simplepcfg.ops.neural.rules import softmax_gradients
-from simplepcfg.ops.neural.softmax import softmax_of_product
+from simplepcfg.ops.neural.softmax import LEAST, rule_softmax, softmax_of_product
 
 
 def row_softmax(rows: Tensor, columns: Tensor, *, precision: str | None = None) -> Tensor:
@@ -44,7 +44,7 @@ class _RowSoftmax(torch.autograd.Function):
         rows, columns = (tensor.detach().to(kind).contiguous() for tensor in given)
         out = rows.new_empty(rows.shape[0], columns.shape[0])
         with matrix_mode(precision, out.device):
-            softmax_of_product(rows, columns, out, None, fused)
+            softmax_of_product(rows, columns, out, None, fused, LEAST)
         ctx.save_for_backward(*given, rows, columns, out)
         ctx.precision, ctx.fused = precision, fused
         return out
@@ -86,4 +86,4 @@ class _Product(torch.autograd.Function):
 def naive_row_softmax(rows: Tensor, columns: Tensor) -> Tensor:
     """As it is written."""
     wide = wide_type(rows.dtype)
-    return (rows.to(wide) @ columns.to(wide).T).softmax(-1)
+    return rule_softmax(rows.to(wide) @ columns.to(wide).T)

@@ -6,12 +6,13 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.neural.products import wide_type
+from simplepcfg.ops.neural.softmax import rule_softmax
 
 
 def naive_rule_probabilities(parents: Tensor, left_children: Tensor, right_children: Tensor) -> tuple[Tensor, Tensor]:
     """left[A, B] ∝ exp(parents[A] · left_children[B]), right likewise."""
     parents, left, right = _wide(parents, left_children, right_children)
-    return (parents @ left.T).softmax(-1), (parents @ right.T).softmax(-1)
+    return rule_softmax(parents @ left.T), rule_softmax(parents @ right.T)
 
 
 def naive_sentence_rule_probabilities(
@@ -21,7 +22,7 @@ def naive_sentence_rule_probabilities(
     parents, left, right = _wide(parents, left_children, right_children)
     batch = next(tensor.shape[0] for tensor in (parents, left, right) if tensor.dim() == 3)
     scores = (parents @ children.transpose(-1, -2) for children in (left, right))
-    found = tuple(each.softmax(-1).expand(batch, *each.shape[-2:]) for each in scores)
+    found = tuple(rule_softmax(each).expand(batch, *each.shape[-2:]) for each in scores)
     return found[0], found[1]
 
 

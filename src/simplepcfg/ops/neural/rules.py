@@ -17,7 +17,7 @@ from simplepcfg.ops.neural.products import (
     runs_fused,
     wide_type,
 )
-from simplepcfg.ops.neural.softmax import softmax_backward, softmax_of_product
+from simplepcfg.ops.neural.softmax import LEAST, softmax_backward, softmax_of_product
 from simplepcfg.ops.neural.streams import pipeline, slots
 
 # Backward makes the gradient by the scores for this many bytes of rows at a time, but for no fewer rows than this: each
@@ -61,8 +61,8 @@ class _RuleProbabilities(torch.autograd.Function):
         nonterminals = parents.shape[0]
         both = parents.new_empty(2 * nonterminals, left.shape[0])
         with matrix_mode(precision, both.device):
-            softmax_of_product(parents, left, both[:nonterminals], None, fused)
-            softmax_of_product(parents, right, both[nonterminals:], None, fused)
+            softmax_of_product(parents, left, both[:nonterminals], None, fused, LEAST)
+            softmax_of_product(parents, right, both[nonterminals:], None, fused, LEAST)
         ctx.save_for_backward(*given, *operands, both)
         ctx.precision, ctx.fused = precision, fused
         ctx.set_materialize_grads(False)

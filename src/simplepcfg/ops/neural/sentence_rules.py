@@ -9,7 +9,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.neural.again import differentiable_gradients
 from simplepcfg.ops.neural.naive import naive_sentence_rule_probabilities
 from simplepcfg.ops.neural.products import add_mm_wide, check_precision, matrix_mode, runs_fused, wide_type
-from simplepcfg.ops.neural.softmax import softmax_backward, softmax_of_product
+from simplepcfg.ops.neural.softmax import LEAST, softmax_backward, softmax_of_product
 
 
 def sentence_rule_probabilities(
@@ -53,7 +53,7 @@ class _SentenceRules(torch.autograd.Function):
                 own = parents.dim() == 3 or each.dim() == 3
                 for sentence in range(batch if own else 1):
                     a, b = _of(parents, sentence), _of(each, sentence)
-                    softmax_of_product(a, b, rules[sentence], None, fused)
+                    softmax_of_product(a, b, rules[sentence], None, fused, LEAST)
                 if not own:
                     rules[1:] = rules[0]
         ctx.save_for_backward(*given, *operands, both)

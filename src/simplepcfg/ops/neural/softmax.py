@@ -1,5 +1,7 @@
 """Softmax of matrix products, never holding the scores: a few rows at a time they pass through a small buffer."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -14,6 +16,28 @@ CPU_CACHE_BYTES = 1 << 20
 # Longest rows that a program holds in registers, and the blocks in which it reads longer ones.
 LONGEST_HELD = {"forward": 32768, "backward": 8192}
 BLOCK = 8192
+# No rule has a lower probability. Where networks leap, scores may lie hundreds apart; a rule at 0 would then cut off
+# sentences, and without a gradient for good. README.md says why this is low enough to change nothing else, and high
+# enough for the inside algorithm in float32.
+LEAST = 2.0**-86
+
+
+def rule_softmax(scores: Tensor) -> Tensor:
+    """By rows, each probability at least ``LEAST``; differentiable as often as wanted."""
+    return _RuleSoftmax.apply(scores)
+
+
+class _RuleSoftmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        found = inputs[0].softmax(-1).clamp_(min=LEAST)
+        ctx.save_for_backward(found)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (p,) = ctx.saved_tensors
+        return torch.ops.aten._softmax_backward_data(grads[0], p, -1, p.dtype)
 
 
 def score_rows(rows: int, columns: int) -> list[slice]:
@@ -21,13 +45,18 @@ def score_rows(rows: int, columns: int) -> list[slice]:
     return row_parts(rows, max(LEAST_SCORE_ROWS, SCORE_BYTES // (4 * columns)), 8)
 
 
-def softmax_of_product(a: Tensor, b: Tensor, out: Tensor | None, log_sums: Tensor | None, fused: bool) -> None:
-    """out = softmax(a bᵀ) by rows and log_sums = log Σ exp(a bᵀ), where they are given; a [n, D], b [S, D]."""
+def softmax_of_product(
+    a: Tensor, b: Tensor, out: Tensor | None, log_sums: Tensor | None, fused: bool, least: float = 0.0
+) -> None:
+    """out = softmax(a bᵀ) by rows and log_sums = log Σ exp(a bᵀ), where they are given; a [n, D], b [S, D].
+
+    What is below ``least`` is raised to it.
+    """
     if out is not None and not fused:
         torch.mm(a, b.T, out=out)  # as large as the result: it is made there
         at_once = out.shape[0] if out.is_cuda else CPU_CACHE_BYTES // (out.element_size() * out.shape[1])
         for part in row_parts(out.shape[0], at_once):
-            _plain_softmax(out[part], None if log_sums is None else log_sums[part])
+            _plain_softmax(out[part], None if log_sums is None else log_sums[part], least)
         return
     parts = score_rows(a.shape[0], b.shape[0])
     scores = [
@@ -37,15 +66,15 @@ def softmax_of_product(a: Tensor, b: Tensor, out: Tensor | None, log_sums: Tenso
     def product(k: int, slot: int) -> None:
         mm_wide(a[parts[k]], b.T, scores[slot][: parts[k].stop - parts[k].start])
 
-    def softmax(k: int, slot: int) -> None:
+    def normalise(k: int, slot: int) -> None:
         here = scores[slot][: parts[k].stop - parts[k].start]
         sums = None if log_sums is None else log_sums[parts[k]]
         if fused:
-            _fused_softmax(here, None if out is None else out[parts[k]], sums)
+            _fused_softmax(here, None if out is None else out[parts[k]], sums, least)
         else:
-            _plain_softmax(here, sums)
+            _plain_softmax(here, sums, least)
 
-    pipeline(len(parts), product, softmax, a.device, aside="use")
+    pipeline(len(parts), product, normalise, a.device, aside="use")
 
 
 def softmax_backward(p: Tensor, grad: Tensor, out: Tensor, fused: bool) -> None:
@@ -53,27 +82,28 @@ def softmax_backward(p: Tensor, grad: Tensor, out: Tensor, fused: bool) -> None:
     if fused:
         _fused_softmax_backward(p, grad, out)
         return
-    # A probability that is 0 takes no part, whatever its derivative.
-    torch.mul(p, grad, out=out).masked_fill_(p == 0, 0.0)
+    torch.mul(p, grad, out=out)
     out.addcmul_(p, out.sum(-1, keepdim=True), value=-1.0)
 
 
-def _plain_softmax(scores: Tensor, log_sums: Tensor | None) -> None:
+def _plain_softmax(scores: Tensor, log_sums: Tensor | None, least: float) -> None:
     """In place."""
     top = scores.amax(-1, keepdim=True)
     total = scores.sub_(top).exp_().sum(-1, keepdim=True)
     if log_sums is not None:
         torch.add(top, total.log(), out=log_sums.unsqueeze(-1))
     scores.div_(total)
+    if least:
+        scores.clamp_(min=least)
 
 
-def _fused_softmax(scores: Tensor, out: Tensor | None, log_sums: Tensor | None) -> None:
+def _fused_softmax(scores: Tensor, out: Tensor | None, log_sums: Tensor | None, least: float) -> None:
     from simplepcfg.ops.neural.softmax_kernels import softmax_fwd_kernel
 
     rows, columns = scores.shape
     one, block, warps = _shape("forward", columns)
     softmax_fwd_kernel[(rows,)](
-        scores, scores if out is None else out, scores if log_sums is None else log_sums, columns,
+        scores, scores if out is None else out, scores if log_sums is None else log_sums, columns, least,
         scores.stride(0), 0 if out is None else out.stride(0), HAS_OUT=out is not None,
         HAS_LOG_SUMS=log_sums is not None, ONE_BLOCK=one, BLOCK=block, num_warps=warps,
     )  # fmt: skip

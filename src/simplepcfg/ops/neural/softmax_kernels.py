@@ -11,6 +11,7 @@ def softmax_fwd_kernel(
     probabilities,  # out [rows, S], or anything where HAS_OUT is false
     log_sums,  # out [rows] log Σ exp, or anything where HAS_LOG_SUMS is false
     S,
+    least,  # probabilities below this are raised to it; NaN stays what it is
     score_stride,
     out_stride,
     HAS_OUT: tl.constexpr,
@@ -30,7 +31,9 @@ def softmax_fwd_kernel(
         powers = tl.exp(x - top)
         total = tl.sum(powers, 0)
         if HAS_OUT:
-            tl.store(target + columns, (powers * (1.0 / total)).to(target.dtype.element_ty), mask=inside)
+            found = powers * (1.0 / total)
+            found = tl.where(found < least, least, found)
+            tl.store(target + columns, found.to(target.dtype.element_ty), mask=inside)
     else:
         # Each lane keeps a maximum and a sum of its own; the first block is full, so no lane stays at -inf.
         tops = tl.full((BLOCK,), float("-inf"), tl.float32)
@@ -47,6 +50,7 @@ def softmax_fwd_kernel(
                 inside = start + columns < S
                 x = tl.load(source + start + columns, mask=inside, other=float("-inf"))
                 found = tl.exp(x - top) * (1.0 / total)
+                found = tl.where(found < least, least, found)
                 tl.store(target + start + columns, found.to(target.dtype.element_ty), mask=inside)
     if HAS_LOG_SUMS:
         tl.store(log_sums + row, top + tl.log(total))
@@ -64,14 +68,13 @@ def softmax_bwd_kernel(
     ONE_BLOCK: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """p · (dp − Σ p dp) of a row; a probability that is 0 takes no part, whatever its derivative."""
+    """p · (dp − Σ p dp) of a row."""
     row = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, BLOCK)
     if ONE_BLOCK:
         inside = columns < S
         p = tl.load(probabilities + row * stride + columns, mask=inside, other=0.0).to(tl.float32)
         dp = tl.load(grad + row * grad_stride + columns, mask=inside, other=0.0).to(tl.float32)
-        dp = tl.where(p > 0, dp, 0.0)
         total = tl.sum(p * dp, 0)
         tl.store(out + row * out_stride + columns, (p * (dp - total)).to(out.dtype.element_ty), mask=inside)
     else:
@@ -80,11 +83,11 @@ def softmax_bwd_kernel(
             inside = start + columns < S
             p = tl.load(probabilities + row * stride + start + columns, mask=inside, other=0.0).to(tl.float32)
             dp = tl.load(grad + row * grad_stride + start + columns, mask=inside, other=0.0).to(tl.float32)
-            sums += tl.where(p > 0, p * dp, 0.0)
+            sums += p * dp
         total = tl.sum(sums, 0)
         for start in range(0, S, BLOCK):
             inside = start + columns < S
             p = tl.load(probabilities + row * stride + start + columns, mask=inside, other=0.0).to(tl.float32)
             dp = tl.load(grad + row * grad_stride + start + columns, mask=inside, other=0.0).to(tl.float32)
-            found = tl.where(p > 0, p * (dp - total), 0.0)
-            tl.store(out + row * out_stride + start + columns, found.to(out.dtype.element_ty), mask=inside)
+            found = (p * (dp - total)).to(out.dtype.element_ty)
+            tl.store(out + row * out_stride + start + columns, found, mask=inside)
