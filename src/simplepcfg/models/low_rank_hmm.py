@@ -16,7 +16,7 @@ from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.thinning import Thinning, step_tables
-from simplepcfg.ops.neural import log_normaliser, row_softmax, rule_softmax
+from simplepcfg.ops.neural import LEAST_FACTOR, log_normaliser, row_softmax, rule_softmax
 
 ALIGNMENT = 8  # numbers
 
@@ -101,7 +101,8 @@ class LowRankHMM(ExactModel):
             F.pad(F.pad(source, (0, 1), value=1.0), (0, ALIGNMENT - 1)),
             F.pad(torch.cat([features, weight[:, None]], 1), (0, ALIGNMENT - 1)),
             precision=precision,
+            least=LEAST_FACTOR,
         )
-        out_of = row_softmax(features, target, precision=precision)
+        out_of = row_softmax(features, target, precision=precision, least=LEAST_FACTOR)
         emissions = emissions_of(emitting, word_embeddings, precision, self.training)
         return HiddenMarkovModel(start, (into, out_of), emissions, precision)

@@ -15,7 +15,7 @@ from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.thinning import Thinning, step_tables
-from simplepcfg.ops.neural import product, row_softmax, rule_softmax
+from simplepcfg.ops.neural import LEAST_FACTOR, product, row_softmax, rule_softmax
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +104,6 @@ class RankHMM(ExactModel):
         (first,) = network_outputs(symbols, [self.first], precision)
         (emitting,) = network_outputs(ranks, [self.emission], precision)
         start = rule_softmax(first.to(self.start.dtype) @ self.start[0])
-        into = row_softmax(symbols, ranks, precision=precision)
-        out_of = row_softmax(ranks, next_symbols, precision=precision)
+        into = row_softmax(symbols, ranks, precision=precision, least=LEAST_FACTOR)
+        out_of = row_softmax(ranks, next_symbols, precision=precision, least=LEAST_FACTOR)
         return start, into, out_of, emitting, word_embeddings

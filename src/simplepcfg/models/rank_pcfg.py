@@ -13,7 +13,7 @@ from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.thinning import Thinning, step_tables
-from simplepcfg.ops.neural import rule_probabilities, rule_softmax
+from simplepcfg.ops.neural import LEAST_FACTOR, rule_probabilities, rule_softmax
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class RankPCFG(ExactModel):
         parents, left, right, roots, tags = network_outputs(symbols, networks, precision, rows)
         wide = self.start.dtype
         root = rule_softmax(roots.to(wide) @ self.start[0])
-        up = rule_softmax(parents.to(wide) @ self.ranks_below.T)
-        to_left, to_right = rule_probabilities(self.ranks_above, left, right, precision=precision)
+        up = rule_softmax(parents.to(wide) @ self.ranks_below.T, least=LEAST_FACTOR)
+        to_left, to_right = rule_probabilities(self.ranks_above, left, right, precision=precision, least=LEAST_FACTOR)
         emissions = emissions_of(tags, word_embeddings, precision, self.training)
         return RankGrammar(root, up, to_left, to_right, emissions, precision)

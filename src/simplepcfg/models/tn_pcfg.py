@@ -13,7 +13,7 @@ from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of
 from simplepcfg.models.rank_pcfg import rank_rules
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.ops.neural import rule_softmax
+from simplepcfg.ops.neural import LEAST_FACTOR, rule_softmax
 
 BLOCKS = 2  # residual blocks of the networks of root and emissions
 
@@ -80,11 +80,10 @@ class TensorPCFG(ExactModel):
         """The grammar of the present parameters; it is the same for every sentence, so the arguments are not used."""
         precision = self.precision if self.training else None
         root = rule_softmax(self.root(self.start)[0])
-        up = rule_softmax(self.parent(self.symbols[: self.config.nonterminals]))
+        up = rule_softmax(self.parent(self.symbols[: self.config.nonterminals]), least=LEAST_FACTOR)
         # Copied to have the symbols side by side: a card's softmax over columns takes longer than the inside algorithm.
-        to_left, to_right = (
-            rule_softmax(net(self.symbols).T.contiguous()) for net in (self.left_child, self.right_child)
-        )
+        children = (net(self.symbols).T.contiguous() for net in (self.left_child, self.right_child))
+        to_left, to_right = (rule_softmax(scores, least=LEAST_FACTOR) for scores in children)
         tags = torch.nn.functional.pad(self.emission(self.tags), (0, 1), value=1.0)
         emissions = emissions_of(tags, self.word_embeddings, precision, self.training)
         return RankGrammar(root, up, to_left, to_right, emissions, precision)

@@ -5,9 +5,10 @@ from simplepcfg.ops.neural.factors import product, row_softmax
 from simplepcfg.ops.neural.residual import residual_networks
 from simplepcfg.ops.neural.rules import rule_probabilities
 from simplepcfg.ops.neural.sentence_rules import sentence_rule_probabilities
-from simplepcfg.ops.neural.softmax import rule_softmax
+from simplepcfg.ops.neural.softmax import LEAST_FACTOR, rule_softmax
 
 __all__ = [
+    "LEAST_FACTOR",
     "emission_log_probabilities",
     "log_normaliser",
     "product",

@@ -1,5 +1,6 @@
 """One row softmax of a product, and products of what such softmaxes give: the factors of low-rank rules."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from simplepcfg.ops.neural.rules import softmax_gradients
 from simplepcfg.ops.neural.softmax import LEAST, rule_softmax, softmax_of_product
 
 
-def row_softmax(rows: Tensor, columns: Tensor, *, precision: str | None = None) -> Tensor:
+def row_softmax(rows: Tensor, columns: Tensor, *, precision: str | None = None, least: float = LEAST) -> Tensor:
     """p[A, B] ∝ exp(rows[A] · columns[B]), every row summing to 1: ``[N, D]`` and ``[S, D]`` to ``[N, S]``.
 
     What ``rule_probabilities`` is for left and right together; in "bf16" on a card the result is bfloat16.
@@ -27,7 +28,7 @@ def row_softmax(rows: Tensor, columns: Tensor, *, precision: str | None = None) 
             f"rows and columns have shapes {list(shapes[0])} and {list(shapes[1])}; they must be [N, D] and [S, D], "
             "none of them 0"
         )
-    return _RowSoftmax.apply(rows, columns, precision, runs_fused(precision, rows))
+    return _RowSoftmax.apply(rows, columns, precision, least, runs_fused(precision, rows))
 
 
 def product(a: Tensor, b: Tensor, *, precision: str | None = None) -> Tensor:
@@ -39,28 +40,28 @@ def product(a: Tensor, b: Tensor, *, precision: str | None = None) -> Tensor:
 class _RowSoftmax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        *given, precision, fused = inputs
+        *given, precision, least, fused = inputs
         kind = torch.bfloat16 if fused else wide_type(given[0].dtype)
         rows, columns = (tensor.detach().to(kind).contiguous() for tensor in given)
         out = rows.new_empty(rows.shape[0], columns.shape[0])
         with matrix_mode(precision, out.device):
-            softmax_of_product(rows, columns, out, None, fused, LEAST)
+            softmax_of_product(rows, columns, out, None, fused, least)
         ctx.save_for_backward(*given, rows, columns, out)
-        ctx.precision, ctx.fused = precision, fused
+        ctx.precision, ctx.least, ctx.fused = precision, least, fused
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         *given, rows, columns, out = ctx.saved_tensors
         if torch.is_grad_enabled():
-            found = differentiable_gradients(naive_row_softmax, given, ctx.needs_input_grad[:2], grads)
-            return *found, None, None
+            naive = partial(naive_row_softmax, least=ctx.least)
+            return *differentiable_gradients(naive, given, ctx.needs_input_grad[:2], grads), None, None, None
         kinds = [given[0].dtype, given[1].dtype, given[1].dtype]
         with matrix_mode(ctx.precision, out.device):
             by_rows, by_columns, _ = softmax_gradients(
                 [rows, columns, columns], out, (grads[0], None), kinds, ctx.fused
             )
-        return by_rows, by_columns, None, None
+        return by_rows, by_columns, None, None, None
 
 
 class _Product(torch.autograd.Function):
@@ -83,7 +84,7 @@ class _Product(torch.autograd.Function):
             return mm_wide(grad, b.mT, torch.empty_like(a)), mm_wide(a.mT, grad, torch.empty_like(b)), None
 
 
-def naive_row_softmax(rows: Tensor, columns: Tensor) -> Tensor:
+def naive_row_softmax(rows: Tensor, columns: Tensor, *, least: float = LEAST) -> Tensor:
     """As it is written."""
     wide = wide_type(rows.dtype)
-    return rule_softmax(rows.to(wide) @ columns.to(wide).T)
+    return rule_softmax(rows.to(wide) @ columns.to(wide).T, least=least)

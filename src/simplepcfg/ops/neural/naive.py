@@ -6,13 +6,15 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.neural.products import wide_type
-from simplepcfg.ops.neural.softmax import rule_softmax
+from simplepcfg.ops.neural.softmax import LEAST, rule_softmax
 
 
-def naive_rule_probabilities(parents: Tensor, left_children: Tensor, right_children: Tensor) -> tuple[Tensor, Tensor]:
+def naive_rule_probabilities(
+    parents: Tensor, left_children: Tensor, right_children: Tensor, *, least: float = LEAST
+) -> tuple[Tensor, Tensor]:
     """left[A, B] ∝ exp(parents[A] · left_children[B]), right likewise."""
     parents, left, right = _wide(parents, left_children, right_children)
-    return rule_softmax(parents @ left.T), rule_softmax(parents @ right.T)
+    return rule_softmax(parents @ left.T, least=least), rule_softmax(parents @ right.T, least=least)
 
 
 def naive_sentence_rule_probabilities(

@@ -1,5 +1,6 @@
 """Rule probabilities from symbol features: two row softmaxes of products, with a backward of their own."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,7 +28,12 @@ LEAST_GRADIENT_ROWS = 2048
 
 
 def rule_probabilities(
-    parents: Tensor, left_children: Tensor, right_children: Tensor, *, precision: str | None = None
+    parents: Tensor,
+    left_children: Tensor,
+    right_children: Tensor,
+    *,
+    precision: str | None = None,
+    least: float = LEAST,
 ) -> tuple[Tensor, Tensor]:
     """``(left [N, S], right [N, S])``: probabilities of each child given the parent, every row summing to 1.
 
@@ -35,6 +41,7 @@ def rule_probabilities(
         parents: ``[N, D]``; left_children, right_children: ``[S, D]``; the scores are their products.
         precision: "bf16" on a card stores operands and probabilities in bfloat16 and everything else passes
             through buffers of bounded size; "tf32" multiplies in TF32 there; the default is as exact as the inputs.
+        least: no probability is lower.
 
     Left and right lie one behind the other in one buffer, which the inside algorithm takes as it is.
 
@@ -49,22 +56,23 @@ def rule_probabilities(
             f"parents, left_children and right_children have shapes {', '.join(str(list(s)) for s in shapes)}; they "
             "must be [N, D], [S, D] and [S, D], none of them 0"
         )
-    return _RuleProbabilities.apply(parents, left_children, right_children, precision, runs_fused(precision, parents))
+    fused = runs_fused(precision, parents)
+    return _RuleProbabilities.apply(parents, left_children, right_children, precision, least, fused)
 
 
 class _RuleProbabilities(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
-        *given, precision, fused = inputs
+        *given, precision, least, fused = inputs
         kind = torch.bfloat16 if fused else wide_type(given[0].dtype)
         parents, left, right = operands = [tensor.detach().to(kind).contiguous() for tensor in given]
         nonterminals = parents.shape[0]
         both = parents.new_empty(2 * nonterminals, left.shape[0])
         with matrix_mode(precision, both.device):
-            softmax_of_product(parents, left, both[:nonterminals], None, fused, LEAST)
-            softmax_of_product(parents, right, both[nonterminals:], None, fused, LEAST)
+            softmax_of_product(parents, left, both[:nonterminals], None, fused, least)
+            softmax_of_product(parents, right, both[nonterminals:], None, fused, least)
         ctx.save_for_backward(*given, *operands, both)
-        ctx.precision, ctx.fused = precision, fused
+        ctx.precision, ctx.least, ctx.fused = precision, least, fused
         ctx.set_materialize_grads(False)
         return both[:nonterminals], both[nonterminals:]
 
@@ -72,14 +80,11 @@ class _RuleProbabilities(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         given, (*operands, both) = ctx.saved_tensors[:3], ctx.saved_tensors[3:]
         if torch.is_grad_enabled():
-            return (
-                *differentiable_gradients(naive_rule_probabilities, given, ctx.needs_input_grad[:3], grads),
-                None,
-                None,
-            )
+            naive = partial(naive_rule_probabilities, least=ctx.least)
+            return *differentiable_gradients(naive, given, ctx.needs_input_grad[:3], grads), None, None, None
         with matrix_mode(ctx.precision, both.device):
             found = softmax_gradients(operands, both, grads, [tensor.dtype for tensor in given], ctx.fused)
-        return *found, None, None
+        return *found, None, None, None
 
 
 def softmax_gradients(

@@ -20,24 +20,26 @@ BLOCK = 8192
 # sentences, and without a gradient for good. README.md says why this is low enough to change nothing else, and high
 # enough for the inside algorithm in float32.
 LEAST = 2.0**-86
+LEAST_FACTOR = 2.0**-43  # of probabilities whose products with each other are rules
 
 
-def rule_softmax(scores: Tensor) -> Tensor:
-    """By rows, each probability at least ``LEAST``; differentiable as often as wanted."""
-    return _RuleSoftmax.apply(scores)
+def rule_softmax(scores: Tensor, *, least: float = LEAST) -> Tensor:
+    """By rows, each probability at least ``least``; differentiable as often as wanted."""
+    return _RuleSoftmax.apply(scores, least)
 
 
 class _RuleSoftmax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        found = inputs[0].softmax(-1).clamp_(min=LEAST)
+        scores, least = inputs
+        found = scores.softmax(-1).clamp_(min=least)
         ctx.save_for_backward(found)
         return found
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         (p,) = ctx.saved_tensors
-        return torch.ops.aten._softmax_backward_data(grads[0], p, -1, p.dtype)
+        return torch.ops.aten._softmax_backward_data(grads[0], p, -1, p.dtype), None
 
 
 def score_rows(rows: int, columns: int) -> list[slice]:
