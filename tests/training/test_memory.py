@@ -11,6 +11,7 @@ from simplepcfg.errors import ResourceError
 from simplepcfg.models import KINDS, SimpleNPCFGConfig, build_model
 from simplepcfg.training import PlainReporter, memory, train
 from simplepcfg.training.corpus import Corpus
+from simplepcfg.training.device import ALLOCATOR_SETTINGS, grow_memory_in_place
 
 
 def test_estimate_counts_what_it_says() -> None:
@@ -117,3 +118,15 @@ def test_processes_share_a_batch_and_a_machine(make_config, monkeypatch) -> None
     two = memory.require_memory(make_config(), corpus, torch.device("cpu"), processes=2, here=2)
     assert two.size < alone.size
     assert "of 4.0 GiB free" in two.note
+
+
+def test_the_allocator_is_left_to_a_user_who_has_set_it_up(monkeypatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(torch._C, "_accelerator_setAllocatorSettings", asked.append, raising=False)
+    for name in ALLOCATOR_SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    grow_memory_in_place()
+    assert asked == ["expandable_segments:True"]
+    monkeypatch.setenv(ALLOCATOR_SETTINGS[0], "max_split_size_mb:512")
+    grow_memory_in_place()
+    assert len(asked) == 1

@@ -1,5 +1,6 @@
 """Which device to compute on, and the settings of torch under which a run repeats bit for bit."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -7,6 +8,8 @@ import torch
 from torch import nn
 
 from simplepcfg.errors import InputError
+
+ALLOCATOR_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 
 def resolve_device(name: str = "auto") -> torch.device:
@@ -64,3 +67,14 @@ def reproducible(device: torch.device, threads: int) -> Iterator[None]:
             torch.set_num_threads(previous[0])
             torch.use_deterministic_algorithms(previous[1], warn_only=previous[2])
             torch.utils.deterministic.fill_uninitialized_memory = previous[3]  # type: ignore[attr-defined]
+
+
+def grow_memory_in_place() -> None:
+    """Let a card's memory grow page by page instead of in blocks, unless the user has set torch's allocator up.
+
+    Rules of many gigabytes are freed after each step; a small tensor that then took part of such a block would leave no
+    room for them. Not for captured steps, whose memory torch keeps apart.
+    """
+    change = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
+    if change is not None and not any(os.environ.get(name) for name in ALLOCATOR_SETTINGS):
+        change("expandable_segments:True")

@@ -15,7 +15,7 @@ from simplepcfg.training.checkpoint import Best, Checkpoint
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.config_files import load_config, save_config
 from simplepcfg.training.corpus import Corpus, TextSource, absolute_paths, prepare_corpus
-from simplepcfg.training.device import reproducible
+from simplepcfg.training.device import grow_memory_in_place, reproducible
 from simplepcfg.training.distributed import Group, joined
 from simplepcfg.training.failures import DISK_FULL, TRAINING_ADVICE, resource_errors
 from simplepcfg.training.files import remove_leftovers, sync_file, write_json
@@ -86,6 +86,8 @@ def train(
             vocabulary = Vocabulary.load(folder.vocabulary) if resume and folder.checkpoint.exists() else None
             corpus = prepare_corpus(config.data, config.seed, train_text, valid_text, vocabulary)
             needs = require_memory(config, corpus, chosen, group.size, group.here)
+            if chosen.type == "cuda" and not needs.capture:
+                grow_memory_in_place()
         group.use(chosen)
         group.require_same("the text", json.dumps(corpus.identity()))
         checkpoint = None
