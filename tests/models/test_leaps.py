@@ -7,7 +7,15 @@ import torch
 from torch import nn
 
 from simplepcfg.grammars import SimpleGrammar
-from simplepcfg.models import MODELS, SimpleNPCFGConfig, TensorPCFGConfig, build_model
+from simplepcfg.models import (
+    MODELS,
+    LowRankHMMConfig,
+    NeuralHMMConfig,
+    SimpleNPCFGConfig,
+    TensorPCFGConfig,
+    build_model,
+)
+from simplepcfg.ops.forward import forward
 from simplepcfg.ops.inside import inside
 
 TINY = {"states": 6, "nonterminals": 6, "preterminals": 8, "embedding": 8, "encoder": 8, "latent": 3, "rank": 4}
@@ -52,4 +60,21 @@ def test_kernels_bear_it(config: object) -> None:
     log_z = inside(*inputs, backend="triton", precision="bf16")
     exact = inside(*(tensor.detach().double() for tensor in inputs))
     torch.testing.assert_close(log_z.double(), exact, rtol=1e-5, atol=0.0)
-    assert all(bool(found.isfinite().all()) for found in torch.autograd.grad(log_z.sum(), inputs))
+    gradients = torch.autograd.grad(log_z.sum(), inputs)
+    assert all(bool(found.isfinite().all()) for found in gradients)
+    torch.testing.assert_close(gradients[0].sum(-1), torch.ones(2, 5), rtol=4e-2, atol=0.0)  # each word is emitted once
+
+
+@pytest.mark.parametrize("factor", [10.0, 30.0, 100.0])
+@pytest.mark.parametrize("config", [NeuralHMMConfig(), LowRankHMMConfig(), SimpleNPCFGConfig()], ids=lambda c: c.kind)
+def test_every_word_is_emitted_once(config: object, factor: float) -> None:
+    """The gradient by a word's log-emissions is the posterior over its tags, however low these are."""
+    grammar = leapt(config, factor).grammar()  # type: ignore[operator]
+    words = torch.randint(1, 12, (4, 9), generator=torch.Generator().manual_seed(0))
+    emissions = grammar.emissions.log_probabilities(words).detach().requires_grad_()
+    if isinstance(grammar, SimpleGrammar):
+        log_p = inside(emissions, grammar.root, grammar.left, grammar.right)
+    else:
+        log_p = forward(emissions, grammar.start, grammar.transitions)
+    (found,) = torch.autograd.grad(log_p.sum(), emissions)
+    torch.testing.assert_close(found.sum(-1), torch.ones(4, 9), rtol=1e-3, atol=0.0)

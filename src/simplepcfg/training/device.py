@@ -69,12 +69,12 @@ def reproducible(device: torch.device, threads: int) -> Iterator[None]:
             torch.utils.deterministic.fill_uninitialized_memory = previous[3]  # type: ignore[attr-defined]
 
 
-def grow_memory_in_place() -> None:
-    """Let a card's memory grow page by page instead of in blocks, unless the user has set torch's allocator up.
+def grow_memory_in_place(wanted: bool) -> None:
+    """Whether a card's memory is to grow page by page instead of in blocks; a user's own settings are left alone.
 
-    Rules of many gigabytes are freed after each step; a small tensor that then took part of such a block would leave no
+    Rules of many gigabytes are freed after each step; a small tensor that then takes part of such a block leaves no
     room for them. Not for captured steps, whose memory torch keeps apart.
     """
     change = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
     if change is not None and not any(os.environ.get(name) for name in ALLOCATOR_SETTINGS):
-        change("expandable_segments:True")
+        change(f"expandable_segments:{wanted}")

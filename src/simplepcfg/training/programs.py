@@ -85,11 +85,23 @@ class BatchPrograms:
             return False
         self._captured.move_to_end(key)
         captured.words.copy_(pinned(words, self._device), non_blocking=True)
+        random = self._random_state() if captured.doubts.noted else None
         captured.program()
-        if captured.doubts.came_true():
-            self._gradient(to_device(words, self._device), None, total)  # overwrites what the program found
-            return False
-        return True
+        if not captured.doubts.came_true():
+            return True
+        if random is not None:
+            self._set_random_state(random)  # the same z
+        self._gradient(to_device(words, self._device), None, total)  # overwrites what the program found
+        return False
+
+    def _random_state(self) -> Tensor:
+        return torch.cuda.get_rng_state(self._device) if self._device.type == "cuda" else torch.get_rng_state()
+
+    def _set_random_state(self, state: Tensor) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.set_rng_state(state, self._device)
+        else:
+            torch.set_rng_state(state)
 
     def _capture(self, key: tuple[int, int, int], words: Tensor) -> CapturedBatch | None:
         """Record a shape; where memory or an operation does not allow it, say so once and capture no more."""

@@ -29,12 +29,13 @@ class RateGroup:
 def rate_groups(model: nn.Module, network_rate: float) -> list[RateGroup]:
     """A model's own parameters, its embeddings, take all of the rate, those of its networks this share.
 
-    Gains take all of it, too: they alone set how large scores are, and nothing multiplies them.
+    Gains take all of it, too: they alone set how large scores are, and nothing multiplies them. So does the encoder of
+    a compound model, which makes no rules.
     """
     trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
     if network_rate == 1:
         return [RateGroup([parameter for _, parameter in trained], 1.0)]
-    whole = {name for name, _ in trained if "." not in name or name.endswith(".gains")}
+    whole = {name for name, _ in trained if "." not in name or name.endswith(".gains") or name.startswith("encoder.")}
     embeddings = [parameter for name, parameter in trained if name in whole]
     networks = [parameter for name, parameter in trained if name not in whole]
     return [group for group in (RateGroup(embeddings, 1.0), RateGroup(networks, network_rate)) if group.parameters]

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.again import apart
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.backward import Backward, Wanted
 from simplepcfg.ops.dense.chart import DenseChart
@@ -87,8 +88,9 @@ class _DenseInside(torch.autograd.Function):
 
 def _differentiable_gradients(saved: Any, needs: tuple[bool, ...], grad: Tensor) -> list[Tensor | None]:
     """The same gradients through autograd over log-einsum-exp, which can be differentiated again."""
-    log_emissions, root, rules, span_bonus, lengths = saved
-    wanted = [tensor for tensor, need in zip(saved[:4], needs, strict=True) if need]
+    inputs, lengths = apart(saved[:4]), saved[4]
+    log_emissions, root, rules, span_bonus = inputs
+    wanted = [tensor for tensor, need in zip(inputs, needs, strict=True) if need]
     log_z = log_einsum_exp_dense_inside(DenseArguments(log_emissions, root, rules, lengths, span_bonus))
     found = iter(torch.autograd.grad(log_z, wanted, grad, create_graph=True, allow_unused=True))
     return [next(found) if need else None for need in needs]

@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.again import differentiable_gradients
 from simplepcfg.ops.forward.arguments import ForwardArguments
 from simplepcfg.ops.forward.naive import naive_forward
 from simplepcfg.ops.forward.scaled import Alphas, operands, scaled_alphas, scaled_gradients
-from simplepcfg.ops.neural.again import differentiable_gradients
 
 
 def scaled_forward(arguments: ForwardArguments) -> Tensor:
@@ -19,7 +19,8 @@ def scaled_forward(arguments: ForwardArguments) -> Tensor:
 
 def log_sentences(alphas: Alphas) -> Tensor:
     """log p of each sentence."""
-    return alphas.scales.sum(0) + alphas.sums[-1].log()
+    whole = alphas.best.double().sum(0) + alphas.scales.double().sum(0) + alphas.sums[-1].double().log()
+    return whole.to(alphas.scales.dtype)
 
 
 class _Forward(torch.autograd.Function):
@@ -29,7 +30,7 @@ class _Forward(torch.autograd.Function):
         factors = operands(arguments)
         alphas = scaled_alphas(arguments, factors)
         extra = () if alphas.between is None else (alphas.between,)
-        ctx.save_for_backward(*tensors, *factors, alphas.alpha, alphas.scales, alphas.sums, *extra)
+        ctx.save_for_backward(*tensors, *factors, alphas.alpha, alphas.best, alphas.scales, alphas.sums, *extra)
         ctx.settings = lengths, precision, len(factors)
         return log_sentences(alphas)
 
@@ -44,8 +45,8 @@ class _Forward(torch.autograd.Function):
                 return naive_forward(_arguments(lengths, precision, given))
 
             return None, None, *differentiable_gradients(naive, tensors, needs, grads)
-        factors, (alpha, scales, sums, *between) = saved[:count], saved[count:]
-        alphas = Alphas(alpha, scales, sums, between[0] if between else None)
+        factors, (alpha, best, scales, sums, *between) = saved[:count], saved[count:]
+        alphas = Alphas(alpha, best, scales, sums, between[0] if between else None)
         by_emissions, by_start, by_factors = scaled_gradients(
             _arguments(lengths, precision, tensors), factors, alphas, grads[0]
         )

@@ -50,7 +50,8 @@ def forward_prefixes(
     given = check_arguments(longer, start, transitions, None, precision)
     factors = operands(given)
     alphas = scaled_alphas(given, factors)
-    logs = (alphas.scales.double().cumsum(0) + alphas.sums.double().log()).T  # [B, n + 1], of one word on
+    divided = alphas.best.double() + alphas.scales.double()
+    logs = (divided.cumsum(0) + alphas.sums.double().log()).T  # [B, n + 1], of one word on
     log_prefix = F.pad(logs[:, :n], (1, 0))
     belief = _next_states(given, factors, alphas.alpha)
     posts, at = torch.arange(n + 1), ends[:, None]

@@ -18,7 +18,8 @@ class Alphas:
     """α of every position, each sentence's largest at a position being 1, and the logs of what was divided out."""
 
     alpha: Tensor  # [n, B, S], in the type that products read; a sentence that has ended repeats its last
-    scales: Tensor  # [n, B]
+    best: Tensor  # [n, B]: each word's best log-emission, to which the others are relative; 0 where a sentence is over
+    scales: Tensor  # [n, B]: what was divided out beyond that
     sums: Tensor  # [n, B]: Σ α, before rounding
     between: Tensor | None  # [n, B, r]: α of the position before, times the first factor
 
@@ -30,10 +31,19 @@ def operands(arguments: ForwardArguments) -> tuple[Tensor, ...]:
     return tuple(factor.detach().to(kind) for factor in arguments.factors)
 
 
+def relative_emissions(arguments: ForwardArguments) -> tuple[Tensor, Tensor]:
+    """Log-emissions [B, n, S] relative to each word's best, and that best [B, n]: differences of huge logs are lost."""
+    log_emissions = arguments.log_emissions.detach()
+    best = log_emissions.amax(-1)
+    best = torch.where(best == -torch.inf, 0.0, best)
+    return log_emissions - best[..., None], best
+
+
 def scaled_alphas(arguments: ForwardArguments, factors: tuple[Tensor, ...]) -> Alphas:
     """α(t) = (α(t − 1) T) ⊙ e(t), position by position."""
-    log_emissions, kind = arguments.log_emissions.detach(), factors[0].dtype
+    (log_emissions, best), kind = relative_emissions(arguments), factors[0].dtype
     batch, n, states = log_emissions.shape
+    best = best.T.contiguous()
     alpha = log_emissions.new_empty(n, batch, states, dtype=kind)
     scales, sums = log_emissions.new_empty(n, batch), log_emissions.new_empty(n, batch)
     between = None
@@ -58,10 +68,10 @@ def scaled_alphas(arguments: ForwardArguments, factors: tuple[Tensor, ...]) -> A
             going = active(t)
             if going is not None:  # a sentence that is over keeps what it had; position 0 all have
                 here = torch.where(going, here, alpha[t - 1].to(here.dtype))
-                scale = torch.where(going[:, 0], scale, 0.0)
+                scale, best[t] = (torch.where(going[:, 0], logs, 0.0) for logs in (scale, best[t]))
                 total = torch.where(going[:, 0], total, sums[t - 1])
             alpha[t], scales[t], sums[t] = here, scale, total
-    return Alphas(alpha, scales, sums, between)
+    return Alphas(alpha, best, scales, sums, between)
 
 
 def scaled_gradients(
@@ -72,7 +82,7 @@ def scaled_gradients(
     β̂(t) is such that α̂(t) ⊙ β̂(t) is the posterior over states, and g(t) the same before the emission: posterior over
     g is what (α̂ T)(t) was. A sentence of probability 0 has β̂ = 0, and so no gradient.
     """
-    log_emissions, alpha = arguments.log_emissions.detach(), alphas.alpha
+    (log_emissions, _), alpha = relative_emissions(arguments), alphas.alpha
     n, batch, states = alpha.shape
     wide = wide_type(alpha.dtype)
     by_emissions = torch.zeros_like(log_emissions, memory_format=torch.contiguous_format)

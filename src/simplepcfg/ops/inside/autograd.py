@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.again import apart
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
 
@@ -77,10 +78,11 @@ class _ChartInside(torch.autograd.Function):
 
 def _differentiable_gradients(saved: Any, needs: tuple[bool, ...], grad: Tensor) -> list[Tensor | None]:
     """The same gradients through autograd over log-einsum-exp, which can be differentiated again."""
-    log_emissions, root, left, right, span_bonus, lengths = saved
+    inputs, lengths = apart(saved[:5]), saved[5]
+    log_emissions, root, left, right, span_bonus = inputs
     kind = log_emissions.dtype
     arguments = InsideArguments(log_emissions, root, left.to(kind), right.to(kind), lengths, span_bonus, None)
-    wanted = [tensor for tensor, need in zip(saved[:5], needs, strict=True) if need]
+    wanted = [tensor for tensor, need in zip(inputs, needs, strict=True) if need]
     log_z = log_einsum_exp_inside(arguments)
     found = iter(torch.autograd.grad(log_z, wanted, grad, create_graph=True, allow_unused=True))
     return [next(found) if need else None for need in needs]

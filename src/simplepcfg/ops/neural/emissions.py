@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.again import differentiable_gradients
 from simplepcfg.ops.backends import has_triton
-from simplepcfg.ops.neural.again import differentiable_gradients
 from simplepcfg.ops.neural.naive import naive_emission_log_probabilities, naive_log_normaliser
 from simplepcfg.ops.neural.products import (
     add_mm_wide,

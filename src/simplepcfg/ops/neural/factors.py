@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.neural.again import differentiable_gradients
+from simplepcfg.ops.again import differentiable_gradients
 from simplepcfg.ops.neural.products import check_precision, matrix_mode, mm_wide, runs_fused, wide_type
 from simplepcfg.ops.neural.rules import softmax_gradients
 from simplepcfg.ops.neural.softmax import LEAST, rule_softmax, softmax_of_product

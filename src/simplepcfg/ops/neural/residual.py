@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.neural.again import differentiable_gradients
+from simplepcfg.ops.again import differentiable_gradients
 from simplepcfg.ops.neural.naive import naive_residual_network
 from simplepcfg.ops.neural.products import (
     add_mm_wide,

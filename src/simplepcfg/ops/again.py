@@ -1,6 +1,7 @@
 """Gradients that can be differentiated in turn: through autograd over the naive form of an operation."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ def differentiable_gradients(
     grads: Sequence[Tensor | None],
 ) -> list[Tensor | None]:
     """What backward would give for ``function`` of ``inputs``, as part of a graph; None where it is not needed."""
+    inputs = apart(inputs)
     found = function(*inputs)
     outputs = (found,) if isinstance(found, Tensor) else found
     pairs = [(output, grad.to(output.dtype)) for output, grad in zip(outputs, grads, strict=True) if grad is not None]
@@ -25,3 +27,8 @@ def differentiable_gradients(
         )
     )
     return [next(given) if need else None for need in needs]
+
+
+def apart(tensors: Sequence[Any]) -> list[Any]:
+    """The same tensors (or None), but one that was given twice is two: else each place got the gradient of both."""
+    return [None if tensor is None else tensor.view_as(tensor) for tensor in tensors]
