@@ -86,3 +86,28 @@ def test_precisions_of_training(precision: str, tolerance: float) -> None:
     torch.testing.assert_close(loss, exact, rtol=tolerance / 10, atol=0.0)
     assert float((grad - exact_grad).norm()) <= tolerance * float(exact_grad.norm())
     assert torch.backends.mkldnn.matmul.fp32_precision == "none"
+
+
+def test_groups_begin_together() -> None:
+    """All but alike within a group."""
+    network = model(nonterminals=8, preterminals=16, embedding=64, initial_scores=1, initial_groups=2)
+    symbols = network.symbols.detach()
+    apart = torch.cdist(symbols, symbols)
+    groups = torch.tensor([*([0, 1] * 4), *([2, 3, 4, 5] * 4)])
+    same = groups[:, None] == groups
+    assert apart[same].max() < apart[~same].min() / 2
+    assert (apart[same & ~torch.eye(24, dtype=torch.bool)] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"initial_groups": -1}, "model.initial_groups = -1; give 0 to model.nonterminals = 128"),
+        ({"initial_groups": 129}, "model.initial_groups = 129"),
+        ({"initial_groups": 4, "initial_scores": 0.0}, "set model.initial_scores=1"),
+        ({"initial_groups": 4, "shared_embeddings": False}, "leave model.shared_embeddings true"),
+    ],
+)
+def test_groups_that_cannot_be(change: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        SimpleNPCFGConfig(**{"initial_scores": 1.0, **change})  # type: ignore[arg-type]

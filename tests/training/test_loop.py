@@ -178,13 +178,23 @@ def test_a_finite_step_resets_the_count(make_config, tmp_path: Path, monkeypatch
     assert (state.skipped_steps, state.skipped_in_a_row) == (2, 0)
 
 
-def test_twenty_nonfinite_steps_in_a_row_end_the_run(make_config, tmp_path: Path, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("settings", "advice"),
+    [
+        ([], "; set training.network_rate=0.1 or lower training.learning_rate"),
+        (["training.network_rate=0.1"], "; lower training.learning_rate"),
+        (["model.normalised=true"], "; lower training.learning_rate"),
+    ],
+)
+def test_twenty_nonfinite_steps_in_a_row_end_the_run(
+    make_config, tmp_path: Path, monkeypatch, settings: list[str], advice: str
+) -> None:
     poison_gradients(monkeypatch, range(10**6))
-    config = make_config("training.epochs=50", "training.patience=0")
+    config = make_config("training.epochs=50", "training.patience=0", *settings)
     with pytest.raises(NumericalError, match=f"{MAX_SKIPPED_IN_A_ROW} steps in a row") as caught:
         train(config, tmp_path / "run")
     assert caught.value.exit_code == 3
-    assert str(caught.value).endswith("lower training.learning_rate")  # fp32 is in use already
+    assert str(caught.value).endswith(advice)  # fp32 is in use already
 
 
 def test_twenty_nonfinite_steps_are_seen_where_sums_are_read_late(make_config, tmp_path: Path, monkeypatch) -> None:

@@ -125,8 +125,9 @@ def test_the_allocator_is_left_to_a_user_who_has_set_it_up(monkeypatch) -> None:
     monkeypatch.setattr(torch._C, "_accelerator_setAllocatorSettings", asked.append, raising=False)
     for name in ALLOCATOR_SETTINGS:
         monkeypatch.delenv(name, raising=False)
-    grow_memory_in_place()
-    assert asked == ["expandable_segments:True"]
+    for wanted in (True, False):  # one run after the other in a process
+        grow_memory_in_place(wanted)
+    assert asked == ["expandable_segments:True", "expandable_segments:False"]
     monkeypatch.setenv(ALLOCATOR_SETTINGS[0], "max_split_size_mb:512")
-    grow_memory_in_place()
-    assert len(asked) == 1
+    grow_memory_in_place(True)
+    assert len(asked) == 2

@@ -2,15 +2,16 @@
 
 import gc
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from simplepcfg.models import MODELS, build_model
+from simplepcfg.models import MODELS, build_model, npcfg
 from simplepcfg.ops.doubts import Doubts, holds, noting, present_doubts
-from simplepcfg.ops.neural import softmax
+from simplepcfg.ops.neural import rule_softmax
 from simplepcfg.training.programs import BatchPrograms
 from step_checks import (
     WORDS,
@@ -84,10 +85,13 @@ def test_a_recorded_dense_step_asks_nothing(monkeypatch: pytest.MonkeyPatch, kin
     assert all(torch.equal(mine, theirs) for mine, theirs in zip(found, expected, strict=True))
 
 
-@pytest.mark.parametrize("score", [0.0, -75.0])
-def test_doubtful_batches_are_run_again(monkeypatch: pytest.MonkeyPatch, score: float) -> None:
+@pytest.mark.parametrize(("score", "doubtful"), [(0.0, False), (-75.0, True)])
+def test_doubtful_batches_are_run_again(monkeypatch: pytest.MonkeyPatch, score: float, doubtful: bool) -> None:
     """Whether no batch is doubtful or every one."""
-    monkeypatch.setattr(softmax, "LEAST", 0.0)  # which would let no grammar leave float32's range
+    monkeypatch.setattr(npcfg, "rule_softmax", partial(rule_softmax, least=0.0))  # or none would leave float32's range
+    looks: list[bool] = []
+    came_true = Doubts.came_true
+    monkeypatch.setattr(Doubts, "came_true", lambda self: looks.append(came_true(self)) or looks[-1])
     batches = mixed_batches(30)
     plain, replayed = (tiny("n-pcfg") for _ in range(2))
     for model in (plain, replayed):
@@ -96,19 +100,25 @@ def test_doubtful_batches_are_run_again(monkeypatch: pytest.MonkeyPatch, score: 
     capturer = FakeCapturer()
     found = run_steps(make_step(replayed, capturer=capturer, captured_shapes=8), batches)
     assert capturer.captured > 5
+    assert len(looks) > 10
+    assert set(looks) == {doubtful}
     assert found == pytest.approx(expected, rel=1e-4)
     assert largest_difference(weights(plain), weights(replayed)) < 1e-3
 
 
 def test_only_what_came_true_is_run_again() -> None:
-    ran: list[str] = []
+    """And then with the random numbers of the first time."""
+    ran: list[tuple[str, float]] = []
 
     def gradient(words: torch.Tensor, *_: object) -> None:
-        ran.append("recorded" if present_doubts() is not None else "launched")
+        ran.append(("recorded" if present_doubts() is not None else "launched", float(torch.rand(()))))
         if holds((words == 7).any(), present_doubts()):
-            ran.append("careful")
+            ran.append(("careful", 0.0))
 
     programs = BatchPrograms(gradient, torch.device("cpu"), FakeCapturer(), limit=8)
     lengths = torch.tensor([2, 2])
     assert [programs(torch.full((2, 2), word), lengths, 2) for word in (1, 1, 7, 1)] == [False, True, False, True]
-    assert ran == ["launched", "recorded", "recorded", "launched", "careful", "recorded"]
+    how, drawn = zip(*ran, strict=True)
+    assert how == ("launched", "recorded", "recorded", "launched", "careful", "recorded")
+    assert drawn[3] == drawn[2]
+    assert len(set(drawn)) == 5

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from simplepcfg.errors import ResourceError
-from simplepcfg.models import SimpleNPCFG
+from simplepcfg.models import SimpleCPCFG, SimpleCPCFGConfig, SimpleNPCFG
 from simplepcfg.training.checkpoint import TrainingState
 from simplepcfg.training.config import TrainingConfig
 from simplepcfg.training.distributed import Group
@@ -16,6 +16,7 @@ from simplepcfg.training.gradients import Gradients
 from simplepcfg.training.programs import BatchPrograms
 from simplepcfg.training.step import Step
 from simplepcfg.training.tally import StepTally, mirror
+from simplepcfg.training.update import rate_groups
 from step_checks import (
     SIZES,
     FakeCapturer,
@@ -196,6 +197,18 @@ def test_networks_take_their_share_of_the_learning_rate(capturer: FakeCapturer |
     for name, now in weights(model).items():
         expected = 0.01 * (0.25 if "." in name and not name.endswith("gains") else 1.0)
         assert float((now - before[name]).abs().max()) == pytest.approx(expected, rel=1e-3), name
+
+
+def test_an_encoder_takes_the_whole_rate() -> None:
+    """It makes no rules, and nothing in it leaps."""
+    model = SimpleCPCFG(SimpleCPCFGConfig(nonterminals=3, preterminals=4, embedding=8, latent=2, encoder=4), 12)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    whole, part = (
+        {names[id(parameter)] for parameter in group.parameters} for group in rate_groups(model, network_rate=0.1)
+    )
+    assert {name for name in names.values() if name.startswith("encoder.")} <= whole
+    assert part
+    assert all("." in name for name in part)
 
 
 @pytest.mark.parametrize("capturer", [None, FakeCapturer()], ids=["host", "device"])

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from simplepcfg.errors import InputError
 from simplepcfg.grammars import SimpleGrammar
 from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
@@ -15,6 +16,9 @@ from simplepcfg.models.parts import Rows, emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.thinning import Thinning, step_tables
 from simplepcfg.ops.neural import rule_probabilities, rule_softmax
+
+# How far the symbols of a group are apart at the start, as a share of how far groups are.
+GROUP_SPREAD = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,11 +62,30 @@ class SimpleNPCFGConfig:
             "embeddings, whose scores are all near 0."
         },
     )
+    initial_groups: int = field(
+        default=0,
+        metadata={
+            "description": "Nonterminals begin in so many groups, preterminals in proportion, all but alike within a "
+            "group: many symbols then learn as fast as few do, and part later. 0 gives every symbol a place of its "
+            "own. Needs model.initial_scores."
+        },
+    )
 
     def __post_init__(self) -> None:
         check_sizes(self, "nonterminals", "preterminals", "embedding")
         check_blocks(self)
         check_deviation(self)
+        self._check_groups()
+
+    def _check_groups(self) -> None:
+        groups = self.initial_groups
+        if not 0 <= groups <= self.nonterminals:
+            raise InputError(f"model.initial_groups = {groups}; give 0 to model.nonterminals = {self.nonterminals}")
+        if groups and not (self.initial_scores and self.shared_embeddings):
+            raise InputError(
+                f"model.initial_groups = {groups} says where spread-out symbols begin; set model.initial_scores=1, and "
+                "leave model.shared_embeddings true"
+            )
 
     def sizes(self, batch: int) -> ModelSizes:
         """What a batch of so many sentences holds; the rules are one grammar's, however many there are."""
@@ -107,8 +130,20 @@ class SimpleNPCFG(ExactModel):
             # f(w) · u then has this deviation: symbols differ from the start instead of having to drift apart.
             for embeddings in (self.symbols, self.start, self.word_embeddings):
                 nn.init.normal_(embeddings, std=config.initial_scores**0.5 / size**0.25)
+        if config.initial_groups:
+            self._gather_symbols()
         self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
         self.thinning: Thinning | None = None  # what a training step leaves out
+
+    @torch.no_grad()
+    def _gather_symbols(self) -> None:
+        """Let symbols begin where the first of their group does, a little apart."""
+        first = 0
+        for count in self.symbol_groups:
+            groups = -(-count * self.config.initial_groups // self.config.nonterminals)
+            centres = self.symbols[first : first + groups].clone()
+            self.symbols[first : first + count].mul_(GROUP_SPREAD).add_(centres[torch.arange(count) % groups])
+            first += count
 
     def _network(self) -> ResidualNetwork:
         size, config = self.config.embedding, self.config

@@ -19,7 +19,8 @@ from simplepcfg.training.update import DeviceUpdate, HostUpdate, Update, rate_gr
 class Step:
     """The two programs of a step and the buffers between them.
 
-    On a card neither waits for the host, and each is captured as a CUDA graph; on a CPU the same code runs as it is.
+    On a card neither waits for the host, and each is captured as a CUDA graph (see `BatchPrograms` for batches of
+    dense models that have to be run again); on a CPU the same code runs as it is.
     """
 
     def __init__(
