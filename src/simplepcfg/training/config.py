@@ -61,9 +61,9 @@ class TrainingConfig(BaseModel):
         default=1.0,
         gt=0,
         allow_inf_nan=False,
-        description="Share of the learning rate that the networks' weights take; embeddings take all of it, and so does "
-        "a compound model's encoder. Large grammars want 0.1, since the networks' layers multiply each other's steps, "
-        "unless model.normalised is true.",
+        description="Share of the learning rate that the networks' weights take; embeddings take all of it, and so "
+        "does a compound model's encoder. Large grammars want 0.1, since the networks' layers multiply each other's "
+        "steps, unless model.normalised is true.",
     )
     betas: tuple[float, float] = Field(
         default=(0.75, 0.999),
