@@ -2,6 +2,7 @@
 
 import math
 import signal
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -87,6 +88,24 @@ def test_card_equals_cpu() -> None:
     _, found = trained(on_card, 30, captured_shapes=96)
     assert largest_difference(weights(on_cpu), weights(on_card)) < 1e-5
     assert found == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+@pytest.mark.parametrize(("precision", "least"), [("bf16", 0.98), ("tf32", 0.999)])
+def test_gradients_point_where_those_of_float32_do(precision: str, least: float, normalised: bool) -> None:
+    """Of every parameter that has a part in the step: networks, gains, rules, emissions and the inside algorithm."""
+    sizes = replace(SIZES, nonterminals=256, preterminals=512, embedding=128, initial_scores=1, normalised=normalised)
+    words = torch.randint(1, WORDS, (8, 12), generator=torch.Generator().manual_seed(0)).cuda()
+    found = {}
+    for name in ("fp32", precision):
+        model = tiny_model("cuda", name, torch.float32, sizes)
+        gradients = torch.autograd.grad(model.loss(words).mean(), list(model.parameters()))
+        found[name] = dict(zip(dict(model.named_parameters()), gradients, strict=True))
+    whole = torch.cat([gradient.flatten() for gradient in found["fp32"].values()]).norm()
+    for name, exact in found["fp32"].items():
+        if exact.norm() > 1e-2 * whole:
+            near = torch.nn.functional.cosine_similarity(found[precision][name].flatten(), exact.flatten(), dim=0)
+            assert float(near) > least, name
 
 
 def test_cache_is_bounded() -> None:
