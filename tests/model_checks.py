@@ -1,7 +1,21 @@
 """What is asked of every model: gradients for all its parameters, and a few steps of training."""
 
+from dataclasses import fields, replace
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+
+from simplepcfg.models import build_model
+
+TINY = {"states": 6, "nonterminals": 6, "preterminals": 8, "embedding": 8, "encoder": 8, "latent": 3, "rank": 4}
+
+
+def tiny_model_of(config: Any, vocabulary: int) -> nn.Module:
+    """Of any kind: its configuration with the sizes that it has made tiny; the same weights every time."""
+    torch.manual_seed(3)
+    sizes = {field.name: TINY[field.name] for field in fields(config) if field.name in TINY}
+    return build_model(replace(config, **sizes), vocabulary).train()
 
 
 def check_gradients(network: nn.Module) -> None:

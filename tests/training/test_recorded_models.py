@@ -1,7 +1,6 @@
 """Steps of every model as programs recorded ahead: they leave nothing behind; dense ones doubt instead of asking."""
 
 import gc
-from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -9,7 +8,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from simplepcfg.models import MODELS, build_model, npcfg
+from model_checks import tiny_model_of
+from simplepcfg.models import MODELS, npcfg
 from simplepcfg.ops.doubts import Doubts, holds, noting, present_doubts
 from simplepcfg.ops.neural import rule_softmax
 from simplepcfg.training.programs import BatchPrograms
@@ -24,18 +24,14 @@ from step_checks import (
     weights,
 )
 
-TINY = {"states": 6, "nonterminals": 6, "preterminals": 8, "embedding": 8, "encoder": 8, "latent": 3, "rank": 4}
 KINDS = {config.kind: config for config in MODELS}
 DENSE = ["n-pcfg", "c-pcfg"]
 # What makes the host wait for a number.
 QUESTIONS = {torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default, torch.ops.aten.equal.default}
 
 
-def tiny(kind: str, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
-    torch.manual_seed(3)
-    config = KINDS[kind]()
-    sizes = {field.name: TINY[field.name] for field in fields(config) if field.name in TINY}
-    return build_model(replace(config, **sizes), WORDS).to(dtype).train()
+def tiny(kind: str) -> torch.nn.Module:
+    return tiny_model_of(KINDS[kind](), WORDS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
