@@ -1,5 +1,6 @@
 """A run that begins with another's weights: the same grammar at first, however many symbols it is split into."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,13 @@ def test_without_noise_it_is_the_same_grammar(whole: RunFolder, small_hmm: RunFo
     start_from(model, start.vocabulary, start.directory, noise=0.0)
     expected, found = (each.double().log_likelihood(WORDS, LENGTHS) for each in (start.model, model))
     torch.testing.assert_close(found, expected)
+
+
+def test_how_other_weights_would_have_begun_does_not_matter(whole: RunFolder) -> None:
+    start = load_run(whole.path)
+    model = build_model(replace(start.config.model, initial_scores=2.0, initial_groups=2), len(start.vocabulary)).eval()
+    start_from(model, start.vocabulary, start.directory, noise=0.0)
+    assert torch.equal(model.symbols, start.model.symbols)
 
 
 def test_noise_sets_the_copies_apart() -> None:

@@ -10,8 +10,10 @@ from simplepcfg.errors import InputError
 from simplepcfg.training.run_folder import load_run
 from simplepcfg.training.tensor_files import load_weights
 
-# Names of the sizes that may grow; every other key of a model must be the same.
+# Names of the sizes that may grow, and of what is said about weights that these replace; every other key of a model must
+# be the same.
 GROWING = ("nonterminals", "preterminals", "states")
+INITIAL = ("initial_scores", "initial_groups")
 
 
 def start_from(model: nn.Module, vocabulary: Vocabulary, directory: str | Path, noise: float) -> None:
@@ -26,7 +28,7 @@ def start_from(model: nn.Module, vocabulary: Vocabulary, directory: str | Path, 
     old, new = start.config.model, model.config
     for key in sorted(vars(old) | vars(new)):
         before, after = getattr(old, key, None), getattr(new, key, None)
-        if before != after and key not in (*GROWING, "initial_scores"):
+        if before != after and key not in (*GROWING, *INITIAL):
             raise InputError(
                 f"training.start_from = {directory}: its model.{key} is {before}, here {after}; make them equal"
             )
