@@ -10,8 +10,8 @@ from simplepcfg.errors import InputError
 from simplepcfg.training.run_folder import load_run
 from simplepcfg.training.tensor_files import load_weights
 
-# Names of the sizes that may grow, and of what is said about weights that these replace; every other key of a model must
-# be the same.
+# Names of the sizes that may grow, and of what says how weights begin that these replace; every other key of a model
+# must be the same.
 GROWING = ("nonterminals", "preterminals", "states")
 INITIAL = ("initial_scores", "initial_groups")
 
