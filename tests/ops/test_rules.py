@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.neural import rule_probabilities, rules, softmax
+from simplepcfg.ops.neural import row_softmax, rule_probabilities, rules, softmax
 from simplepcfg.ops.neural.naive import naive_rule_probabilities
 from simplepcfg.ops.neural.softmax import LEAST
 
@@ -123,6 +123,17 @@ def test_no_rule_falls_to_zero(path: object) -> None:
     _, by_left, _ = torch.autograd.grad(found, inputs, grads)
     expected = torch.tensor([-0.25, -0.25, 1.0, -0.25, -0.25, 0.0])
     torch.testing.assert_close(by_left[:, 0].float(), expected, rtol=1e-2, atol=1e-6)
+
+
+@pytest.mark.parametrize("least", [0.0, -1.0, 1.0, float("nan")])
+def test_a_least_probability_is_one(least: float) -> None:
+    parents, left, right = case(2, 6, 3)
+    for ask in (
+        lambda: rule_probabilities(parents, left, right, least=least),
+        lambda: row_softmax(left, right, least=least),
+    ):
+        with pytest.raises(InputError, match=f"least = {least}; give a probability more than 0"):
+            ask()
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # the interpreter's, about NaN

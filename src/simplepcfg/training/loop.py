@@ -86,8 +86,9 @@ def train(
             vocabulary = Vocabulary.load(folder.vocabulary) if resume and folder.checkpoint.exists() else None
             corpus = prepare_corpus(config.data, config.seed, train_text, valid_text, vocabulary)
             needs = require_memory(config, corpus, chosen, group.size, group.here)
-            if chosen.type == "cuda":
-                grow_memory_in_place(not needs.capture)
+            if chosen.type == "cuda" and not needs.capture:
+                grow_memory_in_place(True)
+                held.callback(grow_memory_in_place, False)  # the next run of this process may be captured
         group.use(chosen)
         group.require_same("the text", json.dumps(corpus.identity()))
         checkpoint = None

@@ -10,18 +10,20 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.again import differentiable_gradients
 from simplepcfg.ops.neural.products import check_precision, matrix_mode, mm_wide, runs_fused, wide_type
 from simplepcfg.ops.neural.rules import softmax_gradients
-from simplepcfg.ops.neural.softmax import LEAST, rule_softmax, softmax_of_product
+from simplepcfg.ops.neural.softmax import LEAST, check_least, rule_softmax, softmax_of_product
 
 
 def row_softmax(rows: Tensor, columns: Tensor, *, precision: str | None = None, least: float = LEAST) -> Tensor:
     """p[A, B] ∝ exp(rows[A] · columns[B]), every row summing to 1: ``[N, D]`` and ``[S, D]`` to ``[N, S]``.
 
-    What ``rule_probabilities`` is for left and right together; in "bf16" on a card the result is bfloat16.
+    What ``rule_probabilities`` is for left and right together; in "bf16" on a card the result is bfloat16. No
+    probability is below ``least``.
 
     >>> row_softmax(torch.zeros(1, 2), torch.zeros(4, 2))
     tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
     """
     check_precision(precision)
+    check_least(least)
     shapes = [tuple(tensor.shape) for tensor in (rows, columns)]
     if any(len(shape) != 2 or 0 in shape for shape in shapes) or shapes[0][1] != shapes[1][1]:
         raise InputError(

@@ -18,7 +18,7 @@ from simplepcfg.ops.neural.products import (
     runs_fused,
     wide_type,
 )
-from simplepcfg.ops.neural.softmax import LEAST, softmax_backward, softmax_of_product
+from simplepcfg.ops.neural.softmax import LEAST, check_least, softmax_backward, softmax_of_product
 from simplepcfg.ops.neural.streams import pipeline, slots
 
 # Backward makes the gradient by the scores for this many bytes of rows at a time, but for no fewer rows than this: each
@@ -50,6 +50,7 @@ def rule_probabilities(
     tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
     """
     check_precision(precision)
+    check_least(least)
     shapes = [tuple(tensor.shape) for tensor in (parents, left_children, right_children)]
     if any(len(shape) != 2 or 0 in shape for shape in shapes) or shapes[1] != shapes[2] or shapes[0][1] != shapes[1][1]:
         raise InputError(

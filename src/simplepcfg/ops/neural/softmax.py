@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from simplepcfg.errors import InputError
 from simplepcfg.ops.neural.products import aligned_rows, mm_wide, row_parts, wide_type
 from simplepcfg.ops.neural.streams import pipeline, slots
 
@@ -21,6 +22,12 @@ BLOCK = 8192
 # enough for the inside algorithm in float32.
 LEAST = 2.0**-86
 LEAST_FACTOR = 2.0**-43  # of probabilities whose products with each other are rules
+
+
+def check_least(least: float) -> None:
+    """InputError for a least probability that lets a rule be 0, or is none."""
+    if not 0 < least < 1:
+        raise InputError(f"least = {least}; give a probability more than 0 and less than 1, such as {LEAST:.1e}")
 
 
 def rule_softmax(scores: Tensor, *, least: float = LEAST) -> Tensor:
