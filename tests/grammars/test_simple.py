@@ -11,7 +11,6 @@ from simplepcfg.grammars import (
     DenseEmissions,
     Emissions,
     FactoredEmissions,
-    SentenceEmissions,
     SimpleGrammar,
 )
 from simplepcfg.ops.inside import span_posteriors
@@ -70,7 +69,7 @@ def rows_of(kind: str) -> Emissions:
         return FactoredEmissions.normalised(features, embeddings)
     if kind == "batch":
         return BatchEmissions(features, embeddings)
-    return SentenceEmissions.normalised(features.expand(2, -1, -1), embeddings)
+    return FactoredEmissions.normalised(features.expand(2, -1, -1), embeddings)
 
 
 @pytest.mark.parametrize("kind", ["factored", "batch", "sentence"])

@@ -5,7 +5,8 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.neural import emission_log_probabilities, emissions, log_normaliser, softmax
+from simplepcfg.grammars import FactoredEmissions
+from simplepcfg.ops.neural import emission_log_probabilities, emissions, log_normaliser, products, softmax
 from simplepcfg.ops.neural.naive import naive_emission_log_probabilities, naive_log_normaliser
 
 SIZES = [(1, 1, 1), (7, 9, 5), (20, 67, 16), (130, 33, 8)]
@@ -35,7 +36,8 @@ def fused_normaliser(features: Tensor, embeddings: Tensor) -> Tensor:
 
 
 def fused_emissions(features: Tensor, embeddings: Tensor, words: Tensor) -> Tensor:
-    found = emissions._EmissionLogProbabilities.apply(features, embeddings, words.reshape(-1), "bf16", True, True)
+    rows = words.flatten(features.dim() - 2)
+    found = emissions._EmissionLogProbabilities.apply(features, embeddings, rows, "bf16", True, True)
     return found.view(*words.shape, -1)
 
 
@@ -107,6 +109,71 @@ def test_kernels(size: tuple[int, int, int], dtype: torch.dtype, held: bool, mon
             assert float((one.double() - two).norm()) <= 2**-6 * float(two.norm()) + 2**-6
 
 
+@pytest.mark.usefixtures("memory")
+@pytest.mark.parametrize("path", [emission_log_probabilities, fused_emissions])
+@pytest.mark.parametrize("size", SIZES)
+def test_features_of_each_sentence(size: tuple[int, int, int], path: object) -> None:
+    """Three sentences, each with features of its own: what three calls say, and the embeddings' gradients added up."""
+    p, v, d = size
+    fused, words = path is fused_emissions, words_of(v)
+    flat, embeddings = case(3 * p, v, d, torch.float32 if fused else torch.float64)
+    inputs = [flat.detach().view(3, p, d).requires_grad_(), embeddings]
+    exact = [(tensor.detach().bfloat16() if fused else tensor.detach()).double().requires_grad_() for tensor in inputs]
+    grad = weights(3, 13, p).bfloat16().double()
+    found = answers(lambda f, e: path(f, e, words), inputs, grad)  # type: ignore[operator]
+    truth = answers(
+        lambda f, e: torch.stack([naive_emission_log_probabilities(f[b], e, words[b]) for b in range(3)]), exact, grad
+    )
+    naive = answers(lambda f, e: naive_emission_log_probabilities(f, e, words), exact, grad)
+    for one, two, three in zip(found, truth, naive, strict=True):
+        torch.testing.assert_close(three, two)
+        bound = 1e-5 if not fused or one is found[0] else 2**-6
+        assert float((one.double() - two).norm()) <= bound * float(two.norm()) + bound
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("precision", [None, "bf16", "tf32", "kernels"])
+def test_all_words_add_up_to_one(precision: str | None, own: bool) -> None:
+    """Even where scores are in the hundreds and the operands' rounding alone moves them by more than one."""
+    features, embeddings = (tensor.detach() for tensor in case(24, 67, 16, torch.float32, scale=12.0))
+    features = features.view(3, 8, 16) if own else features
+    words = torch.arange(67).expand(3, 67) if own else torch.arange(67)
+    if precision == "kernels":
+        found = fused_emissions(features, embeddings, words)
+    else:
+        found = emission_log_probabilities(features, embeddings, words, precision=precision)
+    total = found.double().exp().sum(-2)
+    torch.testing.assert_close(total, torch.ones_like(total), rtol=1e-3, atol=0.0)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_no_probability_above_one(own: bool) -> None:
+    """Scores of 10¹², of which float32 knows the hundred thousands."""
+    features, embeddings = (tensor.detach() for tensor in case(24, 2067, 16, torch.float32, scale=1e6))
+    features = features.view(3, 8, 16) if own else features
+    words = torch.arange(2067).expand(3, 2067) if own else torch.arange(2067)
+    for precision in (None, "bf16"):
+        assert float(emission_log_probabilities(features, embeddings, words, precision=precision).max()) <= 0.0
+    factored = FactoredEmissions.normalised(features, embeddings)
+    ids = torch.arange(1, 2068).expand(3, 2067)
+    assert float(factored.log_probabilities(ids).max()) <= 0.0
+    assert float(factored.of_words(0, 2068).max()) <= 0.0
+    assert float(factored.of_preterminals(torch.arange(8)).max()) <= 0.0
+
+
+def test_operands_in_tf32() -> None:
+    """Ten bits of fraction, to the nearest, and nothing that is not a number becomes one."""
+    numbers = torch.randn(1000, generator=torch.Generator().manual_seed(0)) * 1e3
+    rounded = products._tf32(numbers)
+    assert torch.equal(products._tf32(rounded), rounded)
+    exponents = torch.frexp(numbers.double()).exponent
+    assert bool(((rounded - numbers).double().abs() <= 2.0 ** (exponents - 12)).all())
+    assert torch.equal(torch.ldexp(rounded, 11 - exponents), torch.ldexp(rounded, 11 - exponents).round())
+    odd = torch.tensor([0x7FFFFFFF, 0x7FC00000, 0x7F800000, 0], dtype=torch.int32).view(torch.float32)
+    assert products._tf32(odd).isnan().tolist() == [True, True, False, False]
+    assert products._tf32(odd)[2:].tolist() == [torch.inf, 0.0]
+
+
 def test_occurrences_are_summed_in_order() -> None:
     generator = torch.Generator().manual_seed(0)
     rows = torch.randint(0, 9, (131,), generator=generator)
@@ -149,3 +216,9 @@ def test_differentiable_twice() -> None:
 def test_shapes_that_do_not_fit_are_named(shapes: tuple[tuple[int, ...], ...]) -> None:
     with pytest.raises(InputError, match=r"must be \[P, D\] and \[V, D\]"):
         log_normaliser(*(torch.zeros(shape) for shape in shapes))
+
+
+def test_sentences_that_do_not_fit_are_named() -> None:
+    message = r"rows have shape \[2, 5\] and features \[3, 4, 6\]; they must begin with the same B"
+    with pytest.raises(InputError, match=message):
+        emission_log_probabilities(torch.zeros(3, 4, 6), torch.zeros(7, 6), torch.zeros(2, 5, dtype=torch.int64))

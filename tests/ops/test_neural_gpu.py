@@ -94,6 +94,19 @@ def emission_case(p: int, v: int, d: int, scale: float) -> tuple[Function, Funct
     )
 
 
+def sentence_emission_case(
+    b: int, p: int, v: int, d: int, scale: float
+) -> tuple[Function, Function, Function, list[Tensor]]:
+    inputs = [draw(*rows, d, scale=scale * d**-0.25, seed=k) for k, rows in enumerate(((b, p), (v,)))]
+    words = words_of(v)[:b]
+    return (
+        lambda *x: emission_log_probabilities(*x, words, precision="bf16"),
+        lambda f, e: torch.stack([plain_emissions(f[k], e, words[k]) for k in range(b)]),
+        lambda *x: naive_emission_log_probabilities(*x, words),
+        inputs,
+    )
+
+
 def normaliser_case(p: int, v: int, d: int, scale: float) -> tuple[Function, Function, Function, list[Tensor]]:
     inputs = [draw(rows, d, scale=scale * d**-0.25, seed=k) for k, rows in enumerate((p, v))]
     return lambda *x: log_normaliser(*x, precision="bf16"), plain_normaliser, naive_log_normaliser, inputs
@@ -122,6 +135,8 @@ CASES: dict[str, Callable[[], tuple[Function, Function, Function, list[Tensor]]]
     "emissions, peaked": lambda: emission_case(300, 777, 64, 4.0),
     "emissions, large": lambda: emission_case(2048, 9999, 512, 2.0),
     "emissions, many words": lambda: emission_case(260, 40001, 64, 2.0),
+    "sentences' emissions": lambda: sentence_emission_case(4, 300, 777, 64, 2.0),
+    "sentences' emissions, large": lambda: sentence_emission_case(8, 2048, 9999, 512, 2.0),
     "networks": lambda: network_case(64),
     "networks, odd": lambda: network_case(72),
     "networks, wide": lambda: network_case(512),
@@ -182,6 +197,20 @@ def test_in_a_graph(name: str) -> None:
     graph.replay()
     for one, two in zip(captured, run(), strict=True):
         torch.testing.assert_close(one.detach(), two.detach(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "tf32", "fp32"])
+@pytest.mark.parametrize("own", [False, True])
+def test_all_words_add_up_to_one(precision: str, own: bool) -> None:
+    """Even where scores are in the hundreds and the operands' rounding alone moves them by more than one."""
+    features, embeddings = draw(96, 64, scale=8.0), draw(777, 64, scale=8.0, seed=1)
+    features = features.view(4, 24, 64) if own else features
+    words = torch.arange(777, device="cuda")
+    found = emission_log_probabilities(
+        features, embeddings, words.expand(4, 777) if own else words, precision=precision
+    )
+    total = found.double().exp().sum(-2)
+    torch.testing.assert_close(total, torch.ones_like(total), rtol=1e-3, atol=0.0)
 
 
 def test_words_change_in_a_graph() -> None:

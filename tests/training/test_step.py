@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from model_checks import tiny_model_of
 from simplepcfg.errors import ResourceError
-from simplepcfg.models import SimpleCPCFG, SimpleCPCFGConfig, SimpleNPCFG
+from simplepcfg.models import NPCFGConfig, SimpleCPCFG, SimpleCPCFGConfig, SimpleNPCFG
 from simplepcfg.training.checkpoint import TrainingState
 from simplepcfg.training.config import TrainingConfig
 from simplepcfg.training.distributed import Group
@@ -139,6 +140,22 @@ def test_only_impossible_sentences_move_nothing() -> None:
     assert largest_difference(before, weights(model)) == 0
 
 
+@pytest.mark.parametrize(("loss", "skipped"), [(-0.3, 0), (-0.7, 1), (-1e9, 1)])
+def test_sentences_more_probable_than_one_move_nothing(loss: float, skipped: int) -> None:
+    """A little is rounding; more than 0.05 nats a token is a defect, which training would exploit."""
+    model = tiny_model()
+    before = weights(model)
+    step = make_step(model, capturer=FakeCapturer(), captured_shapes=8)
+    step.gradients.flat.fill_(1.0)
+    losses = torch.full((3,), loss)
+    step.tally.count(losses, torch.ones(3, dtype=torch.bool), None, 10)  # 11 tokens each
+    step.update(0.1)
+    state = TrainingState()
+    mirror(step.tally.read(), state)
+    assert state.skipped_steps == skipped
+    assert (largest_difference(before, weights(model)) == 0) is bool(skipped)
+
+
 def test_tally_by_hand() -> None:
     tally = StepTally(torch.device("cpu"), end=1)
     losses = torch.tensor([2.0, math.inf, 3.0])
@@ -209,6 +226,16 @@ def test_an_encoder_takes_the_whole_rate() -> None:
     assert {name for name in names.values() if name.startswith("encoder.")} <= whole
     assert part
     assert all("." in name for name in part)
+
+
+def test_a_table_of_scores_takes_the_whole_rate() -> None:
+    """Each row of such a linear layer belongs to what it scores, as a row of embeddings does."""
+    model = tiny_model_of(NPCFGConfig(), 12)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    _, part = (
+        {names[id(parameter)] for parameter in group.parameters} for group in rate_groups(model, network_rate=0.1)
+    )
+    assert {name.partition(".")[0] for name in part} == {"root", "emission"}
 
 
 @pytest.mark.parametrize("capturer", [None, FakeCapturer()], ids=["host", "device"])

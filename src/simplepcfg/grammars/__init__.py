@@ -6,7 +6,6 @@ from simplepcfg.grammars.emissions import (
     DenseEmissions,
     Emissions,
     FactoredEmissions,
-    SentenceEmissions,
 )
 from simplepcfg.grammars.hidden_markov import HiddenMarkovModel
 from simplepcfg.grammars.rank import RankGrammar
@@ -20,6 +19,5 @@ __all__ = [
     "FactoredEmissions",
     "HiddenMarkovModel",
     "RankGrammar",
-    "SentenceEmissions",
     "SimpleGrammar",
 ]

@@ -70,19 +70,20 @@ class DenseEmissions:
 class FactoredEmissions:
     """emit[T, w] ∝ exp(features[T] · embedding[w]), normalised over the real words: id 0 is padding and has no row."""
 
-    features: Tensor  # [P, D]
+    features: Tensor  # [P, D], or [B, P, D] where each sentence has its own
     embeddings: Tensor  # [V - 1, D]: word id w has row w - 1
-    log_normaliser: Tensor  # [P]
+    log_normaliser: Tensor  # [P] or [B, P]
 
     @staticmethod
     def normalised(features: Tensor, embeddings: Tensor) -> "FactoredEmissions":
-        """With the normaliser computed from all words."""
-        return FactoredEmissions(features, embeddings, log_normaliser(features, embeddings))
+        """With the normaliser computed from all words, some rows of [B · P, V] at a time."""
+        sums = log_normaliser(features.flatten(0, -2), embeddings)
+        return FactoredEmissions(features, embeddings, sums.view(features.shape[:-1]))
 
     def log_probabilities(self, words: Tensor) -> Tensor:
         """``words`` [B, n] → [B, n, P]."""
-        rows = torch.nn.functional.embedding(_rows(words), self.embeddings)  # [B, n, D]
-        return rows @ self.features.T - self.log_normaliser
+        _check_sentences(words, self.features)
+        return self._of_rows(torch.nn.functional.embedding(_rows(words), self.embeddings))  # of [B, n, D]
 
     @property
     def vocabulary_size(self) -> int:
@@ -90,30 +91,40 @@ class FactoredEmissions:
         return self.embeddings.shape[0] + 1
 
     def of_words(self, start: int, stop: int) -> Tensor:
-        """The words ``start`` … ``stop`` − 1: [words, P]; −inf for padding."""
-        logs = self.embeddings[max(start - 1, 0) : stop - 1] @ self.features.T - self.log_normaliser
+        """The words ``start`` … ``stop`` − 1: [words, P] or [B, words, P]; −inf for padding."""
+        logs = self._of_rows(self.embeddings[max(start - 1, 0) : stop - 1])
         return torch.nn.functional.pad(logs, (0, 0, 1, 0), value=-torch.inf) if start == 0 else logs
 
     def of_preterminals(self, preterminals: Tensor) -> Tensor:
-        """All words of some preterminals: [U, V]; −inf for padding."""
-        logs = self.features[preterminals] @ self.embeddings.T - self.log_normaliser[preterminals, None]
+        """All words of some preterminals: [U, V] or [B, U, V]; −inf for padding."""
+        scores = self._wide_features()[..., preterminals, :] @ self.embeddings.T
+        logs = scores.sub(self.log_normaliser[..., preterminals, None]).clamp(max=0.0)
         return torch.nn.functional.pad(logs, (1, 0), value=-torch.inf)
 
     def detached(self) -> "FactoredEmissions":
         """The same without gradients."""
         return FactoredEmissions(self.features.detach(), self.embeddings.detach(), self.log_normaliser.detach())
 
+    def _of_rows(self, rows: Tensor) -> Tensor:
+        """Rows [..., words, D] of the embeddings. Where scores are in the millions, rounding would make p > 1."""
+        scores = rows @ self._wide_features().transpose(-1, -2)
+        return scores.sub(self.log_normaliser.unsqueeze(-2)).clamp(max=0.0)
+
+    def _wide_features(self) -> Tensor:
+        return self.features.to(self.embeddings.dtype)
+
 
 @dataclass(frozen=True, slots=True)
 class BatchEmissions:
     """The same distribution for training: normalised anew for each batch, so that its gradient is made in one go."""
 
-    features: Tensor  # [P, D]
+    features: Tensor  # [P, D] or [B, P, D]
     embeddings: Tensor  # [V - 1, D]: word id w has row w - 1
     precision: str | None = None
 
     def log_probabilities(self, words: Tensor) -> Tensor:
         """``words`` [B, n] → [B, n, P]."""
+        _check_sentences(words, self.features)
         return emission_log_probabilities(self.features, self.embeddings, _rows(words), precision=self.precision)
 
     @property
@@ -122,62 +133,16 @@ class BatchEmissions:
         return self.embeddings.shape[0] + 1
 
     def of_words(self, start: int, stop: int) -> Tensor:
-        """The words ``start`` … ``stop`` − 1: [words, P]; −inf for padding."""
+        """The words ``start`` … ``stop`` − 1: [words, P] or [B, words, P]; −inf for padding."""
         return FactoredEmissions.normalised(self.features, self.embeddings).of_words(start, stop)
 
     def of_preterminals(self, preterminals: Tensor) -> Tensor:
-        """All words of some preterminals: [U, V]; −inf for padding."""
+        """All words of some preterminals: [U, V] or [B, U, V]; −inf for padding."""
         return FactoredEmissions.normalised(self.features, self.embeddings).of_preterminals(preterminals)
 
     def detached(self) -> "BatchEmissions":
         """The same without gradients."""
         return replace(self, features=self.features.detach(), embeddings=self.embeddings.detach())
-
-
-@dataclass(frozen=True, slots=True)
-class SentenceEmissions:
-    """emit[T, w] ∝ exp(features[T] · embedding[w]) with features of each sentence's own."""
-
-    features: Tensor  # [B, P, D]
-    embeddings: Tensor  # [V - 1, D]: word id w has row w - 1
-    log_normaliser: Tensor  # [B, P]
-
-    @staticmethod
-    def normalised(features: Tensor, embeddings: Tensor, precision: str | None = None) -> "SentenceEmissions":
-        """With the normaliser computed from all words, some rows of [B · P, V] at a time."""
-        sums = log_normaliser(features.flatten(0, 1), embeddings, precision=precision)
-        return SentenceEmissions(features, embeddings, sums.view(features.shape[:2]))
-
-    def log_probabilities(self, words: Tensor) -> Tensor:
-        """``words`` [B, n] → [B, n, P]."""
-        if words.shape[0] != self.features.shape[0]:
-            raise InputError(
-                f"{words.shape[0]} sentences for the emissions of {self.features.shape[0]}; give those that the "
-                "grammar was made for"
-            )
-        rows = torch.nn.functional.embedding(_rows(words), self.embeddings)  # [B, n, D]
-        return rows @ self.features.to(rows.dtype).transpose(1, 2) - self.log_normaliser[:, None]
-
-    @property
-    def vocabulary_size(self) -> int:
-        """Number of word ids, padding included."""
-        return self.embeddings.shape[0] + 1
-
-    def of_words(self, start: int, stop: int) -> Tensor:
-        """The words ``start`` … ``stop`` − 1: [B, words, P]; −inf for padding."""
-        rows = self.embeddings[max(start - 1, 0) : stop - 1]
-        logs = rows @ self.features.to(rows.dtype).transpose(1, 2) - self.log_normaliser[:, None]
-        return torch.nn.functional.pad(logs, (0, 0, 1, 0), value=-torch.inf) if start == 0 else logs
-
-    def of_preterminals(self, preterminals: Tensor) -> Tensor:
-        """All words of some preterminals: [B, U, V]; −inf for padding."""
-        features = self.features[:, preterminals].to(self.embeddings.dtype)
-        logs = features @ self.embeddings.T - self.log_normaliser[:, preterminals, None]
-        return torch.nn.functional.pad(logs, (1, 0), value=-torch.inf)
-
-    def detached(self) -> "SentenceEmissions":
-        """The same without gradients."""
-        return SentenceEmissions(self.features.detach(), self.embeddings.detach(), self.log_normaliser.detach())
 
 
 def check_words(words: Tensor, lengths: Tensor | None, emissions: Emissions) -> None:
@@ -207,6 +172,15 @@ def check_word_ids(words: Tensor, lengths: Tensor | None, first: int, vocabulary
         raise InputError(
             f"words[{sentence}, {place}] = {word} is {why}, inside a sentence of {end} words; ids are {first} to "
             f"{vocabulary_size - 1}, and lengths say where a sentence ends"
+        )
+
+
+def _check_sentences(words: Tensor, features: Tensor) -> None:
+    """InputError where sentences have features of their own and these are others' words."""
+    if features.dim() == 3 and words.shape[0] != features.shape[0]:
+        raise InputError(
+            f"{words.shape[0]} sentences for the emissions of {features.shape[0]}; give those that the grammar was "
+            "made for"
         )
 
 

@@ -6,11 +6,12 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from simplepcfg.grammars import DenseGrammar, SentenceEmissions
+from simplepcfg.grammars import DenseGrammar
 from simplepcfg.models.checks import check_vocabulary
 from simplepcfg.models.compound import CompoundConfig, CompoundModel
 from simplepcfg.models.dense import DensePCFGConfig
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
+from simplepcfg.models.parts import emissions_of
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.ops.neural import rule_softmax
 
@@ -66,7 +67,7 @@ class CPCFG(CompoundModel):
         rules = rule_softmax(scores).unflatten(-1, (every, every))
         tags = self.emission(_with_z(self.symbols[split:], z))  # [B, P, D]
         precision = self.precision if self.training else None
-        return DenseGrammar(root, rules, SentenceEmissions.normalised(tags, self.word_embeddings, precision))
+        return DenseGrammar(root, rules, emissions_of(tags, self.word_embeddings, precision, self.training))
 
 
 def _with_z(rows: Tensor, z: Tensor) -> Tensor:

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from simplepcfg.errors import InputError
-from simplepcfg.grammars import SentenceEmissions, SimpleGrammar
+from simplepcfg.grammars import SimpleGrammar
 from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.compound import CompoundConfig, CompoundModel
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
-from simplepcfg.models.parts import network_outputs
+from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.ops.neural import rule_softmax, sentence_rule_probabilities
 
@@ -116,7 +116,7 @@ class SimpleCPCFG(CompoundModel):
         rules = sentence_rule_probabilities(parents, left, right, precision=precision)
         root = rule_softmax(roots.to(self.start.dtype) @ self.start[0]).expand(z.shape[0], -1)
         tags = self._of_sentences(self.emission, (split, every), z, precision)
-        emissions = SentenceEmissions.normalised(tags, self.word_embeddings, precision)
+        emissions = emissions_of(tags, self.word_embeddings, precision, self.training)
         return SimpleGrammar(root, rules[0], rules[1], emissions, precision)
 
     def _of_sentences(

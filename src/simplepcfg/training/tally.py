@@ -13,6 +13,8 @@ BATCH = ("loss", "tokens", "sentences", "impossible", "stop", "failed")
 # Of many steps: the fields of a Tally twice, since the last line of metrics and in this epoch, and then counters.
 FIELDS = tuple(Tally.model_fields)
 COUNTERS = ("skipped_steps", "skipped_in_a_row", "longest_in_a_row", "impossible_sentences", "last_norm", *BATCH[4:])
+# Nats a token by which a batch may be more than certain: rounding to bfloat16 stays far below, wrong numbers do not.
+LARGEST_EXCESS = 0.05
 
 
 class StepTally:
@@ -46,11 +48,12 @@ class StepTally:
     def add(self, norm: Tensor) -> Tensor:
         """Count a step by its `batch` and its gradient's norm; 1 if it is to be skipped, else 0.
 
-        A step is skipped if its loss or gradient is not finite, if no sentence was possible, or if a process failed.
+        A step is skipped if its loss or gradient is not finite, if its sentences are more probable than 1, which only
+        wrong numbers make them, if no sentence was possible, or if a process failed.
         """
         norm = norm.double()
-        loss, _, sentences, impossible, _, failed = self.batch.unbind()
-        good = torch.isfinite(loss + norm) & (sentences > 0) & (failed == 0)
+        loss, tokens, sentences, impossible, _, failed = self.batch.unbind()
+        good = torch.isfinite(loss + norm) & (loss >= -LARGEST_EXCESS * tokens) & (sentences > 0) & (failed == 0)
         self._lines += torch.where(good, torch.cat([self.batch[:3], norm.reshape(1), self._one]), 0.0)
         skipped = (~good).double()
         count = self._counters

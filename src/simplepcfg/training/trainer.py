@@ -172,7 +172,7 @@ class Trainer:
         self._asked = counters["stop"] > 0
         if counters["longest_in_a_row"] >= MAX_SKIPPED_IN_A_ROW:
             raise NumericalError(
-                f"{MAX_SKIPPED_IN_A_ROW} steps in a row without a finite loss and gradient "
+                f"{MAX_SKIPPED_IN_A_ROW} steps in a row without a finite gradient and a probability of at most 1 "
                 f"(norm {counters['last_norm']}) by step {self.state.step}; {self._steadier()}"
             )
 

@@ -29,13 +29,20 @@ class RateGroup:
 def rate_groups(model: nn.Module, network_rate: float) -> list[RateGroup]:
     """A model's own parameters, its embeddings, take all of the rate, those of its networks this share.
 
-    Gains take all of it, too: they alone set how large scores are, and nothing multiplies them. So does the encoder of
-    a compound model, which makes no rules.
+    Gains take all of it, too: they alone set how large scores are, and nothing multiplies them. So do a linear layer
+    that is no part of a network, since its rows are the embeddings of what it scores, and the encoder of a compound
+    model, which makes no rules.
     """
     trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
     if network_rate == 1:
         return [RateGroup([parameter for _, parameter in trained], 1.0)]
-    whole = {name for name, _ in trained if "." not in name or name.endswith(".gains") or name.startswith("encoder.")}
+    tables = {name for name, module in model.named_children() if isinstance(module, nn.Linear)}
+    first = {name: name.partition(".")[0] for name, _ in trained}
+    whole = {
+        name
+        for name, part in first.items()
+        if part == name or part in tables or part == "encoder" or name.endswith(".gains")
+    }
     embeddings = [parameter for name, parameter in trained if name in whole]
     networks = [parameter for name, parameter in trained if name not in whole]
     return [group for group in (RateGroup(embeddings, 1.0), RateGroup(networks, network_rate)) if group.parameters]

@@ -13,8 +13,10 @@ from simplepcfg.ops.neural.products import (
     add_mm_wide,
     aligned_rows,
     check_precision,
+    matmul_wide,
     matrix_mode,
     mm_wide,
+    narrow_operand,
     row_parts,
     runs_fused,
     wide_type,
@@ -44,17 +46,23 @@ def emission_log_probabilities(
     """``[..., P]``: log emit[T, w] ∝ features[T] · embeddings[w], normalised over all words, of the words asked for.
 
     Args:
-        features: ``[P, D]``; embeddings: ``[V, D]``.
-        rows: ``[...]`` int64, each word's row of ``embeddings``.
+        features: ``[P, D]``, or ``[B, P, D]`` where each sentence has features of its own; embeddings: ``[V, D]``.
+        rows: ``[...]``, or ``[B, ...]``, int64: each word's row of ``embeddings``.
         precision: "bf16" on a card stores operands in bfloat16 and sums in float32; see ``rule_probabilities``.
 
-    Normaliser and words are one operation so that each gradient is made once, in place. Nothing depends on which words
-    there are but values: a graph captured once serves every batch of its shape.
+    Normaliser and words are one operation: each gradient is made once, in place, and both are made of the same rounded
+    operands. Rounded differently, probabilities would add up to more than one, and training would learn to make them.
+    Nothing depends on which words there are but values: a graph captured once serves every batch of its shape.
     """
-    _check(features, embeddings, precision)
+    own = features.dim() == 3
+    _check(features.flatten(0, -2) if own else features, embeddings, precision)
+    if own and rows.shape[:1] != features.shape[:1]:
+        raise InputError(
+            f"rows have shape {list(rows.shape)} and features {list(features.shape)}; they must begin with the same B"
+        )
     settings = precision, runs_fused(precision, features), _has_backward(features, embeddings)
-    found = _EmissionLogProbabilities.apply(features, embeddings, rows.reshape(-1), *settings)
-    return found.view(*rows.shape, features.shape[0])
+    found = _EmissionLogProbabilities.apply(features, embeddings, rows.flatten(1 if own else 0), *settings)
+    return found.view(*rows.shape, features.shape[-2])
 
 
 class _LogNormaliser(torch.autograd.Function):
@@ -80,17 +88,20 @@ class _LogNormaliser(torch.autograd.Function):
 
 
 class _EmissionLogProbabilities(torch.autograd.Function):
+    """Of rows [W] for features [P, D], or [B, W] for [B, P, D]."""
+
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
         features, embeddings, rows, precision, fused, backward = inputs
-        log_sums, saved = _normalise(features, embeddings, precision, fused, backward)
-        picked = saved[1].index_select(0, rows)  # [W, D]
-        scores = log_sums.new_empty(rows.shape[0], features.shape[0])
+        log_sums, saved = _normalise(features.flatten(0, -2), embeddings, precision, fused, backward)
+        picked = saved[1].index_select(0, rows.flatten()).view(*rows.shape, -1)  # [..., W, D]
+        scores = log_sums.new_empty(*rows.shape, features.shape[-2])
         with matrix_mode(precision, features.device):
-            mm_wide(picked, saved[0].T, scores)
+            matmul_wide(picked, saved[0].view(features.shape).transpose(-1, -2), scores)
         ctx.save_for_backward(features, embeddings, rows, picked, *saved)
         ctx.precision, ctx.fused = precision, fused
-        return scores.sub_(log_sums)
+        # The two products sum in different orders; where scores are in the millions that shows.
+        return scores.sub_(log_sums.view(features.shape[:-1]).unsqueeze(-2)).clamp_(max=0.0)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -103,20 +114,21 @@ class _EmissionLogProbabilities(torch.autograd.Function):
                 grads,
             )
             return *found, None, None, None, None
-        by_log_sums = grads[0].sum(0).neg_()  # [P]
+        by_log_sums = grads[0].sum(-2).neg_().flatten()  # a number for each row of narrow_features
         narrow = grads[0].to(picked.dtype)
         expected, by_embeddings = _gradients(
             narrow_features, narrow_embeddings, kept, by_log_sums, ctx.precision, ctx.fused
         )
-        by_features = torch.empty_like(expected)
+        by_features = torch.empty_like(expected).view(features.shape)
         by_rows = torch.empty_like(picked, dtype=by_embeddings.dtype)
         with matrix_mode(ctx.precision, features.device):
-            mm_wide(narrow.T, picked, by_features)
-            mm_wide(narrow, narrow_features, by_rows)
+            matmul_wide(narrow.transpose(-1, -2), picked, by_features)
+            matmul_wide(narrow, narrow_features.view(features.shape), by_rows)
         result = torch.empty_like(features, memory_format=torch.contiguous_format)
-        torch.addcmul(by_features, expected, by_log_sums.unsqueeze(-1), out=result)
+        torch.addcmul(by_features.view_as(expected), expected, by_log_sums.unsqueeze(-1), out=result.view_as(expected))
         # A card's own index_add_ sums in no fixed order.
-        _add_occurrences(by_embeddings, by_rows, rows, by_kernel=features.is_cuda and has_triton())
+        by_kernel = features.is_cuda and has_triton()
+        _add_occurrences(by_embeddings, by_rows.flatten(0, -2), rows.flatten(), by_kernel=by_kernel)
         return result, by_embeddings.to(embeddings.dtype), None, None, None, None
 
 
@@ -125,7 +137,7 @@ def _normalise(
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor | None]]:
     """log Σ_w exp(score) [P], and for backward: operands, and the probabilities of all words where they are small."""
     kind = torch.bfloat16 if fused else wide_type(features.dtype)
-    narrow_features, narrow_embeddings = (each.detach().to(kind).contiguous() for each in (features, embeddings))
+    narrow_features, narrow_embeddings = (narrow_operand(each, precision, fused) for each in (features, embeddings))
     tags, words = features.shape[0], embeddings.shape[0]
     log_sums = torch.empty(tags, dtype=wide_type(kind), device=features.device)
     fits = tags * words * kind.itemsize <= KEPT_BYTES

@@ -37,7 +37,10 @@ def naive_log_normaliser(features: Tensor, embeddings: Tensor) -> Tensor:
 def naive_emission_log_probabilities(features: Tensor, embeddings: Tensor, rows: Tensor) -> Tensor:
     """log emit[T, w] of the words whose rows of ``embeddings`` are given: [..., P]."""
     features, embeddings = _wide(features, embeddings)
-    return (features @ embeddings.T).log_softmax(-1).T[rows]
+    table = (features @ embeddings.T).log_softmax(-1)
+    if features.dim() == 2:
+        return table.T[rows]
+    return torch.stack([own.T[words] for own, words in zip(table, rows, strict=True)])
 
 
 def naive_residual_network(x: Tensor, weights: Sequence[Tensor]) -> Tensor:
