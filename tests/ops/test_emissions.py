@@ -6,7 +6,7 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import FactoredEmissions
-from simplepcfg.ops.neural import emission_log_probabilities, emissions, log_normaliser, products, softmax
+from simplepcfg.ops.neural import emission_log_probabilities, emissions, log_normaliser, softmax
 from simplepcfg.ops.neural.naive import naive_emission_log_probabilities, naive_log_normaliser
 
 SIZES = [(1, 1, 1), (7, 9, 5), (20, 67, 16), (130, 33, 8)]
@@ -159,19 +159,6 @@ def test_no_probability_above_one(own: bool) -> None:
     assert float(factored.log_probabilities(ids).max()) <= 0.0
     assert float(factored.of_words(0, 2068).max()) <= 0.0
     assert float(factored.of_preterminals(torch.arange(8)).max()) <= 0.0
-
-
-def test_operands_in_tf32() -> None:
-    """Ten bits of fraction, to the nearest, and nothing that is not a number becomes one."""
-    numbers = torch.randn(1000, generator=torch.Generator().manual_seed(0)) * 1e3
-    rounded = products._tf32(numbers)
-    assert torch.equal(products._tf32(rounded), rounded)
-    exponents = torch.frexp(numbers.double()).exponent
-    assert bool(((rounded - numbers).double().abs() <= 2.0 ** (exponents - 12)).all())
-    assert torch.equal(torch.ldexp(rounded, 11 - exponents), torch.ldexp(rounded, 11 - exponents).round())
-    odd = torch.tensor([0x7FFFFFFF, 0x7FC00000, 0x7F800000, 0], dtype=torch.int32).view(torch.float32)
-    assert products._tf32(odd).isnan().tolist() == [True, True, False, False]
-    assert products._tf32(odd)[2:].tolist() == [torch.inf, 0.0]
 
 
 def test_occurrences_are_summed_in_order() -> None:

@@ -1,5 +1,6 @@
 """Emission probabilities from features: a softmax over all words of which only the batch's words are asked for."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,7 +17,6 @@ from simplepcfg.ops.neural.products import (
     matmul_wide,
     matrix_mode,
     mm_wide,
-    narrow_operand,
     row_parts,
     runs_fused,
     wide_type,
@@ -93,15 +93,18 @@ class _EmissionLogProbabilities(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
         features, embeddings, rows, precision, fused, backward = inputs
-        log_sums, saved = _normalise(features.flatten(0, -2), embeddings, precision, fused, backward)
+        scores = _wide_empty(features, *rows.shape, features.shape[-2])
+        words = None if fused else _WordScores(rows, scores)
+        log_sums, saved = _normalise(features.flatten(0, -2), embeddings, precision, fused, backward, words)
         picked = saved[1].index_select(0, rows.flatten()).view(*rows.shape, -1)  # [..., W, D]
-        scores = log_sums.new_empty(*rows.shape, features.shape[-2])
-        with matrix_mode(precision, features.device):
+        if fused:
             matmul_wide(picked, saved[0].view(features.shape).transpose(-1, -2), scores)
+        scores.sub_(log_sums.view(features.shape[:-1]).unsqueeze(-2))
+        if fused:  # its two products sum in different orders; where scores are in the millions that shows
+            scores.clamp_(max=0.0)
         ctx.save_for_backward(features, embeddings, rows, picked, *saved)
         ctx.precision, ctx.fused = precision, fused
-        # The two products sum in different orders; where scores are in the millions that shows.
-        return scores.sub_(log_sums.view(features.shape[:-1]).unsqueeze(-2)).clamp_(max=0.0)
+        return scores
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -132,18 +135,49 @@ class _EmissionLogProbabilities(torch.autograd.Function):
         return result, by_embeddings.to(embeddings.dtype), None, None, None, None
 
 
+class _WordScores:
+    """Takes the scores of a batch's words from those of all words, as these pass by some rows at a time.
+
+    A product of their own might round its operands otherwise: libraries round within large products, not in small ones.
+    """
+
+    def __init__(self, rows: Tensor, out: Tensor) -> None:
+        self._rows = rows if rows.dim() == 2 else rows[None]  # [B, W]
+        self._out = out.view(*self._rows.shape, -1)  # [B, W, P]
+
+    def __call__(self, scores: Tensor, part: slice) -> None:
+        """``scores`` [rows, V] of these rows of [B · P]."""
+        tags = self._out.shape[-1]
+        for sentence in range(part.start // tags, -(-part.stop // tags)):
+            start, stop = (min(max(end - sentence * tags, 0), tags) for end in (part.start, part.stop))
+            here = scores[sentence * tags + start - part.start : sentence * tags + stop - part.start]
+            self._out[sentence, :, start:stop] = here.index_select(1, self._rows[sentence]).T
+
+
+def _wide_empty(like: Tensor, *shape: int) -> Tensor:
+    return torch.empty(*shape, dtype=wide_type(like.dtype), device=like.device)
+
+
 def _normalise(
-    features: Tensor, embeddings: Tensor, precision: str | None, fused: bool, backward: bool
+    features: Tensor,
+    embeddings: Tensor,
+    precision: str | None,
+    fused: bool,
+    backward: bool,
+    seen: Callable[[Tensor, slice], None] | None = None,
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor | None]]:
-    """log Σ_w exp(score) [P], and for backward: operands, and the probabilities of all words where they are small."""
+    """log Σ_w exp(score) [P], and for backward: operands, and the probabilities of all words where they are small.
+
+    ``seen`` is shown all scores, some rows at a time; not where kernels are fused.
+    """
     kind = torch.bfloat16 if fused else wide_type(features.dtype)
-    narrow_features, narrow_embeddings = (narrow_operand(each, precision, fused) for each in (features, embeddings))
+    narrow_features, narrow_embeddings = (each.detach().to(kind).contiguous() for each in (features, embeddings))
     tags, words = features.shape[0], embeddings.shape[0]
     log_sums = torch.empty(tags, dtype=wide_type(kind), device=features.device)
     fits = tags * words * kind.itemsize <= KEPT_BYTES
     kept = aligned_rows(features, tags, words, kind) if backward and fits else None
     with matrix_mode(precision, features.device):
-        softmax_of_product(narrow_features, narrow_embeddings, kept, log_sums, fused)
+        softmax_of_product(narrow_features, narrow_embeddings, kept, log_sums, fused, seen=seen)
     return log_sums, (narrow_features, narrow_embeddings, kept)
 
 

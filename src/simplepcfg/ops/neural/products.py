@@ -57,27 +57,6 @@ def matrix_mode(precision: str | None, device: torch.device) -> Iterator[None]:
         yield
 
 
-def narrow_operand(tensor: Tensor, precision: str | None, fused: bool) -> Tensor:
-    """An operand rounded as its products would round it, so that every product does, whichever kernel makes it.
-
-    Left to themselves libraries round within large products and not within small ones.
-    """
-    if fused:
-        return tensor.detach().to(torch.bfloat16).contiguous()
-    wide = tensor.detach().to(wide_type(tensor.dtype)).contiguous()
-    if wide.dtype == torch.float32 and precision == "bf16" and wide.device.type == "cpu":
-        return wide.bfloat16().float()
-    if wide.dtype == torch.float32 and precision == "tf32" and wide.is_cuda:
-        return _tf32(wide)
-    return wide
-
-
-def _tf32(tensor: Tensor) -> Tensor:
-    """Rounded to TF32's 10 bits of fraction, half away from zero as a card does; a number beyond becomes infinite."""
-    rounded = tensor.view(torch.int32).add(1 << 12).bitwise_and_(-1 << 13).view(torch.float32)
-    return torch.where(tensor.isnan(), tensor, rounded)  # the sum could carry a NaN of all ones over to 0
-
-
 def mm_wide(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
     """out = a @ b, summed and written in the type of ``out``, which may be wider than that of a and b."""
     if a.dtype == out.dtype:

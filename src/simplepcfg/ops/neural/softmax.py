@@ -1,5 +1,6 @@
 """Softmax of matrix products, never holding the scores: a few rows at a time they pass through a small buffer."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -55,16 +56,24 @@ def score_rows(rows: int, columns: int) -> list[slice]:
 
 
 def softmax_of_product(
-    a: Tensor, b: Tensor, out: Tensor | None, log_sums: Tensor | None, fused: bool, least: float = 0.0
+    a: Tensor,
+    b: Tensor,
+    out: Tensor | None,
+    log_sums: Tensor | None,
+    fused: bool,
+    least: float = 0.0,
+    seen: Callable[[Tensor, slice], None] | None = None,
 ) -> None:
     """out = softmax(a bᵀ) by rows and log_sums = log Σ exp(a bᵀ), where they are given; a [n, D], b [S, D].
 
-    What is below ``least`` is raised to it.
+    What is below ``least`` is raised to it. ``seen`` is shown the scores of some rows before they are overwritten.
     """
     if out is not None and not fused:
         torch.mm(a, b.T, out=out)  # as large as the result: it is made there
         at_once = out.shape[0] if out.is_cuda else CPU_CACHE_BYTES // (out.element_size() * out.shape[1])
         for part in row_parts(out.shape[0], at_once):
+            if seen is not None:
+                seen(out[part], part)
             _plain_softmax(out[part], None if log_sums is None else log_sums[part], least)
         return
     parts = score_rows(a.shape[0], b.shape[0])
@@ -78,6 +87,8 @@ def softmax_of_product(
     def normalise(k: int, slot: int) -> None:
         here = scores[slot][: parts[k].stop - parts[k].start]
         sums = None if log_sums is None else log_sums[parts[k]]
+        if seen is not None:
+            seen(here, parts[k])
         if fused:
             _fused_softmax(here, None if out is None else out[parts[k]], sums, least)
         else:
