@@ -17,6 +17,7 @@ class Experiment:
     taught: str = ""
     seeds: list[int] = field(default_factory=lambda: [0])
     final: bool = False  # whether the test text may be looked at
+    after: str = ""  # an experiment before it in the plan, with whose weights of the same seed it begins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,10 @@ class Plan:
     train_sentences: int = 0  # the first so many lines; 0 takes all
     valid_sentences: int = 0
     experiments: list[Experiment]
+
+    def named(self, name: str) -> Experiment:
+        """The one of this name."""
+        return next(experiment for experiment in self.experiments if experiment.name == name)
 
     def chosen(self, names: list[str]) -> list[Experiment]:
         """Those of these names, in the plan's order."""
@@ -50,4 +55,7 @@ def read_plan(path: Path) -> Plan:
     names = [experiment.name for experiment in experiments]
     if len(set(names)) < len(names):
         raise InputError(f"{path}: two experiments have the same name; rename one")
+    for place, experiment in enumerate(experiments):
+        if experiment.after and experiment.after not in names[:place]:
+            raise InputError(f"{path}: {experiment.name} comes after {experiment.after}, which is not before it")
     return plan

@@ -4,7 +4,8 @@
 
 A plan names a configuration, settings that all of its experiments share, and the experiments: each changes some
 settings and says beforehand what is expected. A row a seed is appended to PLAN.csv. An experiment that was interrupted,
-by --seconds or otherwise, goes on from its checkpoint under --out. Test text is looked at only where an experiment says
+by --seconds or otherwise, goes on from its checkpoint under --out. One that comes `after` another begins with the
+weights of that one's run, which must be there still. Test text is looked at only where an experiment says
 `final = true`. `python experiments/render.py` writes the table.
 """
 
@@ -101,11 +102,14 @@ def run_one(
     plan: Plan, experiment: Experiment, seed: int, arguments: argparse.Namespace, until: float
 ) -> dict[str, Any] | None:
     """What came of one training; None if its time was over."""
-    name = experiment.name if len(experiment.seeds) == 1 else f"{experiment.name}-{seed}"
-    folder = RunFolder(arguments.out / arguments.plan.stem / name)
+    name = run_name(experiment, seed)
+    folders = arguments.out / arguments.plan.stem
+    folder = RunFolder(folders / name)
     found: dict[str, Any] = dict.fromkeys(COLUMNS)
     try:
         settings = [*plan.settings, *experiment.settings, f"seed={seed}"]
+        if experiment.after:
+            settings.append(f"training.start_from={folders / run_name(plan.named(experiment.after), seed)}")
         config = load_config(plan.config, settings, environment={})
         result = train(
             config,
@@ -145,6 +149,11 @@ def run_one(
         found["test_sentence_f1"] = rounded(report.sentence_f1)
     print(f"{name}: " + ", ".join(f"{key} {value}" for key, value in found.items() if value is not None), flush=True)
     return found
+
+
+def run_name(experiment: Experiment, seed: int) -> str:
+    """Of an experiment's folder."""
+    return experiment.name if len(experiment.seeds) == 1 else f"{experiment.name}-{seed}"
 
 
 def recorded(table: Path) -> set[tuple[str, str]]:

@@ -32,6 +32,13 @@ name = "thinned"
 expected = "it runs"
 settings = ["training.state_dropout=0.5"]
 final = true
+
+[[experiment]]
+name = "grown"
+expected = "begins where base of the same seed ended"
+settings = ["model.nonterminals=8", "model.preterminals=16", "training.start_noise=0", "training.learning_rate=1e-9"]
+seeds = [1]
+after = "base"
 """
 
 
@@ -65,19 +72,26 @@ def test_a_plan_is_run_once_and_goes_on(plan: Path) -> None:
         ("base", "1"),
         ("fails", "0"),
         ("thinned", "0"),
+        ("grown", "1"),
     ]
     assert "model.embedding = -1" in rows[2]["failure"]
     assert all(float(row["valid_perplexity"]) > 1 for row in rows if not row["failure"])
-    assert [bool(row["test_perplexity"]) for row in rows] == [False, False, False, True]
+    assert [bool(row["test_perplexity"]) for row in rows] == [False, False, False, True, False]
+    assert rows[4]["valid_perplexity"] == rows[1]["valid_perplexity"]
     assert run(plan) == ""
 
 
 @pytest.mark.parametrize(
     ("change", "arguments", "message"),
     [
-        ("", ["--only", "bass"], "no experiment is called bass; the plan has: base; fails; thinned"),
+        ("", ["--only", "bass"], "no experiment is called bass; the plan has: base; fails; grown; thinned"),
         ("\nepochs = 3\n", [], "toy.toml: not a plan"),
         ("\n[", [], "toy.toml: not a plan"),
+        (
+            '\n[[experiment]]\nname = "late"\nexpected = ""\nafter = "later"\n',
+            [],
+            "late comes after later, which is not before it",
+        ),
     ],
 )
 def test_mistakes_are_one_line(plan: Path, change: str, arguments: list[str], message: str) -> None:

@@ -88,26 +88,18 @@ def test_precisions_of_training(precision: str, tolerance: float) -> None:
     assert torch.backends.mkldnn.matmul.fp32_precision == "none"
 
 
-def test_groups_begin_together() -> None:
-    """All but alike within a group."""
-    network = model(nonterminals=8, preterminals=16, embedding=64, initial_scores=1, initial_groups=2)
-    symbols = network.symbols.detach()
-    apart = torch.cdist(symbols, symbols)
-    groups = torch.tensor([*([0, 1] * 4), *([2, 3, 4, 5] * 4)])
-    same = groups[:, None] == groups
-    assert apart[same].max() < apart[~same].min() / 2
-    assert (apart[same & ~torch.eye(24, dtype=torch.bool)] > 0).all()
+@pytest.mark.parametrize("normalised", [False, True])
+def test_scores_begin_as_far_apart_as_asked(normalised: bool) -> None:
+    """Twice the deviation for twice the number, in rules, root and emissions; and about the number itself."""
 
+    def deviations(scores: float) -> list[float]:
+        torch.manual_seed(0)
+        sizes = {"nonterminals": 96, "preterminals": 192, "embedding": 64}
+        network = model(**sizes, initial_scores=scores, normalised=normalised)
+        grammar = network.grammar().detached()
+        tables = (grammar.left, grammar.right, grammar.root, grammar.emissions.of_words(1, 12).T.exp())
+        return [float(table.log().std(-1).mean()) for table in tables]
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"initial_groups": -1}, "model.initial_groups = -1; give 0 to model.nonterminals = 128"),
-        ({"initial_groups": 129}, "model.initial_groups = 129"),
-        ({"initial_groups": 4, "initial_scores": 0.0}, "set model.initial_scores=1"),
-        ({"initial_groups": 4, "shared_embeddings": False}, "leave model.shared_embeddings true"),
-    ],
-)
-def test_groups_that_cannot_be(change: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        SimpleNPCFGConfig(**{"initial_scores": 1.0, **change})  # type: ignore[arg-type]
+    one, two = deviations(1.0), deviations(2.0)
+    assert two == pytest.approx([2 * deviation for deviation in one], rel=0.02)
+    assert all(0.7 < deviation < 2 for deviation in one)

@@ -7,18 +7,14 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from simplepcfg.errors import InputError
 from simplepcfg.grammars import SimpleGrammar
 from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
-from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
+from simplepcfg.models.networks import FeatureNorm, ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import Rows, emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.thinning import Thinning, step_tables
 from simplepcfg.ops.neural import rule_probabilities, rule_softmax
-
-# How far the symbols of a group are apart at the start, as a share of how far groups are.
-GROUP_SPREAD = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,15 +55,7 @@ class SimpleNPCFGConfig:
         default=0.0,
         metadata={
             "description": "Standard deviation of the rule scores at the start; 0 takes the paper's Xavier-normal "
-            "embeddings, whose scores are all near 0."
-        },
-    )
-    initial_groups: int = field(
-        default=0,
-        metadata={
-            "description": "Nonterminals begin in so many groups, preterminals in proportion, all but alike within a "
-            "group: many symbols then learn as fast as few do, and part later. 0 gives every symbol a place of its "
-            "own. Needs model.initial_scores."
+            "embeddings, whose scores are all near 0. With many symbols 2 learns much faster: they differ at once."
         },
     )
 
@@ -75,17 +63,6 @@ class SimpleNPCFGConfig:
         check_sizes(self, "nonterminals", "preterminals", "embedding")
         check_blocks(self)
         check_deviation(self)
-        self._check_groups()
-
-    def _check_groups(self) -> None:
-        groups = self.initial_groups
-        if not 0 <= groups <= self.nonterminals:
-            raise InputError(f"model.initial_groups = {groups}; give 0 to model.nonterminals = {self.nonterminals}")
-        if groups and not (self.initial_scores and self.shared_embeddings):
-            raise InputError(
-                f"model.initial_groups = {groups} says where spread-out symbols begin; set model.initial_scores=1, and "
-                "leave model.shared_embeddings true"
-            )
 
     def sizes(self, batch: int) -> ModelSizes:
         """What a batch of so many sentences holds; the rules are one grammar's, however many there are."""
@@ -127,23 +104,21 @@ class SimpleNPCFG(ExactModel):
         self.emission = self._network()  # f5
         initialise_xavier(self)
         if config.initial_scores:
-            # f(w) · u then has this deviation: symbols differ from the start instead of having to drift apart.
-            for embeddings in (self.symbols, self.start, self.word_embeddings):
-                nn.init.normal_(embeddings, std=config.initial_scores**0.5 / size**0.25)
-        if config.initial_groups:
-            self._gather_symbols()
+            self._spread_scores()
         self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
         self.thinning: Thinning | None = None  # what a training step leaves out
 
     @torch.no_grad()
-    def _gather_symbols(self) -> None:
-        """Let symbols begin where the first of their group does, a little apart."""
-        first = 0
-        for count in self.symbol_groups:
-            groups = -(-count * self.config.initial_groups // self.config.nonterminals)
-            centres = self.symbols[first : first + groups].clone()
-            self.symbols[first : first + count].mul_(GROUP_SPREAD).add_(centres[torch.arange(count) % groups])
-            first += count
+    def _spread_scores(self) -> None:
+        """Let f(w) · u have this deviation: symbols differ from the start instead of having to drift apart."""
+        part, size = self.config.initial_scores**0.5, self.config.embedding
+        for embeddings in (self.start, self.word_embeddings):
+            nn.init.normal_(embeddings, std=part / size**0.25)
+        # Where features are normalised, gains say how large they are, and the embeddings' size only how fast they turn.
+        nn.init.normal_(self.symbols, std=(1.0 if self.config.normalised else part) / size**0.25)
+        for module in self.modules():
+            if isinstance(module, FeatureNorm):
+                module.gains.mul_(part)
 
     def _network(self) -> ResidualNetwork:
         size, config = self.config.embedding, self.config
