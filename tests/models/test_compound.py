@@ -1,11 +1,13 @@
-"""Encoder, ELBO and importance sampling against numerical integration over a z of one dimension."""
+"""Encoder, ELBO, importance sampling and random sentences against numerical integration over a z of one dimension."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from simplepcfg.answers.labelled import sample_blocks
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseEmissions, SimpleGrammar
 from simplepcfg.models.compound import CompoundConfig, CompoundModel, Posterior, SentenceEncoder
@@ -31,12 +33,12 @@ class TinyCompound(CompoundModel):
         return SimpleGrammar(root.softmax(-1), left, right, DenseEmissions(torch.cat((padding, tables), -1)))
 
 
-def integral(model: TinyCompound) -> Tensor:
+def integral(model: TinyCompound, sentences: Tensor = WORDS, lengths: Tensor = LENGTHS) -> Tensor:
     """log p(x) = log ∫ p(x | z) N(z; 0, 1) dz by the rectangle rule, which is exact to rounding here: [B]."""
     points = torch.linspace(-12, 12, 1201, dtype=torch.float64)
     prior = -0.5 * points.square() - 0.5 * math.log(2 * math.pi)
     found = []
-    for words, length in zip(WORDS, LENGTHS, strict=True):
+    for words, length in zip(sentences, lengths, strict=True):
         repeated = words[None, :length].expand(len(points), -1)
         scores = model.grammar_of(points[:, None]).log_partition(repeated)
         found.append((scores + prior).logsumexp(0) + math.log(24 / 1200))
@@ -51,6 +53,44 @@ def model() -> TinyCompound:
 def copies(count: int) -> tuple[Tensor, Tensor]:
     """Each sentence many times over: independent draws in one batch."""
     return WORDS.repeat_interleave(count, 0), LENGTHS.repeat_interleave(count)
+
+
+@torch.no_grad()
+def test_random_sentences_come_as_often_as_they_should(model: TinyCompound) -> None:
+    """Of two words: by the z that make such sentences, not by all alike. Seeds change them, the same seed does not."""
+    vocabulary = SimpleNamespace(decode=lambda ids: [str(number) for number in ids])
+    run = SimpleNamespace(
+        shares_rules=False,
+        device=torch.device("cpu"),
+        model=model,
+        vocabulary=vocabulary,
+        preprocessing=SimpleNamespace(eos=False),
+    )
+
+    def drawn(count: int, seed: int) -> tuple[list[tuple[str, ...]], float]:
+        blocks = list(sample_blocks(run, count, 2, 1.0, seed))  # type: ignore[arg-type]
+        shares = [block.kept for block in blocks]
+        return [item.tree.words for block in blocks for item in block.trees], sum(shares) / len(shares)
+
+    pairs = torch.cartesian_prod(torch.arange(1, 4), torch.arange(1, 4))
+    expected = integral(model, pairs, torch.full((9,), 2)).exp()
+    count = 2000
+    words, kept = drawn(count, seed=0)
+    assert kept == pytest.approx(float(expected.sum()), rel=0.1)
+    for pair, share in zip(pairs.tolist(), expected / expected.sum(), strict=True):
+        found = words.count(tuple(map(str, pair))) / count
+        assert found == pytest.approx(float(share), abs=4.5 * math.sqrt(float(share) / count))
+    assert drawn(40, seed=1) == drawn(40, seed=1) != drawn(40, seed=2)
+
+
+def test_random_sentences_that_are_all_too_long_are_refused() -> None:
+    model = TinyCompound()
+    with torch.no_grad():
+        for scores in (model.scores[1], model.scores[2]):
+            scores.bias.view(2, 4)[:, :2] += 6.0  # nonterminals below nonterminals, hardly ever a word
+    run = SimpleNamespace(shares_rules=False, device=torch.device("cpu"), model=model)
+    with pytest.raises(InputError, match=r"sentences of at most 2 words have .* give a larger max_length"):
+        next(sample_blocks(run, 3, 2, 1.0, 0))  # type: ignore[arg-type]
 
 
 @torch.no_grad()

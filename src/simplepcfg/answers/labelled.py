@@ -19,6 +19,7 @@ from simplepcfg.data.trees import PHRASE_LABEL, WORD_LABEL, SpanTree
 from simplepcfg.data.vocabulary import EOS
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import HiddenMarkovModel
+from simplepcfg.grammars.sampling import SampledSentences
 from simplepcfg.ops.trees import LabelledTree
 from simplepcfg.sentences import original_tree
 
@@ -29,6 +30,9 @@ NO_TREE = LabelledTree([], [], [], -math.inf)
 # Random sentences are drawn as many at a time as these allow: enough to share a step, few enough to hold and to show.
 SENTENCES_AT_ONCE = 4096
 TOKENS_AT_ONCE = 1 << 20
+# A compound model makes a grammar for each.
+GRAMMARS_AT_ONCE = 16
+MOST_TRIES = 100  # in a row, on average, for a sentence that is not too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,8 @@ class SampledText:
     """Random sentences of a run."""
 
     trees: list[ScoredTree]  # with the words as the model knows them: prepared, `<unk>` among them, up to any `<eos>`
-    kept: float  # the probability of a sentence that is not too long: what the rest was drawn given
+    # The probability of a sentence that is not too long, given which all were drawn; of a compound model an estimate.
+    kept: float
 
 
 def best_trees(run: Run, prepared: Words, bonus: Bonus) -> list[SpanTree]:
@@ -105,8 +110,13 @@ def sample_blocks(run: Run, count: int, max_length: int, temperature: float, see
     generator = seeded(run.device, seed)
     if count < 1:
         raise InputError(f"count = {count}; ask for at least one sentence")
-    draw = _sample_chains if isinstance(run.grammar, HiddenMarkovModel) else _sample_sentences
     at_once = min(SENTENCES_AT_ONCE, max(1, TOKENS_AT_ONCE // max(max_length, 1)))
+    if not run.shares_rules:
+        draw, at_once = _sample_compound, GRAMMARS_AT_ONCE
+    elif isinstance(run.grammar, HiddenMarkovModel):
+        draw = _sample_chains
+    else:
+        draw = _sample_sentences
     for first in range(0, count, at_once):
         yield draw(run, min(at_once, count - first), max_length, temperature, generator)
 
@@ -115,6 +125,35 @@ def _sample_sentences(
     run: Run, count: int, max_length: int, temperature: float, generator: torch.Generator
 ) -> SampledText:
     drawn = run.grammar.sample(count, max_length=max_length, temperature=temperature, generator=generator)
+    return SampledText(_drawn_trees(run, drawn), math.exp(drawn.log_kept))
+
+
+def _sample_compound(
+    run: Run, count: int, max_length: int, temperature: float, generator: torch.Generator
+) -> SampledText:
+    """A vector z for each sentence, from the prior, and the sentence from the grammar of z.
+
+    Given that a sentence is not too long, a z comes as often as its grammar makes such sentences: it is kept with that
+    probability, and another is drawn else. The mean of these probabilities is the estimate of the limit's own.
+    """
+    trees: list[ScoredTree] = []
+    kept = tries = 0.0
+    while len(trees) < count:
+        grammar = run.model.random_grammar(generator)  # type: ignore[operator]
+        drawn = grammar.sample(1, max_length=max_length, temperature=temperature, generator=generator)
+        share = math.exp(drawn.log_kept)
+        kept, tries = kept + share, tries + 1
+        if tries >= MOST_TRIES and kept < tries / MOST_TRIES:
+            raise InputError(
+                f"sentences of at most {max_length} words have {kept / tries:.2g} of the probability, too little to "
+                "draw any in good time; give a larger max_length"
+            )
+        if float(torch.rand((), generator=generator, device=generator.device)) < share:
+            trees += _drawn_trees(run, drawn)
+    return SampledText(trees, kept / tries)
+
+
+def _drawn_trees(run: Run, drawn: SampledSentences) -> list[ScoredTree]:
     end = run.vocabulary.encode([EOS])[0] if run.preprocessing.eos and EOS in run.vocabulary else None
     lengths = drawn.lengths.tolist()
     ids = drawn.words[:, : max(lengths)].tolist()
@@ -122,7 +161,7 @@ def _sample_sentences(
     for row, length, tree in zip(ids, lengths, drawn.trees.listed(), strict=True):
         words = run.vocabulary.decode(row[: row.index(end) if end in row else length])
         trees.append(ScoredTree(_sampled_tree(words, tree), tree.log_probability))
-    return SampledText(trees, math.exp(drawn.log_kept))
+    return trees
 
 
 def _sampled_tree(words: list[str], tree: LabelledTree) -> SpanTree:

@@ -54,6 +54,9 @@ class _WithoutWord:
     def detached(self) -> "_WithoutWord":
         return _WithoutWord(self.emissions.detached(), self.word)
 
+    def of_sentence(self, sentence: int) -> "_WithoutWord":
+        return _WithoutWord(self.emissions.of_sentence(sentence), self.word)
+
 
 @torch.no_grad()
 def sample(

@@ -45,6 +45,11 @@ class DenseGrammar(Answers):
         """The same numbers without a way back to weights."""
         return replace(self, root=self.root.detach(), rules=self.rules.detach(), emissions=self.emissions.detached())
 
+    def of_sentence(self, sentence: int) -> "DenseGrammar":
+        """The grammar of one sentence, where each has its own: rules without a batch dimension."""
+        emissions = self.emissions.of_sentence(sentence)
+        return replace(self, root=self.root[sentence], rules=self.rules[sentence], emissions=emissions)
+
     @property
     def span_numbers(self) -> int:
         """Numbers in memory for each span of a sentence: its symbols, and its share of matrices and pairs."""

@@ -34,6 +34,10 @@ class Emissions(Protocol):
         """The same numbers, without a way back to what they were made of."""
         ...
 
+    def of_sentence(self, sentence: int) -> Self:
+        """Those of one sentence, where each has its own."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class DenseEmissions:
@@ -64,6 +68,10 @@ class DenseEmissions:
     def detached(self) -> "DenseEmissions":
         """The same without gradients."""
         return DenseEmissions(self.log_emit.detach())
+
+    def of_sentence(self, sentence: int) -> "DenseEmissions":
+        """One sentence's own."""
+        return DenseEmissions(self.log_emit[sentence])
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +113,10 @@ class FactoredEmissions:
         """The same without gradients."""
         return FactoredEmissions(self.features.detach(), self.embeddings.detach(), self.log_normaliser.detach())
 
+    def of_sentence(self, sentence: int) -> "FactoredEmissions":
+        """One sentence's own."""
+        return FactoredEmissions(self.features[sentence], self.embeddings, self.log_normaliser[sentence])
+
     def _of_rows(self, rows: Tensor) -> Tensor:
         """Rows [..., words, D] of the embeddings. Where scores are in the millions, rounding would make p > 1."""
         scores = rows @ self._wide_features().transpose(-1, -2)
@@ -143,6 +155,10 @@ class BatchEmissions:
     def detached(self) -> "BatchEmissions":
         """The same without gradients."""
         return replace(self, features=self.features.detach(), embeddings=self.embeddings.detach())
+
+    def of_sentence(self, sentence: int) -> "BatchEmissions":
+        """One sentence's own."""
+        return replace(self, features=self.features[sentence])
 
 
 def check_words(words: Tensor, lengths: Tensor | None, emissions: Emissions) -> None:

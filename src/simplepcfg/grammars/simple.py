@@ -53,6 +53,16 @@ class SimpleGrammar:
             emissions=self.emissions.detached(),
         )
 
+    def of_sentence(self, sentence: int) -> "SimpleGrammar":
+        """The grammar of one sentence, where each has its own: rules without a batch dimension."""
+        return replace(
+            self,
+            root=self.root[sentence],
+            left=self.left[sentence],
+            right=self.right[sentence],
+            emissions=self.emissions.of_sentence(sentence),
+        )
+
     def log_partition(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
     ) -> Tensor:

@@ -116,6 +116,13 @@ class CompoundModel(nn.Module):
             raise InputError("a compound model has a grammar for each sentence and none for all; give sentences")
         return self.grammar_of(self.posterior(words, lengths).mean)
 
+    @torch.no_grad()
+    def random_grammar(self, generator: torch.Generator) -> Any:
+        """The grammar of a z from the prior: the first half of drawing a sentence."""
+        z = torch.randn(1, self.latent, generator=generator, device=generator.device)
+        own = next(self.parameters())
+        return self.grammar_of(z.to(own.device, own.dtype)).of_sentence(0)
+
     def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """−ELBO of each sentence in nats with one z drawn from q by torch's random state: [B]."""
         posterior = self.posterior(words, lengths)
