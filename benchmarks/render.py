@@ -139,6 +139,7 @@ TABLES = {
         "train_step.csv",
         "python benchmarks/train_step.py",
         {
+            "data": "text",
             "N": "N",
             "P": "P",
             "B": "batch",
@@ -153,7 +154,7 @@ TABLES = {
             "score_s": "scored in (s)",
             "parse_s": "parsed in (s)",
         },
-        ("N", "P", "B", "precision", "captured", "machine"),
+        ("data", "N", "P", "B", "precision", "captured", "machine"),
     ),
     "models-gpu": Table(
         "models_gpu.csv",

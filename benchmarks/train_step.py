@@ -49,6 +49,11 @@ def main() -> None:
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--captured", type=int, default=96, help="training.captured_shapes; 0 launches one by one")
     parser.add_argument("--length", type=int, default=21, help="the milliseconds of batches of this length are shown")
+    parser.add_argument(
+        "--only-length",
+        action="store_true",
+        help="train on sentences of that length alone: few steps of a large grammar",
+    )
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--commit", help="what was measured, where the tree has no history")
@@ -67,6 +72,8 @@ def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
     device = resolve_device(arguments.device)
     config = configuration(arguments)
     lines = first_lines(arguments.train, arguments.sentences)
+    if arguments.only_length:
+        lines = of_length(lines, arguments.length - config.data.eos)
     timer, watch = StepTimer(), Watch(arguments.steps)
     reset_peak(device)
     with suppress(Enough):
@@ -97,6 +104,12 @@ def configuration(arguments: argparse.Namespace) -> RunConfig:
         f"training.captured_shapes={arguments.captured}",
     ]
     return load_config(arguments.config, [*overrides, *arguments.settings], environment={})
+
+
+def of_length(lines: list[str], words: int) -> list[str]:
+    """Sentences of so many words; all others as one too long to train on, so that the vocabulary stays the same."""
+    kept = [line for line in lines if len(line.split()) == words]
+    return [*kept, " ".join(line for line in lines if len(line.split()) != words)]
 
 
 class Enough(Exception):
@@ -145,7 +158,7 @@ def training_figures(
     seconds = (last[-1].begin + last[-1].milliseconds - last[0].begin) / 1000
     epochs = [end - begin for begin, end in zip(watch.ends, watch.ends[1:], strict=False)]
     return {
-        "data": arguments.train.name,
+        "data": arguments.train.name + (f", n = {arguments.length} alone" if arguments.only_length else ""),
         "N": config.model.nonterminals,
         "P": config.model.preterminals,
         "embedding": config.model.embedding,
