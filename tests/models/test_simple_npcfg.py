@@ -103,3 +103,24 @@ def test_scores_begin_as_far_apart_as_asked(normalised: bool) -> None:
     one, two = deviations(1.0), deviations(2.0)
     assert two == pytest.approx([2 * deviation for deviation in one], rel=0.02)
     assert all(0.7 < deviation < 2 for deviation in one)
+
+
+def test_words_may_begin_farther_apart_than_rules() -> None:
+    sizes = {"nonterminals": 96, "preterminals": 192, "embedding": 64}
+    network = model(**sizes, normalised=True, initial_scores=0.1, initial_emissions=2.0)
+    grammar = network.grammar().detached()
+    assert float(grammar.left.log().std(-1).mean()) == pytest.approx(0.1, rel=0.3)
+    assert float(grammar.emissions.of_words(1, 12).std(0).mean()) == pytest.approx(2.0, rel=0.3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"initial_emissions": -1.0}, "model.initial_emissions = -1.0; it must be finite and at least 0"),
+        ({"initial_emissions": 2.0, "normalised": False}, "model.initial_emissions = 2.0 .* set model.normalised=true"),
+        ({"initial_emissions": 2.0, "initial_scores": 0.0}, "model.initial_scores=0.1"),
+    ],
+)
+def test_emissions_that_cannot_begin_so(change: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        SimpleNPCFGConfig(**{"initial_scores": 1.0, "normalised": True, **change})  # type: ignore[arg-type]

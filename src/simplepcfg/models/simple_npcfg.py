@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from simplepcfg.errors import InputError
 from simplepcfg.grammars import SimpleGrammar
 from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
@@ -58,11 +59,25 @@ class SimpleNPCFGConfig:
             "embeddings, whose scores are all near 0. With many symbols 2 learns much faster: they differ at once."
         },
     )
+    initial_emissions: float = field(
+        default=0.0,
+        metadata={
+            "description": "The same for the scores of words, if they are to differ from those of rules: with 2, and "
+            "0.1 for rules, tags differ at once and trees are learned later. 0 takes model.initial_scores. Needs "
+            "model.normalised."
+        },
+    )
 
     def __post_init__(self) -> None:
         check_sizes(self, "nonterminals", "preterminals", "embedding")
         check_blocks(self)
         check_deviation(self)
+        check_deviation(self, "initial_emissions")
+        if self.initial_emissions and not (self.normalised and self.initial_scores):
+            raise InputError(
+                f"model.initial_emissions = {self.initial_emissions} is beside the scores of rules, of normalised "
+                "features; set model.normalised=true and model.initial_scores=0.1"
+            )
 
     def sizes(self, batch: int) -> ModelSizes:
         """What a batch of so many sentences holds; the rules are one grammar's, however many there are."""
@@ -111,14 +126,17 @@ class SimpleNPCFG(ExactModel):
     @torch.no_grad()
     def _spread_scores(self) -> None:
         """Let f(w) · u have this deviation: symbols differ from the start instead of having to drift apart."""
-        part, size = self.config.initial_scores**0.5, self.config.embedding
-        for embeddings in (self.start, self.word_embeddings):
-            nn.init.normal_(embeddings, std=part / size**0.25)
+        config, unit = self.config, self.config.embedding**-0.25
+        rules, words = (
+            scores**0.5 for scores in (config.initial_scores, config.initial_emissions or config.initial_scores)
+        )
+        nn.init.normal_(self.start, std=rules * unit)
+        nn.init.normal_(self.word_embeddings, std=words * unit)
         # Where features are normalised, gains say how large they are, and the embeddings' size only how fast they turn.
-        nn.init.normal_(self.symbols, std=(1.0 if self.config.normalised else part) / size**0.25)
+        nn.init.normal_(self.symbols, std=(1.0 if config.normalised else rules) * unit)
         for module in self.modules():
             if isinstance(module, FeatureNorm):
-                module.gains.mul_(part)
+                module.gains.mul_(words if module is self.emission[-1] else rules)
 
     def _network(self) -> ResidualNetwork:
         size, config = self.config.embedding, self.config
