@@ -79,7 +79,6 @@ def test_what_both_answer(call: Call, run: str, text_file: Path, request: pytest
 @pytest.mark.parametrize(
     ("run", "command"),
     [
-        ("compound_run", ["sample"]),
         ("compound_run", ["show"]),
         ("compound_run", ["score", "--surprisal"]),
         ("rank_run", ["show"]),

@@ -39,10 +39,16 @@ def test_signal_then_resume_equals_undisturbed(make_config, tmp_path: Path, step
     ("builtin", "settings"),
     [
         ("sc-pcfg", ["model.latent=4", "model.encoder=16", "model.initial_scores=1"]),
-        # Which side a child is on says nothing here, so it takes more symbols to say something.
+        # Which side a child is on says nothing here, so it takes more symbols, and more time, to say something.
         (
             "sn-pcfg-ie",
-            ["model.nonterminals=24", "model.preterminals=48", "model.residual_blocks=0", "model.initial_scores=1"],
+            [
+                "model.nonterminals=24",
+                "model.preterminals=48",
+                "model.residual_blocks=0",
+                "model.initial_scores=1",
+                "training.epochs=8",
+            ],
         ),
         ("rank-pcfg-4096", ["model.rank=12", "model.initial_scores=1"]),
         ("tn-pcfg-500", ["model.rank=12"]),
@@ -52,7 +58,7 @@ def test_each_learns_more_than_word_frequencies(tmp_path: Path, builtin: str, se
     trees = list(generate_treebank(1050, 3))
     text = [" ".join(tree.words) for tree in trees]
     schedule = ["training.epochs=4", "training.batch_size=8", "training.learning_rate=0.01", "data.vocabulary_size=0"]
-    config = load_config(builtin, [*SMALL, *settings, *schedule], environment={})
+    config = load_config(builtin, [*SMALL, *schedule, *settings], environment={})
     result = train(config, tmp_path / "run", train_text=text[:1000], valid_text=text[1000:])
     loaded = load_run(tmp_path / "run")
     run = Run(loaded.model, loaded.vocabulary, loaded.config)

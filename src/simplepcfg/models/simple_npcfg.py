@@ -130,10 +130,10 @@ class SimpleNPCFG(ExactModel):
         rules, words = (
             scores**0.5 for scores in (config.initial_scores, config.initial_emissions or config.initial_scores)
         )
-        nn.init.normal_(self.start, std=rules * unit)
-        nn.init.normal_(self.word_embeddings, std=words * unit)
         # Where features are normalised, gains say how large they are, and the embeddings' size only how fast they turn.
         nn.init.normal_(self.symbols, std=(1.0 if config.normalised else rules) * unit)
+        nn.init.normal_(self.start, std=rules * unit)
+        nn.init.normal_(self.word_embeddings, std=words * unit)
         for module in self.modules():
             if isinstance(module, FeatureNorm):
                 module.gains.mul_(words if module is self.emission[-1] else rules)
