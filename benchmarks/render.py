@@ -146,6 +146,8 @@ TABLES = {
             "precision": "precision",
             "n": "n",
             "ms_p50": "step of n words (ms)",
+            "floor_ms": "floor (ms)",
+            "ratio": "times the floor",
             "words_per_s": "words a second",
             "epoch_s": "epoch (s)",
             "peak_mb": "peak (MB)",

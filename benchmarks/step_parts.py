@@ -17,6 +17,7 @@ from torch import Tensor
 
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.benchmarking.sizes import Size
+from simplepcfg.benchmarking.step import BF16, FP32, TBYTES, TFLOPS, StepSize, Work, adam
 from simplepcfg.benchmarking.timing import Times, captured, measure
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
 from simplepcfg.ops.neural import (
@@ -32,18 +33,16 @@ RESULTS = Path(__file__).parent / "results" / "step_parts.csv"
 DEVICE = torch.device("cuda")
 PARTS = ("networks", "rules", "emissions", "adam", "step")
 WIDTH = 512
-BF16, FP32 = 2, 4
 
 
 @dataclass(frozen=True)
-class Work:
-    """A part: what runs, and the flops and bytes that it cannot do without."""
+class Part:
+    """What runs, and the flops and bytes that it cannot do without."""
 
     part: str
     direction: str
     run: Callable[[], object]
-    flops: float
-    bytes: float
+    work: Work
 
 
 def main() -> None:
@@ -57,8 +56,8 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=20)
     parser.add_argument("--initial-scores", type=float, default=0.0, help="of the model; 0: Xavier's initialisation")
     parser.add_argument("--repeats", type=int, default=30)
-    parser.add_argument("--tflops", type=float, default=790.0)
-    parser.add_argument("--tbytes", type=float, default=4.25)
+    parser.add_argument("--tflops", type=float, default=TFLOPS)
+    parser.add_argument("--tbytes", type=float, default=TBYTES)
     parser.add_argument("--commit", help="what was measured, where the tree has no history")
     parser.add_argument("--csv", type=Path, default=RESULTS)
     parser.add_argument("--score-mb", type=int, default=softmax.SCORE_BYTES >> 20)
@@ -78,26 +77,26 @@ def main() -> None:
         print(f"N = {states}, P = {2 * states}, V = {arguments.words}, D = {WIDTH}, {arguments.precision}", flush=True)
         print(f"{'part':<12}{'direction':<20}{'ms':>9}  {'p20 – p80':<18}{'floor ms':>10}{'× floor':>9}")
         total = 0.0
-        for work in works(arguments, states):
-            if work.part not in parts:
+        for part in all_parts(arguments, states):
+            if part.part not in parts:
                 continue
-            found, failure = attempt(work, arguments.repeats)
-            floor = 1e3 * max(work.flops / (arguments.tflops * 1e12), work.bytes / (arguments.tbytes * 1e12))
-            append_rows(arguments.csv, [row(where, arguments, states, work, found, floor, failure)])
+            found, failure = attempt(part, arguments.repeats)
+            floor = part.work.floor_ms(arguments.tflops, arguments.tbytes)
+            append_rows(arguments.csv, [row(where, arguments, states, part, found, floor, failure)])
             if found is None:
-                print(f"{work.part:<12}{work.direction:<20}{failure}", flush=True)
+                print(f"{part.part:<12}{part.direction:<20}{failure}", flush=True)
                 continue
-            if work.direction != "forward" and work.part != "step":
+            if part.direction != "forward" and part.part != "step":
                 total += found.p50
             times = f"{found.p50:9.3f}  {f'{found.p20:.3f} – {found.p80:.3f}':<18}"
-            print(f"{work.part:<12}{work.direction:<20}{times}{floor:10.3f}{found.p50 / floor:9.2f}", flush=True)
+            print(f"{part.part:<12}{part.direction:<20}{times}{floor:10.3f}{found.p50 / floor:9.2f}", flush=True)
         print(f"{'sum of parts':<32}{total:9.3f}\n", flush=True)
 
 
-def attempt(work: Work, repeats: int) -> tuple[Times | None, str]:
+def attempt(part: Part, repeats: int) -> tuple[Times | None, str]:
     """Times of the captured part, or the name of what went wrong."""
     try:
-        return measure(captured(work.run), DEVICE, repeats, 2.0), ""
+        return measure(captured(part.run), DEVICE, repeats, 2.0), ""
     except Exception as error:  # one part's failure leaves the others to be measured
         return None, f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
 
@@ -106,7 +105,7 @@ def row(
     where: dict[str, object],
     arguments: argparse.Namespace,
     states: int,
-    work: Work,
+    part: Part,
     times: Times | None,
     floor: float,
     failure: str,
@@ -117,8 +116,8 @@ def row(
     ms = (times.p20, times.p50, times.p80) if times else (None, None, None)
     return {
         **where,
-        "part": work.part,
-        "direction": work.direction,
+        "part": part.part,
+        "direction": part.direction,
         "N": states,
         "P": 2 * states,
         "D": WIDTH,
@@ -130,11 +129,12 @@ def row(
     }
 
 
-def works(arguments: argparse.Namespace, states: int) -> list[Work]:
+def all_parts(arguments: argparse.Namespace, states: int) -> list[Part]:
     """Every part at this size."""
     precision = arguments.precision
-    item = BF16 if precision == "bf16" else FP32
     tags, symbols, count = 2 * states, 3 * states, arguments.words
+    inside = Size(arguments.batch, arguments.length, states, tags)
+    size = StepSize(inside, WIDTH, count, BF16 if precision == "bf16" else FP32)
     torch.manual_seed(0)
     model = SimpleNPCFG(
         SimpleNPCFGConfig(
@@ -148,7 +148,6 @@ def works(arguments: argparse.Namespace, states: int) -> list[Work]:
     rows = ((0, states), (0, symbols), (0, symbols), (0, states), (states, symbols))
     weights = [network.weights() for network in networks]
     leaves = [model.symbols, *(tensor for each in weights for tensor in each)]
-    all_rows = sum(stop - start for start, stop in rows)
 
     def run_networks() -> tuple[Tensor, ...]:
         return residual_networks(model.symbols, rows, weights, precision=precision)
@@ -162,26 +161,19 @@ def works(arguments: argparse.Namespace, states: int) -> list[Work]:
     def run_emissions() -> tuple[Tensor, ...]:
         return (emission_log_probabilities(features, model.word_embeddings, words, precision=precision),)
 
-    layers = 2.0 * all_rows * WIDTH * WIDTH * 5
-    products = 2.0 * 2 * states * symbols * WIDTH
-    scores = 2.0 * tags * (count + words.numel()) * WIDTH
-    rule_bytes, word_bytes = 2.0 * states * symbols * item, 1.0 * tags * count * item
     found = []
-    for part, run, inputs, flops, moved in (
-        # Activations: the first layer's output and three a block are written, and read again by backward.
-        ("networks", run_networks, leaves, layers, 7.0 * all_rows * WIDTH * item),
-        ("rules", run_rules, [parents, left, right], products, rule_bytes),
-        ("emissions", run_emissions, [features, model.word_embeddings], scores, word_bytes),
+    for part, run, inputs in (
+        ("networks", run_networks, leaves),
+        ("rules", run_rules, [parents, left, right]),
+        ("emissions", run_emissions, [features, model.word_embeddings]),
     ):
-        found.append(Work(part, "forward", run, flops, moved))
-        back = 3.0 if part == "rules" else 2.0  # rules' gradient is read as well
-        both = forward_backward(run, inputs)
-        found.append(Work(part, "forward + backward", both, 3 * flops, back * moved))
+        found.append(Part(part, "forward", run, size.forward()[part]))
+        found.append(Part(part, "forward + backward", forward_backward(run, inputs), size.both()[part]))
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True, capturable=True)
-    size = sum(parameter.numel() for parameter in model.parameters())
-    found.append(Work("adam", "step", optimizer.step, 0.0, 7.0 * FP32 * size))
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    found.append(Part("adam", "step", optimizer.step, adam(parameters)))
     ids = words + 1
 
     def step() -> None:
@@ -190,9 +182,7 @@ def works(arguments: argparse.Namespace, states: int) -> list[Work]:
         model.loss(ids).mean().backward()
         optimizer.step()
 
-    inside = Size(arguments.batch, arguments.length, states, tags).flops
-    total = 3 * (layers + products + scores) + inside
-    found.append(Work("step", "whole", step, total, 7.0 * FP32 * size + 3 * rule_bytes))
+    found.append(Part("step", "whole", step, size.step()))
     return found
 
 

@@ -3,9 +3,9 @@
     python benchmarks/train_step.py TRAIN [--valid FILE] [--test FILE] [--nonterminals 4096] [--epochs 2] [--steps 0]
 
 TRAIN is a text of one sentence a line; test sentences are scored and parsed (minimum Bayes risk) with the model of the
-run, or with an untrained one of its size if --steps ended the run: time does not depend on the weights. Needs torch,
-triton, pydantic, nltk, safetensors and tomli_w (PYTHONPATH=src where the package is not installed). Appends a row to
-results/train_step.csv.
+run, or with an untrained one of its size if --steps ended the run: time does not depend on the weights. Also says how
+many times the floor of its matrix products a step takes. Needs torch, triton, pydantic, nltk, safetensors and tomli_w
+(PYTHONPATH=src where the package is not installed). Appends a row to results/train_step.csv.
 """
 
 import argparse
@@ -15,12 +15,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 
 from simplepcfg import Run
 from simplepcfg.api import load
 from simplepcfg.benchmarking.report import append_rows, environment
+from simplepcfg.benchmarking.sizes import Size
+from simplepcfg.benchmarking.step import StepSize
 from simplepcfg.benchmarking.timing import Times
 from simplepcfg.data.readers import read_sentences
 from simplepcfg.data.vocabulary import Vocabulary
@@ -86,7 +89,8 @@ def measure(arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
             valid_text=None if arguments.valid is None else first_lines(arguments.valid, 0),
             timer=timer,
         )
-    row = training_figures(arguments, config, timer.results(), watch) | peak(device)
+    row = training_figures(arguments, config, timer.results(), watch)
+    row |= above_floor(arguments, config, folder, row["ms_p50"]) | peak(device)
     show(row, "")
     row |= use_figures(arguments, config, folder, device)
     return row | environment(device, arguments.commit)
@@ -146,7 +150,7 @@ class Watch(Reporter):
 
 def training_figures(
     arguments: argparse.Namespace, config: RunConfig, steps: list[StepTime], watch: Watch
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Of the last whole epoch, or the later half of the steps: kernels are compiled and shapes captured before."""
     if len(watch.ends) > 2:
         whole = list(watch.steps_by_epoch.values())[: len(watch.ends) - 1]
@@ -177,6 +181,19 @@ def training_figures(
         "steps_s": round(seconds, 2),
         "valid_perplexity": round(watch.perplexities[-1], 2) if watch.perplexities else None,
     }
+
+
+def above_floor(
+    arguments: argparse.Namespace, config: RunConfig, folder: Path, milliseconds: float | None
+) -> dict[str, object]:
+    """What a step's matrix products take at a card's rate in bf16, and how many times that it took."""
+    if resolve_device(arguments.device).type != "cuda" or arguments.precision not in {"auto", "bf16"}:
+        return {"floor_ms": None, "ratio": None}
+    model = config.model
+    inside = Size(arguments.batch, arguments.length, model.nonterminals, model.preterminals)
+    words = len(Vocabulary.load(RunFolder(folder).vocabulary))
+    floor = StepSize(inside, model.embedding, words).step().floor_ms()
+    return {"floor_ms": round(floor, 4), "ratio": milliseconds and round(milliseconds / floor, 3)}
 
 
 def use_figures(
