@@ -110,7 +110,9 @@ def run_one(
         settings = [*plan.settings, *experiment.settings, f"seed={seed}"]
         if experiment.after:
             settings.append(f"training.start_from={folders / run_name(plan.named(experiment.after), seed)}")
-        config = load_config(plan.config, settings, environment={})
+        # A file is named from where the plan lies.
+        source = arguments.plan.parent / plan.config if plan.config.endswith(".toml") else plan.config
+        config = load_config(str(source), settings, environment={})
         result = train(
             config,
             folder.path,
