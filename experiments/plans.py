@@ -14,6 +14,7 @@ class Experiment:
     name: str
     expected: str
     settings: list[str] = field(default_factory=list)
+    config: str = ""  # another than the plan's
     taught: str = ""
     seeds: list[int] = field(default_factory=lambda: [0])
     final: bool = False  # whether the test text may be looked at

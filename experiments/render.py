@@ -57,7 +57,9 @@ def table(path: Path) -> str:
 
 def line(experiment: Experiment, row: dict[str, str]) -> str:
     """One run, or an experiment that has not been run."""
-    changes = ", ".join(f"`{setting}`" for setting in experiment.settings)
+    changes = ", ".join(
+        f"`{change}`" for change in ([experiment.config] if experiment.config else []) + experiment.settings
+    )
     used = f"{row['nonterminals_used']}, {row['preterminals_used']}" if row.get("nonterminals_used") else ""
     names = ("seed", "minutes", "train_perplexity", "valid_perplexity", "test_perplexity", "test_sentence_f1")
     numbers = [row.get(name, "") for name in names] if row else ["not run yet", *[""] * (len(names) - 1)]

@@ -110,9 +110,10 @@ def run_one(
         settings = [*plan.settings, *experiment.settings, f"seed={seed}"]
         if experiment.after:
             settings.append(f"training.start_from={folders / run_name(plan.named(experiment.after), seed)}")
-        # A file is named from where the plan lies.
-        source = arguments.plan.parent / plan.config if plan.config.endswith(".toml") else plan.config
-        config = load_config(str(source), settings, environment={})
+        source = experiment.config or plan.config
+        if source.endswith(".toml"):  # named from where the plan lies
+            source = str(arguments.plan.parent / source)
+        config = load_config(source, settings, environment={})
         result = train(
             config,
             folder.path,

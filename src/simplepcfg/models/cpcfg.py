@@ -13,6 +13,7 @@ from simplepcfg.models.dense import DensePCFGConfig
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of
 from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.models.starts import spread_scores
 from simplepcfg.ops.neural import rule_softmax
 
 
@@ -55,8 +56,8 @@ class CPCFG(CompoundModel):
         self.emission = ResidualNetwork(size + config.latent, size, blocks)  # f2
         initialise_xavier(self)
         if config.initial_scores:
-            for weights in (self.symbols, self.word_embeddings, self.rules.weight):
-                nn.init.normal_(weights, std=config.initial_scores**0.5 / size**0.25)
+            scored = [self.symbols, self.word_embeddings, self.rules.weight]
+            spread_scores(self, config.initial_scores, read=[], scored=scored)
 
     def grammar_of(self, z: Tensor) -> DenseGrammar:
         """The grammars of sentence vectors [B, Z], as one batch of rules."""

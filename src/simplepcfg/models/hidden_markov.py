@@ -18,6 +18,13 @@ class HiddenMarkovConfig:
     states: int = field(default=16384, metadata={"description": "Number of hidden states, S."})
     embedding: int = field(default=256, metadata={"description": "Width of all embeddings and of the networks."})
     residual_blocks: int = field(default=2, metadata={"description": "Residual blocks in each of the networks."})
+    normalised: bool = field(
+        default=False,
+        metadata={
+            "description": "Features, which the networks give, are brought to one size for all states, with gains "
+            "that are learned: scores then cannot grow by the networks' layers multiplying."
+        },
+    )
     initial_scores: float = field(
         default=0.0,
         metadata={

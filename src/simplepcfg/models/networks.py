@@ -1,5 +1,7 @@
 """The small networks that turn symbol embeddings into scores."""
 
+from typing import Protocol, Self
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -38,12 +40,34 @@ class FeatureNorm(nn.Module):
         return F.rms_norm(y, y.shape[-1:], self.gains.to(y.dtype))
 
 
+class NetworkSizes(Protocol):
+    """What the configurations of models with such networks have in common."""
+
+    @property
+    def embedding(self) -> int:
+        """Width."""
+
+    @property
+    def residual_blocks(self) -> int:
+        """Depth."""
+
+    @property
+    def normalised(self) -> bool:
+        """Whether features are brought to one size."""
+
+
 class ResidualNetwork(nn.Sequential):
     """A linear layer and then residual blocks; at the end, if wanted, features are normalised."""
 
     def __init__(self, inputs: int, size: int, blocks: int, *, normalised: bool = False) -> None:
         layers: list[nn.Module] = [nn.Linear(inputs, size), *(ResidualBlock(size) for _ in range(blocks))]
         super().__init__(*layers, *([FeatureNorm(size)] if normalised else []))
+
+    @classmethod
+    def of(cls, config: NetworkSizes, beside: int = 0) -> Self:
+        """One of a model's networks, which reads an embedding and so many numbers beside it."""
+        size = config.embedding
+        return cls(size + beside, size, config.residual_blocks, normalised=config.normalised)
 
     def weights(self) -> list[Tensor]:
         """Matrices and biases in the order of use, as ``ops.neural.residual_networks`` takes them."""

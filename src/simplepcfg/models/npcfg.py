@@ -13,6 +13,7 @@ from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of
 from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.models.starts import spread_scores
 from simplepcfg.ops.neural import rule_softmax
 
 
@@ -52,9 +53,8 @@ class NPCFG(ExactModel):
         self.emission = ResidualNetwork(size, size, blocks)  # f2
         initialise_xavier(self)
         if config.initial_scores:
-            # w · v then has this deviation: symbols differ from the start instead of having to drift apart.
-            for weights in (self.symbols, self.word_embeddings, self.rules.weight):
-                nn.init.normal_(weights, std=config.initial_scores**0.5 / size**0.25)
+            scored = [self.symbols, self.word_embeddings, self.rules.weight]
+            spread_scores(self, config.initial_scores, read=[], scored=scored)
         self.precision: str | None = None  # of the products that give emissions in training
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> DenseGrammar:

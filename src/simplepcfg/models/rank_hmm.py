@@ -14,6 +14,7 @@ from simplepcfg.models.hidden_markov import HiddenMarkovConfig
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.models.starts import spread_scores
 from simplepcfg.models.thinning import Thinning, step_tables
 from simplepcfg.ops.neural import LEAST_FACTOR, product, row_softmax, rule_softmax
 
@@ -60,18 +61,18 @@ class RankHMM(ExactModel):
         super().__init__()
         check_vocabulary(vocabulary_size)
         self.config = config
-        size, blocks = config.embedding, config.residual_blocks
+        size = config.embedding
         self.symbols = nn.Parameter(torch.empty(config.states, size))  # w
         self.next_symbols = nn.Parameter(torch.empty(config.states, size))  # x
         self.ranks = nn.Parameter(torch.empty(config.rank, size))  # p
         self.start = nn.Parameter(torch.empty(1, size))
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
-        self.first = ResidualNetwork(size, size, blocks)  # f1
-        self.emission = ResidualNetwork(size, size, blocks)  # f2
+        self.first = ResidualNetwork.of(config)  # f1
+        self.emission = ResidualNetwork.of(config)  # f2
         initialise_xavier(self)
         if config.initial_scores:
-            for embeddings in (self.symbols, self.next_symbols, self.ranks, self.start, self.word_embeddings):
-                nn.init.normal_(embeddings, std=config.initial_scores**0.5 / size**0.25)
+            scored = [self.symbols, self.next_symbols, self.ranks, self.start, self.word_embeddings]
+            spread_scores(self, config.initial_scores, read=[], scored=scored)
         self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
         self.thinning: Thinning | None = None  # what a training step leaves out
 

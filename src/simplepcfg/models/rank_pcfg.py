@@ -12,6 +12,7 @@ from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.models.starts import spread_scores
 from simplepcfg.models.thinning import Thinning, step_tables
 from simplepcfg.ops.neural import LEAST_FACTOR, rule_probabilities, rule_softmax
 
@@ -31,6 +32,13 @@ class RankPCFGConfig:
         default=512, metadata={"description": "Width of symbol, rank and word embeddings and of the networks."}
     )
     residual_blocks: int = field(default=2, metadata={"description": "Residual blocks in each of the networks."})
+    normalised: bool = field(
+        default=False,
+        metadata={
+            "description": "Features, which the networks give, are brought to one size for all symbols, with gains "
+            "that are learned: scores then cannot grow by the networks' layers multiplying."
+        },
+    )
     initial_scores: float = field(
         default=0.0,
         metadata={
@@ -75,22 +83,21 @@ class RankPCFG(ExactModel):
         super().__init__()
         check_vocabulary(vocabulary_size)
         self.config = config
-        size, blocks = config.embedding, config.residual_blocks
+        size = config.embedding
         self.symbols = nn.Parameter(torch.empty(config.nonterminals + config.preterminals, size))
         self.ranks_below = nn.Parameter(torch.empty(config.rank, size))  # a: a nonterminal's choice
         self.ranks_above = nn.Parameter(torch.empty(config.rank, size))  # b: chooses the children
         self.start = nn.Parameter(torch.empty(1, size))
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
-        self.parent = ResidualNetwork(size, size, blocks)  # f1
-        self.left_child = ResidualNetwork(size, size, blocks)  # f2
-        self.right_child = ResidualNetwork(size, size, blocks)  # f3
-        self.root = ResidualNetwork(size, size, blocks)  # f4
-        self.emission = ResidualNetwork(size, size, blocks)  # f5
+        self.parent = ResidualNetwork.of(config)  # f1
+        self.left_child = ResidualNetwork.of(config)  # f2
+        self.right_child = ResidualNetwork.of(config)  # f3
+        self.root = ResidualNetwork.of(config)  # f4
+        self.emission = ResidualNetwork.of(config)  # f5
         initialise_xavier(self)
         if config.initial_scores:
-            tables = (self.symbols, self.ranks_below, self.ranks_above, self.start, self.word_embeddings)
-            for embeddings in tables:
-                nn.init.normal_(embeddings, std=config.initial_scores**0.5 / size**0.25)
+            scored = [self.ranks_below, self.ranks_above, self.start, self.word_embeddings]
+            spread_scores(self, config.initial_scores, read=[self.symbols], scored=scored)
         self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
         self.thinning: Thinning | None = None  # what a training step leaves out
 

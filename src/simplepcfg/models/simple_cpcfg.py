@@ -13,6 +13,7 @@ from simplepcfg.models.compound import CompoundConfig, CompoundModel
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.models.starts import spread_scores
 from simplepcfg.ops.neural import rule_softmax, sentence_rule_probabilities
 
 
@@ -37,6 +38,13 @@ class SimpleCPCFGConfig(CompoundConfig):
         metadata={
             "description": "Whose network reads z besides that of the emissions: the right child's, f3 (left rules are "
             "the same for every sentence), or the parent's, f1 (both sides differ), as the authors' code has it."
+        },
+    )
+    normalised: bool = field(
+        default=False,
+        metadata={
+            "description": "Features, which the networks f1 to f5 give, are brought to one size for all symbols, with "
+            "gains that are learned: scores then cannot grow by the networks' layers multiplying."
         },
     )
     initial_scores: float = field(
@@ -86,21 +94,20 @@ class SimpleCPCFG(CompoundModel):
         check_vocabulary(vocabulary_size)
         super().__init__(config, vocabulary_size)
         self.config = config
-        size, blocks = config.embedding, config.residual_blocks
-        with_z = size + config.latent
+        size, latent = config.embedding, config.latent
         on_right = config.compound_rules == "right"
         self.symbols = nn.Parameter(torch.empty(config.nonterminals + config.preterminals, size))
         self.start = nn.Parameter(torch.empty(1, size))
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
-        self.parent = ResidualNetwork(size if on_right else with_z, size, blocks)  # f1
-        self.left_child = ResidualNetwork(size, size, blocks)  # f2
-        self.right_child = ResidualNetwork(with_z if on_right else size, size, blocks)  # f3
-        self.root = ResidualNetwork(size, size, blocks)  # f4
-        self.emission = ResidualNetwork(with_z, size, blocks)  # f5
+        self.parent = ResidualNetwork.of(config, 0 if on_right else latent)  # f1
+        self.left_child = ResidualNetwork.of(config)  # f2
+        self.right_child = ResidualNetwork.of(config, latent if on_right else 0)  # f3
+        self.root = ResidualNetwork.of(config)  # f4
+        self.emission = ResidualNetwork.of(config, latent)  # f5
         initialise_xavier(self)
         if config.initial_scores:
-            for embeddings in (self.symbols, self.start, self.word_embeddings):
-                nn.init.normal_(embeddings, std=config.initial_scores**0.5 / size**0.25)
+            scored = [self.start, self.word_embeddings]
+            spread_scores(self, config.initial_scores, read=[self.symbols], scored=scored)
 
     def grammar_of(self, z: Tensor) -> SimpleGrammar:
         """The grammars of sentence vectors [B, Z], as one batch of rules."""

@@ -11,9 +11,10 @@ from simplepcfg.errors import InputError
 from simplepcfg.grammars import SimpleGrammar
 from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
-from simplepcfg.models.networks import FeatureNorm, ResidualNetwork, initialise_xavier
+from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import Rows, emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.models.starts import spread_scores
 from simplepcfg.models.thinning import Thinning, step_tables
 from simplepcfg.ops.neural import rule_probabilities, rule_softmax
 
@@ -111,36 +112,23 @@ class SimpleNPCFG(ExactModel):
         self.symbols = nn.Parameter(torch.empty(self._rows(*self.symbol_groups)[-1][1], size))
         self.start = nn.Parameter(torch.empty(1, size))
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
-        self.parent = self._network()  # f1
-        self.left_child = self._network()  # f2
+        self.parent = ResidualNetwork.of(config)  # f1
+        self.left_child = ResidualNetwork.of(config)  # f2
         if not config.tied_children:
-            self.right_child = self._network()  # f3
-        self.root = self._network()  # f4
-        self.emission = self._network()  # f5
+            self.right_child = ResidualNetwork.of(config)  # f3
+        self.root = ResidualNetwork.of(config)  # f4
+        self.emission = ResidualNetwork.of(config)  # f5
         initialise_xavier(self)
         if config.initial_scores:
-            self._spread_scores()
+            spread_scores(
+                self,
+                config.initial_scores,
+                read=[self.symbols],
+                scored=[self.start, self.word_embeddings],
+                words=(config.initial_emissions or config.initial_scores, self.emission, self.word_embeddings),
+            )
         self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
         self.thinning: Thinning | None = None  # what a training step leaves out
-
-    @torch.no_grad()
-    def _spread_scores(self) -> None:
-        """Let f(w) · u have this deviation: symbols differ from the start instead of having to drift apart."""
-        config, unit = self.config, self.config.embedding**-0.25
-        rules, words = (
-            scores**0.5 for scores in (config.initial_scores, config.initial_emissions or config.initial_scores)
-        )
-        # Where features are normalised, gains say how large they are, and the embeddings' size only how fast they turn.
-        nn.init.normal_(self.symbols, std=(1.0 if config.normalised else rules) * unit)
-        nn.init.normal_(self.start, std=rules * unit)
-        nn.init.normal_(self.word_embeddings, std=words * unit)
-        for module in self.modules():
-            if isinstance(module, FeatureNorm):
-                module.gains.mul_(words if module is self.emission[-1] else rules)
-
-    def _network(self) -> ResidualNetwork:
-        size, config = self.config.embedding, self.config
-        return ResidualNetwork(size, size, config.residual_blocks, normalised=config.normalised)
 
     @property
     def symbol_groups(self) -> tuple[int, ...]:

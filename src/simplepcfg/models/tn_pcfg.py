@@ -7,12 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from simplepcfg.grammars import RankGrammar
-from simplepcfg.models.checks import check_sizes, check_vocabulary
+from simplepcfg.models.checks import check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import emissions_of
 from simplepcfg.models.rank_pcfg import rank_rules
 from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.models.starts import spread_scores
 from simplepcfg.ops.neural import LEAST_FACTOR, rule_softmax
 
 BLOCKS = 2  # residual blocks of the networks of root and emissions
@@ -30,9 +31,17 @@ class TensorPCFGConfig:
     preterminals: int = field(default=500, metadata={"description": "Number of preterminal symbols, P."})
     rank: int = field(default=500, metadata={"description": "Terms of the sum that a rule's probability is, R."})
     embedding: int = field(default=256, metadata={"description": "Width of symbol embeddings and of the networks."})
+    initial_scores: float = field(
+        default=0.0,
+        metadata={
+            "description": "Standard deviation of the scores at the start; 0 takes Xavier-normal embeddings, whose "
+            "scores are all near 0."
+        },
+    )
 
     def __post_init__(self) -> None:
         check_sizes(self, "nonterminals", "preterminals", "rank", "embedding")
+        check_deviation(self)
 
     def sizes(self, batch: int) -> ModelSizes:
         """What a batch of so many sentences holds; the chart is over ranks."""
@@ -74,7 +83,22 @@ class TensorPCFG(ExactModel):
         # The last column is the bias: features end with a one.
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size + 1))
         initialise_xavier(self)
+        if config.initial_scores:
+            self._spread_scores()
         self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
+
+    @torch.no_grad()
+    def _spread_scores(self) -> None:
+        """As `spread_scores`; where scores are a network's outputs, its last layer brings them to this deviation."""
+        deviation = self.config.initial_scores
+        tables = [self.symbols, self.tags, self.start, self.word_embeddings]
+        spread_scores(self, deviation, read=[], scored=tables)
+        self.word_embeddings[:, -1] = 0.0
+        networks: tuple[nn.Module, ...] = (self.parent, self.left_child, self.right_child, self.root)
+        for network in networks:
+            last = list(network.children())[-1]
+            scores = network(self.start if network is self.root else self.symbols)
+            last.load_state_dict({name: value * deviation / scores.std() for name, value in last.state_dict().items()})
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> RankGrammar:
         """The grammar of the present parameters; it is the same for every sentence, so the arguments are not used."""
