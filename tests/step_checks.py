@@ -65,9 +65,12 @@ def mixed_batches(count: int, seed: int = 0, shapes: int = 4) -> list[Batch]:
     return batches
 
 
-def run_steps(step: Step, batches: list[Batch], rate: Callable[[int], float] = lambda number: 0.01) -> list[float]:
+def run_steps(
+    step: Step, batches: list[Batch], rate: Callable[[int], float] = lambda number: 0.01, leaning: int = 0
+) -> list[float]:
+    """`leaning` of the steps, the first, lean to the right."""
     for number, batch in enumerate(batches):
-        step(batch, len(batch), rate(number))
+        step(batch, len(batch), rate(number), lean=0.5 if number < leaning else 0.0)
     return step.tally.read()
 
 

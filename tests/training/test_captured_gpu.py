@@ -40,10 +40,10 @@ def model_on_card(precision: str = "fp32", dtype: torch.dtype = torch.float32) -
     return tiny_model("cuda", precision, dtype, SIZES)
 
 
-def trained(model: SimpleNPCFG, count: int, **choices: object) -> tuple[Step, list[float]]:
+def trained(model: SimpleNPCFG, count: int, leaning: int = 0, **choices: object) -> tuple[Step, list[float]]:
     with side_stream(CARD):
         step = make_step(model, **choices)
-        return step, run_steps(step, mixed_batches(count, shapes=6))
+        return step, run_steps(step, mixed_batches(count, shapes=6), leaning=leaning)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
@@ -86,6 +86,17 @@ def test_card_equals_cpu() -> None:
     expected = run_steps(make_step(on_cpu), mixed_batches(30, shapes=6))
     on_card = model_on_card(dtype=torch.float64)
     _, found = trained(on_card, 30, captured_shapes=96)
+    assert largest_difference(weights(on_cpu), weights(on_card)) < 1e-5
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_steps_that_lean_equal_those_of_a_cpu() -> None:
+    """Launched one by one while they do, captured afterwards."""
+    on_cpu = tiny_model("cpu", dtype=torch.float64, sizes=SIZES)
+    expected = run_steps(make_step(on_cpu), mixed_batches(30, shapes=6), leaning=12)
+    on_card = model_on_card(dtype=torch.float64)
+    step, found = trained(on_card, 30, leaning=12, captured_shapes=96)
+    assert step.programs.shapes
     assert largest_difference(weights(on_cpu), weights(on_card)) < 1e-5
     assert found == pytest.approx(expected, rel=1e-5)
 

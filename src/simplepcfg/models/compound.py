@@ -123,11 +123,15 @@ class CompoundModel(nn.Module):
         own = next(self.parameters())
         return self.grammar_of(z.to(own.device, own.dtype)).of_sentence(0)
 
-    def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """−ELBO of each sentence in nats with one z drawn from q by torch's random state: [B]."""
+    def loss(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
+        """−ELBO of each sentence in nats with one z drawn from q by torch's random state: [B].
+
+        With ``span_bonus`` [B, n + 1, n + 1] every tree counts for exp of what its spans add up to, times its
+        probability.
+        """
         posterior = self.posterior(words, lengths)
         z = posterior.at(torch.randn_like(posterior.mean))
-        return posterior.divergence() - self.grammar_of(z).log_partition(words, lengths)
+        return posterior.divergence() - self.grammar_of(z).log_partition(words, lengths, span_bonus=span_bonus)
 
     def log_likelihood(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """log p(x | posterior mean) − KL(q ‖ prior) in nats: [B]; see the class for what it is and is not."""

@@ -14,9 +14,13 @@ class ExactModel(nn.Module):
         """The grammar of the present parameters, the same for every sentence."""
         raise NotImplementedError
 
-    def loss(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Negative log-likelihood of each sentence in nats: [B]."""
-        return -self.log_likelihood(words, lengths)
+    def loss(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
+        """Negative log-likelihood of each sentence in nats: [B].
+
+        With ``span_bonus`` [B, n + 1, n + 1] every tree counts for exp of what its spans add up to, times its
+        probability.
+        """
+        return -self.grammar(words, lengths).log_partition(words, lengths, span_bonus=span_bonus)
 
     def log_likelihood(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """log p of each sentence in nats, exactly: [B]."""

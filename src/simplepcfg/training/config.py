@@ -113,6 +113,19 @@ class TrainingConfig(BaseModel):
         lt=1,
         description="Share of the numbers in the embeddings of symbols and words that every step sets to 0.",
     )
+    branching: float = Field(
+        default=0.0,
+        allow_inf_nan=False,
+        description="While training begins, each span of a tree that ends the sentence counts for exp of this (if "
+        "negative, each that begins it counts for exp of its size): 0.25 leads to trees that branch to the right, as "
+        "those of English do, where chance would decide. 0 leaves it to chance.",
+    )
+    branching_steps: int = Field(
+        default=600,
+        ge=0,
+        description="For so many steps, where training.branching is not 0. Their perplexity is an upper bound; on a "
+        "card they are launched one by one.",
+    )
     average_decay: float = Field(
         default=0.0,
         ge=0,

@@ -11,6 +11,7 @@ from simplepcfg.data.batching import pinned, to_device
 from simplepcfg.errors import ResourceError
 from simplepcfg.ops.doubts import Doubts, noting
 from simplepcfg.ops.inside.plan import make_plan
+from simplepcfg.training.branching import lean
 from simplepcfg.training.capture import Capturer, Program
 from simplepcfg.training.failures import is_out_of_memory
 from simplepcfg.training.gradients import Gradients
@@ -25,15 +26,24 @@ class BatchGradient:
 
     def __init__(self, model: nn.Module, gradients: Gradients, tally: StepTally) -> None:
         self._model, self._gradients, self._tally = model, gradients, tally
+        self.lean = 0.0  # see `branching`; no program that was captured has one
 
     def __call__(self, words: Tensor, lengths: Tensor | None, total: int) -> None:
         """Of words [B, n] with lengths [B] on the CPU, or None for n; `total` sentences share the mean."""
-        losses = self._model.loss(words, lengths)  # type: ignore[operator]  # [B]
+        losses = self._losses(words, lengths)  # [B]
         # A sentence of probability zero has no gradient; the others of its batch still teach.
         possible = ~torch.isposinf(losses)
         mean = torch.where(possible, losses, 0.0).sum().div(total)
         self._gradients.store(torch.autograd.grad(mean, self._gradients.parameters, allow_unused=True))
         self._tally.count(losses.detach(), possible, lengths, words.shape[1])
+
+    def _losses(self, words: Tensor, lengths: Tensor | None) -> Tensor:
+        """Of each sentence; where the step leans, a bound that is never below."""
+        if not self.lean:
+            return self._model.loss(words, lengths)  # type: ignore[operator]
+        batch, n = words.shape
+        bonus, most = lean(self.lean, batch, n, lengths, words.device)
+        return self._model.loss(words, lengths, span_bonus=bonus) + most  # type: ignore[operator]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +78,14 @@ class BatchPrograms:
         """Batch size, length and divisor of the captured shapes, the one used last at the end."""
         return list(self._captured)
 
-    def __call__(self, words: Tensor, lengths: Tensor, total: int) -> bool:
-        """Run on words [B, n] and lengths [B], both on the CPU; whether it was replayed."""
+    def __call__(self, words: Tensor, lengths: Tensor, total: int, *, once: bool = False) -> bool:
+        """Run on words [B, n] and lengths [B], both on the CPU; whether it was replayed.
+
+        `once` says that this step does something that no captured one does.
+        """
         batch, n = words.shape
         equal = bool((lengths == n).all())
-        if not self._limit or not equal:
+        if once or not self._limit or not equal:
             self._gradient(to_device(words, self._device), None if equal else lengths, total)
             return False
         key = (batch, n, total)

@@ -43,8 +43,8 @@ class Step:
         self._group, self._timer = group, timer
         self.tally = StepTally(self.device, end)
         self.gradients = Gradients(parameters, flat=on_card or capturer is not None or group.size > 1)
-        gradient = BatchGradient(model, self.gradients, self.tally)
-        self.programs = BatchPrograms(gradient, self.device, capturer, captured_shapes, note)
+        self._gradient = BatchGradient(model, self.gradients, self.tally)
+        self.programs = BatchPrograms(self._gradient, self.device, capturer, captured_shapes, note)
         groups = rate_groups(model, settings.network_rate)
         self.update: Update
         if on_card or capturer is not None:
@@ -57,11 +57,13 @@ class Step:
         """Holds the moments."""
         return self.update.optimizer
 
-    def __call__(self, batch: Batch, total: int, rate: float, stop: bool = False) -> None:
+    def __call__(self, batch: Batch, total: int, rate: float, *, lean: float = 0.0, stop: bool = False) -> None:
         """Learn from this process's part of `total` sentences; counted in the tally, which the caller reads.
 
-        With `stop` this process asks all to end; they find it in the tally, together.
+        `lean` is how much trees of one side count for more. With `stop` this process asks all to end; they find it in
+        the tally, together.
         """
+        self._gradient.lean = lean
         if self._timer is not None:
             self._timer.start(self.device)
         replayed = self._find_gradients(batch, total)
@@ -77,7 +79,7 @@ class Step:
         """This process's part; whether it was replayed. One that has failed takes part with nothing."""
         try:
             if len(batch) and self._group.held is None:
-                return self.programs(batch.words, batch.lengths, total)
+                return self.programs(batch.words, batch.lengths, total, once=self._gradient.lean != 0)
         except Exception as error:
             self._group.hold(error)
         self.gradients.clear()

@@ -14,6 +14,7 @@ from simplepcfg.evaluation.likelihood import log_likelihoods
 from simplepcfg.evaluation.perplexity import PerplexityReport, perplexity
 from simplepcfg.models import build_model
 from simplepcfg.training.averaging import WeightAverage
+from simplepcfg.training.branching import Branching
 from simplepcfg.training.capture import side_stream
 from simplepcfg.training.checkpoint import Best, Checkpoint, Tally, TrainingState, capture, restore
 from simplepcfg.training.config import RunConfig
@@ -68,6 +69,7 @@ class Trainer:
         self.group = group if group is not None else Group()
         settings = config.training
         self.dropout = StateDropout(self.model, settings, config.seed)
+        self.branching = Branching(self.model, settings)
         self.average = WeightAverage(self.model, settings.average_decay)
         self.step = Step(
             self.model,
@@ -136,7 +138,8 @@ class Trainer:
             self._rate = self.learning_rate()
             self._last_batch = collate(self.corpus.train, self.group.part(indices))
             self.dropout.draw(state.step)
-            self.step(self._last_batch, len(indices), self._rate, self.stop.requested is not None)
+            lean, asked = self.branching.at(state.step), self.stop.requested is not None
+            self.step(self._last_batch, len(indices), self._rate, lean=lean, stop=asked)
             self.average.follow(state.step)
             state.batch += 1
             state.step += 1

@@ -1,0 +1,101 @@
+"""Steps that lean to one side: what they count, that they end, and that the trees then branch to that side."""
+
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from oracle import binary_trees
+from simplepcfg.data.batching import collate
+from simplepcfg.errors import InputError
+from simplepcfg.models import NeuralHMMConfig, build_model
+from simplepcfg.training import Interrupted, RunFolder, train
+from simplepcfg.training.branching import Branching, lean
+from simplepcfg.training.config import TrainingConfig
+from step_checks import FakeCapturer, make_step, mixed_batches, tiny_model
+from toy_runs import SignalAt, differences
+
+CPU = torch.device("cpu")
+LENGTHS = torch.tensor([5, 3])
+
+
+@pytest.mark.parametrize("weight", [0.5, -0.5])
+def test_trees_of_one_side_gather_most(weight: float) -> None:
+    """Over all trees of sentences of five and three words."""
+    bonus, most = lean(weight, 2, 5, LENGTHS, CPU)
+    for sentence, n in enumerate(LENGTHS.tolist()):
+        trees = [[span for span, _ in tree if span[1] - span[0] > 1] for tree in binary_trees(0, n)]
+        gathered = [float(sum(bonus[sentence, i, j] for i, j in tree)) for tree in trees]
+        best = trees[gathered.index(max(gathered))]
+        assert max(gathered) == pytest.approx(float(most[sentence]))
+        assert len(best) == n - 1
+        assert all((j == n) if weight > 0 else (i == 0) for i, j in best)
+        assert min(gathered) == pytest.approx(0.5)  # the whole sentence is a span of every tree
+    torch.testing.assert_close(lean(weight, 1, 4, None, CPU)[0], lean(weight, 1, 4, torch.tensor([4]), CPU)[0])
+
+
+def test_ends_after_its_steps() -> None:
+    branching = Branching(tiny_model(), TrainingConfig(branching=-0.25, branching_steps=3))
+    assert [branching.at(step) for step in range(5)] == [-0.25, -0.25, -0.25, 0.0, 0.0]
+    assert Branching(tiny_model(), TrainingConfig()).at(0) == 0
+
+
+def test_a_model_without_trees_says_so() -> None:
+    model = build_model(NeuralHMMConfig(states=3, embedding=4), 5)
+    with pytest.raises(InputError, match=r"training\.branching = 0\.25: a model of kind hmm has no trees; set it to 0"):
+        Branching(model, TrainingConfig(branching=0.25))
+    Branching(model, TrainingConfig())
+
+
+def test_what_is_counted_is_a_bound_and_nothing_is_captured() -> None:
+    """In the tally stands −log of the leaning sum, and what the best tree gathers: never below −log p."""
+    batches = [batch for batch in mixed_batches(40) if batch.words.shape[1] > 2][:12]
+    for batch in batches:
+        model, capturer = tiny_model(), FakeCapturer()
+        with torch.no_grad():
+            exact = float(model.loss(batch.words, batch.lengths).sum())
+        step = make_step(model, capturer=capturer, captured_shapes=8)
+        captured = capturer.captured
+        for _ in range(3):
+            step.gradients.clear()
+            step(batch, len(batch), 0.0, lean=0.5)
+        assert not step.programs.shapes
+        assert capturer.captured <= captured + 1  # the update
+        bonus, most = lean(0.5, *batch.words.shape, batch.lengths, CPU)
+        with torch.no_grad():
+            leaning = float((model.loss(batch.words, batch.lengths, span_bonus=bonus) + most).sum())
+        counted = step.tally.read()
+        assert any(value == pytest.approx(3 * leaning, rel=1e-5) for value in counted)
+        assert leaning >= exact
+
+
+@pytest.mark.parametrize("weight", [1.0, -1.0])
+def test_trees_branch_to_that_side_afterwards(weight: float) -> None:
+    """Words drawn at random have no structure: the lean alone decides, and stays when it has ended."""
+    torch.manual_seed(0)
+    model = tiny_model(dtype=torch.float32)
+    step, generator = make_step(model), torch.Generator().manual_seed(1)
+    for number in range(60):
+        words = torch.randint(1, 12, (8, 6), generator=generator)
+        step(collate(words.tolist(), range(8)), 8, 0.01, lean=weight if number < 40 else 0.0)
+    model.eval()
+    with torch.no_grad():
+        trees = model.grammar().decode(words)
+    spans = [span for tree in trees for span in tree if span != (0, 6)]
+    on_side = sum((j == 6) if weight > 0 else (i == 0) for i, j in spans)
+    assert on_side > 0.9 * len(spans)
+
+
+@pytest.mark.parametrize("step", [2, 7])
+def test_resumed_equals_undisturbed(make_config, tmp_path: Path, step: int) -> None:
+    """Before and after the last step that leans."""
+    levers = ("training.branching=0.5", "training.branching_steps=5")
+    whole, broken, plain = (RunFolder(tmp_path / name) for name in ("whole", "broken", "plain"))
+    train(make_config(*levers), whole.path)
+    train(make_config(), plain.path)
+    with pytest.raises(Interrupted):
+        train(make_config(*levers), broken.path, reporter=SignalAt(step, signal.SIGTERM))
+    train(None, broken.path, resume=True)
+    assert differences(whole, broken) == []
+    assert differences(whole, plain) != []
