@@ -96,10 +96,10 @@ def _terminate_self_at_step(step: int) -> None:
 
     call, calls = Step.__call__, iter(range(10**6))
 
-    def stopping(self, *given):
+    def stopping(self, *given, **named):
         if next(calls) == step:
             os.kill(os.getpid(), signal.SIGTERM)
-        return call(self, *given)
+        return call(self, *given, **named)
 
     Step.__call__ = stopping  # type: ignore[method-assign]
 
