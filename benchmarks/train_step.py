@@ -187,9 +187,10 @@ def above_floor(
     arguments: argparse.Namespace, config: RunConfig, folder: Path, milliseconds: float | None
 ) -> dict[str, object]:
     """What a step's matrix products take at a card's rate in bf16, and how many times that it took."""
-    if resolve_device(arguments.device).type != "cuda" or arguments.precision not in {"auto", "bf16"}:
-        return {"floor_ms": None, "ratio": None}
     model = config.model
+    counted = model.kind == "sn-pcfg" and arguments.precision in {"auto", "bf16"}
+    if not counted or resolve_device(arguments.device).type != "cuda":
+        return {"floor_ms": None, "ratio": None}
     inside = Size(arguments.batch, arguments.length, model.nonterminals, model.preterminals)
     words = len(Vocabulary.load(RunFolder(folder).vocabulary))
     floor = StepSize(inside, model.embedding, words).step().floor_ms()
