@@ -99,6 +99,14 @@ class TrainingConfig(BaseModel):
         description="How far the parts of a split symbol are apart at the start, as a share of the embeddings' "
         "standard deviation.",
     )
+    word_neighbours: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="How far word embeddings begin turned towards their words' neighbours in the training text: words "
+        "with the same neighbours then begin alike, and training takes off at once. 0 draws them at random, 1 leaves "
+        "nothing to chance. Without effect where training.start_from is set.",
+    )
     state_dropout: float = Field(
         default=0.0,
         ge=0,

@@ -26,6 +26,7 @@ from simplepcfg.training.signals import StopSignals
 from simplepcfg.training.timing import StepTimer
 from simplepcfg.training.trainer import Trainer
 from simplepcfg.training.warm_start import start_from
+from simplepcfg.training.word_start import turn_to_neighbours
 
 # What a resumed run may change: how long and where it goes on, and where its text lies.
 CHANGEABLE = {
@@ -101,8 +102,8 @@ def train(
             held.enter_context(reproducible(chosen, config.training.threads))
             # First the model, which can refuse its settings: then the folder is still free for a corrected run.
             trainer = Trainer(config, folder, corpus, chosen, reporter, stop, group, needs.capture, timer)
-            if config.training.start_from is not None and not (resume and folder.checkpoint.exists()):
-                start_from(trainer.model, corpus.vocabulary, config.training.start_from, config.training.start_noise)
+            if not (resume and folder.checkpoint.exists()):
+                _begin(trainer)
             if group.leads:
                 checkpoint = _open_folder(folder, config, corpus, chosen)
         with group.together():
@@ -120,6 +121,15 @@ def train(
         finally:
             reporter.close()
         return _result(trainer)
+
+
+def _begin(trainer: Trainer) -> None:
+    """Weights that are not drawn at random, where that was asked for."""
+    settings, corpus = trainer.config.training, trainer.corpus
+    if settings.start_from is not None:
+        start_from(trainer.model, corpus.vocabulary, settings.start_from, settings.start_noise)
+    elif settings.word_neighbours:
+        turn_to_neighbours(trainer.model, corpus.train, settings.word_neighbours, trainer.config.seed)
 
 
 def _new_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
