@@ -52,9 +52,8 @@ def neighbour_vectors(
     association = (counts / by_word[words] / expected[neighbours]).log()
     kept = association > 0
     places = torch.stack([words[kept] - 1, neighbours[kept]])
-    matrix = torch.sparse_coo_tensor(
-        places, association[kept].float(), (vocabulary_size - 1, 2 * vocabulary_size), check_invariants=False
-    )
+    shape = (vocabulary_size - 1, 2 * vocabulary_size)
+    matrix = torch.sparse_coo_tensor(places, association[kept].float(), shape, check_invariants=True)
     left, values = largest_singular_vectors(matrix, min(width, vocabulary_size - 1), generator)
     rows = nn.functional.normalize(left * values.sqrt())
     return nn.functional.pad(rows, (0, width - rows.shape[1]))
@@ -79,7 +78,7 @@ def _count_neighbours(sentences: Sequence[Sequence[int]], vocabulary_size: int) 
 def largest_singular_vectors(matrix: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Left singular vectors ``[rows, count]`` and values ``[count]`` of a sparse matrix, by a random sketch."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        warnings.filterwarnings("ignore", "Sparse", UserWarning)  # that its CSR tensors are new, and unchecked
         turned, matrix = matrix.T.to_sparse_csr(), matrix.to_sparse_csr()
     basis = torch.linalg.qr(matrix @ torch.randn(matrix.shape[1], count, generator=generator)).Q
     for _ in range(ITERATIONS):
