@@ -37,7 +37,7 @@ def test_without_noise_it_is_the_same_grammar(whole: RunFolder, small_hmm: RunFo
 
 def test_how_other_weights_would_have_begun_does_not_matter(whole: RunFolder) -> None:
     start = load_run(whole.path)
-    model = build_model(replace(start.config.model, initial_scores=2.0), len(start.vocabulary)).eval()
+    model = build_model(replace(start.config.model, initial_scores=2.0, own_tags=0.5), len(start.vocabulary)).eval()
     start_from(model, start.vocabulary, start.directory, noise=0.0)
     assert torch.equal(model.symbols, start.model.symbols)
 

@@ -14,7 +14,7 @@ from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
 from simplepcfg.models.parts import Rows, emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.models.starts import spread_scores
+from simplepcfg.models.starts import give_own_tags, spread_scores
 from simplepcfg.models.thinning import Thinning, step_tables
 from simplepcfg.ops.neural import rule_probabilities, rule_softmax
 
@@ -68,6 +68,14 @@ class SimpleNPCFGConfig:
             "model.normalised."
         },
     )
+    own_tags: float = field(
+        default=0.0,
+        metadata={
+            "description": "Share of its left productions that each nonterminal begins by giving to preterminals of "
+            "its own, P / N of them: it then has words of its own from the first step, as a state of a hidden Markov "
+            "model has, and trees begin branching to the right. 0 draws all alike. Needs model.initial_scores."
+        },
+    )
 
     def __post_init__(self) -> None:
         check_sizes(self, "nonterminals", "preterminals", "embedding")
@@ -78,6 +86,21 @@ class SimpleNPCFGConfig:
             raise InputError(
                 f"model.initial_emissions = {self.initial_emissions} is beside the scores of rules, of normalised "
                 "features; set model.normalised=true and model.initial_scores=0.1"
+            )
+        self._check_own_tags()
+
+    def _check_own_tags(self) -> None:
+        share = self.own_tags
+        if not 0 <= share < 1:
+            raise InputError(f"model.own_tags = {share}; it must be at least 0 and below 1")
+        if share and not self.initial_scores:
+            raise InputError(f"model.own_tags = {share} needs scores that differ; set model.initial_scores=2")
+        if share and self.tied_children:
+            raise InputError(f"model.own_tags = {share} is of left children alone; set model.tied_children=false")
+        if share and self.preterminals < self.nonterminals:
+            raise InputError(
+                f"model.own_tags = {share} needs a preterminal for each nonterminal; set model.preterminals to "
+                f"{self.nonterminals} or more"
             )
 
     def sizes(self, batch: int) -> ModelSizes:
@@ -127,6 +150,9 @@ class SimpleNPCFG(ExactModel):
                 scored=[self.start, self.word_embeddings],
                 words=(config.initial_emissions or config.initial_scores, self.emission, self.word_embeddings),
             )
+        if config.own_tags:
+            above, below = (self.symbols[slice(*rows)] for rows in self._rows(*self.symbol_groups)[:2])
+            give_own_tags(above, below, self.parent, self.left_child, config.own_tags)
         self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
         self.thinning: Thinning | None = None  # what a training step leaves out
 

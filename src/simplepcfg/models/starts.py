@@ -1,4 +1,4 @@
-"""How weights begin: embeddings drawn so that scores, and with them symbols, differ from the first step."""
+"""How weights begin: drawn so that scores, and with them symbols, differ from the first step."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from simplepcfg.models.networks import FeatureNorm, ResidualNetwork
+
+# Shares of a start are measured on so many parents and children; more would not change them by a hundredth.
+SAMPLED_PARENTS = 128
+SAMPLED_CHILDREN = 2048
+HALVINGS = 10
 
 
 @torch.no_grad()
@@ -36,3 +41,52 @@ def spread_scores(
 def _draw(table: Tensor, deviation: float) -> None:
     """Products of two such rows have this deviation."""
     nn.init.normal_(table, std=deviation**0.5 * table.shape[1] ** -0.25)
+
+
+@torch.no_grad()
+def give_own_tags(
+    parents: Tensor, children: Tensor, above: ResidualNetwork, below: ResidualNetwork, share: float
+) -> float:
+    """Let every nonterminal begin with preterminals of its own as children, which together have this share.
+
+    Rules are drawn at random, so a nonterminal's children are hundreds of preterminals, and over those all its words:
+    nonterminals begin alike, however different preterminals are. With tags of its own it has words of its own, as a
+    state of a hidden Markov model has.
+
+    `above` and `below` become the same function of embeddings whose halves are exchanged, so that a parent scores a
+    child high whose embedding resembles its own with the halves exchanged. Preterminals are then turned to such
+    embeddings of their owners, as far as it takes. Gives the cosine that it took, 1 where the share is out of reach.
+
+    Args:
+        parents: ``[N, D]``, what `above` reads; children: ``[N + P, D]``, what `below` reads, the last P rows being
+            preterminals, which are written to. Both may be views of one table.
+    """
+    half = parents.shape[1] // 2
+    below.load_state_dict(above.state_dict())
+    first: nn.Linear = below[0]  # type: ignore[assignment]
+    first.weight.copy_(first.weight.roll(half, 1))
+    count = len(parents)
+    tags = children[count:]
+    owners = torch.arange(len(tags), device=tags.device) * count // len(tags)
+    seen = slice(0, min(count, SAMPLED_PARENTS))
+    own = owners < seen.stop  # the first preterminals: their owners ascend
+    features = above(parents[seen])
+    others = children[torch.linspace(0, len(children) - 1, min(len(children), SAMPLED_CHILDREN)).round().long()]
+    scores = features @ below(others).T
+    rest = torch.logsumexp(scores, 1) + torch.tensor(len(children) / len(others)).log()
+
+    def turned(cosine: float, chosen: Tensor | slice) -> Tensor:
+        towards = parents[owners[chosen]].roll(half, 1)
+        return cosine * towards + (1 - cosine**2) ** 0.5 * tags[chosen]
+
+    def share_at(cosine: float) -> float:
+        found = (features[owners[own]] * below(turned(cosine, own))).sum(1)  # of each tag with its owner
+        mine = torch.zeros_like(rest).index_add_(0, owners[own], (found - rest[owners[own]]).exp())
+        return float((mine / (1 + mine)).mean())
+
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if share_at(middle) < share else (low, middle)
+    tags.copy_(turned(high, slice(None)))
+    return high

@@ -1,0 +1,82 @@
+"""Nonterminals that begin with preterminals of their own."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.models import SimpleNPCFGConfig, build_model
+
+SIZES = [(96, 192), (100, 130), (300, 300), (7, 20)]
+
+
+def begun(own_tags: float, **keys: Any) -> Any:
+    torch.manual_seed(0)
+    sizes = {"nonterminals": 96, "preterminals": 192, "embedding": 64}
+    config = SimpleNPCFGConfig(**{**sizes, "initial_scores": 2.0, "normalised": True, "own_tags": own_tags} | keys)
+    return build_model(config, 50).eval()
+
+
+def own_shares(model: Any) -> Tensor:
+    """[N]: how much of its left productions each nonterminal gives to its own preterminals."""
+    left = model.grammar().detached().left
+    states, tags = model.symbol_groups
+    owners = torch.arange(tags) * states // tags
+    return torch.zeros(states).index_add_(0, owners, left[owners, states + torch.arange(tags)])
+
+
+@pytest.mark.parametrize("keys", [{}, {"shared_embeddings": False}, {"residual_blocks": 0}, {"normalised": False}])
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("share", [0.4, 0.9])
+def test_they_begin_with_the_share_asked_for(share: float, sizes: tuple[int, int], keys: dict[str, Any]) -> None:
+    """Measured on all nonterminals, of which the start looks at some."""
+    model = begun(share, nonterminals=sizes[0], preterminals=sizes[1], **keys)
+    assert float(own_shares(model).mean()) == pytest.approx(share, abs=0.08)
+
+
+def test_all_other_scores_stay_as_far_apart() -> None:
+    """Emissions and right productions are as they were, but for one network that was drawn and is not any more; left
+    ones to nonterminals differ by a third more, since parents' and children's features now share their main direction."""
+    given, plain = (begun(share).grammar().detached() for share in (0.9, 0.0))
+    for tables in zip((given.left, given.right), (plain.left, plain.right), strict=True):
+        deviations = [float(table[:, :96].log().std(-1).mean()) for table in tables]
+        assert deviations[0] == pytest.approx(deviations[1], rel=0.35)
+    words = [float(grammar.emissions.of_words(1, 49).std(0).mean()) for grammar in (given, plain)]
+    assert words[0] == pytest.approx(words[1], rel=0.1)
+    shares = own_shares(begun(0.0))
+    assert float(shares.mean()) < 0.05
+
+
+def test_what_is_out_of_reach_is_taken_as_far_as_it_goes() -> None:
+    few = {"nonterminals": 8, "preterminals": 16, "embedding": 8, "residual_blocks": 0, "initial_scores": 0.5}
+    reached = [float(own_shares(begun(share, **few)).mean()) for share in (0.0, 0.9, 0.99)]
+    assert reached[0] < reached[1] == reached[2] < 0.9
+
+
+def test_every_weight_still_learns() -> None:
+    """Two networks begin with the same numbers; their gradients differ."""
+    model = begun(0.9).train()
+    words = torch.randint(1, 50, (4, 6), generator=torch.Generator().manual_seed(1))
+    model.loss(words, torch.tensor([6, 6, 5, 4])).sum().backward()
+    for name, weight in model.named_parameters():
+        assert weight.grad is not None, name
+        assert weight.grad.isfinite().all(), name
+        assert weight.grad.abs().sum() > 0, name
+    assert not torch.allclose(model.parent[0].bias.grad, model.left_child[0].bias.grad)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"own_tags": 1.0}, r"model\.own_tags = 1\.0; it must be at least 0 and below 1"),
+        ({"own_tags": float("nan")}, r"model\.own_tags = nan; it must be"),
+        ({"initial_scores": 0.0}, r"model\.own_tags = 0\.9 needs scores that differ; set model\.initial_scores=2"),
+        ({"tied_children": True}, r"set model\.tied_children=false"),
+        ({"preterminals": 95}, r"set model\.preterminals to 96 or more"),
+    ],
+)
+def test_starts_that_cannot_be(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        begun(**{"own_tags": 0.9} | change)
