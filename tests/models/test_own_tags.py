@@ -37,8 +37,8 @@ def test_they_begin_with_the_share_asked_for(share: float, sizes: tuple[int, int
 
 
 def test_all_other_scores_stay_as_far_apart() -> None:
-    """Emissions and right productions are as they were, but for one network that was drawn and is not any more; left
-    ones to nonterminals differ by a third more, since parents' and children's features now share their main direction."""
+    """Right productions and emissions as before; left ones to nonterminals up to a third farther, since features of
+    parents and of children now share their main direction."""
     given, plain = (begun(share).grammar().detached() for share in (0.9, 0.0))
     for tables in zip((given.left, given.right), (plain.left, plain.right), strict=True):
         deviations = [float(table[:, :96].log().std(-1).mean()) for table in tables]
