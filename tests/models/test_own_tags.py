@@ -55,6 +55,12 @@ def test_what_is_out_of_reach_is_taken_as_far_as_it_goes() -> None:
     assert reached[0] < reached[1] == reached[2] < 0.9
 
 
+def test_a_model_of_sizes_alone_can_be_made() -> None:
+    """As the estimate of a run's memory does."""
+    with torch.device("meta"):
+        assert begun(0.9).symbols.is_meta
+
+
 def test_every_weight_still_learns() -> None:
     """Two networks begin with the same numbers; their gradients differ."""
     model = begun(0.9).train()

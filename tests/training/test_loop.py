@@ -243,3 +243,9 @@ def test_out_of_memory_is_a_resource_error(make_config, tmp_path: Path, monkeypa
 def test_devices_that_are_not_there(make_config, tmp_path: Path, device: str) -> None:
     with pytest.raises(InputError, match=f'device "{device}"'):
         train(make_config(), tmp_path / "run", device=device)
+
+
+def test_a_run_with_own_tags(make_config, tmp_path: Path) -> None:
+    """From the estimate of its memory to its last epoch."""
+    result = train(make_config("model.initial_scores=2", "model.own_tags=0.8", "training.epochs=2"), tmp_path / "run")
+    assert result.best.perplexity < len(load_run(tmp_path / "run").vocabulary)

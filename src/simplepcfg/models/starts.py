@@ -61,6 +61,8 @@ def give_own_tags(
         parents: ``[N, D]``, what `above` reads; children: ``[N + P, D]``, what `below` reads, the last P rows being
             preterminals, which are written to. Both may be views of one table.
     """
+    if parents.is_meta:  # a model whose sizes alone are asked for
+        return 1.0
     half = parents.shape[1] // 2
     below.load_state_dict(above.state_dict())
     first: nn.Linear = below[0]  # type: ignore[assignment]
@@ -68,14 +70,14 @@ def give_own_tags(
     count = len(parents)
     tags = children[count:]
     owners = torch.arange(len(tags), device=tags.device) * count // len(tags)
-    seen = slice(0, min(count, SAMPLED_PARENTS))
-    own = owners < seen.stop  # the first preterminals: their owners ascend
-    features = above(parents[seen])
+    seen = min(count, SAMPLED_PARENTS)
+    own = slice(0, -(-seen * len(tags) // count))  # the preterminals of these
+    features = above(parents[:seen])
     others = children[torch.linspace(0, len(children) - 1, min(len(children), SAMPLED_CHILDREN)).round().long()]
     scores = features @ below(others).T
     rest = torch.logsumexp(scores, 1) + torch.tensor(len(children) / len(others)).log()
 
-    def turned(cosine: float, chosen: Tensor | slice) -> Tensor:
+    def turned(cosine: float, chosen: slice) -> Tensor:
         towards = parents[owners[chosen]].roll(half, 1)
         return cosine * towards + (1 - cosine**2) ** 0.5 * tags[chosen]
 

@@ -42,8 +42,8 @@ def neighbour_vectors(
     """``[vocabulary_size − 1, width]``: of every word but padding, a row of length 1; 0 if nothing is known of it.
 
     A word's association with a neighbour c on one side is log p(c | word) / q(c) where that is positive, with q(c) the
-    flattened frequency of c on that side. The rows are those of U √S, where U S Vᵀ is the matrix of associations, cut
-    to its largest singular values.
+    flattened frequency of c on that side. The rows are those of the matrix of associations A seen from its largest
+    singular vectors, U S where A ≈ U S Vᵀ.
     """
     words, neighbours, counts = _count_neighbours(sentences, vocabulary_size)
     by_word = counts.new_zeros(vocabulary_size).index_add_(0, words, counts) / 2  # each has a neighbour on either side
@@ -55,7 +55,7 @@ def neighbour_vectors(
     shape = (vocabulary_size - 1, 2 * vocabulary_size)
     matrix = torch.sparse_coo_tensor(places, association[kept].float(), shape, check_invariants=True)
     left, values = largest_singular_vectors(matrix, min(width, vocabulary_size - 1), generator)
-    rows = nn.functional.normalize(left * values.sqrt())
+    rows = nn.functional.normalize(left * values)
     return nn.functional.pad(rows, (0, width - rows.shape[1]))
 
 
