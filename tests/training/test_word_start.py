@@ -47,8 +47,9 @@ def test_cosines_are_those_of_the_associations() -> None:
 def test_words_with_the_same_neighbours_lie_together() -> None:
     found = vectors()
     cosines = found @ found.T
-    assert cosines[0, 1] > cosines[0, 4] + 0.4
-    assert cosines[2, 3] > cosines[2, 0] + 0.4
+    assert cosines[0, 1] > 0.8  # words 1 and 2
+    assert cosines[0, 1] > cosines[0, 4] + 0.5
+    assert cosines[2, 3] > cosines[2, 0] + 0.5
 
 
 def test_lengths_are_one_and_nothing_is_known_of_absent_words() -> None:
