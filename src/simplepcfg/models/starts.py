@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from simplepcfg.models.networks import FeatureNorm, ResidualNetwork
 
-# Shares of a start are measured on so many parents and children; more would not change them by a hundredth.
+# Shares of a start are measured on so many parents and children; it is enough for two hundredths.
 SAMPLED_PARENTS = 128
 SAMPLED_CHILDREN = 2048
 HALVINGS = 10
