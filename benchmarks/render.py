@@ -12,7 +12,7 @@ import csv
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
@@ -47,6 +47,8 @@ class Table:
     columns: Mapping[str, str] | None = None
     setting: Sequence[str] = ()
     keep: Callable[[Row], bool] = lambda row: True  # the rest is in the CSV file only
+    # Rows that differ in these columns alone become one, with what each of these makes of their values.
+    fold: Mapping[str, Callable[[Sequence[str]], str]] = field(default_factory=dict)
 
 
 def _worth_showing(row: Row) -> bool:
@@ -179,13 +181,20 @@ TABLES = {
             "name": "row",
             "precision": "precision",
             "seed": "seed",
-            "epoch": "epoch",
-            "train_perplexity": "training perplexity",
-            "valid_perplexity": "validation",
+            "epoch": "epochs",
+            "train_perplexity": "training perplexity, last epoch",
+            "valid_perplexity": "validation, epoch by epoch",
             "test_perplexity": "test",
             "furthest_count_ratio": "rule counts over 3n − 1, furthest step",
         },
         ("name", "precision", "seed", "epoch", "machine"),
+        fold={
+            "epoch": lambda values: values[-1],
+            "train_perplexity": lambda values: values[-1],
+            "valid_perplexity": lambda values: ", ".join(_cell(value) for value in values),
+            "test_perplexity": lambda values: "".join(values),
+            "furthest_count_ratio": lambda values: max(filter(None, values), key=_from_one, default=""),
+        },
     ),
     "dense-cpu": Table(
         "dense_cpu.csv",
@@ -269,7 +278,7 @@ def block(table: Table, results: Path = RESULTS) -> str:
     missing = [name for name in (*columns, *table.setting) if name not in rows[0]]
     if missing:
         raise KeyError(f"{path}: no column {missing[0]}; mend TABLES in render.py")
-    chosen = [row for row in latest(rows, table.setting) if table.keep(row)]
+    chosen = folded([row for row in latest(rows, table.setting) if table.keep(row)], table)
     columns = {name: header for name, header in columns.items() if any(row[name] for row in chosen)}
     lines = ["| " + " | ".join(columns.values()) + " |", "|" + "".join(_ruler(chosen, name) for name in columns)]
     lines += ["| " + " | ".join(_cell(row[name]) for name in columns) + " |" for row in chosen]
@@ -287,6 +296,20 @@ def latest(rows: Sequence[Row], setting: Sequence[str]) -> list[Row]:
     if not setting:
         return [row for row in rows if row.get("commit") == rows[-1].get("commit")]
     return list({tuple(row.get(name, "") for name in setting): row for row in rows}.values())
+
+
+def folded(rows: Sequence[Row], table: Table) -> list[Row]:
+    """One row for all that differ in the folded columns alone, in their order of appearance."""
+    if not table.fold:
+        return list(rows)
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        alike = tuple(row.get(name, "") for name in table.setting if name not in table.fold)
+        groups.setdefault(alike, []).append(row)
+    return [
+        {**group[-1], **{name: make([row[name] for row in group]) for name, make in table.fold.items()}}
+        for group in groups.values()
+    ]
 
 
 def provenance(rows: Iterable[Row], command: str) -> str:
@@ -315,6 +338,10 @@ def _cell(value: str) -> str:
         return f"{int(number):,}"
     digits = max(0, 3 - len(str(int(abs(number)))) + 1) if abs(number) >= 1 else 4
     return f"{number:,.{digits}f}"
+
+
+def _from_one(value: str) -> float:
+    return abs(float(value) - 1)
 
 
 def _is_number(value: str) -> bool:

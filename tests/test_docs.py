@@ -127,6 +127,16 @@ def test_tables_come_from_results(tmp_path: Path) -> None:
         render.render(page.replace("parse-throughput", "no-such-table"), tmp_path)
 
 
+def test_rows_that_are_folded(tmp_path: Path) -> None:
+    render = load_renderer()
+    header = "name,seed,precision,epoch,train_perplexity,valid_perplexity,furthest_count_ratio,test_perplexity,machine"
+    rows = ["a,0,bf16,1,9.5,8.25,1.01,,box", "a,0,bf16,2,7.5,6.125,0.98,5.5,box", "b,0,bf16,1,3.5,2.5,,,box"]
+    (tmp_path / "curves.csv").write_text("\n".join([header, *rows]) + "\n")
+    text = render.render("<!-- begin: curves -->\n<!-- end: curves -->", tmp_path)
+    assert "| a | bf16 | 0 | 2 | 7.500 | 8.250, 6.125 | 5.500 | 0.9800 |" in text
+    assert "| b | bf16 | 0 | 1 | 3.500 | 2.500 | – | – |" in text
+
+
 def _code(text: str) -> str:
     """Everything on a page that is set as code, a line each."""
     fenced = [code for _, code in FENCED.findall(text)]

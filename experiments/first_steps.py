@@ -1,0 +1,97 @@
+"""What becomes of the tags that nonterminals begin with (model.own_tags), in the first steps of training.
+
+    python experiments/first_steps.py CONFIG --train FILE [--steps 100] [--every 20] [--set KEY=VALUE]…
+
+Every so many steps it prints the perplexity since the last line, the share of left productions that go to a
+nonterminal's own preterminals, the shares of left and right productions that go to nonterminals, and how alike the
+features of left and right children are: the length of their mean beside the mean of their lengths, 1 where all are the
+same.
+"""
+
+import argparse
+import math
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from simplepcfg.data.batching import collate, training_batches
+from simplepcfg.errors import InputError, SimplePCFGError
+from simplepcfg.models import build_model
+from simplepcfg.models.simple_npcfg import SimpleNPCFG
+from simplepcfg.training import load_config, resolve_device
+from simplepcfg.training.config import RunConfig
+from simplepcfg.training.corpus import prepare_corpus
+from simplepcfg.training.device import set_precision
+from simplepcfg.training.distributed import Group
+from simplepcfg.training.step import Step
+
+SAMPLED_PARENTS = 256
+
+
+def main() -> None:
+    """Train a little, look, train on."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("config", help="of an SN-PCFG")
+    parser.add_argument("--train", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--every", type=int, default=20)
+    parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--device", default="auto")
+    given = parser.parse_args()
+    try:
+        look(load_config(given.config, given.settings), given)
+    except SimplePCFGError as error:
+        parser.error(str(error))
+
+
+def look(config: RunConfig, given: argparse.Namespace) -> None:
+    """One line every so many steps."""
+    corpus, settings = prepare_corpus(config.data, config.seed, given.train), config.training
+    device = resolve_device(given.device)
+    torch.manual_seed(config.seed)
+    model = build_model(config.model, len(corpus.vocabulary)).to(device)
+    if not isinstance(model, SimpleNPCFG) or model.config.tied_children or not model.config.shared_embeddings:
+        raise InputError(f"{given.config} is no SN-PCFG with shared embeddings and two kinds of children; name another")
+    set_precision(model, settings.precision, device)
+    step = Step(model, settings, 0 if config.data.eos else 1, Group())
+    batches = training_batches([len(sentence) for sentence in corpus.train], settings.batch_size, config.seed, 0)
+    print("step 0:", state_of(model))
+    for number, indices in enumerate(batches[: given.steps], 1):
+        model.train()
+        step(collate(corpus.train, indices), len(indices), settings.learning_rate)
+        if number % given.every == 0:
+            loss, tokens = step.tally.read()[:2]
+            step.tally.begin_line()
+            print(f"step {number}: perplexity {math.exp(loss / tokens):.0f}, {state_of(model)}", flush=True)
+
+
+@torch.no_grad()
+def state_of(model: SimpleNPCFG) -> str:
+    """Shares, and how alike features are."""
+    model.eval()
+    count, tags = model.symbol_groups
+    left, right = model.left_child(model.symbols), model.right_child(model.symbols)
+    seen = torch.arange(min(count, SAMPLED_PARENTS), device=left.device)
+    parents = model.parent(model.symbols[seen])
+    to_left, to_right = (torch.softmax(parents @ children.T, 1) for children in (left, right))
+    owners = torch.arange(tags, device=left.device) * count // tags
+    shares = {
+        "own tags": to_left[:, count:] * (owners == seen[:, None]),
+        "left nonterminals": to_left[:, :count],
+        "right nonterminals": to_right[:, :count],
+    }
+    found = [f"{name} {float(share.sum(1).mean()):.3f}" for name, share in shares.items()]
+    found += [
+        f"{name} children alike {likeness(features):.2f}" for name, features in (("left", left), ("right", right))
+    ]
+    return ", ".join(found)
+
+
+def likeness(features: Tensor) -> float:
+    """1 where all rows are the same."""
+    return float(features.mean(0).norm() / features.norm(dim=1).mean())
+
+
+if __name__ == "__main__":
+    main()
