@@ -176,7 +176,7 @@ TABLES = {
     ),
     "curves": Table(
         "curves.csv",
-        "simplepcfg reproduce lm` and `python benchmarks/curves.py",
+        "simplepcfg reproduce lm`, `python experiments/run.py experiments/ptb.toml` and `python benchmarks/curves.py",
         {
             "name": "row",
             "precision": "precision",

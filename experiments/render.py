@@ -56,13 +56,14 @@ def table(path: Path) -> str:
 
 
 def line(experiment: Experiment, row: dict[str, str]) -> str:
-    """One run, or an experiment that has not been run."""
+    """One run, or an experiment that has not been run to its end."""
     changes = ", ".join(
         f"`{change}`" for change in ([experiment.config] if experiment.config else []) + experiment.settings
     )
     used = f"{row['nonterminals_used']}, {row['preterminals_used']}" if row.get("nonterminals_used") else ""
     names = ("seed", "minutes", "train_perplexity", "valid_perplexity", "test_perplexity", "test_sentence_f1")
-    numbers = [row.get(name, "") for name in names] if row else ["not run yet", *[""] * (len(names) - 1)]
+    missing = "stopped" if experiment.taught else "not run yet"
+    numbers = [row.get(name, "") for name in names] if row else [missing, *[""] * (len(names) - 1)]
     came = row.get("failure") or experiment.taught
     cells = [experiment.name, changes, experiment.expected, *numbers, used, row.get("largest_gradient_norm", ""), came]
     return "| " + " | ".join(cells) + " |"
