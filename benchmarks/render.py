@@ -187,7 +187,7 @@ TABLES = {
             "test_perplexity": "test",
             "furthest_count_ratio": "rule counts over 3n − 1, furthest step",
         },
-        ("name", "precision", "seed", "epoch", "machine"),
+        ("name", "precision", "seed", "epoch", "machine", "commit"),  # epochs of two runs do not mix
         fold={
             "epoch": lambda values: values[-1],
             "train_perplexity": lambda values: values[-1],

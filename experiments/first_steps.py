@@ -2,10 +2,10 @@
 
     python experiments/first_steps.py CONFIG --train FILE [--steps 100] [--every 20] [--set KEY=VALUE]…
 
-Every so many steps it prints the perplexity since the last line, the share of left productions that go to a
-nonterminal's own preterminals, the shares of left and right productions that go to nonterminals, and how alike the
-features of left and right children are: the length of their mean beside the mean of their lengths, 1 where all are the
-same.
+The learning rate stays at its highest. Every so many steps it prints the perplexity since the last line, the share of
+left productions that go to a nonterminal's own preterminals, the shares of left and right productions that go to
+nonterminals, and how alike the features of left and right children are: the length of their mean beside the mean of
+their lengths, 1 where all are the same.
 """
 
 import argparse
@@ -40,9 +40,11 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     given = parser.parse_args()
     try:
+        if min(given.steps, given.every) < 1:
+            raise InputError(f"--steps {given.steps} --every {given.every}: both must be at least 1")
         look(load_config(given.config, given.settings), given)
-    except SimplePCFGError as error:
-        parser.error(str(error))
+    except (SimplePCFGError, OSError) as error:
+        parser.exit(2, f"{parser.prog}: {error}\n")
 
 
 def look(config: RunConfig, given: argparse.Namespace) -> None:

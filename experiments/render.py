@@ -62,7 +62,7 @@ def line(experiment: Experiment, row: dict[str, str]) -> str:
     )
     used = f"{row['nonterminals_used']}, {row['preterminals_used']}" if row.get("nonterminals_used") else ""
     names = ("seed", "minutes", "train_perplexity", "valid_perplexity", "test_perplexity", "test_sentence_f1")
-    missing = "stopped" if experiment.taught else "not run yet"
+    missing = "not to its end" if experiment.taught else "not run yet"
     numbers = [row.get(name, "") for name in names] if row else [missing, *[""] * (len(names) - 1)]
     came = row.get("failure") or experiment.taught
     cells = [experiment.name, changes, experiment.expected, *numbers, used, row.get("largest_gradient_norm", ""), came]

@@ -1,4 +1,4 @@
-"""The runner of experiments: rows are recorded once, and what was stopped goes on."""
+"""The runner of experiments: rows are recorded once, and what was stopped goes on; and a look at first steps."""
 
 import csv
 import os
@@ -98,6 +98,42 @@ def test_mistakes_are_one_line(plan: Path, change: str, arguments: list[str], me
     plan.write_text(plan.read_text("utf-8") + change, "utf-8")
     command = [sys.executable, str(FOLDER / "run.py"), str(plan), "--train", "a", "--valid", "a", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert message in done.stderr
+
+
+def first_steps(plan: Path, config: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(FOLDER / "first_steps.py"), config, "--train", str(plan.parent / "text.txt")]
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=250, check=False)
+
+
+def test_the_first_steps_of_own_tags(plan: Path) -> None:
+    """Half of the left productions go to them at first; a rate that moves nothing leaves them all."""
+    asked = ["model.nonterminals=16", "model.preterminals=16", "model.embedding=32", "training.batch_size=8"]
+    asked += ["model.normalised=true", "model.initial_scores=2", "model.own_tags=0.5", "training.learning_rate=1e-9"]
+    settings = [part for setting in asked for part in ("--set", setting)]
+    done = first_steps(plan, "sn-pcfg-small", *settings, "--steps", "4", "--every", "2", "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["step 0", "step 2", "step 4"]
+    shares = [float(line.split("own tags ")[1].split(",")[0]) for line in lines]
+    assert shares == [pytest.approx(0.5, abs=0.05)] * 3
+    likeness = [float(line.split("left children alike ")[1].split(",")[0]) for line in lines]
+    assert 0 < likeness[0] < 0.9
+    assert likeness == [likeness[0]] * 3
+
+
+@pytest.mark.parametrize(
+    ("config", "arguments", "message"),
+    [
+        ("hmm-4096", ["--set", "model.states=8"], "hmm-4096 is no SN-PCFG with shared embeddings"),
+        ("sn-pcfg-small", ["--every", "0"], "--steps 100 --every 0: both must be at least 1"),
+        ("sn-pcfg-smell", [], "sn-pcfg-smell"),
+        ("sn-pcfg-small", ["--train", "missing.txt"], "missing.txt"),
+    ],
+)
+def test_mistakes_in_asking_for_first_steps(plan: Path, config: str, arguments: list[str], message: str) -> None:
+    done = first_steps(plan, config, *arguments)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert message in done.stderr
 
