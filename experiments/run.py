@@ -1,6 +1,6 @@
 """Trains every experiment of a plan that has not been done yet, and records what came of it.
 
-    python experiments/run.py PLAN.toml --train FILE --valid FILE [--test FILE] [--only NAME]… [--seconds S]
+    python experiments/run.py PLAN.toml --train FILE --valid FILE [--test FILE] [--only NAME]… [--seed N]… [--seconds S]
 
 A plan names a configuration, settings that all of its experiments share, and the experiments: each changes some
 settings and says beforehand what is expected. A row a seed is appended to PLAN.csv. An experiment that was interrupted,
@@ -72,6 +72,7 @@ def main() -> None:
     parser.add_argument("--valid", type=Path, required=True)
     parser.add_argument("--test", type=Path, help="text or trees, for experiments that are final")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this experiment; can be repeated")
+    parser.add_argument("--seed", action="append", default=[], type=int, help="this seed of each; can be repeated")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after this long, everything saved")
     parser.add_argument("--out", type=Path, default=Path("runs/experiments"))
     parser.add_argument("--csv", type=Path, help="instead of the file beside the plan")
@@ -89,7 +90,7 @@ def run_plan(arguments: argparse.Namespace) -> None:
     table = arguments.csv or arguments.plan.with_suffix(".csv")
     for experiment in plan.chosen(arguments.only) if arguments.only else plan.experiments:
         for seed in experiment.seeds:
-            if (experiment.name, str(seed)) in recorded(table):
+            if arguments.seed and seed not in arguments.seed or (experiment.name, str(seed)) in recorded(table):
                 continue
             found = run_one(plan, experiment, seed, arguments, until)
             if found is None:

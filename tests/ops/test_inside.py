@@ -11,7 +11,7 @@ from torch import Tensor
 import oracle
 from random_grammars import Case, random_case, with_dead_states, with_zeros
 from simplepcfg.errors import InputError
-from simplepcfg.ops.inside import BACKENDS, inside, span_posteriors
+from simplepcfg.ops.inside import BACKENDS, inside, scaled_chart, span_posteriors
 
 CPU_BACKENDS = ["naive", "log_sum_exp", "log_einsum_exp", "torch", "triton"]
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-4}
@@ -359,3 +359,16 @@ def test_bad_arguments_are_named(change: dict[str, object], message: str) -> Non
 def test_every_backend_is_tested_here() -> None:
     references = {"paper", "paper_recompute"}  # take less than the others do: test_paper.py
     assert set(CPU_BACKENDS) == set(BACKENDS) - references
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_split_sums_do_not_depend_on_how_a_processor_multiplies(monkeypatch, batched):
+    """Small products in batches, or factors multiplied and added up: the same log Z and gradients."""
+    monkeypatch.setattr(scaled_chart, "BATCHED_PRODUCTS", batched)
+    case = random_case(batch=3, n=6, nonterminals=4, preterminals=5, seed=8)
+    inputs = tuple(t.requires_grad_() for t in (case.log_emissions, case.root, case.left, case.right))
+    weights = torch.arange(1.0, 4.0, dtype=torch.float64)
+    found, expected = (inside(*inputs, backend=name) for name in ("torch", "naive"))
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+    for ours, naive in zip(gradients(found, inputs, weights), gradients(expected, inputs, weights), strict=True):
+        assert relative(ours, naive) < 1e-12

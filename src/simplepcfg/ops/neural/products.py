@@ -90,8 +90,11 @@ def add_mm_wide(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 
 def aligned_rows(like: Tensor, rows: int, columns: int, dtype: torch.dtype) -> Tensor:
-    """Uninitialised [rows, columns] on the device of ``like``, every row aligned."""
-    stride = -(-columns // ROW_ALIGNMENT) * ROW_ALIGNMENT
+    """Uninitialised [rows, columns] on the device of ``like``; on a card every row is aligned.
+
+    On a CPU rows follow each other: libraries for ARM multiply into rows with gaps at half the speed.
+    """
+    stride = -(-columns // ROW_ALIGNMENT) * ROW_ALIGNMENT if like.is_cuda else columns
     return torch.empty(rows, stride, dtype=dtype, device=like.device)[:, :columns]
 
 
