@@ -20,7 +20,7 @@ def test_by_hand() -> None:
     for step, value in enumerate(seen):
         with torch.no_grad():
             model.weight.fill_(value)
-        average.follow(step)
+        average.follow(average.share(step))
         kept = min(0.5, step / (step + 9))
         expected = kept * expected + (1 - kept) * value
     assert average.weights()["weight"].item() == pytest.approx(expected)
@@ -30,7 +30,7 @@ def test_by_hand() -> None:
 def test_in_place_and_back() -> None:
     model = nn.Linear(2, 2)
     average = WeightAverage(model, 0.9)
-    average.follow(0)
+    average.follow(average.share(0))
     address, before = model.weight.data_ptr(), model.weight.detach().clone()
     with torch.no_grad():
         model.weight += 1
@@ -48,7 +48,7 @@ def test_without_one_the_weights_are_the_models() -> None:
     average = WeightAverage(model, 0.0)
     with torch.no_grad():
         model.weight += 1
-    average.follow(5)
+    average.follow(average.share(5))
     with average.in_place():
         assert torch.equal(average.weights()["weight"], model.weight)
     assert average.state() == {}

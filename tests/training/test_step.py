@@ -133,7 +133,7 @@ def test_only_impossible_sentences_move_nothing() -> None:
     step = make_step(model, capturer=FakeCapturer(), captured_shapes=8)
     state = TrainingState()
     loss = torch.full((3,), math.inf)
-    step.tally.count(loss, ~torch.isposinf(loss), None, 4)
+    assert step.tally.count(loss, None, 4, 3).tolist() == [0, 0, 0]
     step.update(0.1)
     mirror(step.tally.read(), state)
     assert (state.skipped_steps, state.impossible_sentences, state.this_epoch.sentences) == (1, 3, 0)
@@ -148,7 +148,7 @@ def test_sentences_more_probable_than_one_move_nothing(loss: float, skipped: int
     step = make_step(model, capturer=FakeCapturer(), captured_shapes=8)
     step.gradients.flat.fill_(1.0)
     losses = torch.full((3,), loss)
-    step.tally.count(losses, torch.ones(3, dtype=torch.bool), None, 10)  # 11 tokens each
+    step.tally.count(losses, None, 10, 3)  # 11 tokens each
     step.update(0.1)
     state = TrainingState()
     mirror(step.tally.read(), state)
@@ -159,11 +159,11 @@ def test_sentences_more_probable_than_one_move_nothing(loss: float, skipped: int
 def test_tally_by_hand() -> None:
     tally = StepTally(torch.device("cpu"), end=1)
     losses = torch.tensor([2.0, math.inf, 3.0])
-    tally.count(losses, ~torch.isposinf(losses), torch.tensor([2, 4, 3]), 4)
+    assert tally.count(losses, torch.tensor([2, 4, 3]), 4, 4).tolist() == [0.25, 0, 0.25]
     assert tally.batch.tolist() == [5.0, 3 + 4, 2, 1, 0, 0]
     assert tally.add(torch.tensor(7.0)) == 0
     assert tally.glance() is None
-    tally.count(losses[:1], torch.tensor([True]), None, 4)
+    tally.count(losses[:1], None, 4, 1)
     assert tally.add(torch.tensor(math.inf)) == 1
     state = TrainingState()
     mirror(tally.glance() or [], state)  # as of the first step

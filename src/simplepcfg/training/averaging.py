@@ -21,12 +21,20 @@ class WeightAverage:
         self._own = dict(model.named_parameters()) if decay else {}
         self._mean = {name: weight.detach().clone() for name, weight in self._own.items()}
 
+    @property
+    def means(self) -> dict[nn.Parameter, Tensor]:
+        """The average of each parameter; none where there is no average."""
+        return {own: self._mean[name] for name, own in self._own.items()}
+
+    def share(self, step: int) -> float:
+        """Of the weights after the step with this number, counted from 0, in the average."""
+        return 1 - min(self._decay, step / (step + START))
+
     @torch.no_grad()
-    def follow(self, step: int) -> None:
-        """After the step with this number, counted from 0."""
+    def follow(self, share: float) -> None:
+        """Take in the weights of now."""
         if self._mean:
-            kept = min(self._decay, step / (step + START))
-            torch._foreach_lerp_(list(self._mean.values()), list(self._own.values()), 1 - kept)
+            torch._foreach_lerp_(list(self._mean.values()), list(self._own.values()), share)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:

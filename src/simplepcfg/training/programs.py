@@ -31,11 +31,8 @@ class BatchGradient:
     def __call__(self, words: Tensor, lengths: Tensor | None, total: int) -> None:
         """Of words [B, n] with lengths [B] on the CPU, or None for n; `total` sentences share the mean."""
         losses = self._losses(words, lengths)  # [B]
-        # A sentence of probability zero has no gradient; the others of its batch still teach.
-        possible = ~torch.isposinf(losses)
-        mean = torch.where(possible, losses, 0.0).sum().div(total)
-        self._gradients.store(torch.autograd.grad(mean, self._gradients.parameters, allow_unused=True))
-        self._tally.count(losses.detach(), possible, lengths, words.shape[1])
+        weights = self._tally.count(losses.detach(), lengths, words.shape[1], total)
+        self._gradients.store(torch.autograd.grad(losses, self._gradients.parameters, weights, allow_unused=True))
 
     def _losses(self, words: Tensor, lengths: Tensor | None) -> Tensor:
         """Of each sentence; where the step leans, a bound that is never below."""

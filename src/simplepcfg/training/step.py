@@ -6,9 +6,11 @@ import torch
 from torch import nn
 
 from simplepcfg.data.batching import Batch
+from simplepcfg.training.averaging import WeightAverage
 from simplepcfg.training.capture import Capturer, GraphCapturer
 from simplepcfg.training.config import TrainingConfig
 from simplepcfg.training.distributed import Group
+from simplepcfg.training.fused_update import FusedUpdate, can_fuse
 from simplepcfg.training.gradients import Gradients
 from simplepcfg.training.programs import BatchGradient, BatchPrograms
 from simplepcfg.training.tally import StepTally
@@ -30,6 +32,7 @@ class Step:
         end: int,
         group: Group,
         *,
+        average: WeightAverage | None = None,
         captured_shapes: int = 0,
         capturer: Capturer | None = None,
         timer: StepTimer | None = None,
@@ -46,21 +49,25 @@ class Step:
         self._gradient = BatchGradient(model, self.gradients, self.tally)
         self.programs = BatchPrograms(self._gradient, self.device, capturer, captured_shapes, note)
         groups = rate_groups(model, settings.network_rate)
+        self._average = average
         self.update: Update
         if on_card or capturer is not None:
-            self.update = DeviceUpdate(settings, groups, self.gradients, self.tally, capturer)
+            kind = FusedUpdate if can_fuse(parameters) else DeviceUpdate
+            self.update = kind(settings, groups, self.gradients, self.tally, capturer, average)
         else:
-            self.update = HostUpdate(settings, groups, self.tally)
+            self.update = HostUpdate(settings, groups, self.tally, average)
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
         """Holds the moments."""
         return self.update.optimizer
 
-    def __call__(self, batch: Batch, total: int, rate: float, *, lean: float = 0.0, stop: bool = False) -> None:
+    def __call__(
+        self, batch: Batch, total: int, rate: float, *, number: int = 0, lean: float = 0.0, stop: bool = False
+    ) -> None:
         """Learn from this process's part of `total` sentences; counted in the tally, which the caller reads.
 
-        `lean` is how much trees of one side count for more. With `stop` this process asks all to end; they find it in
+        `number` counts steps from 0, for the average of the weights; `lean` is how much trees of one side count for more. With `stop` this process asks all to end; they find it in
         the tally, together.
         """
         self._gradient.lean = lean
@@ -71,7 +78,7 @@ class Step:
             self.tally.batch[4].fill_(float(stop))
             self.tally.batch[5].fill_(float(self._group.held is not None))
         self._group.add_up(self.gradients.flat, self.tally.batch)
-        self.update(rate)
+        self.update(rate, 0.0 if self._average is None else self._average.share(number))
         if self._timer is not None:
             self._timer.stop(len(batch), batch.words.shape[1], int(batch.lengths.sum()), replayed)
 

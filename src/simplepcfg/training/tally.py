@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.data.batching import to_device
+from simplepcfg.ops.backends import has_triton
 from simplepcfg.training.checkpoint import Tally, TrainingState
 
 # Of one batch; summed over the processes where there are several. `stop` and `failed` are how these agree to end.
@@ -37,13 +38,34 @@ class StepTally:
         self._copied: Any = torch.cuda.Event() if on_card else None
         self._waiting = False
 
-    def count(self, losses: Tensor, possible: Tensor, lengths: Tensor | None, n: int) -> None:
-        """Set `batch` from the losses [B] of sentences of these lengths, or all of n words."""
-        losses = losses.double()
-        words = torch.full_like(losses, n) if lengths is None else to_device(lengths, self.device).double()
-        rows = torch.stack([losses, words + self._end, torch.ones_like(losses)])  # [3, B]
+    def count(self, losses: Tensor, lengths: Tensor | None, n: int, total: int) -> Tensor:
+        """Set `batch` from the losses [B] of sentences of these lengths, or all of n words.
+
+        Gives each loss's weight [B] in the mean over `total` sentences: 0 of one that is impossible. It has no
+        gradient; the others of its batch still teach.
+        """
+        if lengths is not None:
+            lengths = to_device(lengths, self.device)
+        if losses.is_cuda and has_triton():
+            return self._count_fused(losses, lengths, n, total)
+        possible = ~torch.isposinf(losses)
+        wide = losses.double()
+        words = torch.full_like(wide, n) if lengths is None else lengths.double()
+        rows = torch.stack([wide, words + self._end, torch.ones_like(wide)])  # [3, B]
         self.batch[:3] = torch.where(possible, rows, 0.0).sum(-1)
         self.batch[3] = len(losses) - self.batch[2]
+        return possible.to(losses.dtype).div_(total)
+
+    def _count_fused(self, losses: Tensor, lengths: Tensor | None, n: int, total: int) -> Tensor:
+        """The same in one kernel."""
+        from simplepcfg.training.step_kernels import count_kernel
+
+        weights = torch.empty_like(losses)
+        count_kernel[(1,)](
+            losses, losses if lengths is None else lengths, self.batch, weights, len(losses), n, self._end, total,
+            HAS_LENGTHS=lengths is not None, BLOCK=1 << max(len(losses) - 1, 1).bit_length(), num_warps=1,
+        )  # fmt: skip
+        return weights
 
     def add(self, norm: Tensor) -> Tensor:
         """Count a step by its `batch` and its gradient's norm; 1 if it is to be skipped, else 0.

@@ -76,6 +76,7 @@ class Trainer:
             settings,
             0 if config.data.eos else 1,
             self.group,
+            average=self.average,
             captured_shapes=settings.captured_shapes if capture else 0,
             timer=timer,
             note=reporter.note,
@@ -139,8 +140,7 @@ class Trainer:
             self._last_batch = collate(self.corpus.train, self.group.part(indices))
             self.dropout.draw(state.step)
             lean, asked = self.branching.at(state.step), self.stop.requested is not None
-            self.step(self._last_batch, len(indices), self._rate, lean=lean, stop=asked)
-            self.average.follow(state.step)
+            self.step(self._last_batch, len(indices), self._rate, number=state.step, lean=lean, stop=asked)
             state.batch += 1
             state.step += 1
             self._pace.begun(sum(map(self._lengths.__getitem__, indices)))

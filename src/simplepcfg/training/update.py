@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from simplepcfg.errors import ResourceError
+from simplepcfg.training.averaging import WeightAverage
 from simplepcfg.training.capture import Capturer, Program
 from simplepcfg.training.config import TrainingConfig
 from simplepcfg.training.gradients import Gradients
@@ -56,8 +57,11 @@ class Update(Protocol):
         """Holds the moments."""
         ...
 
-    def __call__(self, rate: float) -> None:
-        """One update with this learning rate, counted in the tally; or none, if it would not be finite."""
+    def __call__(self, rate: float, average: float = 0.0) -> None:
+        """One update with this learning rate, counted in the tally; or none, if it would not be finite.
+
+        `average` is the share of the weights, moved or not, in their average of now.
+        """
         ...
 
     def restored(self) -> None:
@@ -68,7 +72,13 @@ class Update(Protocol):
 class HostUpdate:
     """On a CPU, where looking at a number costs nothing: the host decides. Adam would move even on zeros."""
 
-    def __init__(self, settings: TrainingConfig, groups: Sequence[RateGroup], tally: StepTally) -> None:
+    def __init__(
+        self,
+        settings: TrainingConfig,
+        groups: Sequence[RateGroup],
+        tally: StepTally,
+        average: WeightAverage | None = None,
+    ) -> None:
         self.optimizer = torch.optim.AdamW(
             [{"params": group.parameters} for group in groups],
             lr=settings.learning_rate,
@@ -78,23 +88,58 @@ class HostUpdate:
         )
         self._parameters = [parameter for group in groups for parameter in group.parameters]
         self._shares = [group.share for group in groups]
-        self._clip, self._tally = settings.clip or math.inf, tally
+        self._clip, self._tally, self._average = settings.clip or math.inf, tally, average
 
-    def __call__(self, rate: float) -> None:
+    def __call__(self, rate: float, average: float = 0.0) -> None:
         """See Update."""
         norm = torch.nn.utils.clip_grad_norm_(self._parameters, self._clip)
-        if self._tally.add(norm).item():
-            return
-        for group, share in zip(self.optimizer.param_groups, self._shares, strict=True):
-            group["lr"] = rate * share
-        self.optimizer.step()
+        if not self._tally.add(norm).item():
+            for group, share in zip(self.optimizer.param_groups, self._shares, strict=True):
+                group["lr"] = rate * share
+            self.optimizer.step()
+        if self._average is not None:
+            self._average.follow(average)
 
     def restored(self) -> None:
         """See Update; nothing here remembers the old state."""
 
 
-class DeviceUpdate:
-    """On a card: one program without a look from the host, captured at its second run if there is a capturer.
+class CapturedUpdate:
+    """On a card: one program without a look from the host, captured at its second run if there is a capturer."""
+
+    def __init__(self, capturer: Capturer | None) -> None:
+        self._capturer = capturer
+        self._runs = 0
+        self._program: Program = self._update
+
+    def __call__(self, rate: float, average: float = 0.0) -> None:
+        """See Update."""
+        self._set_rates(rate, average)
+        self._runs += 1
+        if self._runs == 2 and self._capturer is not None:
+            self._program = self._captured(self._capturer)
+        self._program()
+
+    def restored(self) -> None:
+        """See Update; what was recorded knows the old moments."""
+        self._runs, self._program = 0, self._update
+
+    def _captured(self, capturer: Capturer) -> Program:
+        try:
+            return capturer.capture(self._update)
+        except (RuntimeError, ResourceError):  # the batches' programs say why nothing is captured
+            return self._update
+
+    def _set_rates(self, rate: float, average: float) -> None:
+        """Put what the next run is told where its program reads it."""
+        raise NotImplementedError
+
+    def _update(self) -> None:
+        raise NotImplementedError
+
+
+class DeviceUpdate(CapturedUpdate):
+    """By torch alone, for what `FusedUpdate` has no kernels for.
 
     Torch's fused Adam divides the gradient by `grad_scale` (here: clipping) and neither moves nor counts a step while
     `found_inf` is 1; both are tensors on the card, as the learning rate is.
@@ -107,10 +152,12 @@ class DeviceUpdate:
         gradients: Gradients,
         tally: StepTally,
         capturer: Capturer | None = None,
+        average: WeightAverage | None = None,
     ) -> None:
+        super().__init__(capturer)
         assert gradients.flat is not None
         self._flat: Tensor = gradients.flat
-        self._clip, self._tally, self._capturer = settings.clip, tally, capturer
+        self._clip, self._tally, self._average = settings.clip, tally, average
         self._shares = [group.share for group in groups]
         self._rates = [torch.zeros((), device=self._flat.device) for _ in groups]
         self._skipped, self._scale = torch.zeros_like(self._rates[0]), torch.ones_like(self._rates[0])
@@ -125,29 +172,22 @@ class DeviceUpdate:
         self.optimizer.grad_scale = self._scale  # type: ignore[attr-defined]
         # Torch would warn that the first step, which is not captured, is not captured.
         self.optimizer._warned_capturable_if_run_uncaptured = True
-        self._runs = 0
-        self._program: Program = self._update
 
-    def __call__(self, rate: float) -> None:
+    def __call__(self, rate: float, average: float = 0.0) -> None:
         """See Update."""
-        for own, share in zip(self._rates, self._shares, strict=True):
-            own.fill_(rate * share)
-        self._runs += 1
-        if self._runs == 2 and self._capturer is not None:
-            self._program = self._captured(self._capturer)
-        self._program()
+        super().__call__(rate, average)
+        if self._average is not None:
+            self._average.follow(average)
 
     def restored(self) -> None:
         """Adam's load_state_dict copies the learning rate and brings other moments: record anew."""
         for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate
-        self._runs, self._program = 0, self._update
+        super().restored()
 
-    def _captured(self, capturer: Capturer) -> Program:
-        try:
-            return capturer.capture(self._update)
-        except (RuntimeError, ResourceError):  # the batches' programs say why nothing is captured
-            return self._update
+    def _set_rates(self, rate: float, average: float) -> None:
+        for own, share in zip(self._rates, self._shares, strict=True):
+            own.fill_(rate * share)
 
     def _update(self) -> None:
         norm = torch.linalg.vector_norm(self._flat)

@@ -87,7 +87,7 @@ class PackedChart:
         end_kernels.top_fwd_kernel[(self.batch,)](
             self.beta, self.exponent, self.best, root, self.log_top, log_z, plan.top_rows, plan.words_before,
             plan.length_of_sentence, plan.order, states, states if root.dim() == 2 else 0,
-            BLOCK=_block(states, 1024), **self.kinds,
+            BLOCK=_block(states, 4096), num_warps=16, **self.kinds,
         )  # fmt: skip
         return log_z
 

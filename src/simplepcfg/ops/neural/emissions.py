@@ -10,6 +10,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.again import differentiable_gradients
 from simplepcfg.ops.backends import has_triton
 from simplepcfg.ops.neural.naive import naive_emission_log_probabilities, naive_log_normaliser
+from simplepcfg.ops.neural.powers import powers_of_product
 from simplepcfg.ops.neural.products import (
     add_mm_wide,
     aligned_rows,
@@ -76,14 +77,12 @@ class _LogNormaliser(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        given, (narrow_features, narrow_embeddings, kept) = ctx.saved_tensors[:2], ctx.saved_tensors[2:]
+        given, saved = ctx.saved_tensors[:2], ctx.saved_tensors[2:]
         if torch.is_grad_enabled():
             needs = ctx.needs_input_grad[:2]
             return *differentiable_gradients(naive_log_normaliser, given, needs, grads), None, None, None
-        expected, by_embeddings = _gradients(
-            narrow_features, narrow_embeddings, kept, grads[0], ctx.precision, ctx.fused
-        )
-        by_features = expected.mul_(grads[0].unsqueeze(-1))
+        expected, scales, by_embeddings = _gradients(*saved, grads[0], ctx.precision, ctx.fused)
+        by_features = expected.mul_(scales.unsqueeze(-1))
         return by_features.to(given[0].dtype), by_embeddings.to(given[1].dtype), None, None, None
 
 
@@ -108,7 +107,7 @@ class _EmissionLogProbabilities(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        features, embeddings, rows, picked, narrow_features, narrow_embeddings, kept = ctx.saved_tensors
+        features, embeddings, rows, picked, *saved = ctx.saved_tensors
         if torch.is_grad_enabled():
             found = differentiable_gradients(
                 lambda f, e: naive_emission_log_probabilities(f, e, rows),
@@ -119,16 +118,14 @@ class _EmissionLogProbabilities(torch.autograd.Function):
             return *found, None, None, None, None
         by_log_sums = grads[0].sum(-2).neg_().flatten()  # a number for each row of narrow_features
         narrow = grads[0].to(picked.dtype)
-        expected, by_embeddings = _gradients(
-            narrow_features, narrow_embeddings, kept, by_log_sums, ctx.precision, ctx.fused
-        )
+        expected, scales, by_embeddings = _gradients(*saved, by_log_sums, ctx.precision, ctx.fused)
         by_features = torch.empty_like(expected).view(features.shape)
         by_rows = torch.empty_like(picked, dtype=by_embeddings.dtype)
         with matrix_mode(ctx.precision, features.device):
             matmul_wide(narrow.transpose(-1, -2), picked, by_features)
-            matmul_wide(narrow, narrow_features.view(features.shape), by_rows)
+            matmul_wide(narrow, saved[0].view(features.shape), by_rows)
         result = torch.empty_like(features, memory_format=torch.contiguous_format)
-        torch.addcmul(by_features.view_as(expected), expected, by_log_sums.unsqueeze(-1), out=result.view_as(expected))
+        _scaled_rows(expected, scales, result.view_as(expected), ctx.fused, by_features.view_as(expected))
         # A card's own index_add_ sums in no fixed order.
         by_kernel = features.is_cuda and has_triton()
         _add_occurrences(by_embeddings, by_rows.flatten(0, -2), rows.flatten(), by_kernel=by_kernel)
@@ -165,48 +162,76 @@ def _normalise(
     fused: bool,
     backward: bool,
     seen: Callable[[Tensor, slice], None] | None = None,
-) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor | None]]:
-    """log Σ_w exp(score) [P], and for backward: operands, and the probabilities of all words where they are small.
+) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor | None, Tensor | None]]:
+    """log Σ_w exp(score) [P], and for backward: operands, the powers of all words where they are small, their factors.
 
-    ``seen`` is shown all scores, some rows at a time; not where kernels are fused.
+    A power times its row's factor is the word's probability; without factors the powers are probabilities. ``seen`` is
+    shown all scores, some rows at a time; not where kernels are fused.
     """
     kind = torch.bfloat16 if fused else wide_type(features.dtype)
     narrow_features, narrow_embeddings = (each.detach().to(kind).contiguous() for each in (features, embeddings))
     tags, words = features.shape[0], embeddings.shape[0]
-    log_sums = torch.empty(tags, dtype=wide_type(kind), device=features.device)
     fits = tags * words * kind.itemsize <= KEPT_BYTES
     kept = aligned_rows(features, tags, words, kind) if backward and fits else None
+    if fused:
+        log_sums, factors = powers_of_product(narrow_features, narrow_embeddings, kept)
+        return log_sums, (narrow_features, narrow_embeddings, kept, factors)
+    log_sums = torch.empty(tags, dtype=wide_type(kind), device=features.device)
     with matrix_mode(precision, features.device):
         softmax_of_product(narrow_features, narrow_embeddings, kept, log_sums, fused, seen=seen)
-    return log_sums, (narrow_features, narrow_embeddings, kept)
+    return log_sums, (narrow_features, narrow_embeddings, kept, None)
 
 
 def _gradients(
-    features: Tensor, embeddings: Tensor, kept: Tensor | None, by_log_sums: Tensor, precision: str | None, fused: bool
-) -> tuple[Tensor, Tensor]:
-    """Each preterminal's expected embedding, Σ_w p[T, w] e[w], and the gradient by the embeddings.
+    features: Tensor,
+    embeddings: Tensor,
+    kept: Tensor | None,
+    factors: Tensor | None,
+    by_log_sums: Tensor,
+    precision: str | None,
+    fused: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Each preterminal's Σ_w power · e[w], what it is to be multiplied with, and the gradient by the embeddings.
 
-    d log Σ / d score is p, so ``by_log_sums`` scales rows of p. Scaling the features instead, and the expected
-    embeddings afterwards (the caller does), p is multiplied as it is.
+    d log Σ / d score is a power times its row's factor, and ``by_log_sums`` scales the same rows. The features are
+    scaled instead, and the sums afterwards (the caller does), so that powers are multiplied as they are.
     """
     (tags, width), words = features.shape, embeddings.shape[0]
-    expected = by_log_sums.new_empty(tags, width)
+    sums = by_log_sums.new_empty(tags, width)
     by_embeddings = by_log_sums.new_empty(words, width)
-    weighted = (features * by_log_sums.unsqueeze(-1)).to(features.dtype)
+    scales = by_log_sums if factors is None else by_log_sums * factors
     most = tags if kept is not None else AGAIN_BYTES // (words * features.element_size()) or 1
     parts = row_parts(tags, most, 128)
     buffer = aligned_rows(features, parts[0].stop, words, features.dtype) if kept is None else kept
     with matrix_mode(precision, features.device):
         for part in parts:
-            p = buffer[: part.stop - part.start]
-            if kept is None:
-                softmax_of_product(features[part], embeddings, p, None, fused)
-            mm_wide(p, embeddings, expected[part])
+            powers = buffer[: part.stop - part.start]
+            if kept is None and fused:
+                scales[part] = by_log_sums[part] * powers_of_product(features[part], embeddings, powers)[1]
+            elif kept is None:
+                softmax_of_product(features[part], embeddings, powers, None, fused)
+            mm_wide(powers, embeddings, sums[part])
+            weighted = _scaled_rows(features[part], scales[part], torch.empty_like(features[part]), fused)
             if part.start:
-                add_mm_wide(by_embeddings, p.T, weighted[part])
+                add_mm_wide(by_embeddings, powers.T, weighted)
             else:
-                mm_wide(p.T, weighted[part], by_embeddings)
-    return expected, by_embeddings
+                mm_wide(powers.T, weighted, by_embeddings)
+    return sums, scales, by_embeddings
+
+
+def _scaled_rows(rows: Tensor, scales: Tensor, out: Tensor, fused: bool, added: Tensor | None = None) -> Tensor:
+    """out = scales[i] · rows[i] (+ added[i]), in float32 at least; out may be narrower."""
+    if not fused:
+        column = scales.unsqueeze(-1)
+        return torch.mul(rows, column, out=out) if added is None else torch.addcmul(added, rows, column, out=out)
+    from simplepcfg.ops.neural.word_kernels import scaled_rows_kernel
+
+    count, width = rows.shape
+    block = min(1024, 1 << max(width - 1, 1).bit_length())
+    scaled_rows_kernel[(count,)](
+        rows, scales, rows if added is None else added, out, width, HAS_ADDED=added is not None, BLOCK=block, num_warps=2
+    )
+    return out
 
 
 def _has_backward(*tensors: Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""Triton kernel of the words' gradient: every word sums its occurrences in a batch, in order, without atomics."""
+"""Triton kernels of the emissions' gradients: rows are scaled, and every word sums its occurrences, in order."""
 
 # mypy: ignore-errors
 import triton
@@ -34,3 +34,25 @@ def add_occurrences_kernel(
                 source = by_occurrence + places.to(tl.int64)[:, None] * D + columns[None, :]
                 sums += tl.sum(tl.load(source, mask=same[:, None] & inside[None, :], other=0.0), 0)
         tl.store(target, tl.load(target, mask=inside, other=0.0) + sums, mask=inside)
+
+
+@triton.jit
+def scaled_rows_kernel(
+    rows,  # [n, D]
+    scales,  # [n], float32
+    added,  # [n, D], or anything where HAS_ADDED is false
+    out,  # [n, D], of any type
+    D,
+    HAS_ADDED: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """out = scale · row, + added where there is something to add."""
+    row = tl.program_id(0).to(tl.int64)
+    scale = tl.load(scales + row)
+    for start in range(0, D, BLOCK):
+        columns = start + tl.arange(0, BLOCK)
+        inside = columns < D
+        found = tl.load(rows + row * D + columns, mask=inside, other=0.0).to(tl.float32) * scale
+        if HAS_ADDED:
+            found += tl.load(added + row * D + columns, mask=inside, other=0.0).to(tl.float32)
+        tl.store(out + row * D + columns, found.to(out.dtype.element_ty), mask=inside)

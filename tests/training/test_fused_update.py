@@ -1,0 +1,108 @@
+"""The card's update, by the same kernels on a CPU: it moves weights, average and tally as torch's Adam does."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from simplepcfg.training import fused_update
+from simplepcfg.training.averaging import WeightAverage
+from simplepcfg.training.config import TrainingConfig
+from simplepcfg.training.fused_update import FusedUpdate
+from simplepcfg.training.gradients import Gradients
+from simplepcfg.training.tally import StepTally
+from simplepcfg.training.update import DeviceUpdate, RateGroup
+
+CPU = torch.device("cpu")
+
+
+class Side:
+    """Some weights with an update of one kind; both kinds see the same gradients."""
+
+    def __init__(self, kind: type, decay: float = 0.9, **settings: float) -> None:
+        torch.manual_seed(1)
+        self.model = nn.Sequential(nn.Linear(70, 61), nn.Linear(3, 2, bias=False))
+        self.average = WeightAverage(self.model, decay)
+        parameters = list(self.model.parameters())
+        self.gradients = Gradients(parameters, flat=True)
+        self.tally = StepTally(CPU, 1)
+        groups = [RateGroup(parameters[:1], 1.0), RateGroup(parameters[1:], 0.25)]
+        config = TrainingConfig(**{"betas": (0.75, 0.999), "weight_decay": 0.1, **settings})
+        self.update = kind(config, groups, self.gradients, self.tally, None, self.average)
+
+    def step(self, number: int, size: float, loss: float = 3.0) -> None:
+        generator = torch.Generator().manual_seed(number)
+        self.gradients.flat.copy_(size * torch.randn(self.gradients.flat.shape, generator=generator))
+        self.tally.count(torch.tensor([loss, 2.0]), None, 5, 2)
+        self.update(0.01 / (1 + number), self.average.share(number))
+
+    def weights(self) -> list[torch.Tensor]:
+        held = self.update.optimizer.state
+        moments = [held[weight][name] for weight in self.gradients.parameters for name in ("exp_avg", "exp_avg_sq")]
+        return [*self.gradients.parameters, *moments, *self.average.state().values()]
+
+    def assert_like(self, other: "Side") -> None:
+        for mine, theirs in zip(self.weights(), other.weights(), strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=2e-6, atol=1e-8)
+        assert self.tally.read() == pytest.approx(other.tally.read(), rel=1e-6)
+        counts = [{float(held["step"]) for held in side.update.optimizer.state.values()} for side in (self, other)]
+        assert counts[0] == counts[1]
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that parameters have several stretches, the last of them short."""
+    monkeypatch.setattr(fused_update, "BLOCK", 512)
+    monkeypatch.setattr(fused_update, "PARTS", 8)
+    monkeypatch.setattr(fused_update, "SQUARES_AT_ONCE", 256)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.9])
+@pytest.mark.parametrize("clip", [0.0, 1.0])
+def test_moves_as_torchs_adam_does(clip: float, decay: float) -> None:
+    sides = [Side(kind, decay, clip=clip) for kind in (FusedUpdate, DeviceUpdate)]
+    before = [weight.detach().clone() for weight in sides[0].gradients.parameters]
+    for number in range(6):
+        for side in sides:
+            side.step(number, size=0.001 if number % 2 else 0.1)  # below the clip, and above
+    sides[0].assert_like(sides[1])
+    assert all(not torch.equal(*pair) for pair in zip(before, sides[0].gradients.parameters, strict=True))
+
+
+@pytest.mark.parametrize("size", [math.nan, math.inf])
+def test_nothing_but_the_average_moves_on_what_is_not_finite(size: float) -> None:
+    sides = [Side(kind) for kind in (FusedUpdate, DeviceUpdate)]
+    for side in sides:
+        side.step(0, 0.1)
+        side.step(1, size)
+        side.step(2, size)
+        side.step(3, 0.1, loss=math.nan)
+        side.step(4, 0.1)
+        side.step(5, 0.1, loss=-9.0)  # more probable than 1
+    assert sides[0].tally.read()[10] == 4
+    found = [side.tally.read() for side in sides]
+    found[0][14] = found[1][14] = 0.0  # the last norm
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+    for mine, theirs in zip(sides[0].weights(), sides[1].weights(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=2e-6, atol=1e-8)
+
+
+def copied(state: dict[int, dict[str, torch.Tensor]]) -> dict[int, dict[str, torch.Tensor]]:
+    """As a checkpoint has it: every tensor alone."""
+    return {number: {name: value.clone() for name, value in held.items()} for number, held in state.items()}
+
+
+def test_goes_on_from_moments_of_another_kind() -> None:
+    sides = [Side(kind) for kind in (FusedUpdate, DeviceUpdate)]
+    for side in sides:
+        side.step(0, 0.1)
+    held = [copied(side.update.optimizer.state_dict()["state"]) for side in sides]
+    for side, others in zip(sides, reversed(held), strict=True):
+        groups = side.update.optimizer.state_dict()["param_groups"]
+        side.update.optimizer.load_state_dict({"state": others, "param_groups": groups})
+        side.update.restored()
+    for number in (1, 2):
+        for side in sides:
+            side.step(number, 0.1)
+    sides[0].assert_like(sides[1])
