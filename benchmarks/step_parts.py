@@ -2,9 +2,10 @@
 
     python benchmarks/step_parts.py [--sizes 4096,8192] [--parts networks,rules] [--precision bf16]
 
-Needs torch and triton alone (PYTHONPATH=src where the package is not installed). P = 2N, D = 512; forward, then forward
-and backward together. The floor is the larger of the flops at --tflops and the bytes that must move at --tbytes. The
-last five options change how the work is cut, to find what suits a card. Appends to results/step_parts.csv.
+Needs torch, triton and pydantic (PYTHONPATH=src where the package is not installed). P = 2N, D = 512; forward, then
+forward and backward together; the update of the weights with its norm, clipping and counts; the whole step. The floor
+is the larger of the flops at --tflops and the bytes that must move at --tbytes. The last five options change how the
+work is cut, to find what suits a card. Appends to results/step_parts.csv.
 """
 
 import argparse
@@ -28,6 +29,12 @@ from simplepcfg.ops.neural import (
     softmax,
     streams,
 )
+from simplepcfg.training.config import TrainingConfig
+from simplepcfg.training.fused_update import FusedUpdate
+from simplepcfg.training.gradients import Gradients
+from simplepcfg.training.programs import BatchGradient
+from simplepcfg.training.tally import StepTally
+from simplepcfg.training.update import rate_groups
 
 RESULTS = Path(__file__).parent / "results" / "step_parts.csv"
 DEVICE = torch.device("cuda")
@@ -62,14 +69,14 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, default=RESULTS)
     parser.add_argument("--score-mb", type=int, default=softmax.SCORE_BYTES >> 20)
     parser.add_argument("--gradient-mb", type=int, default=rules.GRADIENT_BYTES >> 20)
-    parser.add_argument("--held-forward", type=int, default=softmax.LONGEST_HELD["forward"])
-    parser.add_argument("--held-backward", type=int, default=softmax.LONGEST_HELD["backward"])
+    parser.add_argument("--powers-from", type=int, default=softmax.POWERS_FROM)
+    parser.add_argument("--held-backward", type=int, default=softmax.LONGEST_HELD)
     parser.add_argument("--overlap", type=int, choices=[0, 1], default=int(streams.OVERLAP), help="two streams")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("torch sees no CUDA card here; on a CPU run benchmarks/step_cpu.py")
     softmax.SCORE_BYTES, rules.GRADIENT_BYTES = arguments.score_mb << 20, arguments.gradient_mb << 20
-    softmax.LONGEST_HELD = {"forward": arguments.held_forward, "backward": arguments.held_backward}
+    softmax.POWERS_FROM, softmax.LONGEST_HELD = arguments.powers_from, arguments.held_backward
     streams.OVERLAP = bool(arguments.overlap)
     where = environment(DEVICE, arguments.commit)
     parts = arguments.parts.split(",")
@@ -112,7 +119,7 @@ def row(
 ) -> dict[str, object]:
     """Of the CSV file."""
     names = ("batch", "length", "words", "precision", "initial_scores")
-    names += ("score_mb", "gradient_mb", "held_forward", "held_backward", "overlap")
+    names += ("score_mb", "gradient_mb", "powers_from", "held_backward", "overlap")
     ms = (times.p20, times.p50, times.p80) if times else (None, None, None)
     return {
         **where,
@@ -169,18 +176,17 @@ def all_parts(arguments: argparse.Namespace, states: int) -> list[Part]:
     ):
         found.append(Part(part, "forward", run, size.forward()[part]))
         found.append(Part(part, "forward + backward", forward_backward(run, inputs), size.both()[part]))
-    for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True, capturable=True)
+    settings = TrainingConfig(learning_rate=1e-4)
+    gradients, tally = Gradients(list(model.parameters()), flat=True), StepTally(DEVICE, 0)
+    gradient = BatchGradient(model, gradients, tally)
+    update = FusedUpdate(settings, rate_groups(model, 1.0), gradients, tally)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    found.append(Part("adam", "step", optimizer.step, adam(parameters)))
+    found.append(Part("adam", "step", lambda: update(1e-4), adam(parameters)))
     ids = words + 1
 
     def step() -> None:
-        for parameter in model.parameters():
-            parameter.grad = None
-        model.loss(ids).mean().backward()
-        optimizer.step()
+        gradient(ids, None, len(ids))
+        update(1e-4)
 
     found.append(Part("step", "whole", step, size.step()))
     return found

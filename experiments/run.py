@@ -90,7 +90,7 @@ def run_plan(arguments: argparse.Namespace) -> None:
     table = arguments.csv or arguments.plan.with_suffix(".csv")
     for experiment in plan.chosen(arguments.only) if arguments.only else plan.experiments:
         for seed in experiment.seeds:
-            if arguments.seed and seed not in arguments.seed or (experiment.name, str(seed)) in recorded(table):
+            if (arguments.seed and seed not in arguments.seed) or (experiment.name, str(seed)) in recorded(table):
                 continue
             found = run_one(plan, experiment, seed, arguments, until)
             if found is None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from simplepcfg.training import fused_update
+from simplepcfg.ops.update import fused
 from simplepcfg.training.averaging import WeightAverage
 from simplepcfg.training.config import TrainingConfig
 from simplepcfg.training.fused_update import FusedUpdate
@@ -53,9 +53,9 @@ class Side:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that parameters have several stretches, the last of them short."""
-    monkeypatch.setattr(fused_update, "BLOCK", 512)
-    monkeypatch.setattr(fused_update, "PARTS", 8)
-    monkeypatch.setattr(fused_update, "SQUARES_AT_ONCE", 256)
+    monkeypatch.setattr(fused, "BLOCK", 512)
+    monkeypatch.setattr(fused, "PARTS", 8)
+    monkeypatch.setattr(fused, "SQUARES_AT_ONCE", 256)
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.9])
@@ -70,6 +70,7 @@ def test_moves_as_torchs_adam_does(clip: float, decay: float) -> None:
     assert all(not torch.equal(*pair) for pair in zip(before, sides[0].gradients.parameters, strict=True))
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # the interpreter's, about NaN
 @pytest.mark.parametrize("size", [math.nan, math.inf])
 def test_nothing_but_the_average_moves_on_what_is_not_finite(size: float) -> None:
     sides = [Side(kind) for kind in (FusedUpdate, DeviceUpdate)]

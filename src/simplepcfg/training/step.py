@@ -67,8 +67,8 @@ class Step:
     ) -> None:
         """Learn from this process's part of `total` sentences; counted in the tally, which the caller reads.
 
-        `number` counts steps from 0, for the average of the weights; `lean` is how much trees of one side count for more. With `stop` this process asks all to end; they find it in
-        the tally, together.
+        `number` counts steps from 0, for the average of the weights; `lean` is how much trees of one side count for
+        more. With `stop` this process asks all to end; they find it in the tally, together.
         """
         self._gradient.lean = lean
         if self._timer is not None:

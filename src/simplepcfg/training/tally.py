@@ -7,6 +7,7 @@ from torch import Tensor
 
 from simplepcfg.data.batching import to_device
 from simplepcfg.ops.backends import has_triton
+from simplepcfg.ops.update import count_batch
 from simplepcfg.training.checkpoint import Tally, TrainingState
 
 # Of one batch; summed over the processes where there are several. `stop` and `failed` are how these agree to end.
@@ -47,7 +48,7 @@ class StepTally:
         if lengths is not None:
             lengths = to_device(lengths, self.device)
         if losses.is_cuda and has_triton():
-            return self._count_fused(losses, lengths, n, total)
+            return count_batch(losses, lengths, n, self._end, total, self.batch)
         possible = ~torch.isposinf(losses)
         wide = losses.double()
         words = torch.full_like(wide, n) if lengths is None else lengths.double()
@@ -55,17 +56,6 @@ class StepTally:
         self.batch[:3] = torch.where(possible, rows, 0.0).sum(-1)
         self.batch[3] = len(losses) - self.batch[2]
         return possible.to(losses.dtype).div_(total)
-
-    def _count_fused(self, losses: Tensor, lengths: Tensor | None, n: int, total: int) -> Tensor:
-        """The same in one kernel."""
-        from simplepcfg.training.step_kernels import count_kernel
-
-        weights = torch.empty_like(losses)
-        count_kernel[(1,)](
-            losses, losses if lengths is None else lengths, self.batch, weights, len(losses), n, self._end, total,
-            HAS_LENGTHS=lengths is not None, BLOCK=1 << max(len(losses) - 1, 1).bit_length(), num_warps=1,
-        )  # fmt: skip
-        return weights
 
     def add(self, norm: Tensor) -> Tensor:
         """Count a step by its `batch` and its gradient's norm; 1 if it is to be skipped, else 0.

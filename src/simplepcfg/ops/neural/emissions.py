@@ -1,6 +1,6 @@
 """Emission probabilities from features: a softmax over all words of which only the batch's words are asked for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -81,7 +81,7 @@ class _LogNormaliser(torch.autograd.Function):
         if torch.is_grad_enabled():
             needs = ctx.needs_input_grad[:2]
             return *differentiable_gradients(naive_log_normaliser, given, needs, grads), None, None, None
-        expected, scales, by_embeddings = _gradients(*saved, grads[0], ctx.precision, ctx.fused)
+        expected, scales, by_embeddings = _gradients(saved, grads[0], ctx.precision, ctx.fused)
         by_features = expected.mul_(scales.unsqueeze(-1))
         return by_features.to(given[0].dtype), by_embeddings.to(given[1].dtype), None, None, None
 
@@ -118,7 +118,7 @@ class _EmissionLogProbabilities(torch.autograd.Function):
             return *found, None, None, None, None
         by_log_sums = grads[0].sum(-2).neg_().flatten()  # a number for each row of narrow_features
         narrow = grads[0].to(picked.dtype)
-        expected, scales, by_embeddings = _gradients(*saved, by_log_sums, ctx.precision, ctx.fused)
+        expected, scales, by_embeddings = _gradients(saved, by_log_sums, ctx.precision, ctx.fused)
         by_features = torch.empty_like(expected).view(features.shape)
         by_rows = torch.empty_like(picked, dtype=by_embeddings.dtype)
         with matrix_mode(ctx.precision, features.device):
@@ -183,19 +183,16 @@ def _normalise(
 
 
 def _gradients(
-    features: Tensor,
-    embeddings: Tensor,
-    kept: Tensor | None,
-    factors: Tensor | None,
-    by_log_sums: Tensor,
-    precision: str | None,
-    fused: bool,
+    saved: Sequence[Any], by_log_sums: Tensor, precision: str | None, fused: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Each preterminal's Σ_w power · e[w], what it is to be multiplied with, and the gradient by the embeddings.
+
+    ``saved`` is what ``_normalise`` gave for backward.
 
     d log Σ / d score is a power times its row's factor, and ``by_log_sums`` scales the same rows. The features are
     scaled instead, and the sums afterwards (the caller does), so that powers are multiplied as they are.
     """
+    features, embeddings, kept, factors = saved
     (tags, width), words = features.shape, embeddings.shape[0]
     sums = by_log_sums.new_empty(tags, width)
     by_embeddings = by_log_sums.new_empty(words, width)
@@ -229,7 +226,14 @@ def _scaled_rows(rows: Tensor, scales: Tensor, out: Tensor, fused: bool, added: 
     count, width = rows.shape
     block = min(1024, 1 << max(width - 1, 1).bit_length())
     scaled_rows_kernel[(count,)](
-        rows, scales, rows if added is None else added, out, width, HAS_ADDED=added is not None, BLOCK=block, num_warps=2
+        rows,
+        scales,
+        rows if added is None else added,
+        out,
+        width,
+        HAS_ADDED=added is not None,
+        BLOCK=block,
+        num_warps=2,
     )
     return out
 

@@ -6,7 +6,9 @@ import triton.language as tl
 
 
 @triton.jit
-def _scores(at_a, at_b, D, EVEN: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+def _scores(
+    at_a, at_b, D, EVEN: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
+):
     """A tile of a bᵀ, summed in float32. WIDE is for Triton's interpreter, which multiplies bfloat16 as integers."""
     columns = tl.arange(0, BK)
     found = tl.zeros((BM, BN), tl.float32)
@@ -103,11 +105,11 @@ def settle_powers_kernel(
     if tl.max((total < largest).to(tl.int32) ^ 1, 0) > 0:  # NaN, too
         at_a = _rows_of(a, rows, n, D, BK)
         top = tl.full((BM,), float("-inf"), tl.float32)
-        for tile in range(0, tl.cdiv(V, BN)):  # columns beyond the last are the first again
+        for tile in range(tl.cdiv(V, BN)):  # columns beyond the last are the first again
             at_b = _rows_of(b, tile * BN + tl.arange(0, BN), V, D, BK)
             top = tl.maximum(top, tl.max(_scores(at_a, at_b, D, EVEN, WIDE, BM, BN, BK), 1))
         total = tl.zeros((BM,), tl.float32)
-        for tile in range(0, tl.cdiv(V, BN)):
+        for tile in range(tl.cdiv(V, BN)):
             columns = tile * BN + tl.arange(0, BN)
             inside = columns < V
             scores = _scores(at_a, _rows_of(b, columns, V, D, BK), D, EVEN, WIDE, BM, BN, BK)
@@ -118,3 +120,24 @@ def settle_powers_kernel(
                 tl.store(target, powers.to(out.dtype.element_ty), mask=(rows < n)[:, None] & inside[None, :])
     tl.store(log_sums + rows, top + tl.log(total), mask=rows < n)
     tl.store(factors + rows, 1.0 / total, mask=rows < n)
+
+
+@triton.jit
+def normalise_powers_kernel(
+    powers,  # [n, V], made probabilities in place
+    factors,  # [n]
+    V,
+    stride,
+    least,  # probabilities below this are raised to it; NaN stays what it is
+    BLOCK: tl.constexpr,
+):
+    """A row times its factor."""
+    row = tl.program_id(0).to(tl.int64)
+    factor = tl.load(factors + row)
+    for start in range(0, V, BLOCK):
+        columns = start + tl.arange(0, BLOCK)
+        inside = columns < V
+        place = powers + row * stride + columns
+        found = tl.load(place, mask=inside, other=0.0).to(tl.float32) * factor
+        found = tl.where(found < least, least, found)
+        tl.store(place, found.to(powers.dtype.element_ty), mask=inside)
