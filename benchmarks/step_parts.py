@@ -69,14 +69,14 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, default=RESULTS)
     parser.add_argument("--score-mb", type=int, default=softmax.SCORE_BYTES >> 20)
     parser.add_argument("--gradient-mb", type=int, default=rules.GRADIENT_BYTES >> 20)
-    parser.add_argument("--powers-from", type=int, default=softmax.POWERS_FROM)
-    parser.add_argument("--held-backward", type=int, default=softmax.LONGEST_HELD)
+    parser.add_argument("--held-forward", type=int, default=softmax.LONGEST_HELD["forward"])
+    parser.add_argument("--held-backward", type=int, default=softmax.LONGEST_HELD["backward"])
     parser.add_argument("--overlap", type=int, choices=[0, 1], default=int(streams.OVERLAP), help="two streams")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("torch sees no CUDA card here; on a CPU run benchmarks/step_cpu.py")
     softmax.SCORE_BYTES, rules.GRADIENT_BYTES = arguments.score_mb << 20, arguments.gradient_mb << 20
-    softmax.POWERS_FROM, softmax.LONGEST_HELD = arguments.powers_from, arguments.held_backward
+    softmax.LONGEST_HELD = {"forward": arguments.held_forward, "backward": arguments.held_backward}
     streams.OVERLAP = bool(arguments.overlap)
     where = environment(DEVICE, arguments.commit)
     parts = arguments.parts.split(",")
@@ -119,7 +119,7 @@ def row(
 ) -> dict[str, object]:
     """Of the CSV file."""
     names = ("batch", "length", "words", "precision", "initial_scores")
-    names += ("score_mb", "gradient_mb", "powers_from", "held_backward", "overlap")
+    names += ("score_mb", "gradient_mb", "held_forward", "held_backward", "overlap")
     ms = (times.p20, times.p50, times.p80) if times else (None, None, None)
     return {
         **where,

@@ -151,12 +151,16 @@ class Watch(Reporter):
 def training_figures(
     arguments: argparse.Namespace, config: RunConfig, steps: list[StepTime], watch: Watch
 ) -> dict[str, Any]:
-    """Of the last whole epoch, or the later half of the steps: kernels are compiled and shapes captured before."""
-    if len(watch.ends) > 2:
-        whole = list(watch.steps_by_epoch.values())[: len(watch.ends) - 1]
+    """Of the last whole epoch, or the later half of the steps, of which none is before a validation.
+
+    Kernels are compiled and shapes captured before.
+    """
+    whole = list(watch.steps_by_epoch.values())[: len(watch.ends) - 1]
+    if len(whole) > 1:
         last = steps[sum(whole[:-1]) : sum(whole)]
     else:
-        last = steps[len(steps) // 2 :]
+        ended = sum(whole) if sum(whole) < len(steps) else 0
+        last = steps[max(len(steps) // 2, ended) :]
     shown = [step.milliseconds for step in last if step.n == arguments.length and step.batch == arguments.batch]
     times = Times.of(shown) if shown else None
     seconds = (last[-1].begin + last[-1].milliseconds - last[0].begin) / 1000

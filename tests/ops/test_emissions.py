@@ -147,6 +147,24 @@ def test_all_words_add_up_to_one(precision: str | None, own: bool) -> None:
     torch.testing.assert_close(total, torch.ones_like(total), rtol=1e-3, atol=0.0)
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered in exp")  # the interpreter's: such powers are made again
+@pytest.mark.usefixtures("memory")
+@pytest.mark.parametrize("far", [30.0, 60.0, 64.0, 200.0])
+def test_a_word_far_above_the_first_ones(far: float) -> None:
+    """Powers are relative to the first words' scores: large ones, and their factors, must not leave the range."""
+    features, embeddings = (tensor.detach() for tensor in case(20, 67, 16, torch.float32))
+    features[::2, 0], features[1::2, 0], embeddings[:, 0], embeddings[50, 0] = 1.0, 0.0, 0.0, far
+    inputs, words = [tensor.requires_grad_() for tensor in (features, embeddings)], words_of(67)
+    words[0, :5] = 50
+    exact = [tensor.detach().bfloat16().double().requires_grad_() for tensor in inputs]
+    grad = (weights(3, 13, 20) * 1e-4).bfloat16().double()
+    found = answers(lambda f, e: fused_emissions(f, e, words), inputs, grad)
+    truth = answers(lambda f, e: naive_emission_log_probabilities(f, e, words), exact, grad)
+    torch.testing.assert_close(found[0].double(), truth[0], rtol=1e-5, atol=1e-4)
+    for one, two in zip(found[1:], truth[1:], strict=True):
+        assert float((one.double() - two).norm()) <= 2**-6 * float(two.norm())
+
+
 @pytest.mark.parametrize("own", [False, True])
 def test_no_probability_above_one(own: bool) -> None:
     """Scores of 10¹², of which float32 knows the hundred thousands."""

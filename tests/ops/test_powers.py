@@ -46,7 +46,7 @@ def test_is_a_softmax(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int, int
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in exp")
-@pytest.mark.parametrize("far", [30.0, 50.0, 90.0, 500.0])
+@pytest.mark.parametrize("far", [30.0, 60.0, 64.0, 90.0, 500.0])
 def test_first_scores_may_lie_far_below_others(far: float) -> None:
     """Up to some distance powers are large, beyond it they are made again; their sums never leave the range."""
     a, b = operands(40, 70, 24, scale=0.3)
@@ -54,7 +54,7 @@ def test_first_scores_may_lie_far_below_others(far: float) -> None:
     b[65, 0] = far
     a[20:, 0] = 0.0  # the lower half of the rows does not see it
     factors = check(a, b)
-    assert float(factors.min()) > 2.0**-60
+    assert float(factors.min()) > 2.0**-90
 
 
 @pytest.mark.filterwarnings("ignore:All-NaN slice encountered:RuntimeWarning")

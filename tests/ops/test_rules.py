@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.neural import powers, row_softmax, rule_probabilities, rules, softmax
+from simplepcfg.ops.neural import row_softmax, rule_probabilities, rules, softmax
 from simplepcfg.ops.neural.naive import naive_rule_probabilities
 from simplepcfg.ops.neural.softmax import LEAST
 
@@ -30,31 +30,17 @@ def fused(*inputs: Tensor) -> tuple[Tensor, Tensor]:
     return rules._RuleProbabilities.apply(*inputs, "bf16", LEAST, True)
 
 
-def by_powers(*inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """The same as for long rows."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(softmax, "POWERS_FROM", 1)
-        return fused(*inputs)
-
-
 def cut(x: Tensor) -> Tensor:
     """To bfloat16 as the interpreter does it: it cuts off where a card rounds."""
     return (x.float().view(torch.int32) & -65536).view(torch.float32)
 
 
-def cut_twice(scores: Tensor) -> Tensor:
-    """Powers cut off before they are normalised, and after."""
-    powers = (scores - scores.amax(-1, keepdim=True)).exp()
-    return cut(cut(powers) / powers.sum(-1, keepdim=True))
-
-
-def plain_answers(inputs: list[Tensor], grads: list[Tensor], by_powers: bool = False) -> list[Tensor]:
+def plain_answers(inputs: list[Tensor], grads: list[Tensor]) -> list[Tensor]:
     """Both outputs and the three gradients in plain torch: narrow operands, probabilities and scores' gradients."""
     parents, *children = (tensor.detach().bfloat16().float() for tensor in inputs)
     rules_found, by_children, by_parents = [], [], torch.zeros_like(parents)
     for each, grad in zip(children, grads, strict=True):
-        scores, dp = parents @ each.T, grad.bfloat16().float()
-        p = cut_twice(scores) if by_powers else cut(scores.softmax(-1))
+        p, dp = cut((parents @ each.T).softmax(-1)), grad.bfloat16().float()
         by_scores = cut(p * (dp - (p * dp).sum(-1, keepdim=True)))
         by_parents += by_scores @ each
         by_children.append(by_scores.T @ parents)
@@ -87,21 +73,16 @@ def test_exact_paths(size: tuple[int, int, int], precision: str | None) -> None:
         torch.testing.assert_close(one, two)
 
 
-@pytest.mark.filterwarnings("ignore:overflow encountered in exp")  # the interpreter's: such powers are made again
 @pytest.mark.parametrize("scale", [1.0, 4.0])
-@pytest.mark.parametrize("way", ["held", "in blocks", "by powers"])
+@pytest.mark.parametrize("held", [True, False])
 @pytest.mark.parametrize("size", [*SIZES, (130, 40, 8)])
-def test_kernels(size: tuple[int, int, int], way: str, scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Errors at most twice those of plain torch at the same precision; rows held, read block by block, or as powers."""
-    if way != "held":
-        monkeypatch.setattr(softmax, "LONGEST_HELD", 0)
+def test_kernels(size: tuple[int, int, int], held: bool, scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors at most twice those of plain torch at the same precision; rows held, or read block by block."""
+    if not held:
+        monkeypatch.setattr(softmax, "LONGEST_HELD", {"forward": 0, "backward": 0})
         monkeypatch.setattr(softmax, "BLOCK", 1 if size[1] < 32 else 32)
-    if way == "by powers":
-        monkeypatch.setattr(softmax, "POWERS_FROM", 1)
-        monkeypatch.setattr(powers, "NORMALISED_AT_ONCE", 32)
     inputs, grads = case(*size, scale, torch.float32), weights(*size[:2])
-    mine, truth = (answers(inputs, grads) for answers in (fused_answers, true_answers))
-    plain = plain_answers(inputs, grads, by_powers=way == "by powers")
+    mine, plain, truth = (answers(inputs, grads) for answers in (fused_answers, plain_answers, true_answers))
     for one, two, true in zip(mine, plain, truth, strict=True):
         error, allowed = (float((found.detach().double() - true).abs().max()) for found in (one, two))
         assert error <= 2 * allowed + 1e-6
@@ -128,7 +109,7 @@ def test_halves_of_one_buffer(path: object) -> None:
     assert right.data_ptr() - left.data_ptr() == left.numel() * left.element_size()
 
 
-@pytest.mark.parametrize("path", [fused, by_powers, rule_probabilities, naive_rule_probabilities])
+@pytest.mark.parametrize("path", [fused, rule_probabilities, naive_rule_probabilities])
 def test_no_rule_falls_to_zero(path: object) -> None:
     """However far scores lie apart; p · dp, the rule's expected count, is then still what teaches it."""
     parents, left, right = (tensor.detach() for tensor in case(2, 6, 3, dtype=torch.float32))
@@ -155,9 +136,8 @@ def test_a_least_probability_is_one(least: float) -> None:
             ask()
 
 
-@pytest.mark.filterwarnings("ignore:All-NaN slice encountered:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # the interpreter's, about NaN
-@pytest.mark.parametrize("path", [fused, by_powers, rule_probabilities])
+@pytest.mark.parametrize("path", [fused, rule_probabilities])
 def test_nan_stays_nan(path: object) -> None:
     parents, left, right = (tensor.detach() for tensor in case(2, 6, 3, dtype=torch.float32))
     parents[1] = torch.nan

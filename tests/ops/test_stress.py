@@ -76,7 +76,7 @@ def test_triton_backend_with_several_blocks_of_states(monkeypatch: pytest.Monkey
         "PAIRED_FROM": 2,
     }.items():
         monkeypatch.setattr(packed_chart, constant, value)
-    assert complaints(short(name)[:2], "triton", "fp32", Allowance.of("fp32"), posteriors=False) == []
+    assert complaints(short(name), "triton", "fp32", Allowance.of("fp32"), posteriors=False) == []
 
 
 @interpreted

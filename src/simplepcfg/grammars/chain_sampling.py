@@ -79,7 +79,7 @@ def sample(
         for factor in reversed(factors):
             ahead = factor @ ahead
         reach.append(ending + (1 - ending) * ahead if end is not None else ending)
-    kept = float(start @ reach[-1])
+    kept = min(float(start @ reach[-1]), 1.0)  # sums of rounded shares may be a digit more
     if not kept > 0:
         raise InputError(f"no sentence of this model ends within max_length = {max_length} words; raise it")
 

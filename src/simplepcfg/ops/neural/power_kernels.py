@@ -120,24 +120,3 @@ def settle_powers_kernel(
                 tl.store(target, powers.to(out.dtype.element_ty), mask=(rows < n)[:, None] & inside[None, :])
     tl.store(log_sums + rows, top + tl.log(total), mask=rows < n)
     tl.store(factors + rows, 1.0 / total, mask=rows < n)
-
-
-@triton.jit
-def normalise_powers_kernel(
-    powers,  # [n, V], made probabilities in place
-    factors,  # [n]
-    V,
-    stride,
-    least,  # probabilities below this are raised to it; NaN stays what it is
-    BLOCK: tl.constexpr,
-):
-    """A row times its factor."""
-    row = tl.program_id(0).to(tl.int64)
-    factor = tl.load(factors + row)
-    for start in range(0, V, BLOCK):
-        columns = start + tl.arange(0, BLOCK)
-        inside = columns < V
-        place = powers + row * stride + columns
-        found = tl.load(place, mask=inside, other=0.0).to(tl.float32) * factor
-        found = tl.where(found < least, least, found)
-        tl.store(place, found.to(powers.dtype.element_ty), mask=inside)

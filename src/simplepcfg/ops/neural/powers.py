@@ -8,10 +8,9 @@ from torch import Tensor
 TILE = (128, 128, 64)
 PROGRAMS = 256
 # A row's powers are relative to the largest of so many first scores. Where they add up to more than this, which leaves
-# room for products with them, the row is made again relative to its largest score.
+# room for products with them and with their inverse, the row is made again relative to its largest score.
 FIRST_SCORES = 32
-LARGEST_TOTAL = 2.0**60
-NORMALISED_AT_ONCE = 4096
+LARGEST_TOTAL = 2.0**90
 
 
 def powers_of_product(a: Tensor, b: Tensor, out: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -42,13 +41,3 @@ def powers_of_product(a: Tensor, b: Tensor, out: Tensor | None) -> tuple[Tensor,
         a, b, target, tops, totals, log_sums, factors, count, words, width, stride, LARGEST_TOTAL, **shape
     )
     return log_sums, factors
-
-
-def normalise_powers(powers: Tensor, factors: Tensor, least: float) -> None:
-    """Make what ``powers_of_product`` found probabilities, in place, none of them below ``least``."""
-    from simplepcfg.ops.neural.power_kernels import normalise_powers_kernel
-
-    rows, columns = powers.shape
-    normalise_powers_kernel[(rows,)](
-        powers, factors, columns, powers.stride(0), least, BLOCK=NORMALISED_AT_ONCE, num_warps=8
-    )

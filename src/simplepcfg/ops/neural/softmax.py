@@ -7,19 +7,16 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.neural.powers import normalise_powers, powers_of_product
 from simplepcfg.ops.neural.products import aligned_rows, mm_wide, row_parts, wide_type
 from simplepcfg.ops.neural.streams import pipeline, slots
 
 # Float32 scores of this size stay in the second-level cache of a large card between the product and the softmax.
 SCORE_BYTES = 24 << 20
 LEAST_SCORE_ROWS = 256
-# Of longer rows too few fit into the cache for a fast product: their powers are rounded first and normalised after.
-POWERS_FROM = 12288
 # On a CPU the elementwise passes over a product are made within a core's cache.
 CPU_CACHE_BYTES = 1 << 20
-# Longest rows that a program of backward holds in registers, and the blocks in which it reads longer ones.
-LONGEST_HELD = 8192
+# Longest rows that a program holds in registers, and the blocks in which it reads longer ones.
+LONGEST_HELD = {"forward": 32768, "backward": 8192}
 BLOCK = 8192
 # No rule has a lower probability. Where networks leap, scores may lie hundreds apart; a rule at 0 would then cut off
 # sentences, and without a gradient for good. README.md says why this is low enough to change nothing else, and high
@@ -70,13 +67,8 @@ def softmax_of_product(
     """out = softmax(a bᵀ) by rows and log_sums = log Σ exp(a bᵀ), where they are given; a [n, D], b [S, D].
 
     What is below ``least`` is raised to it. ``seen`` is shown the scores of some rows before they are overwritten.
-    Where kernels are fused there is ``out`` alone.
     """
-    if fused:
-        assert out is not None
-        _fused_softmax_of_product(a, b, out, least)
-        return
-    if out is not None:
+    if out is not None and not fused:
         torch.mm(a, b.T, out=out)  # as large as the result: it is made there
         at_once = out.shape[0] if out.is_cuda else CPU_CACHE_BYTES // (out.element_size() * out.shape[1])
         for part in row_parts(out.shape[0], at_once):
@@ -84,34 +76,25 @@ def softmax_of_product(
                 seen(out[part], part)
             _plain_softmax(out[part], None if log_sums is None else log_sums[part], least)
         return
-
-    def normalise(scores: Tensor, part: slice) -> None:
-        if seen is not None:
-            seen(scores, part)
-        _plain_softmax(scores, None if log_sums is None else log_sums[part], least)
-
-    _through_a_buffer(a, b, normalise)
-
-
-def _fused_softmax_of_product(a: Tensor, b: Tensor, out: Tensor, least: float) -> None:
-    if b.shape[0] >= POWERS_FROM:
-        normalise_powers(out, powers_of_product(a, b, out)[1], least)
-    else:
-        _through_a_buffer(a, b, lambda scores, part: _fused_softmax(scores, out[part], least))
-
-
-def _through_a_buffer(a: Tensor, b: Tensor, use: Callable[[Tensor, slice], None]) -> None:
-    """Scores a bᵀ of some rows at a time, handed on before their place is taken by others."""
     parts = score_rows(a.shape[0], b.shape[0])
-    buffers = [
+    scores = [
         aligned_rows(a, parts[0].stop, b.shape[0], wide_type(a.dtype)) for _ in range(slots(len(parts), a.device))
     ]
-    scores = [[buffer[: part.stop - part.start] for buffer in buffers] for part in parts]
 
-    def make(k: int, slot: int) -> None:
-        mm_wide(a[parts[k]], b.T, scores[k][slot])
+    def product(k: int, slot: int) -> None:
+        mm_wide(a[parts[k]], b.T, scores[slot][: parts[k].stop - parts[k].start])
 
-    pipeline(len(parts), make, lambda k, slot: use(scores[k][slot], parts[k]), a.device, aside="use")
+    def normalise(k: int, slot: int) -> None:
+        here = scores[slot][: parts[k].stop - parts[k].start]
+        sums = None if log_sums is None else log_sums[parts[k]]
+        if seen is not None:
+            seen(here, parts[k])
+        if fused:
+            _fused_softmax(here, None if out is None else out[parts[k]], sums, least)
+        else:
+            _plain_softmax(here, sums, least)
+
+    pipeline(len(parts), product, normalise, a.device, aside="use")
 
 
 def softmax_backward(p: Tensor, grad: Tensor, out: Tensor, fused: bool) -> None:
@@ -134,28 +117,31 @@ def _plain_softmax(scores: Tensor, log_sums: Tensor | None, least: float) -> Non
         scores.clamp_(min=least)
 
 
-def _fused_softmax(scores: Tensor, out: Tensor, least: float) -> None:
+def _fused_softmax(scores: Tensor, out: Tensor | None, log_sums: Tensor | None, least: float) -> None:
     from simplepcfg.ops.neural.softmax_kernels import softmax_fwd_kernel
 
     rows, columns = scores.shape
-    block, warps = _held(columns)
+    one, block, warps = _shape("forward", columns)
     softmax_fwd_kernel[(rows,)](
-        scores, out, columns, least, scores.stride(0), out.stride(0), BLOCK=block, num_warps=warps
-    )
+        scores, scores if out is None else out, scores if log_sums is None else log_sums, columns, least,
+        scores.stride(0), 0 if out is None else out.stride(0), HAS_OUT=out is not None,
+        HAS_LOG_SUMS=log_sums is not None, ONE_BLOCK=one, BLOCK=block, num_warps=warps,
+    )  # fmt: skip
 
 
 def _fused_softmax_backward(p: Tensor, grad: Tensor, out: Tensor) -> None:
     from simplepcfg.ops.neural.softmax_kernels import softmax_bwd_kernel
 
     rows, columns = p.shape
-    one = columns <= LONGEST_HELD
-    block, warps = _held(columns) if one else (BLOCK, 16)
+    one, block, warps = _shape("backward", columns)
     softmax_bwd_kernel[(rows,)](
         p, grad, out, columns, p.stride(0), grad.stride(0), out.stride(0), ONE_BLOCK=one, BLOCK=block, num_warps=warps
     )
 
 
-def _held(columns: int) -> tuple[int, int]:
-    """In what block a program holds its row, on how many warps: at most 64 values a thread."""
+def _shape(direction: str, columns: int) -> tuple[bool, int, int]:
+    """Whether a program holds its row, in what block, on how many warps: at most 64 values a thread."""
+    if columns > LONGEST_HELD[direction]:
+        return False, BLOCK, 16
     block = 1 << max(columns - 1, 1).bit_length()
-    return block, min(16, max(1, block // 1024))
+    return True, block, min(16, max(1, block // 1024))

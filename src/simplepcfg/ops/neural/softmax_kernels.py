@@ -8,22 +8,52 @@ import triton.language as tl
 @triton.jit
 def softmax_fwd_kernel(
     scores,  # [rows, S], float32
-    probabilities,  # out [rows, S]
+    probabilities,  # out [rows, S], or anything where HAS_OUT is false
+    log_sums,  # out [rows] log Σ exp, or anything where HAS_LOG_SUMS is false
     S,
     least,  # probabilities below this are raised to it; NaN stays what it is
     score_stride,
     out_stride,
+    HAS_OUT: tl.constexpr,
+    HAS_LOG_SUMS: tl.constexpr,
+    ONE_BLOCK: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Softmax of a row, held in registers."""
+    """Softmax of a row: held in registers where it fits, else read twice."""
     row = tl.program_id(0).to(tl.int64)
+    source = scores + row * score_stride
+    target = probabilities + row * out_stride
     columns = tl.arange(0, BLOCK)
-    inside = columns < S
-    x = tl.load(scores + row * score_stride + columns, mask=inside, other=float("-inf"))
-    powers = tl.exp(x - tl.max(x, 0))
-    found = powers * (1.0 / tl.sum(powers, 0))
-    found = tl.where(found < least, least, found)
-    tl.store(probabilities + row * out_stride + columns, found.to(probabilities.dtype.element_ty), mask=inside)
+    if ONE_BLOCK:
+        inside = columns < S
+        x = tl.load(source + columns, mask=inside, other=float("-inf"))
+        top = tl.max(x, 0)
+        powers = tl.exp(x - top)
+        total = tl.sum(powers, 0)
+        if HAS_OUT:
+            found = powers * (1.0 / total)
+            found = tl.where(found < least, least, found)
+            tl.store(target + columns, found.to(target.dtype.element_ty), mask=inside)
+    else:
+        # Each lane keeps a maximum and a sum of its own; the first block is full, so no lane stays at -inf.
+        tops = tl.full((BLOCK,), float("-inf"), tl.float32)
+        sums = tl.zeros((BLOCK,), tl.float32)
+        for start in range(0, S, BLOCK):
+            x = tl.load(source + start + columns, mask=start + columns < S, other=float("-inf"))
+            higher = tl.maximum(tops, x)
+            sums = sums * tl.exp(tops - higher) + tl.exp(x - higher)
+            tops = higher
+        top = tl.max(tops, 0)
+        total = tl.sum(sums * tl.exp(tops - top), 0)
+        if HAS_OUT:
+            for start in range(0, S, BLOCK):
+                inside = start + columns < S
+                x = tl.load(source + start + columns, mask=inside, other=float("-inf"))
+                found = tl.exp(x - top) * (1.0 / total)
+                found = tl.where(found < least, least, found)
+                tl.store(target + start + columns, found.to(target.dtype.element_ty), mask=inside)
+    if HAS_LOG_SUMS:
+        tl.store(log_sums + row, top + tl.log(total))
 
 
 @triton.jit
