@@ -2,10 +2,10 @@
 
     python benchmarks/step_parts.py [--sizes 4096,8192] [--parts networks,rules] [--precision bf16]
 
-Needs torch, triton and pydantic (PYTHONPATH=src where the package is not installed). P = 2N, D = 512; forward, then
-forward and backward together; the update of the weights with its norm, clipping and counts; the whole step. The floor
-is the larger of the flops at --tflops and the bytes that must move at --tbytes. The last five options change how the
-work is cut, to find what suits a card. Appends to results/step_parts.csv.
+Needs torch, triton, pydantic, nltk, safetensors and tomli_w (PYTHONPATH=src where the package is not installed).
+P = 2N, D = 512; forward, then forward and backward together; the update with its norm, clipping and counts;
+the whole step. The floor is the larger of the flops at --tflops and the bytes that must move at --tbytes. The last five
+options change how the work is cut, to find what suits a card. Appends to results/step_parts.csv.
 """
 
 import argparse
@@ -183,6 +183,7 @@ def all_parts(arguments: argparse.Namespace, states: int) -> list[Part]:
     parameters = sum(parameter.numel() for parameter in model.parameters())
     found.append(Part("adam", "step", lambda: update(1e-4), adam(parameters)))
     ids = words + 1
+    gradient(ids, None, len(ids))  # so that the update has something to count, and moves weights
 
     def step() -> None:
         gradient(ids, None, len(ids))

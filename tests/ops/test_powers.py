@@ -45,6 +45,13 @@ def test_is_a_softmax(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int, int
     check(*operands(*size))
 
 
+def test_more_numbers_than_32_bits_count_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = operands(48, 33, 24)
+    whole = check(a, b)
+    monkeypatch.setattr(powers, "MOST_NUMBERS", 20 * 24)
+    assert torch.equal(check(a, b), whole)
+
+
 @pytest.mark.filterwarnings("ignore:overflow encountered in exp")
 @pytest.mark.parametrize("far", [30.0, 60.0, 64.0, 90.0, 500.0])
 def test_first_scores_may_lie_far_below_others(far: float) -> None:

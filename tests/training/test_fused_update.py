@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from simplepcfg.ops.update import fused
+from simplepcfg.ops.update import count_batch, fused
 from simplepcfg.training.averaging import WeightAverage
 from simplepcfg.training.config import TrainingConfig
 from simplepcfg.training.fused_update import FusedUpdate
@@ -14,27 +14,29 @@ from simplepcfg.training.gradients import Gradients
 from simplepcfg.training.tally import StepTally
 from simplepcfg.training.update import DeviceUpdate, RateGroup
 
-CPU = torch.device("cpu")
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 class Side:
     """Some weights with an update of one kind; both kinds see the same gradients."""
 
-    def __init__(self, kind: type, decay: float = 0.9, **settings: float) -> None:
+    def __init__(self, kind: type, decay: float = 0.9, device: str = "cpu", **settings: float) -> None:
         torch.manual_seed(1)
-        self.model = nn.Sequential(nn.Linear(70, 61), nn.Linear(3, 2, bias=False))
+        self.model = nn.Sequential(nn.Linear(70, 61), nn.Linear(3, 2, bias=False)).to(device)
         self.average = WeightAverage(self.model, decay)
         parameters = list(self.model.parameters())
         self.gradients = Gradients(parameters, flat=True)
-        self.tally = StepTally(CPU, 1)
+        self.tally = StepTally(torch.device(device), 1)
         groups = [RateGroup(parameters[:1], 1.0), RateGroup(parameters[1:], 0.25)]
         config = TrainingConfig(**{"betas": (0.75, 0.999), "weight_decay": 0.1, **settings})
         self.update = kind(config, groups, self.gradients, self.tally, None, self.average)
 
-    def step(self, number: int, size: float, loss: float = 3.0) -> None:
+    def step(self, number: int, size: float, loss: float = 3.0, flags: tuple[float, float, float] = (0, 0, 0)) -> None:
+        """Flags are of the batch: impossible sentences, a wish to stop, a failure."""
         generator = torch.Generator().manual_seed(number)
         self.gradients.flat.copy_(size * torch.randn(self.gradients.flat.shape, generator=generator))
-        self.tally.count(torch.tensor([loss, 2.0]), None, 5, 2)
+        self.tally.count(torch.tensor([loss, 2.0], device=self.tally.device), None, 5, 2)
+        self.tally.batch[3:].copy_(torch.tensor(flags))
         self.update(0.01 / (1 + number), self.average.share(number))
 
     def weights(self) -> list[torch.Tensor]:
@@ -52,16 +54,17 @@ class Side:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that parameters have several stretches, the last of them short."""
+    """So that parameters have several stretches, the last of them short, and an interpreter little to do."""
     monkeypatch.setattr(fused, "BLOCK", 512)
     monkeypatch.setattr(fused, "PARTS", 8)
     monkeypatch.setattr(fused, "SQUARES_AT_ONCE", 256)
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("decay", [0.0, 0.9])
 @pytest.mark.parametrize("clip", [0.0, 1.0])
-def test_moves_as_torchs_adam_does(clip: float, decay: float) -> None:
-    sides = [Side(kind, decay, clip=clip) for kind in (FusedUpdate, DeviceUpdate)]
+def test_moves_as_torchs_adam_does(clip: float, decay: float, device: str) -> None:
+    sides = [Side(kind, decay, device, clip=clip) for kind in (FusedUpdate, DeviceUpdate)]
     before = [weight.detach().clone() for weight in sides[0].gradients.parameters]
     for number in range(6):
         for side in sides:
@@ -71,9 +74,10 @@ def test_moves_as_torchs_adam_does(clip: float, decay: float) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # the interpreter's, about NaN
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("size", [math.nan, math.inf])
-def test_nothing_but_the_average_moves_on_what_is_not_finite(size: float) -> None:
-    sides = [Side(kind) for kind in (FusedUpdate, DeviceUpdate)]
+def test_nothing_but_the_average_moves_on_what_is_not_finite(size: float, device: str) -> None:
+    sides = [Side(kind, device=device) for kind in (FusedUpdate, DeviceUpdate)]
     for side in sides:
         side.step(0, 0.1)
         side.step(1, size)
@@ -87,6 +91,38 @@ def test_nothing_but_the_average_moves_on_what_is_not_finite(size: float) -> Non
     assert found[0] == pytest.approx(found[1], rel=1e-6)
     for mine, theirs in zip(sides[0].weights(), sides[1].weights(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=2e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_counts_what_a_batch_says_of_itself(device: str) -> None:
+    sides = [Side(kind, device=device) for kind in (FusedUpdate, DeviceUpdate)]
+    for side in sides:
+        side.step(0, 0.1, flags=(3, 0, 0))
+        side.step(1, 0.1, flags=(1, 1, 0))
+        side.step(2, 0.1, flags=(0, 0, 1))  # a process failed: nothing moves
+        side.step(3, 0.1, flags=(2, 1, 0))
+    counted = sides[0].tally.read()[10:]
+    assert (counted[0], counted[3], counted[5:]) == (1.0, 6.0, [2.0, 1.0])
+    sides[0].assert_like(sides[1])
+
+
+LOSSES = {"some": [2.0, math.inf, 3.0], "one": [2.5], "none possible": [math.inf] * 2, "nan": [1.0, math.nan]}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_batch_is_counted_as_torch_counts_it(name: str, given: bool, dtype: torch.dtype, device: str) -> None:
+    losses = torch.tensor(LOSSES[name], dtype=dtype)
+    lengths = torch.tensor([4, 2, 3][: len(losses)]) if given else None
+    tally = StepTally(torch.device("cpu"), end=1)
+    expected = tally.count(losses, lengths, 4, 7)
+    batch = torch.full((6,), 9.0, dtype=torch.float64, device=device)
+    found = count_batch(losses.to(device), None if lengths is None else lengths.to(device), 4, 1, 7, batch)
+    torch.testing.assert_close(found.cpu(), expected)
+    torch.testing.assert_close(batch[:4].cpu(), tally.batch[:4], equal_nan=True)
+    assert batch[4:].tolist() == [9.0, 9.0]
 
 
 def copied(state: dict[int, dict[str, torch.Tensor]]) -> dict[int, dict[str, torch.Tensor]]:

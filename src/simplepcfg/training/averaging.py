@@ -14,11 +14,12 @@ START = 9
 
 
 class WeightAverage:
-    """Of a model's parameters; with a decay of 0 there is none, and the model's own weights stand for it."""
+    """Of a model's trained parameters; with a decay of 0 there is none, and the model's own weights stand for it."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self._model, self._decay = model, decay
-        self._own = dict(model.named_parameters()) if decay else {}
+        trained = ((name, weight) for name, weight in model.named_parameters() if weight.requires_grad)
+        self._own = dict(trained) if decay else {}
         self._mean = {name: weight.detach().clone() for name, weight in self._own.items()}
 
     @property

@@ -59,8 +59,9 @@ class FusedUpdate(CapturedUpdate):
     def _lay_out(self) -> None:
         """Give every parameter moments, if it has none, and note where all of it lies."""
         state = self.optimizer.state
+        # On a CPU a parameter that had no part in a batch was not counted; here all are, so that one count serves all.
         counts = [held["step"] for held in state.values() if "step" in held]
-        self._steps = counts[0].clone() if counts else self._flat.new_zeros(())
+        self._steps = torch.stack(counts).amax() if counts else self._flat.new_zeros(())
         moved = []
         for group in self._groups:
             for weight in group.parameters:

@@ -178,7 +178,7 @@ def _normalise(
         return log_sums, (narrow_features, narrow_embeddings, kept, factors)
     log_sums = torch.empty(tags, dtype=wide_type(kind), device=features.device)
     with matrix_mode(precision, features.device):
-        softmax_of_product(narrow_features, narrow_embeddings, kept, log_sums, fused, seen=seen)
+        softmax_of_product(narrow_features, narrow_embeddings, kept, log_sums, False, seen=seen)
     return log_sums, (narrow_features, narrow_embeddings, kept, None)
 
 
@@ -206,7 +206,7 @@ def _gradients(
             if kept is None and fused:
                 scales[part] = by_log_sums[part] * powers_of_product(features[part], embeddings, powers)[1]
             elif kept is None:
-                softmax_of_product(features[part], embeddings, powers, None, fused)
+                softmax_of_product(features[part], embeddings, powers, None, False)
             mm_wide(powers, embeddings, sums[part])
             weighted = _scaled_rows(features[part], scales[part], torch.empty_like(features[part]), fused)
             if part.start:

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.neural.products import row_parts
+
 # Rows and columns of a tile, and the features that are multiplied at a time: two programs share a multiprocessor, so
 # that one takes powers while the other multiplies.
 TILE = (128, 128, 64)
@@ -11,6 +13,7 @@ PROGRAMS = 256
 # room for products with them and with their inverse, the row is made again relative to its largest score.
 FIRST_SCORES = 32
 LARGEST_TOTAL = 2.0**90
+MOST_NUMBERS = 2**31 - 1
 
 
 def powers_of_product(a: Tensor, b: Tensor, out: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -24,6 +27,11 @@ def powers_of_product(a: Tensor, b: Tensor, out: Tensor | None) -> tuple[Tensor,
     from simplepcfg.ops.neural.power_kernels import powers_kernel, settle_powers_kernel
 
     (count, width), words = a.shape, b.shape[0]
+    if count > MOST_NUMBERS // width:  # kernels count places in 32 bits
+        parts = row_parts(count, MOST_NUMBERS // width, TILE[0])
+        found = [powers_of_product(a[part], b, None if out is None else out[part]) for part in parts]
+        log_sums, factors = (torch.cat(each) for each in zip(*found, strict=True))
+        return log_sums, factors
     rows, columns, features = TILE
     blocks = triton.cdiv(count, rows)
     split = max(1, min(triton.cdiv(words, columns), PROGRAMS // blocks))

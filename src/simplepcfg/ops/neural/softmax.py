@@ -67,7 +67,9 @@ def softmax_of_product(
     """out = softmax(a bᵀ) by rows and log_sums = log Σ exp(a bᵀ), where they are given; a [n, D], b [S, D].
 
     What is below ``least`` is raised to it. ``seen`` is shown the scores of some rows before they are overwritten.
+    Fused kernels know ``out`` alone.
     """
+    assert not fused or out is not None
     if out is not None and not fused:
         torch.mm(a, b.T, out=out)  # as large as the result: it is made there
         at_once = out.shape[0] if out.is_cuda else CPU_CACHE_BYTES // (out.element_size() * out.shape[1])
@@ -86,13 +88,12 @@ def softmax_of_product(
 
     def normalise(k: int, slot: int) -> None:
         here = scores[slot][: parts[k].stop - parts[k].start]
-        sums = None if log_sums is None else log_sums[parts[k]]
+        if out is not None:
+            _fused_softmax(here, out[parts[k]], least)
+            return
         if seen is not None:
             seen(here, parts[k])
-        if fused:
-            _fused_softmax(here, None if out is None else out[parts[k]], sums, least)
-        else:
-            _plain_softmax(here, sums, least)
+        _plain_softmax(here, None if log_sums is None else log_sums[parts[k]], least)
 
     pipeline(len(parts), product, normalise, a.device, aside="use")
 
@@ -117,16 +118,14 @@ def _plain_softmax(scores: Tensor, log_sums: Tensor | None, least: float) -> Non
         scores.clamp_(min=least)
 
 
-def _fused_softmax(scores: Tensor, out: Tensor | None, log_sums: Tensor | None, least: float) -> None:
+def _fused_softmax(scores: Tensor, out: Tensor, least: float) -> None:
     from simplepcfg.ops.neural.softmax_kernels import softmax_fwd_kernel
 
     rows, columns = scores.shape
     one, block, warps = _shape("forward", columns)
     softmax_fwd_kernel[(rows,)](
-        scores, scores if out is None else out, scores if log_sums is None else log_sums, columns, least,
-        scores.stride(0), 0 if out is None else out.stride(0), HAS_OUT=out is not None,
-        HAS_LOG_SUMS=log_sums is not None, ONE_BLOCK=one, BLOCK=block, num_warps=warps,
-    )  # fmt: skip
+        scores, out, columns, least, scores.stride(0), out.stride(0), ONE_BLOCK=one, BLOCK=block, num_warps=warps
+    )
 
 
 def _fused_softmax_backward(p: Tensor, grad: Tensor, out: Tensor) -> None:

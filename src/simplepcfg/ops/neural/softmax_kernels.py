@@ -8,14 +8,11 @@ import triton.language as tl
 @triton.jit
 def softmax_fwd_kernel(
     scores,  # [rows, S], float32
-    probabilities,  # out [rows, S], or anything where HAS_OUT is false
-    log_sums,  # out [rows] log Σ exp, or anything where HAS_LOG_SUMS is false
+    probabilities,  # out [rows, S]
     S,
     least,  # probabilities below this are raised to it; NaN stays what it is
     score_stride,
     out_stride,
-    HAS_OUT: tl.constexpr,
-    HAS_LOG_SUMS: tl.constexpr,
     ONE_BLOCK: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
@@ -29,11 +26,9 @@ def softmax_fwd_kernel(
         x = tl.load(source + columns, mask=inside, other=float("-inf"))
         top = tl.max(x, 0)
         powers = tl.exp(x - top)
-        total = tl.sum(powers, 0)
-        if HAS_OUT:
-            found = powers * (1.0 / total)
-            found = tl.where(found < least, least, found)
-            tl.store(target + columns, found.to(target.dtype.element_ty), mask=inside)
+        found = powers * (1.0 / tl.sum(powers, 0))
+        found = tl.where(found < least, least, found)
+        tl.store(target + columns, found.to(target.dtype.element_ty), mask=inside)
     else:
         # Each lane keeps a maximum and a sum of its own; the first block is full, so no lane stays at -inf.
         tops = tl.full((BLOCK,), float("-inf"), tl.float32)
@@ -45,15 +40,12 @@ def softmax_fwd_kernel(
             tops = higher
         top = tl.max(tops, 0)
         total = tl.sum(sums * tl.exp(tops - top), 0)
-        if HAS_OUT:
-            for start in range(0, S, BLOCK):
-                inside = start + columns < S
-                x = tl.load(source + start + columns, mask=inside, other=float("-inf"))
-                found = tl.exp(x - top) * (1.0 / total)
-                found = tl.where(found < least, least, found)
-                tl.store(target + start + columns, found.to(target.dtype.element_ty), mask=inside)
-    if HAS_LOG_SUMS:
-        tl.store(log_sums + row, top + tl.log(total))
+        for start in range(0, S, BLOCK):
+            inside = start + columns < S
+            x = tl.load(source + start + columns, mask=inside, other=float("-inf"))
+            found = tl.exp(x - top) * (1.0 / total)
+            found = tl.where(found < least, least, found)
+            tl.store(target + start + columns, found.to(target.dtype.element_ty), mask=inside)
 
 
 @triton.jit

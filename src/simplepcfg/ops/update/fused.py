@@ -65,7 +65,10 @@ def settle(
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """One parameter and what moves with it, all float32 and contiguous; its share of the learning rate."""
+    """One parameter and what moves with it, all float32 and contiguous; its share of the learning rate.
+
+    Either all parameters have an average, or none.
+    """
 
     weight: Tensor
     gradient: Tensor
@@ -80,7 +83,8 @@ class AdamTable:
 
     def __init__(self, parameters: Sequence[Moved]) -> None:
         rows, shares = [], []
-        self.averages = any(each.mean is not None for each in parameters)
+        self.averages = parameters[0].mean is not None
+        assert all((each.mean is not None) is self.averages for each in parameters)
         for each in parameters:
             mean = each.weight if each.mean is None else each.mean
             tensors = (each.weight, each.gradient, each.first, each.second, mean)

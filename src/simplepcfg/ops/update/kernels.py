@@ -1,6 +1,6 @@
 """Triton kernels of what a step does beside its gradient: count the batch, measure the gradient, decide, move.
 
-Torch would launch some eighty small kernels for the same, each as long as its launch takes.
+Torch launches some sixty small kernels for the same, each as long as its launch takes.
 """
 
 # mypy: ignore-errors
