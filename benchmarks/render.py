@@ -212,6 +212,7 @@ TABLES = {
         "step_cpu.csv",
         "python benchmarks/step_cpu.py",
         {
+            "machine": "processor",
             **SIZES,
             "V": "V",
             "baseline_ms_p50": "plain autograd (ms)",
