@@ -25,16 +25,21 @@ CPU = torch.device("cpu")
 
 def main() -> None:
     """Measure, print and record."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--nonterminals", type=int, default=128)
-    parser.add_argument("--preterminals", type=int, default=256)
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--nonterminals", type=int, default=128, help="N")
+    parser.add_argument("--preterminals", type=int, default=256, help="P")
     parser.add_argument("--words", type=int, default=10_000, help="size of the vocabulary, V")
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--length", type=int, default=20)
-    parser.add_argument("--repeats", type=int, default=21)
+    parser.add_argument("--batch", type=int, default=16, help="sentences")
+    parser.add_argument("--length", type=int, default=20, help="words of each sentence")
+    parser.add_argument("--repeats", type=int, default=21, help="steps of each variant")
     parser.add_argument("--threads", type=int, default=0, help="0 leaves the choice to torch")
-    parser.add_argument("--csv", type=Path, default=RESULTS)
+    parser.add_argument("--csv", type=Path, default=RESULTS, help="where a row is appended")
     arguments = parser.parse_args()
+    for name in ("nonterminals", "preterminals", "words", "batch", "length", "repeats"):
+        if getattr(arguments, name) < 1:
+            parser.error(f"--{name} {getattr(arguments, name)}: give 1 or more")
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     generator = torch.Generator().manual_seed(0)

@@ -48,7 +48,11 @@ class Plan:
 def read_plan(path: Path) -> Plan:
     """A plan from its TOML file; names are unique."""
     try:
-        content = tomllib.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); give a plan as those beside run.py") from None
+    try:
+        content = tomllib.loads(text)
         experiments = [Experiment(**item) for item in content.pop("experiment", [])]
         plan = Plan(experiments=experiments, **content)
     except (tomllib.TOMLDecodeError, TypeError) as error:

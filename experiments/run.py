@@ -3,10 +3,11 @@
     python experiments/run.py PLAN.toml --train FILE --valid FILE [--test FILE] [--only NAME]… [--seed N]… [--seconds S]
 
 A plan names a configuration, settings that all of its experiments share, and the experiments: each changes some
-settings and says beforehand what is expected. A row a seed is appended to PLAN.csv. An experiment that was interrupted,
-by --seconds or otherwise, goes on from its checkpoint under --out. One that comes `after` another begins with the
-weights of that one's run, which must be there still. Test text is looked at only where an experiment says
-`final = true`. `python experiments/render.py` writes the table.
+settings and says beforehand what is expected (README.md lists the keys). A row a seed is appended to PLAN.csv, also for
+one that left the range of numbers or the memory; a mistake in a plan ends everything before it begins. An experiment
+that was interrupted, by --seconds or otherwise, goes on from its checkpoint under --out. One that comes `after` another
+begins with the weights of that one's run, which must be there still. Test text is looked at only where an experiment
+says `final = true`. `python experiments/render.py` writes the table.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import json
 import os
 import signal
 import time
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +24,9 @@ from plans import Experiment, Plan, read_plan
 
 from simplepcfg import load
 from simplepcfg.benchmarking.report import append_rows, environment
-from simplepcfg.data.readers import read_trees, sniff
-from simplepcfg.errors import SimplePCFGError
-from simplepcfg.training import Interrupted, Reporter, RunFolder, load_config, resolve_device, train
+from simplepcfg.data.readers import read_sentences, read_trees, sniff
+from simplepcfg.errors import InputError, SimplePCFGError
+from simplepcfg.training import Interrupted, Reporter, RunConfig, RunFolder, load_config, resolve_device, train
 from simplepcfg.training.progress import EpochReport, StepReport
 
 COLUMNS = (
@@ -67,14 +69,16 @@ class Deadline(Reporter):
 def main() -> None:
     """Run what is left of a plan."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("plan", type=Path)
-    parser.add_argument("--train", type=Path, required=True)
-    parser.add_argument("--valid", type=Path, required=True)
+    parser.add_argument("plan", type=Path, help="a TOML file as those beside this program")
+    parser.add_argument("--train", type=Path, required=True, help="training text, one sentence a line, or trees")
+    parser.add_argument("--valid", type=Path, required=True, help="validation text, likewise")
     parser.add_argument("--test", type=Path, help="text or trees, for experiments that are final")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this experiment; can be repeated")
     parser.add_argument("--seed", action="append", default=[], type=int, help="this seed of each; can be repeated")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after this long, everything saved")
-    parser.add_argument("--out", type=Path, default=Path("runs/experiments"))
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/experiments"), help="where runs are kept; runs/experiments by default"
+    )
     parser.add_argument("--csv", type=Path, help="instead of the file beside the plan")
     parser.add_argument("--commit", help="what was run, where the tree has no history")
     arguments = parser.parse_args()
@@ -86,35 +90,47 @@ def main() -> None:
 
 def run_plan(arguments: argparse.Namespace) -> None:
     """Experiment by experiment, until the time is over."""
+    if not arguments.seconds >= 0:
+        raise InputError(f"--seconds {arguments.seconds:g}: give a time of 0 or more")
     plan, until = read_plan(arguments.plan), time.monotonic() + arguments.seconds
     table = arguments.csv or arguments.plan.with_suffix(".csv")
-    for experiment in plan.chosen(arguments.only) if arguments.only else plan.experiments:
-        for seed in experiment.seeds:
-            if (arguments.seed and seed not in arguments.seed) or (experiment.name, str(seed)) in recorded(table):
-                continue
-            found = run_one(plan, experiment, seed, arguments, until)
-            if found is None:
-                return
-            where = environment(resolve_device(), arguments.commit)
-            append_rows(table, [{"experiment": experiment.name, "seed": seed} | found | where])
+    chosen = plan.chosen(arguments.only) if arguments.only else plan.experiments
+    asked = [(each, seed) for each in chosen for seed in each.seeds if seed in (arguments.seed or each.seeds)]
+    if not asked:
+        raise InputError(f"no experiment has a seed of {arguments.seed}; see the plan's seeds, [0] where it has none")
+    left = [(each, seed) for each, seed in asked if (each.name, str(seed)) not in recorded(table)]
+    configs = [configuration(plan, experiment, seed, arguments) for experiment, seed in left]
+    if not left:
+        print(f"nothing left to do: every row that was asked for is in {table}")
+    for (experiment, seed), config in zip(left, configs, strict=True):
+        found = run_one(plan, experiment, seed, config, arguments, until)
+        if found is None:
+            return
+        where = environment(resolve_device(), arguments.commit)
+        where["threads"] = config.training.threads or where["threads"]
+        append_rows(table, [{"experiment": experiment.name, "seed": seed} | found | where])
+
+
+def configuration(plan: Plan, experiment: Experiment, seed: int, arguments: argparse.Namespace) -> RunConfig:
+    """Of one training; InputError for a mistake in the plan."""
+    settings = [*plan.settings, *experiment.settings, f"seed={seed}"]
+    if experiment.after:
+        before = run_name(plan.named(experiment.after), seed)
+        settings.append(f"training.start_from={arguments.out / arguments.plan.stem / before}")
+    source = experiment.config or plan.config
+    if source.endswith(".toml"):  # named from where the plan lies
+        source = str(arguments.plan.parent / source)
+    return load_config(source, settings, environment={})
 
 
 def run_one(
-    plan: Plan, experiment: Experiment, seed: int, arguments: argparse.Namespace, until: float
+    plan: Plan, experiment: Experiment, seed: int, config: RunConfig, arguments: argparse.Namespace, until: float
 ) -> dict[str, Any] | None:
     """What came of one training; None if its time was over."""
     name = run_name(experiment, seed)
-    folders = arguments.out / arguments.plan.stem
-    folder = RunFolder(folders / name)
+    folder = RunFolder(arguments.out / arguments.plan.stem / name)
     found: dict[str, Any] = dict.fromkeys(COLUMNS)
     try:
-        settings = [*plan.settings, *experiment.settings, f"seed={seed}"]
-        if experiment.after:
-            settings.append(f"training.start_from={folders / run_name(plan.named(experiment.after), seed)}")
-        source = experiment.config or plan.config
-        if source.endswith(".toml"):  # named from where the plan lies
-            source = str(arguments.plan.parent / source)
-        config = load_config(source, settings, environment={})
         result = train(
             config,
             folder.path,
@@ -126,6 +142,8 @@ def run_one(
     except Interrupted:
         print(f"{name}: stopped, to be gone on with", flush=True)
         return None
+    except InputError:
+        raise
     except SimplePCFGError as error:
         found["failure"] = f"{type(error).__name__}: {error}"
         print(f"{name}: {found['failure']}", flush=True)
@@ -138,7 +156,10 @@ def run_one(
         "best_epoch": result.best.epoch,
         "train_perplexity": rounded(epochs[-1]["train_perplexity"]),
         "valid_perplexity": rounded(result.best.perplexity),
-        "largest_gradient_norm": rounded(max(line["gradient_norm"] for line in lines if "gradient_norm" in line)),
+        # A run of fewer steps than training.log_every has no line of steps.
+        "largest_gradient_norm": rounded(
+            max((line["gradient_norm"] for line in lines if "gradient_norm" in line), default=None)
+        ),
         "skipped_steps": result.skipped_steps,
     }
     run = load(folder.path)
@@ -169,9 +190,10 @@ def recorded(table: Path) -> set[tuple[str, str]]:
 
 
 def first_lines(path: Path, count: int) -> list[str]:
-    """The first so many sentences, or all if 0."""
-    lines = path.read_text("utf-8").splitlines()
-    return lines[:count] if count else lines
+    """The first so many sentences of a text or of trees, or all if 0."""
+    trees = sniff(path) == "trees"
+    found = (tree.words for tree in read_trees(path)) if trees else read_sentences(path)
+    return [" ".join(words) for words in islice(found, count or None)]
 
 
 def rounded(number: float | None) -> float | None:

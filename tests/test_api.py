@@ -33,7 +33,7 @@ def test_fit_in_memory_then_save_and_load(tmp_path: Path) -> None:
     loaded = load(fitted.save(tmp_path / "saved"))
     assert loaded.score(sentences) == fitted.score(sentences)
     assert [str(tree) for tree in loaded.parse(sentences)] == [str(tree) for tree in fitted.parse(sentences)]
-    with pytest.raises(InputError, match="already holds a run"):
+    with pytest.raises(InputError, match="already holds a model; choose another folder"):
         fitted.save(tmp_path / "saved")
 
 

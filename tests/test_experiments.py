@@ -25,7 +25,7 @@ seeds = [0, 1]
 [[experiment]]
 name = "fails"
 expected = "an error of one line"
-settings = ["model.embedding=-1"]
+settings = ["model.nonterminals=3000000"]
 
 [[experiment]]
 name = "thinned"
@@ -74,11 +74,27 @@ def test_a_plan_is_run_once_and_goes_on(plan: Path) -> None:
         ("thinned", "0"),
         ("grown", "1"),
     ]
-    assert "model.embedding = -1" in rows[2]["failure"]
+    assert "ResourceError: training would take about" in rows[2]["failure"]
     assert all(float(row["valid_perplexity"]) > 1 for row in rows if not row["failure"])
     assert [bool(row["test_perplexity"]) for row in rows] == [False, False, False, True, False]
     assert rows[4]["valid_perplexity"] == rows[1]["valid_perplexity"]
-    assert run(plan) == ""
+    assert run(plan) == f"nothing left to do: every row that was asked for is in {plan.with_suffix('.csv')}\n"
+
+
+def test_one_seed_of_a_few_steps_from_trees(plan: Path) -> None:
+    """Words are taken out of brackets, threads are those of the run, and no line of steps is no mistake."""
+    text = plan.parent / "text.txt"
+    lines = text.read_text("utf-8").splitlines()
+    text.write_text("".join(f"(S {' '.join(f'(T {w})' for w in line.split())})\n" for line in lines), "utf-8")
+    more = 'seeds = [0, 1]\nsettings = ["training.log_every=9999", "training.threads=1"]'
+    plan.write_text(plan.read_text("utf-8").replace("seeds = [0, 1]", more), "utf-8")
+    run(plan, "--only", "base", "--seed", "1")
+    with plan.with_suffix(".csv").open(newline="", encoding="utf-8") as stream:
+        (row,) = csv.DictReader(stream)
+    assert (row["seed"], row["threads"], row["largest_gradient_norm"]) == ("1", "1", "")
+    words = (plan.parent / "runs" / "toy" / "base-1" / "vocabulary.txt").read_text("utf-8").split()
+    assert {word for line in lines for word in line.split()} & set(words)
+    assert not any(word.startswith("(") for word in words)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +103,9 @@ def test_a_plan_is_run_once_and_goes_on(plan: Path) -> None:
         ("", ["--only", "bass"], "no experiment is called bass; the plan has: base; fails; grown; thinned"),
         ("\nepochs = 3\n", [], "toy.toml: not a plan"),
         ("\n[", [], "toy.toml: not a plan"),
+        ("", ["--seed", "7"], "no experiment has a seed of [7]"),
+        ("", ["--seconds", "-5"], "--seconds -5: give a time of 0 or more"),
+        ('\n[[experiment]]\nname = "typo"\nexpected = ""\nsettings = ["training.epoch=2"]\n', [], "training.epoch=2"),
         (
             '\n[[experiment]]\nname = "late"\nexpected = ""\nafter = "later"\n',
             [],

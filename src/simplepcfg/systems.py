@@ -199,7 +199,7 @@ def _runs_inside(name: str) -> list[str]:
 
 def _refuse_without_trees(systems: Iterable[System], predictions: str | None, together: bool, file: str) -> None:
     if together:
-        raise InputError(f"--ensemble needs gold trees but {Path(file).name} is plain text; leave it out")
+        raise InputError(f"--ensemble needs gold trees but {file} is plain text; leave it out")
     baselines = [system.name for system in systems if not system.folders]
     for name in [*baselines, *([predictions] if predictions else [])]:
-        raise InputError(f"{name} needs gold trees but {Path(file).name} is plain text; give a file of bracketed trees")
+        raise InputError(f"{name} needs gold trees but {file} is plain text; give a file of bracketed trees")

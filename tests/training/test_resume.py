@@ -150,6 +150,16 @@ def test_model_without_checkpoint_is_not_trained_over(make_config, tmp_path: Pat
     assert train(None, folder.path, resume=True).epochs == 1
 
 
+def test_fewer_epochs_than_are_done_are_refused(make_config, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    train(make_config("training.epochs=2"), folder.path)
+    before = folder.config.read_bytes()
+    with pytest.raises(InputError, match=r"training\.epochs = 1, but .* is in epoch 2 already; give 2 or more"):
+        train(make_config("training.epochs=1"), folder.path, resume=True)
+    assert folder.config.read_bytes() == before
+    assert train(make_config("training.epochs=2"), folder.path, resume=True).epochs == 2
+
+
 def test_a_run_is_never_overwritten(make_config, tmp_path: Path) -> None:
     train(make_config(), tmp_path / "run")
     with pytest.raises(InputError, match="already holds a run; go on with `simplepcfg train --resume"):

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import posteriors, prefix, sampling
+from simplepcfg.grammars.described import described
 from simplepcfg.grammars.emissions import Emissions, check_words
 from simplepcfg.grammars.questions import Answers
 from simplepcfg.grammars.sampling import SampledSentences
@@ -40,6 +41,8 @@ class DenseGrammar(Answers):
 
     family: ClassVar[str] = "a dense grammar (n-pcfg, c-pcfg)"
     refusal: ClassVar[str] = "use an sn-pcfg"
+
+    __repr__ = described
 
     def detached(self) -> "DenseGrammar":
         """The same numbers without a way back to weights."""

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.grammars.described import described
 from simplepcfg.ops.neural import emission_log_probabilities, log_normaliser
 
 
@@ -45,6 +46,8 @@ class DenseEmissions:
 
     log_emit: Tensor  # [P, V] or [B, P, V]
 
+    __repr__ = described
+
     def log_probabilities(self, words: Tensor) -> Tensor:
         """``words`` [B, n] → [B, n, P]."""
         if self.log_emit.dim() == 2:
@@ -81,6 +84,8 @@ class FactoredEmissions:
     features: Tensor  # [P, D], or [B, P, D] where each sentence has its own
     embeddings: Tensor  # [V - 1, D]: word id w has row w - 1
     log_normaliser: Tensor  # [P] or [B, P]
+
+    __repr__ = described
 
     @staticmethod
     def normalised(features: Tensor, embeddings: Tensor) -> "FactoredEmissions":
@@ -133,6 +138,8 @@ class BatchEmissions:
     features: Tensor  # [P, D] or [B, P, D]
     embeddings: Tensor  # [V - 1, D]: word id w has row w - 1
     precision: str | None = None
+
+    __repr__ = described
 
     def log_probabilities(self, words: Tensor) -> Tensor:
         """``words`` [B, n] → [B, n, P]."""

@@ -9,6 +9,7 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import chain_sampling, prefix
 from simplepcfg.grammars.chain_sampling import SampledChains
+from simplepcfg.grammars.described import described
 from simplepcfg.grammars.emissions import Emissions, check_words
 from simplepcfg.grammars.questions import Answers
 from simplepcfg.ops.forward import (
@@ -42,6 +43,8 @@ class HiddenMarkovModel(Answers):
 
     family: ClassVar[str] = "hmm"
     refusal: ClassVar[str] = "it is a chain of states without constituents, use an sn-pcfg"
+
+    __repr__ = described
 
     @property
     def factors(self) -> tuple[Tensor, ...]:

@@ -9,6 +9,7 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import rank_sampling
 from simplepcfg.grammars.dense import DenseGrammar
+from simplepcfg.grammars.described import described
 from simplepcfg.grammars.emissions import Emissions
 from simplepcfg.grammars.questions import Answers
 from simplepcfg.grammars.sampling import SampledSentences
@@ -48,6 +49,8 @@ class RankGrammar(Answers):
 
     family = "a rank grammar"
     refusal = "it sums over the symbols of a tree; use an sn-pcfg"
+
+    __repr__ = described
 
     @property
     def factors(self) -> Factors:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from simplepcfg.grammars import posteriors, prefix, sampling
 from simplepcfg.grammars.dense import DenseGrammar
+from simplepcfg.grammars.described import described
 from simplepcfg.grammars.emissions import Emissions
 from simplepcfg.grammars.sampling import SampledSentences
 from simplepcfg.ops.inside import inside
@@ -42,6 +43,8 @@ class SimpleGrammar:
     precision: str | None = None
     backend: str = "auto"
     _closure: list[Closure] = field(default_factory=list, init=False, repr=False, compare=False)  # once computed
+
+    __repr__ = described
 
     def detached(self) -> "SimpleGrammar":
         """The same numbers without a way back to weights: no answer of it pays for gradients."""

@@ -97,7 +97,7 @@ def hold_out(
     if len(candidates) < 2:
         raise InputError(
             f"{name} has {len(candidates)} sentences of two words or more; at least 2 are needed, one of them for "
-            "validation: give more text, or set data.valid"
+            "validation: give more text, or a text to validate on (--valid, data.valid)"
         )
     count = max(1, int(len(candidates) * HELD_OUT_SHARE))
     order = torch.randperm(len(candidates), generator=torch.Generator().manual_seed(seed))

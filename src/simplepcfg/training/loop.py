@@ -177,6 +177,12 @@ def _open_folder(folder: RunFolder, config: RunConfig, corpus: Corpus, device: t
     if folder.checkpoint.exists():
         _check_same_text(folder, corpus)
         checkpoint = Checkpoint.load(folder.checkpoint)
+        begun = checkpoint.state.epoch + (checkpoint.state.batch > 0)
+        if config.training.epochs < begun:
+            raise InputError(
+                f"training.epochs = {config.training.epochs}, but {folder.path} is in epoch {begun} already; "
+                f"give {begun} or more, or start a new run"
+            )
         save_config(config, folder.config)  # last: what is refused changes nothing
         return checkpoint
     save_config(config, folder.config)
@@ -235,7 +241,11 @@ def _summary(corpus: Corpus, trainer: Trainer, group: Group) -> str:
 
 def _position(trainer: Trainer) -> str:
     if trainer.stopped_by is not None:
-        return f"nothing left to do: the run ended by {trainer.stopped_by} after epoch {trainer.state.epoch}"
+        reasons = {
+            "epochs": "all epochs are done",
+            "patience": "validation had not gained for training.patience epochs",
+        }
+        return f"nothing left to do after epoch {trainer.state.epoch}: {reasons[trainer.stopped_by]}"
     return f"resumed in epoch {trainer.state.epoch + 1}, after step {trainer.state.step}"
 
 

@@ -87,6 +87,8 @@ class RunFolder:
             raise InputError(f"{self.path}: cannot be a run folder ({error.strerror}); choose another") from None
         if is_file:
             raise InputError(f"{self.path} is a file; give a folder for the run")
+        if taken and self.model.exists() and not self.checkpoint.exists():
+            raise InputError(f"{self.path} already holds a model; choose another folder")
         if taken:
             raise InputError(
                 f"{self.path} already holds a run; go on with `{self.resume_command}`, or choose another folder"

@@ -1,0 +1,25 @@
+"""How grammars show themselves: shapes, not thousands of numbers."""
+
+from dataclasses import fields
+from typing import Any
+
+from torch import Tensor
+
+
+def described(value: Any) -> str:
+    """A dataclass by its fields, tensors by their shapes.
+
+    >>> import torch
+    >>> from simplepcfg.grammars import DenseEmissions
+    >>> DenseEmissions(torch.zeros(3, 5))
+    DenseEmissions(log_emit=[3, 5])
+    """
+    parts = ((field.name, getattr(value, field.name)) for field in fields(value) if field.repr)
+    shown = (f"{name}={list(part.shape) if isinstance(part, Tensor) else _short(part)}" for name, part in parts)
+    return f"{type(value).__name__}({', '.join(shown)})"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, tuple | list) and any(isinstance(each, Tensor) for each in value):
+        return f"[{', '.join(str(list(each.shape)) for each in value)}]"
+    return repr(value)
