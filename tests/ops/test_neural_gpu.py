@@ -26,6 +26,7 @@ from simplepcfg.ops.neural.naive import (
     naive_residual_network,
     naive_rule_probabilities,
 )
+from simplepcfg.ops.neural.powers import powers_of_product
 
 pytestmark = pytest.mark.gpu
 
@@ -255,6 +256,19 @@ def test_one_stream_gives_the_same_bits(name: str, monkeypatch: pytest.MonkeyPat
     two = answers(mine, inputs)
     monkeypatch.setattr(streams, "OVERLAP", False)
     assert all(torch.equal(a, b) for a, b in zip(two, answers(mine, inputs), strict=True))
+
+
+@pytest.mark.parametrize("far", [[], [0, 3, 400, 401, 700, 999], list(range(1, 1000, 2))])
+def test_rows_whose_first_scores_say_little_are_made_again(far: list[int]) -> None:
+    a, b = (draw(rows, 128, scale=0.3, seed=rows).detach() for rows in (1000, 3000))
+    a[:, 0], b[:, 0] = 0.0, 0.0
+    a[far, 0], b[2500, 0] = 1.0, 200.0
+    a, b = a.bfloat16(), b.bfloat16()
+    out = torch.empty(1000, 3008, dtype=torch.bfloat16, device=DEVICE)[:, :3000]
+    log_sums, factors = powers_of_product(a, b, out)
+    scores = a.double() @ b.double().T
+    torch.testing.assert_close(log_sums.double(), scores.logsumexp(-1), rtol=1e-6, atol=1e-5)
+    torch.testing.assert_close(out.double() * factors.double()[:, None], scores.softmax(-1), rtol=2**-8, atol=1e-30)
 
 
 def test_memory_of_rules() -> None:

@@ -64,6 +64,25 @@ def test_first_scores_may_lie_far_below_others(far: float) -> None:
     assert float(factors.min()) > 2.0**-90
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered in exp")
+@pytest.mark.parametrize("listed", [16, 64])
+@pytest.mark.parametrize("parts", [1, 2, 64])
+def test_rows_made_again_are_taken_from_wherever_they_are(
+    monkeypatch: pytest.MonkeyPatch, parts: int, listed: int
+) -> None:
+    """The others keep their bits."""
+    monkeypatch.setattr(powers, "PARTS_AGAIN", parts)
+    monkeypatch.setattr(powers, "ROWS_LISTED", listed)
+    a, b = operands(50, 70, 24, scale=0.3)
+    a[:, 0], b[:, 0] = 0.0, 0.0
+    before = check(a, b)
+    far = [0, 3, 17, *range(20, 45, 2), 49]
+    a[far, 0], b[40, 0] = 1.0, 200.0
+    after = check(a, b)
+    rest = [row for row in range(50) if row not in far]
+    assert torch.equal(after[rest], before[rest])
+
+
 @pytest.mark.filterwarnings("ignore:All-NaN slice encountered:RuntimeWarning")
 def test_a_row_of_nan_leaves_the_others_alone() -> None:
     a, b = operands(40, 70, 24)

@@ -4,6 +4,8 @@
 import triton
 import triton.language as tl
 
+LOG2_E, LN_2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
+
 
 @triton.jit
 def _scores(
@@ -33,12 +35,50 @@ def _rows_of(matrix, rows, count, D, BK: tl.constexpr):
 
 
 @triton.jit
+def _power_tiles(
+    at_a,
+    b,
+    out,
+    rows,
+    shift,
+    first,
+    last,
+    n,
+    V,
+    D,
+    out_stride,
+    HAS_OUT: tl.constexpr,
+    EVEN: tl.constexpr,
+    WIDE: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+):
+    """Tiles first … last − 1 of columns of 2^(scores − shift), scores in powers of two: row sums, the largest score."""
+    total = tl.zeros((BM,), tl.float32)
+    highest = tl.full((BM,), float("-inf"), tl.float32)
+    for tile in range(first, last):
+        columns = tile * BN + tl.arange(0, BN)
+        inside = columns < V
+        # Columns beyond the last are the first again, which leaves the largest score what it is.
+        scores = _scores(at_a, _rows_of(b, columns, V, D, BK), D, EVEN, WIDE, BM, BN, BK)
+        highest = tl.maximum(highest, tl.max(scores, 1))
+        powers = tl.where(inside[None, :], tl.exp2(scores * LOG2_E - shift[:, None]), 0.0)
+        total += tl.sum(powers, 1)
+        if HAS_OUT:
+            target = out + rows.to(tl.int64)[:, None] * out_stride + columns[None, :]
+            tl.store(target, powers.to(out.dtype.element_ty), mask=(rows < n)[:, None] & inside[None, :])
+    return total, highest * LOG2_E
+
+
+@triton.jit
 def powers_kernel(
     a,  # [n, D]
     b,  # [V, D]
     out,  # out [n, V], or anything where HAS_OUT is false
-    tops,  # out [n]: what a row's scores are taken relative to
+    shifts,  # out [n]: what a row's scores are taken relative to, as an exponent of two
     totals,  # out [SPLIT, n]: sums of a row's powers, a part of the columns each
+    highest,  # out [SPLIT, n]: the largest score of each part, likewise
     n,
     V,
     D,
@@ -52,43 +92,74 @@ def powers_kernel(
     BK: tl.constexpr,
     FIRST: tl.constexpr,
 ):
-    """exp(a bᵀ − top), where top is the largest of a row's first scores: all parts of a row find the same."""
+    """exp(a bᵀ) relative to the largest of a row's first scores: all parts of a row find the same."""
     split = tl.program_id(0) % SPLIT
     rows = (tl.program_id(0) // SPLIT) * BM + tl.arange(0, BM)
     at_a = _rows_of(a, rows, n, D, BK)
     at_b = _rows_of(b, tl.arange(0, FIRST), V, D, BK)
-    top = tl.max(_scores(at_a, at_b, D, EVEN, WIDE, BM, FIRST, BK), 1)
-    total = tl.zeros((BM,), tl.float32)
+    shift = tl.max(_scores(at_a, at_b, D, EVEN, WIDE, BM, FIRST, BK), 1) * LOG2_E
     tiles = tl.cdiv(V, BN)
     each = tl.cdiv(tiles, SPLIT)
-    for tile in range(split * each, tl.minimum((split + 1) * each, tiles)):
-        columns = tile * BN + tl.arange(0, BN)
-        inside = columns < V
-        scores = _scores(at_a, _rows_of(b, columns, V, D, BK), D, EVEN, WIDE, BM, BN, BK)
-        powers = tl.where(inside[None, :], tl.exp(scores - top[:, None]), 0.0)
-        total += tl.sum(powers, 1)
-        if HAS_OUT:
-            target = out + rows.to(tl.int64)[:, None] * out_stride + columns[None, :]
-            tl.store(target, powers.to(out.dtype.element_ty), mask=(rows < n)[:, None] & inside[None, :])
-    tl.store(tops + rows, top, mask=rows < n)
+    total, largest = _power_tiles(
+        at_a, b, out, rows, shift, split * each, tl.minimum((split + 1) * each, tiles), n, V, D, out_stride,
+        HAS_OUT, EVEN, WIDE, BM, BN, BK,
+    )  # fmt: skip
+    tl.store(shifts + rows, shift, mask=rows < n)
     tl.store(totals + split * n + rows, total, mask=rows < n)
+    tl.store(highest + split * n + rows, largest, mask=rows < n)
 
 
 @triton.jit
-def settle_powers_kernel(
+def _total(totals, rows, n, SPLIT: tl.constexpr, SIZE: tl.constexpr):
+    """Sums of rows, of the parts in order."""
+    total = tl.zeros((SIZE,), tl.float32)
+    for split in range(SPLIT):
+        total += tl.load(totals + split * n + rows, mask=rows < n, other=0.0)
+    return total
+
+
+@triton.jit
+def _highest(highest, rows, n, SPLIT: tl.constexpr, SIZE: tl.constexpr):
+    """The largest scores of rows."""
+    found = tl.full((SIZE,), float("-inf"), tl.float32)
+    for split in range(SPLIT):
+        found = tl.maximum(found, tl.load(highest + split * n + rows, mask=rows < n, other=0.0))
+    return found
+
+
+@triton.jit
+def _is_far(total, largest):
+    """Whether a row's first scores lay so far below others that its powers are huge. NaN is far, too."""
+    return (total < largest) == 0
+
+
+@triton.jit
+def far_rows_kernel(totals, far, count, n, largest, SPLIT: tl.constexpr, SIZE: tl.constexpr):
+    """``far`` [n] begins with the rows that are to be made again, in order, and ``count`` says how many they are."""
+    found = tl.zeros((), tl.int32)
+    for start in range(0, n, SIZE):
+        rows = start + tl.arange(0, SIZE)
+        here = (_is_far(_total(totals, rows, n, SPLIT, SIZE), largest) & (rows < n)).to(tl.int32)
+        tl.store(far + found + tl.cumsum(here, 0) - here, rows, mask=here > 0)
+        found += tl.sum(here, 0)
+    tl.store(count, found)
+
+
+@triton.jit
+def powers_again_kernel(
     a,
     b,
     out,
-    tops,
-    totals,
-    log_sums,  # out [n]
-    factors,  # out [n]: 1 / Σ, which makes powers probabilities
+    highest,
+    far,
+    count,
+    again,  # out [PARTS, n]: sums of far rows' powers, a part of the columns each
     n,
     V,
     D,
     out_stride,
-    largest,  # sums beyond are made again
     SPLIT: tl.constexpr,
+    PARTS: tl.constexpr,
     HAS_OUT: tl.constexpr,
     EVEN: tl.constexpr,
     WIDE: tl.constexpr,
@@ -96,27 +167,43 @@ def settle_powers_kernel(
     BN: tl.constexpr,
     BK: tl.constexpr,
 ):
-    """Log-sums and factors. Where the first scores lay so far below others that powers are huge, all is made again."""
-    rows = tl.program_id(0) * BM + tl.arange(0, BM)
-    top = tl.load(tops + rows, mask=rows < n, other=0.0)
-    total = tl.zeros((BM,), tl.float32)
-    for split in range(SPLIT):
-        total += tl.load(totals + split * n + rows, mask=rows < n, other=1.0)
-    if tl.max((total < largest).to(tl.int32) ^ 1, 0) > 0:  # NaN, too
-        at_a = _rows_of(a, rows, n, D, BK)
-        top = tl.full((BM,), float("-inf"), tl.float32)
-        for tile in range(tl.cdiv(V, BN)):  # columns beyond the last are the first again
-            at_b = _rows_of(b, tile * BN + tl.arange(0, BN), V, D, BK)
-            top = tl.maximum(top, tl.max(_scores(at_a, at_b, D, EVEN, WIDE, BM, BN, BK), 1))
-        total = tl.zeros((BM,), tl.float32)
-        for tile in range(tl.cdiv(V, BN)):
-            columns = tile * BN + tl.arange(0, BN)
-            inside = columns < V
-            scores = _scores(at_a, _rows_of(b, columns, V, D, BK), D, EVEN, WIDE, BM, BN, BK)
-            powers = tl.where(inside[None, :], tl.exp(scores - top[:, None]), 0.0)
-            total += tl.sum(powers, 1)
-            if HAS_OUT:
-                target = out + rows.to(tl.int64)[:, None] * out_stride + columns[None, :]
-                tl.store(target, powers.to(out.dtype.element_ty), mask=(rows < n)[:, None] & inside[None, :])
-    tl.store(log_sums + rows, top + tl.log(total), mask=rows < n)
+    """Far rows once more, relative to their largest scores. Where there are none all programs leave at once."""
+    part = tl.program_id(0) % PARTS
+    first = (tl.program_id(0) // PARTS) * BM
+    last = tl.load(count)
+    if first < last:
+        places = first + tl.arange(0, BM)
+        rows = tl.load(far + places, mask=places < last, other=n)
+        tiles = tl.cdiv(V, BN)
+        each = tl.cdiv(tiles, PARTS)
+        total, _ = _power_tiles(
+            _rows_of(a, rows, n, D, BK), b, out, rows, _highest(highest, rows, n, SPLIT, BM), part * each,
+            tl.minimum((part + 1) * each, tiles), n, V, D, out_stride, HAS_OUT, EVEN, WIDE, BM, BN, BK,
+        )  # fmt: skip
+        tl.store(again + part * n + rows, total, mask=rows < n)
+
+
+@triton.jit
+def settle_powers_kernel(
+    shifts,
+    totals,
+    highest,
+    again,
+    log_sums,  # out [n]
+    factors,  # out [n]: 1 / Σ, which makes powers probabilities
+    n,
+    largest,
+    SPLIT: tl.constexpr,
+    PARTS: tl.constexpr,
+    SIZE: tl.constexpr,
+):
+    """Log-sums and factors of all rows."""
+    rows = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
+    shift = tl.load(shifts + rows, mask=rows < n, other=0.0)
+    total = tl.where(rows < n, _total(totals, rows, n, SPLIT, SIZE), 1.0)
+    far = _is_far(total, largest)
+    if tl.max(far.to(tl.int32), 0) > 0:
+        total = tl.where(far, _total(again, rows, n, PARTS, SIZE), total)
+        shift = tl.where(far, _highest(highest, rows, n, SPLIT, SIZE), shift)
+    tl.store(log_sums + rows, (shift + tl.log2(total)) * LN_2, mask=rows < n)
     tl.store(factors + rows, 1.0 / total, mask=rows < n)
