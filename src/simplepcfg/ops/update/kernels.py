@@ -114,8 +114,7 @@ def _place(table, number, offsets):
 def _move(p, g, m, v, mean, rate, mean_share, move, factor, by_first, by_second, first, beta2, second, decay, epsilon):
     """AdamW of some weights, and their average's step towards them.
 
-    Roots and quotients are rounded as torch rounds them: those that the compiler takes of itself are off by several
-    times as much, and memory is what this kernel waits for.
+    Roots and quotients are rounded correctly, which the compiler's own are not: memory is what this kernel waits for.
     """
     g = g * factor
     m_new = m + (g - m) * first
