@@ -11,16 +11,23 @@ from simplepcfg import Run
 from simplepcfg.answers.inspection import describe_symbols
 from simplepcfg.answers.symbol_counts import expected_uses
 from simplepcfg.errors import InputError
-from simplepcfg.grammars import DenseEmissions, SimpleGrammar
+from simplepcfg.grammars import DenseEmissions, DenseGrammar, SimpleGrammar
 from tiny_runs import make_tiny_run, tiny_sentences
 
 SENTENCES = ["dog", "", *tiny_sentences(12, seed=4)]
+KINDS = {
+    "sn-pcfg": [],
+    "n-pcfg": ["model.kind=n-pcfg"],
+    "rank-pcfg": ["model.kind=rank-pcfg", "model.rank=5", "model.initial_scores=2"],
+    "tn-pcfg": ["model.kind=tn-pcfg", "model.rank=5", "model.initial_scores=2"],
+}
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return simplepcfg.load(make_tiny_run(tmp_path_factory.mktemp("run") / "run"), "cpu")
+@pytest.fixture(scope="module", params=KINDS)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("run") / "run"
+    return simplepcfg.load(make_tiny_run(folder, *KINDS[request.param]), "cpu")
 
 
 def test_uses_over_text_are_expected_counts(run: Run) -> None:
@@ -66,7 +73,9 @@ def test_words_and_examples_against_symbol_posteriors(run: Run) -> None:
 def test_children_and_emissions_are_the_rules(run: Run) -> None:
     use = run.symbols(SENTENCES, top=1).nonterminals[0]
     symbol = int(use.symbol.removeprefix("NT-"))
-    assert [child.probability for child in use.left] == pytest.approx(run.grammar.left[symbol].topk(5).values.tolist())
+    grammar = run.grammar if isinstance(run.grammar, DenseGrammar) else run.grammar.to_dense()
+    for children, rules in ((use.left, grammar.rules[symbol].sum(-1)), (use.right, grammar.rules[symbol].sum(-2))):
+        assert [child.probability for child in children] == pytest.approx(rules.topk(5).values.tolist(), rel=1e-5)
     assert all((child.word is None) == child.symbol.startswith("NT-") for child in (*use.left, *use.right))
     tag = run.symbols(SENTENCES, top=1).preterminals[0]
     table = run.grammar.emissions.log_probabilities(torch.arange(1, len(run.vocabulary))[None])[0]
@@ -86,6 +95,21 @@ def test_uses_in_the_grammars_own_sentences() -> None:
     nonterminals, preterminals = expected_uses(small(0.75))
     assert nonterminals.tolist() == pytest.approx([4.0])
     assert preterminals.tolist() == pytest.approx([5.0])
+
+
+def test_own_sentences_of_a_dense_grammar_are_those_of_the_simple_one() -> None:
+    simple = small(0.75)
+    for one, two in zip(expected_uses(simple.to_dense()), expected_uses(simple), strict=True):
+        torch.testing.assert_close(one, two)
+
+
+def test_models_without_symbols_to_show_are_named(tmp_path: Path) -> None:
+    compound = ["model.kind=sc-pcfg", "model.latent=2", "model.encoder=4"]
+    large = ["model.kind=rank-pcfg", "model.rank=5", "model.nonterminals=200", "model.preterminals=400"]
+    for number, (settings, named) in enumerate([(compound, "for each sentence"), (large, "use a smaller one")]):
+        run = simplepcfg.load(make_tiny_run(tmp_path / str(number), *settings), "cpu")
+        with pytest.raises(InputError, match=named):
+            run.symbols(SENTENCES)
 
 
 def test_a_grammar_without_finite_expectation_is_refused() -> None:

@@ -10,8 +10,10 @@ from torch import Tensor
 
 from simplepcfg.answers.symbol_counts import (
     OWN_SENTENCES,
+    child_probabilities,
     expected_uses,
     own_text,
+    shown_grammar,
     top_words,
     usage,
     uses_in,
@@ -37,10 +39,7 @@ def describe_symbols(
     """
     if top < 1:
         raise InputError(f"top = {top}; ask for at least one symbol")
-    if not hasattr(run.grammar, "left"):
-        raise InputError(
-            f"{run.name}: a model of kind {run.config.model.kind} has no left and right rules to show; use an sn-pcfg"
-        )
+    grammar = shown_grammar(run)
     tokens: list[list[str]] | None
     if sentences is not None:
         tokens = [item.tokens for _, item in run.prepare(sentences)]
@@ -49,17 +48,17 @@ def describe_symbols(
     if tokens is not None and not any(len(sentence) >= 2 for sentence in tokens):
         raise InputError(f"{source}: no sentence has two words or more to count on; give longer ones")
     if tokens is not None:
-        nonterminals, preterminals = uses_in(run, tokens)
+        nonterminals, preterminals = uses_in(run, grammar, tokens)
     else:
-        nonterminals, preterminals = (OWN_SENTENCES * uses for uses in expected_uses(run.grammar))
+        nonterminals, preterminals = (OWN_SENTENCES * uses for uses in expected_uses(grammar))
     chosen = nonterminals.topk(min(top, len(nonterminals))).indices
     chosen_tags = preterminals.topk(min(top, len(preterminals))).indices
     names = _Names(run, chosen_tags)
     if tokens is None:
         found: list[tuple[list[Weighted], list[Weighted]]] = [([], []) for _ in chosen.tolist()]
     else:
-        found = words_and_examples(run, tokens, chosen)
-    left, right = run.grammar.left, run.grammar.right
+        found = words_and_examples(run, grammar, tokens, chosen)
+    left, right = child_probabilities(grammar)
     return SymbolReport(
         run.name,
         source,

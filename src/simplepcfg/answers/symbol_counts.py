@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from simplepcfg.answers.symbol_report import Usage, Weighted
 from simplepcfg.data.batching import Batch
 from simplepcfg.errors import InputError
+from simplepcfg.grammars import DenseGrammar, RankGrammar, SimpleGrammar
 from simplepcfg.grammars.posteriors import rules_of
 from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.marginals import outside_rows
@@ -28,13 +29,33 @@ MOST_ROUNDS = 5000
 COVERED = 0.99
 
 
+def shown_grammar(run: Run) -> Any:
+    """The grammar whose symbols can be counted: a rank model's is the one with all its rules, if it is small enough."""
+    grammar = run.grammar
+    if isinstance(grammar, RankGrammar):
+        return grammar.to_dense()
+    if not isinstance(grammar, SimpleGrammar | DenseGrammar):
+        raise InputError(
+            f"{run.name}: a model of kind {run.config.model.kind} has no constituents whose symbols could be shown; "
+            "use an sn-pcfg"
+        )
+    return grammar
+
+
+def child_probabilities(grammar: Any) -> tuple[Tensor, Tensor]:
+    """P(left child | parent) and P(right child | parent), [N, N + P] each; a dense grammar's rules are added up."""
+    if isinstance(grammar, DenseGrammar):
+        return grammar.rules.sum(-1), grammar.rules.sum(-2)
+    return grammar.left, grammar.right
+
+
 def expected_uses(grammar: Any) -> tuple[Tensor, Tensor]:
     """Expected uses of each nonterminal and preterminal in one sentence that the grammar makes: [N], [P] in float64.
 
     uses = root + uses · (left + right), summed over ever deeper derivations until nothing is added.
     """
     states = grammar.root.shape[-1]
-    left, right = (rules.detach().double() for rules in (grammar.left, grammar.right))
+    left, right = (rules.detach().double() for rules in child_probabilities(grammar))
     children = left + right  # [N, N + P]
     layer = grammar.root.detach().double()
     total = torch.zeros_like(layer)
@@ -58,17 +79,15 @@ def own_text(run: Run) -> tuple[list[list[str]] | None, str]:
     return None, "the grammar itself"
 
 
-def uses_in(run: Run, tokens: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
+def uses_in(run: Run, grammar: Any, tokens: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
     """Expected uses of each nonterminal and preterminal over all derivations of a text: [N], [P] in float64."""
-    grammar = run.grammar
-    states = grammar.root.shape[-1]
-    uses = [torch.zeros(size, dtype=torch.float64) for size in (states, grammar.left.shape[-1] - states)]
+    uses = [torch.zeros((), dtype=torch.float64)] * 2
 
     def compute(batch: Batch) -> list[None]:
         with torch.no_grad():
             counts = grammar.rule_counts(batch.words, batch.lengths)
-        uses[0] += counts.parents.double().cpu()
-        uses[1] += counts.preterminals.double().cpu()
+        uses[0] = uses[0] + counts.parents.double().cpu()
+        uses[1] = uses[1] + counts.preterminals.double().cpu()
         return [None] * len(batch)
 
     run.in_batches(tokens, compute, lambda: None)
@@ -86,11 +105,23 @@ def usage(uses: Tensor, least: float) -> Usage:
     return Usage(len(uses), float(entropy.exp()), min(covering, len(uses)), least, int((uses >= least).sum()))
 
 
+def _posteriors(grammar: Any, batch: Batch, symbols: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Posteriors of some nonterminals over spans, [rows, symbols], with the spans' cells of [B, n + 1, n + 1]."""
+    if isinstance(grammar, DenseGrammar):
+        found = grammar.symbol_marginals(batch.words, batch.lengths)[..., symbols].flatten(0, 2)
+        yield found, torch.arange(len(found), device=found.device)
+        return
+    given = check_arguments(*rules_of(grammar, batch.words, batch.lengths), batch.lengths, None, grammar.precision)
+    _, tables = outside_rows(given, grammar.backend)
+    for table in tables:
+        if table.outside is not None:
+            yield table.outside[:, symbols].float() * table.inside[:, symbols].float(), table.cells
+
+
 def words_and_examples(
-    run: Run, tokens: Sequence[Sequence[str]], chosen: Tensor, most: int = 5
+    run: Run, grammar: Any, tokens: Sequence[Sequence[str]], chosen: Tensor, most: int = 5
 ) -> list[tuple[list[Weighted], list[Weighted]]]:
     """For each chosen nonterminal: words below it with their share, and the surest spans of different words."""
-    grammar = run.grammar
     below = torch.zeros(len(run.vocabulary), len(chosen), dtype=torch.float64)
     examples: list[dict[str, float]] = [{} for _ in chosen.tolist()]
     scored = [sentence for sentence in tokens if len(sentence) >= 2]
@@ -99,30 +130,23 @@ def words_and_examples(
     def compute(batch: Batch) -> list[None]:
         n = batch.words.shape[1]
         with torch.no_grad():
-            given = check_arguments(
-                *rules_of(grammar, batch.words, batch.lengths), batch.lengths, None, grammar.precision
-            )
-            _, tables = outside_rows(given, grammar.backend)
             # Posteriors where a span begins, less those where one ends: summed up, what lies over each word.
             steps = torch.zeros(len(batch) * (n + 1), len(chosen), dtype=torch.float64, device=run.device)
             surest: list[tuple[Tensor, Tensor]] = []
-            for table in tables:
-                if table.outside is None:
-                    continue
-                share = table.outside[:, picked].float() * table.inside[:, picked].float()
-                start, end = table.cells.div(n + 1, rounding_mode="floor"), table.cells % (n + 1)
+            for share, cells in _posteriors(grammar, batch, picked):
+                start, end = cells.div(n + 1, rounding_mode="floor"), cells % (n + 1)
                 sentence = start.div(n + 1, rounding_mode="floor")
                 steps.index_add_(0, start, share.double())
                 steps.index_add_(0, sentence * (n + 1) + end, share.double().neg_())
                 values, rows = share.topk(min(most, len(share)), 0)
-                surest.append((values, table.cells[rows]))
+                surest.append((values, cells[rows]))
             over = steps.view(len(batch), n + 1, -1).cumsum(1)[:, :n].cpu()
             below.index_add_(0, batch.words.flatten().cpu(), over.flatten(0, 1))
             values, places = (torch.cat(parts) for parts in zip(*surest, strict=True))  # [candidates, chosen]
             values, order = values.topk(min(4 * most, len(values)), 0)
             places = places.gather(0, order)
-        for k, (column, cells) in enumerate(zip(values.T.tolist(), places.T.tolist(), strict=True)):
-            for value, cell in zip(column, cells, strict=True):
+        for k, (column, found) in enumerate(zip(values.T.tolist(), places.T.tolist(), strict=True)):
+            for value, cell in zip(column, found, strict=True):
                 b, i, j = cell // (n + 1) ** 2, cell // (n + 1) % (n + 1), cell % (n + 1)
                 if value > 0:
                     text = " ".join(scored[batch.indices[b]][i:j])
