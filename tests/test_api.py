@@ -13,6 +13,7 @@ from simplepcfg import Run, fit, load
 from simplepcfg.data.readers import read_trees
 from simplepcfg.data.synthetic import generate_treebank
 from simplepcfg.errors import InputError, NumericalError
+from simplepcfg.systems import System, evaluate_systems
 from simplepcfg.training.loop import train
 from simplepcfg.training.signals import Interrupted
 from tiny_runs import SETTINGS, make_tiny_run, tiny_sentences
@@ -35,6 +36,19 @@ def test_fit_in_memory_then_save_and_load(tmp_path: Path) -> None:
     assert [str(tree) for tree in loaded.parse(sentences)] == [str(tree) for tree in fitted.parse(sentences)]
     with pytest.raises(InputError, match="already holds a model; choose another folder"):
         fitted.save(tmp_path / "saved")
+
+
+def test_systems_by_name(run: Run, tmp_path: Path) -> None:
+    trees = list(generate_treebank(20, 3))
+    file = tmp_path / "test.trees"
+    file.write_text("\n".join(tree.to_brackets() for tree in trees), encoding="utf-8")
+    mine, right = evaluate_systems([str(run.directory), "right-branching"], str(file))
+    assert (mine.name, right.name) == (str(run.directory), "right-branching")
+    assert mine.reports[0].f1 == run.evaluate(trees).f1
+    again = evaluate_systems([System.named("right-branching")], str(file))[0]
+    assert again.reports[0].f1 is not None
+    with pytest.raises(InputError, match="right-branching"):
+        evaluate_systems(["right-branchng"], str(file))
 
 
 def test_fit_into_a_folder(tmp_path: Path) -> None:

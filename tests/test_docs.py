@@ -104,8 +104,9 @@ def test_configuration_page_is_current() -> None:
     assert page == config_reference(), "run: python -m simplepcfg.training.config_reference > docs/configuration.md"
 
 
-def test_measured_tables_are_current() -> None:
-    text = README.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", [README, *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name)
+def test_measured_tables_are_current(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
     assert load_renderer().render(text) == text, "run: python benchmarks/render.py"
 
 

@@ -63,7 +63,7 @@ class System:
 
 
 def evaluate_systems(
-    systems: Sequence[System],
+    asked: Sequence[System | str],
     file: str,
     *,
     predictions: str | None = None,
@@ -73,11 +73,13 @@ def evaluate_systems(
     device: str = "auto",
     remark: Callable[[str], None] = lambda text: None,
 ) -> list[Column]:
-    """Columns in the order of `systems`; then, where asked for, of all runs together; the predictions' last.
+    """Columns in the order of what is asked for; then, where asked for, of all runs together; the predictions' last.
 
+    A string is a baseline's name, a run's folder, or a folder of runs, which is a group, as ``System.named`` has it.
     Each run's own preprocessing is applied to the file; baselines and predictions take that of the first run. Runs
     without trees (hidden Markov models) have perplexity alone.
     """
+    systems = [System.named(system) if isinstance(system, str) else system for system in asked]
     names = [system.name for system in systems]
     repeated = next((system.name for system in systems if system.grouped and names.count(system.name) > 1), None)
     if repeated is not None:

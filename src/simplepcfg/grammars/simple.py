@@ -33,7 +33,8 @@ class SimpleGrammar:
 
     Rules may have a leading batch dimension: one grammar a sentence, as compound models give. Sentences are word ids
     ``[B, n]``, 0 where a shorter sentence is padded, with ``lengths`` ``[B]`` where they differ. On a CPU an id inside
-    a sentence that is no word's is refused; on a card, where looking would make the host wait, it is not seen.
+    a sentence that is no word's is refused (to ``DenseEmissions`` 0 is a word, too); on a card, where looking would
+    make the host wait, it is not seen.
     """
 
     root: Tensor  # [N] or [B, N]

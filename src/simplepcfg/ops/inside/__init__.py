@@ -6,8 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from simplepcfg.errors import InputError
-from simplepcfg.ops.backends import default_backend
+from simplepcfg.ops.backends import chosen_backend
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside, log_sum_exp_inside
 from simplepcfg.ops.inside.naive import naive_inside
@@ -84,11 +83,7 @@ def inside(
     tensor([0.1250])
     """
     arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
-    if backend == "auto":
-        backend = default_backend(log_emissions)
-    if backend not in BACKENDS:
-        raise InputError(f"backend {backend!r} is unknown; take one of auto, {', '.join(BACKENDS)}")
-    return BACKENDS[backend](arguments)
+    return BACKENDS[chosen_backend(backend, log_emissions, BACKENDS)](arguments)
 
 
 def span_posteriors(
@@ -108,8 +103,7 @@ def span_posteriors(
     Spans of width 2 or more; the others stay 0. For every possible sentence the posteriors sum to n − 1.
     With ``create_graph`` the posteriors can be differentiated in turn.
     """
-    if backend == "auto":
-        backend = default_backend(log_emissions)
+    backend = chosen_backend(backend, log_emissions, BACKENDS)
     if not create_graph and backend in _DIRECT_POSTERIORS:
         arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
         with torch.no_grad():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.backends import default_backend
+from simplepcfg.ops.backends import check_kernels, default_backend
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.scaled_backward import Backward
 from simplepcfg.ops.inside.scaled_chart import ScaledChart
@@ -48,6 +48,7 @@ def outside_rows(arguments: InsideArguments, backend: str = "auto") -> tuple[Ten
         backend = default_backend(arguments.log_emissions)
     with torch.no_grad():
         if backend == "triton":
+            check_kernels(backend, arguments.log_emissions)
             from simplepcfg.ops.marginals.packed import packed_rows
 
             return packed_rows(arguments)

@@ -5,7 +5,7 @@ from typing import Protocol
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.backends import default_backend
+from simplepcfg.ops.backends import check_kernels, default_backend
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.scaled_chart import ScaledChart
 from simplepcfg.ops.inside.scales import DEAD
@@ -38,6 +38,7 @@ def inside_rows(arguments: InsideArguments, backend: str) -> InsideRows:
     if backend == "torch":
         return _ScaledRows(arguments)
     if backend == "triton":
+        check_kernels(backend, arguments.log_emissions)
         from simplepcfg.ops.prefix.packed_rows import PackedRows
 
         return PackedRows(arguments)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.backends import default_backend
+from simplepcfg.ops.backends import chosen_backend
 from simplepcfg.ops.descent import Nodes
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.sample.draws import draw_uniforms, pick, pick_logs
@@ -42,7 +42,7 @@ def sample_trees(
     if samples < 1:
         raise InputError(f"samples = {samples}; ask for at least one tree a sentence")
     arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
-    backend = _checked(backend, log_emissions)
+    backend = chosen_backend(backend, log_emissions, BACKENDS)
     batch, n, _, _ = arguments.sizes
     uniforms = draw_uniforms(batch * samples, n, generator, log_emissions.device)
     if n == 1:
@@ -85,7 +85,7 @@ def sample_derivations(
     if left.dim() != 2:
         raise InputError(f"left has shape {list(left.shape)}; draw from one grammar at a time: [N, N + P]")
     check_request(count, max_length)
-    backend = _checked(backend, left)
+    backend = chosen_backend(backend, left, BACKENDS)
     with torch.no_grad():
         table = length_table(root, left, right, max_length)
         log_kept = table.log_lengths.logsumexp(0)
@@ -111,11 +111,3 @@ def _roots(table: LengthTable, root: Tensor, lengths: Tensor, uniform: Tensor) -
     weights = table.beta.double() * root.double()  # [longest + 1, N]
     parts = zip(*(tensor.split(max(1, WEIGHTS_AT_ONCE // root.shape[0])) for tensor in (lengths, uniform)), strict=True)
     return torch.cat([pick(weights[some], numbers) for some, numbers in parts])
-
-
-def _checked(backend: str, like: Tensor) -> str:
-    if backend == "auto":
-        return default_backend(like)
-    if backend not in BACKENDS:
-        raise InputError(f"backend {backend!r} is unknown; take one of auto, {', '.join(BACKENDS)}")
-    return backend

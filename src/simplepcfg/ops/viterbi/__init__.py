@@ -5,8 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from simplepcfg.errors import InputError
-from simplepcfg.ops.backends import default_backend
+from simplepcfg.ops.backends import chosen_backend
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.trees import Found, Trees, no_trees, stacked, tree_log_probabilities
 from simplepcfg.ops.viterbi.chart import ViterbiChart
@@ -56,9 +55,7 @@ def viterbi(
     ([[[0, 2]]], [[0]], [[0, 0]], tensor([0.6400]))
     """
     arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, None)
-    backend = default_backend(log_emissions) if backend == "auto" else backend
-    if backend not in BACKENDS:
-        raise InputError(f"backend {backend!r} is unknown; take one of auto, {', '.join(BACKENDS)}")
+    backend = chosen_backend(backend, log_emissions, BACKENDS)
     batch, n, _, _ = arguments.sizes
     sentence = torch.arange(batch, device=log_emissions.device)
     if n == 1:

@@ -1,0 +1,63 @@
+"""Backends whose kernels cannot run here are refused by name, before anything is launched."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from random_grammars import random_case
+from simplepcfg.errors import InputError
+from simplepcfg.ops import backends
+from simplepcfg.ops.inside import inside, span_posteriors
+from simplepcfg.ops.inside.arguments import check_arguments
+from simplepcfg.ops.marginals import outside_rows
+from simplepcfg.ops.prefix.charts import inside_rows
+from simplepcfg.ops.sample import sample_derivations, sample_trees
+from simplepcfg.ops.viterbi import viterbi
+
+GENERATOR = torch.Generator().manual_seed(0)
+CASE = [tensor.detach() for tensor in random_case(2, 4, 3, 4).tensors()]
+ARGUMENTS = check_arguments(*CASE, None, None, None)
+QUESTIONS: dict[str, Callable[[str], object]] = {
+    "inside": lambda backend: inside(*CASE, backend=backend),
+    "span posteriors": lambda backend: span_posteriors(*CASE, backend=backend),
+    "differentiable posteriors": lambda backend: span_posteriors(*CASE, backend=backend, create_graph=True),
+    "viterbi": lambda backend: viterbi(*CASE, backend=backend),
+    "sample_trees": lambda backend: sample_trees(*CASE, 2, GENERATOR, backend=backend),
+    "sample_derivations": lambda backend: sample_derivations(*CASE[1:], 2, 5, GENERATOR, backend=backend),
+    "prefixes": lambda backend: inside_rows(ARGUMENTS, backend),
+    "outside rows": lambda backend: outside_rows(ARGUMENTS, backend),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_card_is_needed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_INTERPRET", "0")
+    with pytest.raises(InputError, match="backend 'triton' needs a CUDA card but the tensors are on cpu; take backend"):
+        QUESTIONS[name]("triton")
+    QUESTIONS[name]("auto")
+
+
+@pytest.mark.parametrize("backend", ["paper", "paper_recompute"])
+def test_the_papers_kernels_too(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_INTERPRET", "0")
+    with pytest.raises(InputError, match=f"backend '{backend}' needs a CUDA card"):
+        inside(*CASE, backend=backend)
+
+
+def test_triton_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "has_triton", lambda: False)
+    with pytest.raises(InputError, match="backend 'triton' needs Triton, which is not installed"):
+        inside(*CASE, backend="triton")
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(InputError, match="backend 'cuda' is unknown; take one of auto, naive"):
+        inside(*CASE, backend="cuda")
+
+
+def test_only_where_kernels_run() -> None:
+    tensor: Tensor = CASE[0]
+    assert backends.chosen_backend("torch", tensor, ["torch"]) == "torch"
+    assert backends.chosen_backend("auto", tensor, []) == "torch"
