@@ -46,14 +46,14 @@ def test_crash_in_any_write_then_resume(
 
 def test_crash_between_checkpoint_and_model(make_config, whole, tmp_path: Path, monkeypatch) -> None:
     config, broken = make_config(), RunFolder(tmp_path / "broken")
-    original = Trainer._export_best
+    original = Trainer.export_best
 
     def fail_in_the_last_epoch(self: Trainer) -> None:
         if self.state.epoch == config.training.epochs:
             raise Crash
         original(self)
 
-    monkeypatch.setattr(Trainer, "_export_best", fail_in_the_last_epoch)
+    monkeypatch.setattr(Trainer, "export_best", fail_in_the_last_epoch)
     with pytest.raises(Crash):
         train(config, broken.path)
     monkeypatch.undo()

@@ -61,10 +61,12 @@ def train_or_resume(out: Path, device: str, quiet: bool) -> None:
     """Train into a new folder, or go on with the demo that is in it; one that is finished stays as it is."""
     from simplepcfg.cli.demo_data import with_builtin_text, write_treebank
     from simplepcfg.training import RunFolder, load_config, make_reporter, train
+    from simplepcfg.training.device import resolve_device
 
     folder = RunFolder(out)
     if not folder.config.exists():
         folder.refuse_if_taken()
+        resolve_device(device)  # refused before anything is written
         note("learning a grammar from the raw sentences of the built-in treebank; Ctrl-C is safe", quiet)
         write_treebank(out)
         train(with_builtin_text(load_config(CONFIG), out), out, device=device, reporter=make_reporter(quiet))

@@ -68,7 +68,7 @@ def command(
     resamples: Annotated[
         int, typer.Option("--resamples", metavar="N", min=1, help="Draws of --interval and --compare.")
     ] = 1000,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of these draws.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, max=2**63 - 1, help="Of these draws.")] = 0,
     output: Annotated[
         Format, typer.Option("--format", help="What is printed; latex needs the package booktabs.")
     ] = Format.table,

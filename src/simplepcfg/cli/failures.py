@@ -15,6 +15,7 @@ UsageError: type[Exception] = next(
     base for base in typer.BadParameter.__mro__ if base.__name__ == "UsageError" and issubclass(base, Exception)
 )
 
+NOT_A_NUMBER = {"int_parsing": "whole number", "int_from_float": "whole number", "float_parsing": "number"}
 OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EFBIG}
 
 
@@ -84,6 +85,9 @@ def _is_allocation_failure(error: RuntimeError) -> bool:
 
 def _explain_usage(error: Exception) -> str:
     message = error.format_message().replace("Value error, ", "")  # type: ignore[attr-defined]
+    for found in getattr(error.__cause__, "errors", list)():  # pydantic's, which knows the value
+        if found["type"] in NOT_A_NUMBER:
+            message = message.replace(found["msg"], f"{found['input']!r} is no {NOT_A_NUMBER[found['type']]}")
     message = message[:1].lower() + message[1:].rstrip(".")
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "simplepcfg"

@@ -1,10 +1,11 @@
 """The command line: one small file a command, each of which parses its arguments and calls the library."""
 
 import io
+import os
 import sys
 import warnings
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
 
 import typer
 
@@ -12,6 +13,7 @@ from simplepcfg import __version__
 from simplepcfg.cli import benchmark, complete, demo, evaluate, parse, prepare, reproduce, sample, score, show, train
 from simplepcfg.cli.failures import exit_code_of
 from simplepcfg.cli.output import write_lines
+from simplepcfg.errors import InputError
 
 app = typer.Typer(
     add_completion=False,
@@ -52,8 +54,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, 2 bad input, 3 numerical, 4 resources, 128 + signal."""
     command = typer.main.get_command(app)
     given = list(sys.argv[1:] if arguments is None else arguments)
+    _open_closed_streams()
     _write_utf8()
     try:
+        _refuse_empty_values(command, given)
         with warnings.catch_warnings(), command.make_context("simplepcfg", given) as context:
             warnings.showwarning = _show_in_one_line
             command.invoke(context)
@@ -64,6 +68,32 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         return code
     return 0
+
+
+def _refuse_empty_values(command: Any, given: Sequence[str]) -> None:
+    """An option with nothing in it, such as --out "$UNSET": an empty path would be the current folder."""
+    options = set(_options_with_values(command))
+    for word, after in zip(given, [*given[1:], None], strict=True):
+        name, separator, value = word.partition("=")
+        if word == "--":
+            return
+        if name in options and (not value if separator else after == ""):
+            raise InputError(f"{name} is empty; give it a value, or leave it out")
+
+
+def _options_with_values(command: Any) -> Iterator[str]:
+    for parameter in command.params:
+        if parameter.param_type_name == "option" and not parameter.is_flag:
+            yield from (name for name in parameter.opts if name.startswith("--"))
+    for inner in getattr(command, "commands", {}).values():
+        yield from _options_with_values(inner)
+
+
+def _open_closed_streams() -> None:
+    """Where a shell has closed a standard stream (`>&-`), what is read is empty and what is written goes nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (open until the end)
 
 
 def _show_in_one_line(message: Warning | str, *_: object, **__: object) -> None:

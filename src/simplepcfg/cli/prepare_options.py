@@ -1,5 +1,6 @@
 """Options of the `prepare` commands, and what they ask for."""
 
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -132,6 +133,6 @@ def shares_of(text: str | None) -> tuple[float, ...] | None:
         shares = tuple(float(part) for part in text.split(","))
     except ValueError:
         shares = ()
-    if len(shares) != 3 or not all(0 <= share < float("inf") for share in shares) or shares[0] <= 0:
+    if len(shares) != 3 or not all(share >= 0 for share in shares) or not 0 < shares[0] <= sum(shares) < math.inf:
         raise InputError(f"--split {text}: give three shares, of train, valid and test, such as 90,5,5")
     return shares

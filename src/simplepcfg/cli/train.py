@@ -94,9 +94,11 @@ def command(
             if config != DEMO:
                 raise InputError(f"{config} names no training text; give --train FILE")
             from simplepcfg.cli.demo_data import with_builtin_text, write_treebank
+            from simplepcfg.training.device import resolve_device
 
             if not is_follower():  # those wait for the first, which writes it before it joins them
                 RunFolder(directory).refuse_if_taken()
+                resolve_device(chosen.training.device if device == "auto" else device)  # before anything is written
                 write_treebank(directory)
             chosen = with_builtin_text(chosen, directory)
         refuse_one_pipe_twice(chosen.data.train, chosen.data.valid)

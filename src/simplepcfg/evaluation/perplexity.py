@@ -72,7 +72,10 @@ def perplexity(
     scores, sizes, one_word = scores[counted], sizes[counted], int((~counted).sum())
     if torch.isnan(scores).any():
         where = int(torch.isnan(scores).nonzero()[0])
-        raise NumericalError(f"the log-likelihood of scored sentence {where} is NaN; use precision fp32")
+        raise NumericalError(
+            f"the log-likelihood of scored sentence {where} is NaN: weights have left the "
+            "range; train with a smaller training.learning_rate"
+        )
     possible = torch.isfinite(scores)
     impossible = int((~possible).sum())
     total = float(scores[possible].sum())

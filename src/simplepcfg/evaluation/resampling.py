@@ -103,7 +103,7 @@ def intervals(reports: Sequence[EvaluationReport], *, resamples: int = RESAMPLES
 
     With several runs it is the interval of their mean on other sentences; how far runs differ is not in it.
     """
-    _refuse_few(resamples)
+    _check_draws(resamples, seed)
     found = {}
     for measure in MEASURES:
         rows = _mean_rows(measure, reports)
@@ -134,7 +134,7 @@ def compare(
     measure is left out where a system lacks it or the systems were not scored on the same sentences and gold spans;
     perplexity also where they have different vocabularies.
     """
-    _refuse_few(resamples)
+    _check_draws(resamples, seed)
     found = {}
     for measure in MEASURES:
         one, other = _mean_rows(measure, system), _mean_rows(measure, baseline)
@@ -180,6 +180,8 @@ def _chunks(resamples: int, sentences: int) -> list[int]:
     return [min(size, resamples - start) for start in range(0, resamples, size)]
 
 
-def _refuse_few(resamples: int) -> None:
+def _check_draws(resamples: int, seed: int) -> None:
     if resamples < 1:
         raise InputError(f"resamples = {resamples}; draw at least one, usually {RESAMPLES}")
+    if not 0 <= seed < 2**63:
+        raise InputError(f"seed = {seed}; give one from 0 to 2^63 - 1")

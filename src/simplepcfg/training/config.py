@@ -123,7 +123,8 @@ class TrainingConfig(BaseModel):
     )
     branching: float = Field(
         default=0.0,
-        allow_inf_nan=False,
+        ge=-100,
+        le=100,
         description="While training begins, each span of a tree that ends the sentence counts for exp of this (if "
         "negative, each that begins it counts for exp of its size): 0.4 leads to trees that branch to the right, as "
         "those of English do, where chance would decide. 0 leaves it to chance.",

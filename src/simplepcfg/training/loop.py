@@ -20,6 +20,7 @@ from simplepcfg.training.distributed import Group, joined
 from simplepcfg.training.failures import DISK_FULL, TRAINING_ADVICE, resource_errors
 from simplepcfg.training.files import remove_leftovers, sync_file, write_json
 from simplepcfg.training.memory import require_memory
+from simplepcfg.training.metrics import check_length
 from simplepcfg.training.progress import Reporter
 from simplepcfg.training.run_folder import RunFolder, run_facts
 from simplepcfg.training.signals import StopSignals
@@ -109,11 +110,15 @@ def train(
         with group.together():
             if not group.leads and resume and folder.checkpoint.exists():
                 checkpoint = Checkpoint.load(folder.checkpoint)
+            if checkpoint is not None:
+                trainer.resume(checkpoint)
+                if group.leads:  # last: what is refused changes nothing
+                    save_config(config, folder.config)
+                    trainer.export_best()
             for note in (*corpus.notes, _summary(corpus, trainer, group), trainer.curriculum.note, needs.note):
                 if note is not None:
                     reporter.note(note)
             if checkpoint is not None:
-                trainer.resume(checkpoint)
                 reporter.note(_position(trainer))
         group.share(list(trainer.model.state_dict().values()))
         try:
@@ -183,7 +188,7 @@ def _open_folder(folder: RunFolder, config: RunConfig, corpus: Corpus, device: t
                 f"training.epochs = {config.training.epochs}, but {folder.path} is in epoch {begun} already; "
                 f"give {begun} or more, or start a new run"
             )
-        save_config(config, folder.config)  # last: what is refused changes nothing
+        check_length(folder.metrics, checkpoint.state.metrics_bytes)
         return checkpoint
     save_config(config, folder.config)
     # A run that was stopped before its first checkpoint has lost nothing: it begins again.
@@ -197,7 +202,7 @@ def _check_same_text(folder: RunFolder, corpus: Corpus) -> None:
     try:
         recorded = json.loads(folder.facts.read_text("utf-8"))["data"]
         expected = {name: recorded[name]["sha256"] for name in ("train", "valid")}
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise InputError(f"{folder.facts}: damaged ({error}); restore it from a copy") from None
     found = corpus.identity()
     for name, text in (("train", "training"), ("valid", "validation")):

@@ -10,13 +10,20 @@ from typing import Any
 from simplepcfg.errors import InputError
 
 
+def check_length(path: Path, keep: int) -> None:
+    """InputError where a file is shorter than the checkpoint left it."""
+    size = path.stat().st_size if path.exists() else 0
+    if size < keep:
+        raise InputError(f"{path}: {size} bytes where the checkpoint expects {keep}; it was changed, restore it")
+
+
 class JsonLines:
     """An append-only file of JSON records, cut back to `keep` bytes when opened (None keeps all)."""
 
     def __init__(self, path: Path, keep: int | None = None) -> None:
+        if keep is not None:
+            check_length(path, keep)
         size = path.stat().st_size if path.exists() else 0
-        if keep is not None and size < keep:
-            raise InputError(f"{path}: {size} bytes where the checkpoint expects {keep}; it was changed, restore it")
         self._stream = open(path, "ab")  # noqa: SIM115 - lives as long as the run; closed by __exit__
         if keep is not None:
             self._stream.truncate(keep)

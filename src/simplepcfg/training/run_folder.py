@@ -19,7 +19,7 @@ from torch import nn
 
 from simplepcfg import __version__
 from simplepcfg.data.vocabulary import Vocabulary
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.models import build_model
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.config_files import load_config
@@ -170,4 +170,7 @@ def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
         model = build_model(config.model, len(vocabulary))
     tensors, best = read_tensor_file(folder.model)
     load_weights(model, tensors, folder.model)
+    for name, tensor in model.state_dict().items():
+        if not bool(tensor.isfinite().all()):
+            raise NumericalError(f"{folder.model}: {name} is not finite; the weights are damaged, train it again")
     return LoadedRun(folder.path, config, vocabulary, model.to(chosen).eval(), chosen, best)

@@ -94,14 +94,12 @@ class Trainer:
         self._pace = Pace()
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Go on from a checkpoint, and make model.safetensors agree with it."""
+        """Go on from a checkpoint; nothing in the folder changes yet."""
         restore(checkpoint, self.folder.checkpoint, self.model, self.step.optimizer, self.device)
         self.average.load(checkpoint.average, self.folder.checkpoint)
         self.step.update.restored()
         self.step.tally.load(checkpoint.state)
         self.state, self.best_weights = checkpoint.state, checkpoint.best_weights
-        if self.group.leads:
-            self._export_best()
 
     @property
     def stopped_by(self) -> str | None:
@@ -246,7 +244,7 @@ class Trainer:
         self._metrics.write(epoch_record(state, trained, valid, better))
         self._write_checkpoint()
         if better:
-            self._export_best()
+            self.export_best()
         self._timings.write({"epoch": state.epoch, "step": state.step, "seconds": state.seconds})
         settings = self.config.training
         self.reporter.epoch(
@@ -315,7 +313,7 @@ class Trainer:
         )
         checkpoint.save(self.folder.checkpoint)
 
-    def _export_best(self) -> None:
+    def export_best(self) -> None:
         if self.state.best is not None:
             write_tensor_file(self.folder.model, self.best_weights, self.state.best.model_dump())
 
