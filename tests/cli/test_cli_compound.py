@@ -76,23 +76,19 @@ def test_what_both_answer(call: Call, run: str, text_file: Path, request: pytest
         assert (result.code, result.out != "") == (0, True), result.err
 
 
-@pytest.mark.parametrize(
-    ("run", "command"),
-    [
-        ("compound_run", ["show"]),
-        ("compound_run", ["score", "--surprisal"]),
-        ("rank_run", ["show"]),
-    ],
-)
-def test_what_they_refuse(
-    call: Call, run: str, command: list[str], text_file: Path, request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.parametrize("command", [["show"], ["score", "--surprisal"]])
+def test_what_compound_models_refuse(call: Call, compound_run: Path, command: list[str], text_file: Path) -> None:
     name, *options = command
-    text = [text_file] if name in ("parse", "score") else []
-    result = call(name, request.getfixturevalue(run), *text, *options)
+    result = call(name, compound_run, text_file, *options)
     assert result.code == 2
     assert len(result.err.strip().splitlines()) == 1
     assert "Traceback" not in result.err
+
+
+def test_symbols_of_a_rank_model_are_shown(call: Call, rank_run: Path, text_file: Path) -> None:
+    result = call("show", rank_run, text_file)
+    assert result.code == 0
+    assert "NT-0" in result.out
 
 
 def test_score_does_not_call_it_a_log_probability(call: Call, compound_run: Path, tiny_run: Path) -> None:

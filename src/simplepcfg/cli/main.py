@@ -5,6 +5,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Annotated, Any
 
 import typer
@@ -73,7 +74,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _refuse_empty_values(command: Any, given: Sequence[str]) -> None:
     """An option with nothing in it, such as --out "$UNSET": an empty path would be the current folder."""
     options = set(_options_with_values(command))
-    for word, after in zip(given, [*given[1:], None], strict=True):
+    for word, after in zip_longest(given, given[1:]):
         name, separator, value = word.partition("=")
         if word == "--":
             return

@@ -62,11 +62,11 @@ def write_json(value: Any, path: str) -> None:
         write_lines([text])
         return
     target = Path(path)
-    if target.exists() and not target.is_file():  # a pipe or a device is written to, not replaced
-        target.write_text(text + "\n", encoding="utf-8")
-        return
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
+        if target.exists() and not target.is_file():  # a pipe or a device is written to, not replaced
+            target.write_text(text + "\n", encoding="utf-8")
+            return
         temporary.write_text(text + "\n", encoding="utf-8")
         os.replace(temporary, target)
     except OSError as error:

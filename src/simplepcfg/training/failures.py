@@ -8,7 +8,7 @@ import torch
 
 from simplepcfg.errors import ResourceError
 
-DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 TRAINING_ADVICE = "lower training.batch_size or data.max_length, or choose a smaller model"
 _NO_MEMORY = ("not enough memory", "out of memory", "can't allocate memory", "cannot allocate memory")
 
