@@ -103,6 +103,19 @@ def test_own_sentences_of_a_dense_grammar_are_those_of_the_simple_one() -> None:
         torch.testing.assert_close(one, two)
 
 
+def test_sentences_that_repeat_crowd_out_no_examples(tmp_path: Path) -> None:
+    """The surest spans of different words are the same, whether a grammar is asked as it is or as a dense one."""
+    run, other = (simplepcfg.load(make_tiny_run(tmp_path / name), "cpu") for name in ("simple", "dense"))
+    sentences = [*["their hunter laughed often"] * 10, *["the uncle is old"] * 10, *tiny_sentences(2, seed=4)]
+    expected = run.symbols(sentences, top=4)
+    other._grammar = run.grammar.to_dense()
+    found = other.symbols(sentences, top=4)
+    for one, two in zip(found.nonterminals, expected.nonterminals, strict=True):
+        assert one.symbol == two.symbol
+        assert {text for text, _ in one.examples} == {text for text, _ in two.examples}
+        assert one.uses == pytest.approx(two.uses, rel=1e-4)
+
+
 def test_models_without_symbols_to_show_are_named(tmp_path: Path) -> None:
     compound = ["model.kind=sc-pcfg", "model.latent=2", "model.encoder=4"]
     large = ["model.kind=rank-pcfg", "model.rank=5", "model.nonterminals=200", "model.preterminals=400"]

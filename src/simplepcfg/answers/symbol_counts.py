@@ -106,10 +106,16 @@ def usage(uses: Tensor, least: float) -> Usage:
 
 
 def _posteriors(grammar: Any, batch: Batch, symbols: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Posteriors of some nonterminals over spans, [rows, symbols], with the spans' cells of [B, n + 1, n + 1]."""
+    """Posteriors of some nonterminals over spans, [rows, symbols], with the spans' cells of [B, n + 1, n + 1].
+
+    Width by width, so that the surest spans of each can be told apart from those of the others.
+    """
     if isinstance(grammar, DenseGrammar):
-        found = grammar.symbol_marginals(batch.words, batch.lengths)[..., symbols].flatten(0, 2)
-        yield found, torch.arange(len(found), device=found.device)
+        found = grammar.symbol_marginals(batch.words, batch.lengths)[..., symbols]  # [B, n + 1, n + 1, symbols]
+        cells = torch.arange(found[..., 0].numel(), device=found.device).view(found.shape[:3])
+        for width in range(2, found.shape[1]):
+            rows = torch.diagonal(found, width, 1, 2).transpose(1, 2)  # [B, spans, symbols]
+            yield rows.flatten(0, 1), torch.diagonal(cells, width, 1, 2).flatten()
         return
     given = check_arguments(*rules_of(grammar, batch.words, batch.lengths), batch.lengths, None, grammar.precision)
     _, tables = outside_rows(given, grammar.backend)

@@ -112,9 +112,10 @@ def train(
                 checkpoint = Checkpoint.load(folder.checkpoint)
             if checkpoint is not None:
                 trainer.resume(checkpoint)
-                if group.leads:  # last: what is refused changes nothing
-                    save_config(config, folder.config)
-                    trainer.export_best()
+        with group.together():
+            if checkpoint is not None and group.leads:  # last, when no process has refused: that changes nothing
+                save_config(config, folder.config)
+                trainer.export_best()
             for note in (*corpus.notes, _summary(corpus, trainer, group), trainer.curriculum.note, needs.note):
                 if note is not None:
                     reporter.note(note)
