@@ -53,7 +53,7 @@ def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     if request.param == "made again":
         monkeypatch.setattr(emissions, "KEPT_BYTES", 0)
         monkeypatch.setattr(emissions, "AGAIN_BYTES", 1)
-        monkeypatch.setattr(softmax, "SCORE_BYTES", 1)
+        monkeypatch.setattr(softmax, "CACHED_BYTES", 1)
         monkeypatch.setattr(softmax, "LEAST_SCORE_ROWS", 16)
 
 

@@ -74,11 +74,13 @@ def test_exact_paths(size: tuple[int, int, int], precision: str | None) -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 4.0])
-@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("rows", ["held", "in two blocks", "read twice"])
 @pytest.mark.parametrize("size", [*SIZES, (130, 40, 8)])
-def test_kernels(size: tuple[int, int, int], held: bool, scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Errors at most twice those of plain torch at the same precision; rows held, or read block by block."""
-    if not held:
+def test_kernels(size: tuple[int, int, int], rows: str, scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors at most twice those of plain torch at the same precision, however the kernels take rows."""
+    if rows == "in two blocks":
+        monkeypatch.setattr(softmax, "TWO_BLOCKS", (0, 1 << 20))
+    if rows == "read twice":
         monkeypatch.setattr(softmax, "LONGEST_HELD", {"forward": 0, "backward": 0})
         monkeypatch.setattr(softmax, "BLOCK", 1 if size[1] < 32 else 32)
     inputs, grads = case(*size, scale, torch.float32), weights(*size[:2])
@@ -93,7 +95,7 @@ def test_parts_of_rows_give_what_the_whole_does(monkeypatch: pytest.MonkeyPatch)
     whole = torch.autograd.grad(fused(*inputs), inputs, grads)
     monkeypatch.setattr(rules, "GRADIENT_BYTES", 1)
     monkeypatch.setattr(rules, "LEAST_GRADIENT_ROWS", 128)
-    monkeypatch.setattr(softmax, "SCORE_BYTES", 1)
+    monkeypatch.setattr(softmax, "CACHED_BYTES", 1)
     monkeypatch.setattr(softmax, "LEAST_SCORE_ROWS", 16)
     found = fused(*inputs)
     for one, two in zip(torch.autograd.grad(found, inputs, grads), whole, strict=True):

@@ -17,8 +17,9 @@ HALF = 2
 RULE_COPIES, EMISSION_COPIES = 4, 3
 # Numbers for each nonterminal and cell of a batch's square chart on a CPU, for each row of a packed one on a card.
 SQUARE_COPIES, PACKED_COPIES = 4, 6
-# On a card rules are computed some rows at a time, in buffers of about this many bytes.
-CHUNKS = 192 * 2**20
+# On a card rules are computed some rows at a time, in buffers of about this many bytes. The gradient by their scores
+# has two more, which are no larger together than the rules, and hardly larger than this.
+CHUNKS, RULE_BUFFERS = 192 * 2**20, 1024 * 2**20
 # Probabilities of all words are kept for backward up to this size; larger ones pass through the buffers.
 KEPT_WORDS = 512 * 2**20
 
@@ -64,7 +65,7 @@ def estimate(
     if on_card:
         # Weights, flat gradients and those that autograd has just made, two moments; and what products read.
         kept = 5 * FLOAT * weights + (HALF * weights if item == HALF else 0)
-        by_rules = 2 * sizes.rules * item + CHUNKS
+        by_rules = 2 * sizes.rules * item + min(sizes.rules * item, RULE_BUFFERS) + CHUNKS
         by_words = EMISSION_COPIES * FLOAT * batch * longest * sizes.tags
         by_words += min(table * vocabulary * item, KEPT_WORDS)
         spans, copies = batch * longest * (longest + 1) // 2, PACKED_COPIES * item

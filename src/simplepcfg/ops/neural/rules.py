@@ -23,7 +23,7 @@ from simplepcfg.ops.neural.streams import pipeline, slots
 
 # Backward makes the gradient by the scores for this many bytes of rows at a time, but for no fewer rows than this: each
 # part is added to the children's gradient, which is read and written whole.
-GRADIENT_BYTES = 128 << 20
+GRADIENT_BYTES = 512 << 20
 LEAST_GRADIENT_ROWS = 2048
 
 

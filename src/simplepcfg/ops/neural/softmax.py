@@ -10,14 +10,19 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.neural.products import aligned_rows, mm_wide, row_parts, wide_type
 from simplepcfg.ops.neural.streams import pipeline, slots
 
-# Float32 scores of this size stay in the second-level cache of a large card between the product and the softmax.
-SCORE_BYTES = 24 << 20
+# Float32 scores of this size stay in the second-level cache of a large card between the product and the softmax. Of
+# long rows so few do that small products and softmaxes waste more than memory costs: kernels take this many bytes.
+CACHED_BYTES, LONGEST_CACHED = 24 << 20, 8192
+SCORE_BYTES = 1 << 30
 LEAST_SCORE_ROWS = 256
 # On a CPU the elementwise passes over a product are made within a core's cache.
 CPU_CACHE_BYTES = 1 << 20
 # Longest rows that a program holds in registers, and the blocks in which it reads longer ones.
-LONGEST_HELD = {"forward": 32768, "backward": 8192}
+LONGEST_HELD = {"forward": 32768, "backward": 24576}
 BLOCK = 8192
+# Warps of a program. Rows of forward between these lengths, which are held in two blocks, fit on half as many just so:
+# two programs share a multiprocessor, and one reads or writes while the other takes powers.
+WARPS, TWO_BLOCKS = 16, (16384, 24576)
 # No rule has a lower probability. Where networks leap, scores may lie hundreds apart; a rule at 0 would then cut off
 # sentences, and without a gradient for good. README.md says why this is low enough to change nothing else, and high
 # enough for the inside algorithm in float32.
@@ -50,9 +55,10 @@ class _RuleSoftmax(torch.autograd.Function):
         return torch.ops.aten._softmax_backward_data(grads[0], p, -1, p.dtype), None
 
 
-def score_rows(rows: int, columns: int) -> list[slice]:
+def score_rows(rows: int, columns: int, fused: bool) -> list[slice]:
     """Which rows' scores are made at a time."""
-    return row_parts(rows, max(LEAST_SCORE_ROWS, SCORE_BYTES // (4 * columns)), 8)
+    size = SCORE_BYTES if fused and columns > LONGEST_CACHED else CACHED_BYTES
+    return row_parts(rows, max(LEAST_SCORE_ROWS, size // (4 * columns)), 8)
 
 
 def softmax_of_product(
@@ -78,7 +84,7 @@ def softmax_of_product(
                 seen(out[part], part)
             _plain_softmax(out[part], None if log_sums is None else log_sums[part], least)
         return
-    parts = score_rows(a.shape[0], b.shape[0])
+    parts = score_rows(a.shape[0], b.shape[0], fused)
     scores = [
         aligned_rows(a, parts[0].stop, b.shape[0], wide_type(a.dtype)) for _ in range(slots(len(parts), a.device))
     ]
@@ -122,9 +128,8 @@ def _fused_softmax(scores: Tensor, out: Tensor, least: float) -> None:
     from simplepcfg.ops.neural.softmax_kernels import softmax_fwd_kernel
 
     rows, columns = scores.shape
-    one, block, warps = _shape("forward", columns)
     softmax_fwd_kernel[(rows,)](
-        scores, out, columns, least, scores.stride(0), out.stride(0), ONE_BLOCK=one, BLOCK=block, num_warps=warps
+        scores, out, columns, least, scores.stride(0), out.stride(0), **_shape("forward", columns)
     )
 
 
@@ -132,15 +137,27 @@ def _fused_softmax_backward(p: Tensor, grad: Tensor, out: Tensor) -> None:
     from simplepcfg.ops.neural.softmax_kernels import softmax_bwd_kernel
 
     rows, columns = p.shape
-    one, block, warps = _shape("backward", columns)
     softmax_bwd_kernel[(rows,)](
-        p, grad, out, columns, p.stride(0), grad.stride(0), out.stride(0), ONE_BLOCK=one, BLOCK=block, num_warps=warps
+        p, grad, out, columns, p.stride(0), grad.stride(0), out.stride(0), **_shape("backward", columns)
     )
 
 
-def _shape(direction: str, columns: int) -> tuple[bool, int, int]:
-    """Whether a program holds its row, in what block, on how many warps: at most 64 values a thread."""
+def _shape(direction: str, columns: int) -> dict[str, int]:
+    """Whether a program holds its row, in which blocks, and on how many warps."""
     if columns > LONGEST_HELD[direction]:
-        return False, BLOCK, 16
-    block = 1 << max(columns - 1, 1).bit_length()
-    return True, block, min(16, max(1, block // 1024))
+        return {"HELD": False, "FIRST": BLOCK, "REST": 0, "num_warps": WARPS}
+    block = _power_of_two(columns)
+    rest = _power_of_two(columns - block // 2)
+    warps = min(WARPS, max(1, block // 1024))
+    if direction == "forward":
+        in_two = TWO_BLOCKS[0] < columns <= TWO_BLOCKS[1]
+        warps = warps // 2 if in_two else warps
+    else:
+        in_two = rest < block // 2
+    first, rest = (block // 2, rest) if in_two else (block, 0)
+    return {"HELD": True, "FIRST": first, "REST": rest, "num_warps": warps}
+
+
+def _power_of_two(number: int) -> int:
+    """At least the number, and at least 2."""
+    return 1 << max(number - 1, 1).bit_length()

@@ -1,4 +1,9 @@
-"""Triton kernels of row softmaxes: scores in, probabilities out, and back. A row belongs to one program."""
+"""Triton kernels of row softmaxes: scores in, probabilities out, and back. A row belongs to one program.
+
+A row that is HELD lies in registers, in FIRST columns and REST more, powers of two both: so rows of 3 · 2^k symbols,
+which grammars with twice as many preterminals as nonterminals have, leave no lane idle. Other rows are read twice,
+FIRST columns at a time.
+"""
 
 # mypy: ignore-errors
 import triton
@@ -6,46 +11,68 @@ import triton.language as tl
 
 
 @triton.jit
+def _store_raised(target, columns, found, least, S):
+    """Probabilities, what is below ``least`` raised to it; NaN stays what it is."""
+    found = tl.where(found < least, least, found)
+    tl.store(target + columns, found.to(target.dtype.element_ty), mask=columns < S)
+
+
+@triton.jit
 def softmax_fwd_kernel(
     scores,  # [rows, S], float32
     probabilities,  # out [rows, S]
     S,
-    least,  # probabilities below this are raised to it; NaN stays what it is
+    least,
     score_stride,
     out_stride,
-    ONE_BLOCK: tl.constexpr,
-    BLOCK: tl.constexpr,
+    HELD: tl.constexpr,
+    FIRST: tl.constexpr,
+    REST: tl.constexpr,  # 0 for none
 ):
-    """Softmax of a row: held in registers where it fits, else read twice."""
+    """Softmax of a row."""
     row = tl.program_id(0).to(tl.int64)
     source = scores + row * score_stride
     target = probabilities + row * out_stride
-    columns = tl.arange(0, BLOCK)
-    if ONE_BLOCK:
-        inside = columns < S
-        x = tl.load(source + columns, mask=inside, other=float("-inf"))
-        top = tl.max(x, 0)
-        powers = tl.exp(x - top)
-        found = powers * (1.0 / tl.sum(powers, 0))
-        found = tl.where(found < least, least, found)
-        tl.store(target + columns, found.to(target.dtype.element_ty), mask=inside)
+    columns = tl.arange(0, FIRST)
+    if HELD:
+        powers = tl.load(source + columns, mask=columns < S, other=float("-inf"))
+        top = tl.max(powers, 0)
+        if REST > 0:
+            beyond = FIRST + tl.arange(0, REST)
+            more = tl.load(source + beyond, mask=beyond < S, other=float("-inf"))
+            top = tl.maximum(top, tl.max(more, 0))
+        powers = tl.exp(powers - top)
+        total = tl.sum(powers, 0)
+        if REST > 0:
+            more = tl.exp(more - top)
+            total += tl.sum(more, 0)
+            _store_raised(target, beyond, more * (1.0 / total), least, S)
+        _store_raised(target, columns, powers * (1.0 / total), least, S)
     else:
         # Each lane keeps a maximum and a sum of its own; the first block is full, so no lane stays at -inf.
-        tops = tl.full((BLOCK,), float("-inf"), tl.float32)
-        sums = tl.zeros((BLOCK,), tl.float32)
-        for start in range(0, S, BLOCK):
+        tops = tl.full((FIRST,), float("-inf"), tl.float32)
+        sums = tl.zeros((FIRST,), tl.float32)
+        for start in range(0, S, FIRST):
             x = tl.load(source + start + columns, mask=start + columns < S, other=float("-inf"))
             higher = tl.maximum(tops, x)
             sums = sums * tl.exp(tops - higher) + tl.exp(x - higher)
             tops = higher
         top = tl.max(tops, 0)
         total = tl.sum(sums * tl.exp(tops - top), 0)
-        for start in range(0, S, BLOCK):
-            inside = start + columns < S
-            x = tl.load(source + start + columns, mask=inside, other=float("-inf"))
-            found = tl.exp(x - top) * (1.0 / total)
-            found = tl.where(found < least, least, found)
-            tl.store(target + start + columns, found.to(target.dtype.element_ty), mask=inside)
+        for start in range(0, S, FIRST):
+            here = start + columns
+            x = tl.load(source + here, mask=here < S, other=float("-inf"))
+            _store_raised(target, here, tl.exp(x - top) * (1.0 / total), least, S)
+
+
+@triton.jit
+def _load_both(p, dp, columns, S):
+    """Probabilities and the gradient by them, 0 beyond the row's end."""
+    inside = columns < S
+    return (
+        tl.load(p + columns, mask=inside, other=0.0).to(tl.float32),
+        tl.load(dp + columns, mask=inside, other=0.0).to(tl.float32),
+    )
 
 
 @triton.jit
@@ -57,29 +84,32 @@ def softmax_bwd_kernel(
     stride,
     grad_stride,
     out_stride,
-    ONE_BLOCK: tl.constexpr,
-    BLOCK: tl.constexpr,
+    HELD: tl.constexpr,
+    FIRST: tl.constexpr,
+    REST: tl.constexpr,
 ):
     """p · (dp − Σ p dp) of a row."""
     row = tl.program_id(0).to(tl.int64)
-    columns = tl.arange(0, BLOCK)
-    if ONE_BLOCK:
-        inside = columns < S
-        p = tl.load(probabilities + row * stride + columns, mask=inside, other=0.0).to(tl.float32)
-        dp = tl.load(grad + row * grad_stride + columns, mask=inside, other=0.0).to(tl.float32)
+    at_p = probabilities + row * stride
+    at_dp = grad + row * grad_stride
+    target = out + row * out_stride
+    columns = tl.arange(0, FIRST)
+    if HELD:
+        p, dp = _load_both(at_p, at_dp, columns, S)
         total = tl.sum(p * dp, 0)
-        tl.store(out + row * out_stride + columns, (p * (dp - total)).to(out.dtype.element_ty), mask=inside)
+        if REST > 0:
+            beyond = FIRST + tl.arange(0, REST)
+            more_p, more_dp = _load_both(at_p, at_dp, beyond, S)
+            total += tl.sum(more_p * more_dp, 0)
+            tl.store(target + beyond, (more_p * (more_dp - total)).to(target.dtype.element_ty), mask=beyond < S)
+        tl.store(target + columns, (p * (dp - total)).to(target.dtype.element_ty), mask=columns < S)
     else:
-        sums = tl.zeros((BLOCK,), tl.float32)
-        for start in range(0, S, BLOCK):
-            inside = start + columns < S
-            p = tl.load(probabilities + row * stride + start + columns, mask=inside, other=0.0).to(tl.float32)
-            dp = tl.load(grad + row * grad_stride + start + columns, mask=inside, other=0.0).to(tl.float32)
+        sums = tl.zeros((FIRST,), tl.float32)
+        for start in range(0, S, FIRST):
+            p, dp = _load_both(at_p, at_dp, start + columns, S)
             sums += p * dp
         total = tl.sum(sums, 0)
-        for start in range(0, S, BLOCK):
-            inside = start + columns < S
-            p = tl.load(probabilities + row * stride + start + columns, mask=inside, other=0.0).to(tl.float32)
-            dp = tl.load(grad + row * grad_stride + start + columns, mask=inside, other=0.0).to(tl.float32)
-            found = (p * (dp - total)).to(out.dtype.element_ty)
-            tl.store(out + row * out_stride + start + columns, found, mask=inside)
+        for start in range(0, S, FIRST):
+            here = start + columns
+            p, dp = _load_both(at_p, at_dp, here, S)
+            tl.store(target + here, (p * (dp - total)).to(target.dtype.element_ty), mask=here < S)

@@ -114,12 +114,13 @@ def _place(table, number, offsets):
 def _move(p, g, m, v, mean, rate, mean_share, move, factor, by_first, by_second, first, beta2, second, decay, epsilon):
     """AdamW of some weights, and their average's step towards them.
 
-    Roots and quotients are rounded correctly, which the compiler's own are not: memory is what this kernel waits for.
+    Roots and quotients are the compiler's, a few units in the last place off: rounded correctly they cost a tenth of
+    the update's time, and a weight moves by a thousandth of itself.
     """
     g = g * factor
     m_new = m + (g - m) * first
     v_new = v * beta2 + g * g * second
-    p_new = p - rate * (decay * p + tl.div_rn(by_first * m_new, tl.sqrt_rn(v_new) * by_second + epsilon))
+    p_new = p - rate * (decay * p + by_first * m_new / (tl.sqrt(v_new) * by_second + epsilon))
     # Chosen, not multiplied: what does not move may be NaN.
     p, m, v = tl.where(move, p_new, p), tl.where(move, m_new, m), tl.where(move, v_new, v)
     return p, m, v, mean + (p - mean) * mean_share
