@@ -67,6 +67,9 @@ class Ensemble:
     ) -> Iterator[list[SpanTree]]:
         """As `Run.parse_blocks`."""
         split = list(split_sentences(sentences))
+        if constraints is not None:  # all are checked before the first part
+            prepare = self.runs[0].preprocessing.apply
+            token_bonuses(constraints, [(words, prepare(words, tags)) for words, tags in split])
         for part in blocks(self.runs[0], [len(words) for words, _ in split]):
             yield self._trees(split[part], None if constraints is None else constraints[part])
 

@@ -124,6 +124,8 @@ def test_bad_constraints_are_named(runs: list[Run], asked: dict[str, list[list[i
         runs[0].parse(SENTENCES[:1], [asked])
     with pytest.raises(InputError, match="1 constraints for 10 sentences"):
         runs[0].score(SENTENCES, [None])
+    with pytest.raises(InputError, match="2 constraints for 1 sentences"):
+        next(simplepcfg.ensemble(runs).parse_blocks(SENTENCES[:1], [None, asked]))
 
 
 def test_constraints_with_eos(eos_run: Run) -> None:

@@ -57,6 +57,14 @@ def symbols_of(tree: LabelledTree) -> Symbols:
     return tuple(sorted([*zip(tree.spans, tree.labels, strict=True), *words]))
 
 
+def test_random_trees_where_no_sentence_has_one() -> None:
+    bonus = torch.zeros(2, 5, 5, dtype=torch.float64)
+    bonus[:, 0] = -math.inf
+    drawn = rank_grammar().sample_trees(WORDS[:2], LENGTHS[:2], samples=3, generator=seeded(), span_bonus=bonus)
+    assert (drawn.labels == -1).all()
+    assert (drawn.log_probability == -math.inf).all()
+
+
 @pytest.mark.parametrize("with_bonus", [False, True])
 @pytest.mark.parametrize("zeros", [False, True])
 def test_random_trees_are_as_frequent_as_their_posterior(zeros: bool, with_bonus: bool) -> None:

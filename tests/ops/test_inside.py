@@ -342,6 +342,8 @@ def test_forbidden_spans() -> None:
         ({"lengths": torch.tensor([3, 0])}, "lengths[1] = 0"),
         ({"lengths": torch.tensor([3])}, "lengths has shape [1]"),
         ({"span_bonus": torch.zeros(2, 4, 4)}, "span_bonus has shape [2, 4, 4]"),
+        ({"span_bonus": torch.full((2, 5, 5), math.inf)}, "span_bonus[0, 0, 0] = inf; give a finite log-weight"),
+        ({"span_bonus": torch.full((2, 5, 5), math.nan)}, "span_bonus[0, 0, 0] = nan; give a finite log-weight"),
         ({"left": torch.zeros(3, 6)}, "left has shape [3, 6]"),
         ({"root": torch.zeros(5, 3)}, "root has shape [5, 3]"),
         ({"log_emissions": torch.zeros(2, 4)}, "log_emissions has shape [2, 4]"),

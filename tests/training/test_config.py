@@ -204,6 +204,11 @@ def test_not_utf8(tmp_path: Path) -> None:
         load_config(tmp_path / "a.toml")
 
 
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_bytes(b"\xef\xbb\xbfseed = 7\r\n")
+    assert load_config(tmp_path / "a.toml").seed == 7
+
+
 def test_saved_config_reads_back_equal(tmp_path: Path) -> None:
     config = load_config("demo", ["seed=5", 'data.train="x y.txt"', "training.betas=[0.5, 0.9]"], {})
     save_config(config, tmp_path / "config.toml")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from simplepcfg.errors import InputError
-from simplepcfg.training import health, train
+from simplepcfg.training import RunFolder, health, load_config, train
 from simplepcfg.training.health import rule_count_ratio
 from step_checks import mixed_batches, tiny_model
 
@@ -40,6 +40,14 @@ def test_grammars_without_such_rules_are_refused(monkeypatch) -> None:
     monkeypatch.setattr(model, "grammar", lambda words, lengths: object())
     with pytest.raises(InputError, match=r"training\.check_identity: .*set it to false"):
         rule_count_ratio(model, torch.ones(1, 2, dtype=torch.int64), torch.tensor([2]))
+
+
+def test_a_model_without_rules_is_refused_and_the_folder_stays_free(make_config, tmp_path: Path) -> None:
+    settings = ["model.states=6", "model.embedding=8", "data.eos=true", "training.check_identity=true"]
+    config = load_config("hmm-4096", overrides=[f'data.train="{make_config().data.train}"', *settings], environment={})
+    with pytest.raises(InputError, match=r"check_identity: a model of kind hmm has no rules to count; set it to false"):
+        train(config, tmp_path / "run")
+    assert not RunFolder(tmp_path / "run").config.exists()
 
 
 def test_it_is_recorded_where_asked_for(make_config, tmp_path: Path) -> None:

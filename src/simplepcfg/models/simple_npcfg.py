@@ -65,7 +65,7 @@ class SimpleNPCFGConfig:
         metadata={
             "description": "The same for the scores of words, if they are to differ from those of rules: with 2, and "
             "0.1 for rules, tags differ at once and trees are learned later. 0 takes model.initial_scores. Needs "
-            "model.normalised."
+            "model.normalised and model.initial_scores."
         },
     )
     own_tags: float = field(

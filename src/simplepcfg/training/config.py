@@ -89,8 +89,8 @@ class TrainingConfig(BaseModel):
     )
     start_from: str | None = Field(
         default=None,
-        description="A run folder whose best weights this run begins with. It may have fewer symbols: each is then "
-        "split into as many as there are more here, so N and P must be the same multiple of its.",
+        description="A run folder whose best weights this run begins with. It may have fewer symbols: if there are m "
+        "times as many here, N and P alike, each is split into m. Vocabulary and other sizes must be the same.",
     )
     start_noise: float = Field(
         default=0.1,
@@ -187,7 +187,8 @@ class TrainingConfig(BaseModel):
     check_identity: bool = Field(
         default=False,
         description="With every line of metrics, compute `rule_count_ratio` of the last batch by one more pass: its "
-        "expected rule counts over the 3n − 1 of each sentence, which is 1 if the inside algorithm is exact.",
+        "expected rule counts over the 3n − 1 of each sentence (2n for dense grammars), which is 1 if the inside "
+        "algorithm is exact. Hidden Markov models have none.",
     )
 
     @model_validator(mode="after")

@@ -96,7 +96,7 @@ def _read(source: str | Path) -> tuple[str, str]:
         meant = f'; did you mean "{close[0]}"?' if close else f"; built in are {', '.join(names)}"
         raise InputError(f'"{source}" is neither a file nor a built-in configuration{meant}')
     try:
-        return str(path), path.read_text("utf-8")
+        return str(path), path.read_text("utf-8-sig")  # some editors write a byte order mark
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
         raise InputError(f"{path}:{line}: not UTF-8; save the file as UTF-8") from None

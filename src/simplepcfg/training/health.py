@@ -3,6 +3,8 @@
 A dense grammar counts a rule once, not as a left and a right half: 2n.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -10,8 +12,17 @@ from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseGrammar
 from simplepcfg.ops.dense import dense_inside
 from simplepcfg.ops.inside import inside
+from simplepcfg.training.config import TrainingConfig
 
 CHUNK_NUMBERS = 2**24  # so that no float32 copy of a large rule matrix is made
+
+
+def refuse_without_rules(model: Any, settings: TrainingConfig) -> None:
+    """InputError where the check is asked for of a model without rules, before anything is trained."""
+    if settings.check_identity and getattr(model.config, "states", None):
+        raise InputError(
+            f"training.check_identity: a model of kind {model.config.kind} has no rules to count; set it to false"
+        )
 
 
 def rule_count_ratio(model: nn.Module, words: Tensor, lengths: Tensor) -> float | None:

@@ -18,7 +18,7 @@ RULE_COPIES, EMISSION_COPIES = 4, 3
 # Numbers for each nonterminal and cell of a batch's square chart on a CPU, for each row of a packed one on a card.
 SQUARE_COPIES, PACKED_COPIES = 4, 6
 # On a card rules are computed some rows at a time, in buffers of about this many bytes. The gradient by their scores
-# has two more, which are no larger together than the rules, and hardly larger than this.
+# has two more, which are no larger together than the rules, and than this unless there are over 130,000 symbols.
 CHUNKS, RULE_BUFFERS = 192 * 2**20, 1024 * 2**20
 # Probabilities of all words are kept for backward up to this size; larger ones pass through the buffers.
 KEPT_WORDS = 512 * 2**20

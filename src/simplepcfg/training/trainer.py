@@ -23,7 +23,7 @@ from simplepcfg.training.curriculum import Curriculum
 from simplepcfg.training.device import set_precision
 from simplepcfg.training.distributed import Group
 from simplepcfg.training.dropout import StateDropout
-from simplepcfg.training.health import rule_count_ratio
+from simplepcfg.training.health import refuse_without_rules, rule_count_ratio
 from simplepcfg.training.metrics import JsonLines, NoLines
 from simplepcfg.training.pace import Pace
 from simplepcfg.training.progress import EpochReport, Reporter, StepReport
@@ -70,6 +70,7 @@ class Trainer:
         settings = config.training
         self.dropout = StateDropout(self.model, settings, config.seed)
         self.branching = Branching(self.model, settings)
+        refuse_without_rules(self.model, settings)
         self.average = WeightAverage(self.model, settings.average_decay)
         self.step = Step(
             self.model,

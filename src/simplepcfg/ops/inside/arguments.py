@@ -106,11 +106,16 @@ def check_lengths(lengths: Tensor | None, batch: int, n: int) -> Tensor | None:
 
 
 def check_bonus(span_bonus: Tensor | None, batch: int, n: int, dtype: torch.dtype) -> Tensor | None:
-    """In the working type, if there is one."""
+    """In the working type, if there is one. On a card values are not looked at: the host would have to wait."""
     if span_bonus is None:
         return None
     if tuple(span_bonus.shape) != (batch, n + 1, n + 1):
         raise InputError(f"span_bonus has shape {_shape(span_bonus)}; it must be {[batch, n + 1, n + 1]}")
+    if span_bonus.device.type == "cpu" and not bool((span_bonus < torch.inf).all()):
+        place = (~(span_bonus < torch.inf)).nonzero()[0].tolist()
+        raise InputError(
+            f"span_bonus{place} = {float(span_bonus[tuple(place)])}; give a finite log-weight, or -inf to forbid it"
+        )
     return span_bonus.to(dtype)
 
 

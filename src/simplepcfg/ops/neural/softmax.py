@@ -151,7 +151,7 @@ def _shape(direction: str, columns: int) -> dict[str, int]:
     warps = min(WARPS, max(1, block // 1024))
     if direction == "forward":
         in_two = TWO_BLOCKS[0] < columns <= TWO_BLOCKS[1]
-        warps = warps // 2 if in_two else warps
+        warps = max(1, warps // 2) if in_two else warps
     else:
         in_two = rest < block // 2
     first, rest = (block // 2, rest) if in_two else (block, 0)

@@ -19,7 +19,7 @@ def draw_uniforms(trees: int, n: int, generator: torch.Generator, device: torch.
 def pick(weights: Tensor, uniform: Tensor) -> Tensor:
     """An index of each row of [X, C] in proportion to its weight; ``uniform`` is [X], or [X, S] for S draws a row."""
     sums = weights.cumsum(-1, dtype=torch.float64)
-    goal = uniform.view(uniform.shape[0], -1) * sums[:, -1:]
+    goal = uniform.view(uniform.shape[0], uniform.shape[1:].numel()) * sums[:, -1:]  # X may be 0
     # The first sum beyond the goal: never at a weight of 0, where the sum is that of the index before.
     found = torch.searchsorted(sums, goal, right=True).clamp_(max=weights.shape[-1] - 1)
     return found.view(uniform.shape)
