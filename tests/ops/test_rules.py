@@ -74,9 +74,15 @@ def test_exact_paths(size: tuple[int, int, int], precision: str | None) -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 4.0])
-@pytest.mark.parametrize("rows", ["held", "in two blocks", "read twice"])
-@pytest.mark.parametrize("size", [*SIZES, (130, 40, 8)])
-def test_kernels(size: tuple[int, int, int], rows: str, scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("rows", "size"),
+    [
+        *(("held", size) for size in SIZES),
+        *(("in two blocks", size) for size in ((3, 1, 4), (5, 40, 8), (2, 61, 3))),
+        *(("read twice", size) for size in (*SIZES, (130, 40, 8))),
+    ],
+)
+def test_kernels(rows: str, size: tuple[int, int, int], scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors at most twice those of plain torch at the same precision, however the kernels take rows."""
     if rows == "in two blocks":
         monkeypatch.setattr(softmax, "TWO_BLOCKS", (0, 1 << 20))
