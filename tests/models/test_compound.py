@@ -74,7 +74,7 @@ def test_random_sentences_come_as_often_as_they_should(model: TinyCompound) -> N
 
     pairs = torch.cartesian_prod(torch.arange(1, 4), torch.arange(1, 4))
     expected = integral(model, pairs, torch.full((9,), 2)).exp()
-    count = 600
+    count = 2000
     words, kept = drawn(count, seed=0)
     assert kept == pytest.approx(float(expected.sum()), rel=0.1)
     for pair, share in zip(pairs.tolist(), expected / expected.sum(), strict=True):

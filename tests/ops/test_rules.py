@@ -77,7 +77,7 @@ def test_exact_paths(size: tuple[int, int, int], precision: str | None) -> None:
 @pytest.mark.parametrize(
     ("rows", "size"),
     [
-        *(("held", size) for size in SIZES),
+        *(("held", size) for size in (*SIZES, (130, 40, 8))),
         *(("in two blocks", size) for size in ((3, 1, 4), (5, 40, 8), (2, 61, 3))),
         *(("read twice", size) for size in (*SIZES, (130, 40, 8))),
     ],
@@ -94,6 +94,20 @@ def test_kernels(rows: str, size: tuple[int, int, int], scale: float, monkeypatc
     for one, two, true in zip(mine, plain, truth, strict=True):
         error, allowed = (float((found.detach().double() - true).abs().max()) for found in (one, two))
         assert error <= 2 * allowed + 1e-6
+
+
+def test_scores_of_long_rows_are_made_in_large_parts() -> None:
+    """Of shorter ones, and outside kernels, as many as a cache holds; never fewer than some."""
+
+    def rows(columns: int, fused: bool) -> list[int]:
+        return [part.stop - part.start for part in softmax.score_rows(20_000, columns, fused)]
+
+    assert max(rows(8192, True)) * 8192 * 4 <= softmax.CACHED_BYTES
+    assert rows(8192, True) == rows(8192, False)
+    assert max(rows(24576, True)) * 24576 * 4 <= softmax.SCORE_BYTES
+    assert len(rows(24576, True)) == 2 < len(rows(24576, False))
+    assert max(rows(1 << 30, True)) >= softmax.LEAST_SCORE_ROWS > max(rows(1 << 30, True)) - 8
+    assert sum(rows(24576, True)) == 20_000
 
 
 def test_parts_of_rows_give_what_the_whole_does(monkeypatch: pytest.MonkeyPatch) -> None:
