@@ -1,12 +1,14 @@
 """One memory budget for everything that is computed in batches."""
 
 import math
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from simplepcfg.evaluation.likelihood import BATCH_BYTES, MOST_CELLS, bytes_a_cell, cells_a_batch, log_likelihoods
+from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
 
 
 @pytest.mark.parametrize("states", [1, 4096, 10**9])
@@ -52,3 +54,35 @@ def test_every_sentence_gets_its_own_score() -> None:
     assert len(calls) == len(model.sizes) > 1
     assert model.training
     assert log_likelihoods(model, [[3], []], torch.device("cpu")).tolist() == [-math.inf] * 2
+
+
+@dataclass(frozen=True)
+class Choosing:
+    """A grammar that has a choice of precision; its scores say which it was asked to take."""
+
+    root: torch.Tensor
+    precision: str | None = None
+
+    def log_partition(self, words: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        return torch.full((len(words),), -1.0 if self.precision is None else -2.0)
+
+
+@pytest.mark.parametrize(("precision", "score"), [(None, -1.0), ("tf32", -2.0)])
+def test_precision_is_that_of_the_shared_grammar(precision: str | None, score: float) -> None:
+    model = CountingModel()
+    model.grammar = lambda: Choosing(torch.ones(3))
+    assert log_likelihoods(model, [[1, 2]], torch.device("cpu"), precision=precision).tolist() == [score]
+    assert log_likelihoods(CountingModel(), [[3, 2]], torch.device("cpu"), precision=precision).tolist() == [-3.0]
+
+
+@pytest.mark.gpu
+def test_tf32_charts_give_the_perplexity_of_float32() -> None:
+    torch.manual_seed(0)
+    config = SimpleNPCFGConfig(nonterminals=512, preterminals=1024, embedding=64, initial_scores=3.0)
+    model = SimpleNPCFG(config, 500).cuda()
+    sentences = torch.randint(1, 500, (64, 20)).tolist()
+    device = torch.device("cuda")
+    exact, fast = (log_likelihoods(model, sentences, device, precision=choice) for choice in (None, "tf32"))
+    assert not torch.equal(exact, fast)
+    tokens = sum(map(len, sentences))
+    assert (fast - exact).sum().abs() / tokens < 1e-4  # of the logarithm of perplexity

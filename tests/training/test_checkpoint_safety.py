@@ -10,9 +10,9 @@ import pytest
 from simplepcfg.errors import ResourceError
 from simplepcfg.training import RunFolder, load_run, train
 from simplepcfg.training import files as files_module
+from simplepcfg.training.checkpoint import Checkpoint
 from simplepcfg.training.failures import resource_errors
 from simplepcfg.training.files import TEMPORARY_SUFFIX, write_bytes
-from simplepcfg.training.trainer import Trainer
 from toy_runs import differences, leftovers
 
 
@@ -46,14 +46,14 @@ def test_crash_in_any_write_then_resume(
 
 def test_crash_between_checkpoint_and_model(make_config, whole, tmp_path: Path, monkeypatch) -> None:
     config, broken = make_config(), RunFolder(tmp_path / "broken")
-    original = Trainer.export_best
+    original = Checkpoint.save_best
 
-    def fail_in_the_last_epoch(self: Trainer) -> None:
+    def fail_in_the_last_epoch(self: Checkpoint, path: Path) -> None:
         if self.state.epoch == config.training.epochs:
             raise Crash
-        original(self)
+        original(self, path)
 
-    monkeypatch.setattr(Trainer, "export_best", fail_in_the_last_epoch)
+    monkeypatch.setattr(Checkpoint, "save_best", fail_in_the_last_epoch)
     with pytest.raises(Crash):
         train(config, broken.path)
     monkeypatch.undo()

@@ -1,6 +1,7 @@
 """Log-likelihoods of whole texts: rules that all sentences share are computed once, sentences in batches."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -28,11 +29,12 @@ def log_likelihoods(
     sentences: Sequence[Sequence[int]],
     device: torch.device,
     after_batch: Callable[[], None] | None = None,
+    precision: str | None = None,
 ) -> torch.Tensor:
     """log p (nats) of each encoded sentence, as the model reports it, [S] in float64 on the CPU; −inf below two words.
 
     What float32 calls impossible is looked at again in float64. `after_batch` is called between batches, so that a
-    caller can stop in the middle by raising.
+    caller can stop in the middle by raising. `precision` is that of products with rules that all sentences share.
     """
     order: list[int] = []
     found: list[torch.Tensor] = []
@@ -41,7 +43,9 @@ def log_likelihoods(
     model.eval()
     try:
         with torch.no_grad():
-            grammar = model.grammar() if model.shares_rules else None
+            grammar: Any = model.grammar() if model.shares_rules else None
+            if precision is not None and hasattr(grammar, "precision"):
+                grammar = replace(grammar, precision=precision)
             source = model.config.sizes(1) if grammar is None else grammar
             lengths = [len(sentences[index]) for index in scorable]
             limits = (cells_a_batch(source, device), sentences_a_batch(model, device))

@@ -102,6 +102,11 @@ class Checkpoint:
         tensors = {f"{group}/{name}": tensor for group in GROUPS for name, tensor in getattr(self, group).items()}
         write_tensor_file(path, tensors, self.state.model_dump())
 
+    def save_best(self, path: Path) -> None:
+        """Write the best epoch's weights as a model, if there has been an epoch."""
+        if self.state.best is not None:
+            write_tensor_file(path, self.best_weights, self.state.best.model_dump())
+
     @classmethod
     def load(cls, path: Path) -> "Checkpoint":
         """Read a checkpoint; InputError if it is damaged or of another version."""

@@ -115,7 +115,7 @@ def train(
         with group.together():
             if checkpoint is not None and group.leads:  # last, when no process has refused: that changes nothing
                 save_config(config, folder.config)
-                trainer.export_best()
+                checkpoint.save_best(folder.model)
             for note in (*corpus.notes, _summary(corpus, trainer, group), trainer.curriculum.note, needs.note):
                 if note is not None:
                     reporter.note(note)

@@ -14,13 +14,14 @@ from simplepcfg.evaluation.likelihood import log_likelihoods
 from simplepcfg.evaluation.perplexity import PerplexityReport, perplexity
 from simplepcfg.models import build_model
 from simplepcfg.training.averaging import WeightAverage
+from simplepcfg.training.background import BackgroundWriter
 from simplepcfg.training.branching import Branching
 from simplepcfg.training.capture import side_stream
 from simplepcfg.training.checkpoint import Best, Checkpoint, Tally, TrainingState, capture, restore
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.corpus import Corpus
 from simplepcfg.training.curriculum import Curriculum
-from simplepcfg.training.device import set_precision
+from simplepcfg.training.device import set_precision, validation_precision
 from simplepcfg.training.distributed import Group
 from simplepcfg.training.dropout import StateDropout
 from simplepcfg.training.health import refuse_without_rules, rule_count_ratio
@@ -32,7 +33,7 @@ from simplepcfg.training.run_folder import RunFolder
 from simplepcfg.training.signals import Interrupted, StopSignals
 from simplepcfg.training.step import Step
 from simplepcfg.training.tally import mirror
-from simplepcfg.training.tensor_files import host_copy, write_tensor_file
+from simplepcfg.training.tensor_files import host_copy
 from simplepcfg.training.timing import StepTimer
 
 MAX_SKIPPED_IN_A_ROW = 20
@@ -93,6 +94,7 @@ class Trainer:
         self._asked = False  # whether any of several processes was told to stop, as all of them know
         self._last_save = self._clock = time.monotonic()
         self._pace = Pace()
+        self._writer = BackgroundWriter()
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint; nothing in the folder changes yet."""
@@ -113,10 +115,14 @@ class Trainer:
         with ExitStack() as files:
             with self.group.together():
                 self._metrics, self._timings = self._open_records(files)
-            with side_stream(self.device):
-                while self.stopped_by is None:
-                    self._train_epoch()
-                    self._finish_epoch(self._validate())
+            try:
+                with side_stream(self.device):
+                    while self.stopped_by is None:
+                        self._train_epoch()
+                        self._finish_epoch(self._validate())
+            finally:
+                with self.group.guarded():
+                    self._writer.wait()
 
     def _open_records(self, files: ExitStack) -> tuple[JsonLines, JsonLines]:
         if not self.group.leads:
@@ -203,7 +209,13 @@ class Trainer:
         sentences, group = self.corpus.valid, self.group
         found = torch.zeros(len(sentences) + 2, dtype=torch.float64)  # scores, and how the processes agree to end
         with group.guarded(), suppress(_AskedToStop), self.average.in_place():
-            mine = log_likelihoods(self.model, group.part(sentences), self.device, self._between_batches)
+            mine = log_likelihoods(
+                self.model,
+                group.part(sentences),
+                self.device,
+                self._between_batches,
+                validation_precision(self.config.training.precision, self.device),
+            )
             found[group.rank : len(sentences) : group.size] = mine
         found[-2], found[-1] = self.stop.requested is not None, group.held is not None
         group.add_up_on_host(found)
@@ -219,7 +231,7 @@ class Trainer:
             raise _AskedToStop
 
     def _finish_epoch(self, valid: PerplexityReport) -> None:
-        """Record the epoch; the checkpoint first, since model.safetensors can be written again from it."""
+        """Record the epoch."""
         state, trained = self.state, self.state.this_epoch
         better = state.best is None or valid.rank > state.best.rank
         state.epoch, state.batch, state.this_epoch = state.epoch + 1, 0, Tally()
@@ -243,9 +255,7 @@ class Trainer:
         if better:
             self.best_weights = host_copy(self.average.weights())
         self._metrics.write(epoch_record(state, trained, valid, better))
-        self._write_checkpoint()
-        if better:
-            self.export_best()
+        self._write_checkpoint(with_model=better)
         self._timings.write({"epoch": state.epoch, "step": state.step, "seconds": state.seconds})
         settings = self.config.training
         self.reporter.epoch(
@@ -298,13 +308,15 @@ class Trainer:
         self.reporter.step(report)
 
     def save(self) -> None:
-        """Write the checkpoint, if this is the process that does."""
+        """Begin to write the checkpoint, if this is the process that does."""
         if self.group.leads:
             with self.group.guarded():
                 self._write_checkpoint()
 
-    def _write_checkpoint(self) -> None:
-        """Metrics go to disk first, because the checkpoint says how long they are."""
+    def _write_checkpoint(self, with_model: bool = False) -> None:
+        """Metrics go to disk first, because the checkpoint says how long they are; the model last, if it is a new best
+        one, since it can be written again from the checkpoint. Training goes on while both are written.
+        """
         mirror(self.step.tally.read(), self.state)
         self.state.metrics_bytes = self._metrics.sync()
         self.state.seconds = self._elapsed()
@@ -312,11 +324,13 @@ class Trainer:
         checkpoint = capture(
             self.state, self.model, self.best_weights, self.step.optimizer, self.device, self.average.state()
         )
-        checkpoint.save(self.folder.checkpoint)
 
-    def export_best(self) -> None:
-        if self.state.best is not None:
-            write_tensor_file(self.folder.model, self.best_weights, self.state.best.model_dump())
+        def write() -> None:
+            checkpoint.save(self.folder.checkpoint)
+            if with_model:
+                checkpoint.save_best(self.folder.model)
+
+        self._writer.write(write)
 
     def _elapsed(self) -> float:
         """Seconds since the run began, those of earlier sessions included."""
@@ -334,6 +348,8 @@ class Trainer:
         if not (self._asked if self.group.size > 1 else self.stop.requested is not None):
             return
         self.save()
+        with self.group.guarded():
+            self._writer.wait()
         self.group.agree()
         number = self.group.largest(self.stop.requested or 0)
         raise Interrupted(
