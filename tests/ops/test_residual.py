@@ -137,7 +137,9 @@ def test_groups_share_rows_and_shapes() -> None:
     _, rows, _, _ = CASES[3]
     groups = residual_fused.grouped(rows, inputs_of(CASES[3])[1])
     assert [group.members for group in groups] == [(0, 2, 5), (1,), (3, 4, 6)]
-    lanes = [[(which, member) for lane, which, member in residual_fused._shares(groups) if lane == k] for k in (0, 1)]
+    lanes = [
+        [(which, member) for lane, which, member in residual_fused._shares(groups, 2) if lane == k] for k in (0, 1)
+    ]
     assert lanes == [[(2, 0), (2, 2), (0, 2)], [(2, 1), (0, 0), (0, 1), (1, 0)]]
 
 
@@ -146,9 +148,10 @@ def test_rows_split_where_weights_are_few(monkeypatch: pytest.MonkeyPatch) -> No
     generator = torch.Generator().manual_seed(0)
     for batch, rows in ((1, 64), (3, 48), (1, 7), (70, 16)):
         by, of = (torch.randn(batch, rows, width, generator=generator).bfloat16() for width in (5, 130))
-        found = residual_fused._summed_products(by, of)
-        assert found.dtype == torch.float32
-        torch.testing.assert_close(found, by.float().mT @ of.float())
+        found = residual_fused._SummedProducts.of(by, of)
+        found.make()
+        assert found.out.dtype == torch.float32
+        torch.testing.assert_close(found.out, by.float().mT @ of.float())
 
 
 def test_differentiable_twice() -> None:

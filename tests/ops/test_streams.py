@@ -10,7 +10,7 @@ class FakeCard:
     """Streams as lists of what each runs and waits for; an event is (stream, how much of it was there)."""
 
     def __init__(self) -> None:
-        self.main, self.side = FakeStream("main"), FakeStream("side")
+        self.main, self.side, self.third = FakeStream("main"), FakeStream("side"), FakeStream("third")
         self.current = self.main
 
     def stream(self, stream: "FakeStream") -> "FakeContext":
@@ -60,7 +60,7 @@ def card(monkeypatch: pytest.MonkeyPatch) -> FakeCard:
     fake = FakeCard()
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: fake.current)
     monkeypatch.setattr(torch.cuda, "stream", fake.stream)
-    monkeypatch.setattr(streams, "_side_stream", lambda device: fake.side)
+    monkeypatch.setattr(streams, "_side_stream", lambda device, number=0: (fake.side, fake.third)[number])
     return fake
 
 
@@ -89,15 +89,23 @@ def test_pipeline_waits_for_what_it_needs(card: FakeCard, count: int, aside: str
     assert everything <= before(card.main, len(card.main.done))
 
 
-def test_lanes_are_forked_and_joined(card: FakeCard) -> None:
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_lanes_are_forked_and_joined(card: FakeCard, count: int) -> None:
     card.main.done.append("earlier")
-    with streams.two_lanes(torch.device("cuda", 0)) as lanes:
-        for k in range(4):
-            with lanes[k % 2]:
+    with streams.lanes(torch.device("cuda", 0), count) as lanes:
+        for k in range(6):
+            with lanes[k % count]:
                 card.current.done.append(k)
-    assert "earlier" in before(card.side, len(card.side.done))
-    assert card.side.done[1:] == [1, 3]
-    assert {0, 1, 2, 3} <= before(card.main, len(card.main.done))
+    for lane, side in enumerate((card.side, card.third)[: count - 1], start=1):
+        assert "earlier" in before(side, len(side.done))
+        assert side.done[1:] == list(range(lane, 6, count))
+    assert {0, 1, 2, 3, 4, 5} <= before(card.main, len(card.main.done))
+
+
+def test_jobs_are_spread_by_their_cost() -> None:
+    jobs = [(1, "a"), (5, "b"), (3, "c"), (3, "d"), (0, "e")]
+    assert streams.spread(jobs, 2) == [(0, "b"), (1, "c"), (1, "d"), (0, "a"), (0, "e")]
+    assert streams.spread(jobs, 1) == [(0, "b"), (0, "c"), (0, "d"), (0, "a"), (0, "e")]
 
 
 @pytest.mark.parametrize("overlap", [True, False])

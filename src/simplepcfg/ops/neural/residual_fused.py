@@ -1,26 +1,29 @@
 """Residual networks in bfloat16 on a card: networks of one shape share their buffers and their gradients' products.
 
-A chain of small products cannot fill a card, so two networks run at a time. What backward finds of each layer is kept
-until the end: the gradients by all weights of a group are then one batched product, those by its biases one sum.
+A chain of small products cannot fill a card, so several networks run at a time. What backward finds of each layer is
+kept until the end: the gradients by all weights of a group are then one batched product, those by its biases one sum.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from simplepcfg.ops.neural.products import add_mm_wide, bmm_wide, mm_wide
-from simplepcfg.ops.neural.streams import two_lanes
+from simplepcfg.ops.neural.streams import lanes, spread
 
-# Rows whose column sums one program makes, and how many it holds at a time.
-ROWS_A_PROGRAM = 64
-ROWS_AT_ONCE = 16
-COLUMNS_AT_ONCE = 128
+# Rows whose column sums one program makes, all of which it holds, by so many columns on so many warps.
+ROWS_A_PROGRAM = 128
+COLUMNS_A_PROGRAM = 64
+WARPS = 8
 # A gradient by weights sums over many rows for few results; rows are split while its tiles leave a large card idle.
 TILE = 128
 MULTIPROCESSORS = 132
 LEAST_SPLIT_ROWS = 512
+# Networks that run side by side, forward and backward, and sums for the gradients by weights. Forward more would push
+# each other's activations out of the cache; backward has more passes over memory between its products.
+LANES_FORWARD, LANES_BACK, LANES_OF_SUMS = 3, 5, 2
 
 Rows = tuple[int, int]
 
@@ -56,11 +59,11 @@ def fused_forward(
         buffers += [first, inputs, lasts]
         for k in group.members:
             outputs[k] = first.new_empty(size, first.shape[1])
-    with two_lanes(table.device) as lanes:
-        for lane, which, member in _shares(groups):
+    with lanes(table.device, LANES_FORWARD) as beside:
+        for lane, which, member in _shares(groups, LANES_FORWARD):
             group, (_, inputs, lasts) = groups[which], buffers[3 * which : 3 * which + 3]
             k = group.members[member]
-            with lanes[lane]:
+            with beside[lane]:
                 _forward(narrow_table[slice(*group.rows)], narrow[k], inputs[member], lasts[member], outputs[k])
     return outputs, [narrow_table, *(tensor for each in narrow for tensor in each), *buffers]
 
@@ -94,20 +97,24 @@ def fused_backward(
                 first, inputs, lasts = first[asked], inputs[asked], lasts[asked]
                 group = group._replace(members=tuple(group.members[member] for member in asked))
             works.append(_Work.of(group, first, inputs, lasts, [grads[k] for k in group.members]))
-    with two_lanes(table.device) as lanes:
-        for lane, which, member in _shares([work.group for work in works]):
-            with lanes[lane]:
+    with lanes(table.device, LANES_BACK) as beside:
+        for lane, which, member in _shares([work.group for work in works], LANES_BACK):
+            with beside[lane]:
                 _backward(works[which], member, weights[works[which].group.members[member]])
     by_table = torch.empty_like(table, dtype=torch.float32)
+    summed = [_WeightSums.of(work, table) for work in works]
+    jobs: list[tuple[int, Callable[[], object]]] = [job for each in summed for job in each.jobs()]
+    jobs.append(
+        (sum(work.by_first.numel() * table.shape[1] for work in works), lambda: _table_gradient(by_table, works))
+    )
+    with lanes(table.device, LANES_OF_SUMS) as beside:
+        for lane, job in spread(jobs, LANES_OF_SUMS):
+            with beside[lane]:
+                job()
     found: list[list[Tensor | None]] = [[None] * number for number in counts]
-    with two_lanes(table.device) as lanes:
-        with lanes[1]:
-            _table_gradient(by_table, works)
-        with lanes[0]:
-            for work in works:
-                by_weights = _gradients_by_weights(work, table)
-                for k, each in zip(work.group.members, by_weights, strict=True):
-                    found[k] = list(each)
+    for work, sums in zip(works, summed, strict=True):
+        for k, each in zip(work.group.members, sums.by_weights(), strict=True):
+            found[k] = list(each)
     return by_table, found
 
 
@@ -157,11 +164,11 @@ def _mask_and_sum(grad: Tensor, activation: Tensor | None, out: Tensor, copy: Te
     from simplepcfg.ops.neural.residual_kernels import relu_bwd_kernel
 
     rows, width = grad.shape
-    columns = min(COLUMNS_AT_ONCE, 1 << max(width - 1, 1).bit_length())
+    columns = min(COLUMNS_A_PROGRAM, 1 << max(width - 1, 1).bit_length())
     relu_bwd_kernel[(sums.shape[0], -(-width // columns))](
         grad, grad if activation is None else activation, out, grad if copy is None else copy, sums, rows, width,
         grad.stride(0), 0 if copy is None else copy.stride(0), HAS_RELU=activation is not None,
-        HAS_COPY=copy is not None, ROWS=ROWS_A_PROGRAM, BLOCK_R=ROWS_AT_ONCE, BLOCK_D=columns, num_warps=4,
+        HAS_COPY=copy is not None, ROWS=ROWS_A_PROGRAM, BLOCK_D=columns, num_warps=WARPS,
     )  # fmt: skip
 
 
@@ -179,46 +186,90 @@ def _table_gradient(by_table: Tensor, works: Sequence[_Work]) -> None:
             add_mm_wide(by_table[slice(*work.group.rows)], by_first, first)
 
 
-def _gradients_by_weights(work: _Work, table: Tensor) -> list[list[Tensor]]:
-    """Of each network of a group, in the order of its weights."""
-    count, width, features = work.first.shape
-    x = table[slice(*work.group.rows)]
-    by_first = _summed_products(work.by_first.flatten(1)[None], x[None]).view(count, 1, width, features).unbind(0)
-    biases = work.sums.sum(2)  # [G, 1 + 2 blocks, D]
-    matrices = [[*each] for each in by_first]
-    if work.group.blocks:
-        rest = _summed_products(work.by_rest.flatten(0, 1), work.inputs.flatten(0, 1))
-        for into, each in zip(matrices, rest.view(count, -1, width, width).unbind(0), strict=True):
-            into += each.unbind(0)
-    return [
-        [tensor for pair in zip(into, each.unbind(0), strict=True) for tensor in pair]
-        for into, each in zip(matrices, biases.unbind(0), strict=True)
+class _WeightSums(NamedTuple):
+    """The gradients by a group's weights: sums over rows that do not wait for each other."""
+
+    first: "_SummedProducts"
+    rest: "_SummedProducts | None"  # of all matrices of the blocks
+    sums: Tensor  # as in _Work
+    biases: Tensor  # out [G, 1 + 2 blocks, D]
+    shape: tuple[int, int, int]  # networks, D, features of the table
+
+    @staticmethod
+    def of(work: _Work, table: Tensor) -> "_WeightSums":
+        """With buffers made here, before streams part."""
+        x = table[slice(*work.group.rows)]
+        first = _SummedProducts.of(work.by_first.flatten(1)[None], x[None])
+        given = (work.by_rest.flatten(0, 1), work.inputs.flatten(0, 1))
+        rest = _SummedProducts.of(*given) if work.group.blocks else None
+        biases = work.sums.new_empty(*work.sums.shape[:2], work.sums.shape[3])
+        return _WeightSums(first, rest, work.sums, biases, (*work.first.shape,))
+
+    def jobs(self) -> list[tuple[int, Callable[[], object]]]:
+        """Each with its cost, in multiplications; a sum is worth as many as take its time."""
+        found: list[tuple[int, Callable[[], object]]] = [
+            (each.cost, each.make) for each in (self.first, self.rest) if each is not None
+        ]
+        return [*found, (0, lambda: torch.sum(self.sums, 2, out=self.biases))]
+
+    def by_weights(self) -> list[list[Tensor]]:
+        """Of each network, in the order of its weights."""
+        count, width, features = self.shape
+        matrices = [[*each] for each in self.first.out.view(count, 1, width, features).unbind(0)]
+        if self.rest is not None:
+            for into, each in zip(matrices, self.rest.out.view(count, -1, width, width).unbind(0), strict=True):
+                into += each.unbind(0)
+        return [
+            [tensor for pair in zip(into, each.unbind(0), strict=True) for tensor in pair]
+            for into, each in zip(matrices, self.biases.unbind(0), strict=True)
+        ]
+
+
+class _SummedProducts(NamedTuple):
+    """out = byᵀ of, batch by batch, in float32: [B, rows, M] and [B, rows, K] to [B, M, K]."""
+
+    by: Tensor
+    of_rows: Tensor
+    parts: Tensor  # [B, splits, M, K]
+    out: Tensor  # the same memory where rows are not split
+
+    @staticmethod
+    def of(by: Tensor, of_rows: Tensor) -> "_SummedProducts":
+        """With buffers."""
+        (batch, rows, height), width = by.shape, of_rows.shape[2]
+        tiles, splits = batch * -(-height // TILE) * -(-width // TILE), 1
+        while (
+            2 * splits * tiles <= MULTIPROCESSORS and rows % (2 * splits) == 0 and rows >= 2 * splits * LEAST_SPLIT_ROWS
+        ):
+            splits *= 2
+        parts = by.new_empty(batch, splits, height, width, dtype=torch.float32)
+        return _SummedProducts(by, of_rows, parts, parts[:, 0] if splits == 1 else torch.empty_like(parts[:, 0]))
+
+    @property
+    def cost(self) -> int:
+        """Multiplications."""
+        return self.by.numel() * self.of_rows.shape[2]
+
+    def make(self) -> None:
+        """The products, then the sum of their parts."""
+        splits, parts = self.parts.shape[1], self.parts.flatten(0, 1)
+        if len(parts) == 1:
+            mm_wide(self.by[0].T, self.of_rows[0], parts[0])
+        else:
+            by, of_rows = (each.reshape(len(parts), -1, each.shape[2]) for each in (self.by, self.of_rows))
+            bmm_wide(by.mT, of_rows, parts)
+        if splits > 1:
+            torch.sum(self.parts, 1, out=self.out)
+
+
+def _shares(groups: Sequence[Group], count: int) -> list[tuple[int, int, int]]:
+    """(lane, group, member) of every network."""
+    costs = [
+        ((group.rows[1] - group.rows[0]) * (1 + 2 * group.blocks), (which, member))
+        for which, group in enumerate(groups)
+        for member in range(len(group.members))
     ]
-
-
-def _summed_products(by: Tensor, of: Tensor) -> Tensor:
-    """byᵀ of, batch by batch, in float32: [B, rows, M] and [B, rows, K] to [B, M, K]."""
-    (batch, rows, height), width = by.shape, of.shape[2]
-    tiles, splits = batch * -(-height // TILE) * -(-width // TILE), 1
-    while 2 * splits * tiles <= MULTIPROCESSORS and rows % (2 * splits) == 0 and rows >= 2 * splits * LEAST_SPLIT_ROWS:
-        splits *= 2
-    parts = by.new_empty(batch * splits, height, width, dtype=torch.float32)
-    if len(parts) == 1:
-        return mm_wide(by[0].T, of[0], parts[0])[None]
-    bmm_wide(by.reshape(len(parts), -1, height).mT, of.reshape(len(parts), -1, width), parts)
-    return parts if splits == 1 else parts.view(batch, splits, height, width).sum(1)
-
-
-def _shares(groups: Sequence[Group]) -> list[tuple[int, int, int]]:
-    """(lane, group, member) of every network: the longest first, each to the lane that has less to do."""
-    sizes = [(group.rows[1] - group.rows[0]) * (1 + 2 * group.blocks) for group in groups]
-    loads, found = [0, 0], []
-    for which in sorted(range(len(groups)), key=lambda which: -sizes[which]):
-        for member in range(len(groups[which].members)):
-            lane = loads.index(min(loads))
-            loads[lane] += sizes[which]
-            found.append((lane, which, member))
-    return found
+    return [(lane, *place) for lane, place in spread(costs, count)]
 
 
 def _narrow(

@@ -19,23 +19,20 @@ def relu_bwd_kernel(
     HAS_RELU: tl.constexpr,
     HAS_COPY: tl.constexpr,
     ROWS: tl.constexpr,  # of a program
-    BLOCK_R: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
     """Masked rows and, for this block of rows, their column sums: no atomics, a fixed order."""
     block = tl.program_id(0)
     columns = tl.program_id(1) * BLOCK_D + tl.arange(0, BLOCK_D)
-    sums = tl.zeros((BLOCK_R, BLOCK_D), tl.float32)
-    for start in range(0, ROWS, BLOCK_R):
-        row = (block * ROWS + start + tl.arange(0, BLOCK_R)).to(tl.int64)
-        inside = (row < rows)[:, None] & (columns < D)[None, :]
-        place = row[:, None] * D + columns[None, :]
-        value = tl.load(grad + row[:, None] * grad_stride + columns[None, :], mask=inside, other=0.0)
-        if HAS_COPY:
-            tl.store(copy + row[:, None] * copy_stride + columns[None, :], value, mask=inside)
-        if HAS_RELU:
-            positive = tl.load(activation + place, mask=inside, other=0.0) > 0
-            value = tl.where(positive, value, 0.0)
-            tl.store(out + place, value, mask=inside)
-        sums += value.to(tl.float32)
-    tl.store(column_sums + block.to(tl.int64) * D + columns, tl.sum(sums, 0), mask=columns < D)
+    # All rows at once: out may be grad itself, so in a loop no load could begin before the last store.
+    row = (block * ROWS + tl.arange(0, ROWS)).to(tl.int64)
+    inside = (row < rows)[:, None] & (columns < D)[None, :]
+    place = row[:, None] * D + columns[None, :]
+    value = tl.load(grad + row[:, None] * grad_stride + columns[None, :], mask=inside, other=0.0)
+    if HAS_COPY:
+        tl.store(copy + row[:, None] * copy_stride + columns[None, :], value, mask=inside)
+    if HAS_RELU:
+        positive = tl.load(activation + place, mask=inside, other=0.0) > 0
+        value = tl.where(positive, value, 0.0)
+        tl.store(out + place, value, mask=inside)
+    tl.store(column_sums + block.to(tl.int64) * D + columns, tl.sum(value.to(tl.float32), 0), mask=columns < D)

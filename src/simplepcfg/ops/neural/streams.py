@@ -1,30 +1,44 @@
-"""Two streams of a card at once: products keep its tensor cores busy while elementwise passes keep its memory busy.
+"""Several streams of a card at once: products keep its tensor cores busy while elementwise passes keep its memory busy.
 
-What two streams use is allocated before they part and held until they are joined, so no stream's memory is handed to
-the other early. Both helpers fork from the current stream and join it again, and so are captured in a graph whole.
+What streams use is allocated before they part and held until they are joined, so no stream's memory is handed to
+another early. Both helpers fork from the current stream and join it again, and so are captured in a graph whole.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
+from typing import TypeVar
 
 import torch
 
+Job = TypeVar("Job")
 OVERLAP = True
 
 
 @contextmanager
-def two_lanes(device: torch.device) -> Iterator[tuple[AbstractContextManager[object], AbstractContextManager[object]]]:
-    """Two contexts, each to be entered as often as needed: work in one does not wait for work in the other."""
+def lanes(device: torch.device, count: int) -> Iterator[list[AbstractContextManager[object]]]:
+    """So many contexts, each to be entered as often as needed: work in one does not wait for work in the others."""
     if not (OVERLAP and device.type == "cuda"):
-        yield nullcontext(), nullcontext()
+        yield [nullcontext()] * count
         return
-    main, side = torch.cuda.current_stream(device), _side_stream(device)
-    side.wait_stream(main)
+    main, sides = torch.cuda.current_stream(device), [_side_stream(device, k) for k in range(count - 1)]
+    for side in sides:
+        side.wait_stream(main)
     try:
-        yield nullcontext(), torch.cuda.stream(side)
+        yield [nullcontext(), *(torch.cuda.stream(side) for side in sides)]
     finally:
-        main.wait_stream(side)
+        for side in sides:
+            main.wait_stream(side)
+
+
+def spread(jobs: Iterable[tuple[int, Job]], count: int) -> list[tuple[int, Job]]:
+    """(lane, job) of every (cost, job): the dearest first, each in the lane that has least to do."""
+    loads, found = [0] * count, []
+    for cost, job in sorted(jobs, key=lambda each: -each[0]):
+        lane = loads.index(min(loads))
+        loads[lane] += cost
+        found.append((lane, job))
+    return found
 
 
 def pipeline(
@@ -70,5 +84,5 @@ def slots(count: int, device: torch.device) -> int:
 
 
 @cache
-def _side_stream(device: torch.device) -> torch.cuda.Stream:
+def _side_stream(device: torch.device, number: int = 0) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
