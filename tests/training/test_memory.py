@@ -33,7 +33,7 @@ def test_estimate_counts_what_it_says() -> None:
         assert sizes == {
             "weights": 5 * 4 * weights + (2 * weights if item == 2 else 0),
             "networks": item * networks,
-            "rules": item * 3 * 2 * 3 * 8 + 192 * 2**20,
+            "rules": item * (2 if item == 2 else 3) * 2 * 3 * 8 + 192 * 2**20,
             "emissions": 4 * 3 * 2 * 6 * 5 + item * 5 * 11,
             "chart": item * 6 * 3 * 2 * 21,
         }

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from simplepcfg.errors import InputError
-from simplepcfg.grammars import SimpleGrammar
+from simplepcfg.grammars import Emissions, SimpleGrammar
+from simplepcfg.grammars.emissions import check_words
 from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
@@ -16,6 +17,7 @@ from simplepcfg.models.parts import Rows, emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.starts import give_own_tags, spread_scores
 from simplepcfg.models.thinning import Thinning, step_tables
+from simplepcfg.ops.inside.features import inside_of_features
 from simplepcfg.ops.neural import rule_probabilities, rule_softmax
 
 
@@ -110,6 +112,7 @@ class SimpleNPCFGConfig:
             # f1 and f4 see nonterminals, f2 and f3 all symbols, f5 preterminals.
             activations=(4 * states + 3 * tags) * self.embedding * (1 + 3 * self.residual_blocks),
             rules=2 * states * (states + tags),
+            rule_gradient=False,
             tags=tags,
             span_numbers=states,
         )
@@ -163,13 +166,28 @@ class SimpleNPCFG(ExactModel):
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> SimpleGrammar:
         """The grammar of the present parameters; it is the same for every sentence, so the arguments are not used."""
+        precision, root, features, emissions = self._parts()
+        rules = rule_probabilities(*features, precision=precision)
+        return SimpleGrammar(root, *rules, emissions, precision)
+
+    def loss(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
+        """See ``ExactModel``; the same numbers, with no gradient by the rules on the way to the features'."""
+        precision, root, features, emissions = self._parts()
+        check_words(words, lengths, emissions)
+        log_emissions = emissions.log_probabilities(words)
+        parents, left, right = features
+        return -inside_of_features(
+            log_emissions, root, parents, left, right, lengths=lengths, span_bonus=span_bonus, precision=precision
+        )
+
+    def _parts(self) -> tuple[str | None, Tensor, tuple[Tensor, ...], Emissions]:
+        """How products are made; root; features of parents, left and right children; emissions."""
         precision = self.precision if self.training else None
         symbols, counts, word_embeddings = step_tables(self)
-        parents, left, right, roots, preterminals = self._features(symbols, counts, precision)
+        *features, roots, preterminals = self._features(symbols, counts, precision)
         root = rule_softmax(roots.to(self.start.dtype) @ self.start[0])
-        rules = rule_probabilities(parents, left, right, precision=precision)
         emissions = emissions_of(preterminals, word_embeddings, precision, self.training)
-        return SimpleGrammar(root, *rules, emissions, precision)
+        return precision, root, tuple(features), emissions
 
     def _features(self, symbols: Tensor, counts: tuple[int, ...], precision: str | None) -> tuple[Tensor, ...]:
         """f1 … f5 of the symbols that each is asked about; `counts` of them are nonterminals and preterminals."""

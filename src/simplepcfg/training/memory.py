@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from simplepcfg.errors import ResourceError
+from simplepcfg.evaluation.likelihood import CARD_SHARE
 from simplepcfg.models import ModelConfig, build_model
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.corpus import Corpus
@@ -17,9 +18,10 @@ HALF = 2
 RULE_COPIES, EMISSION_COPIES = 4, 3
 # Numbers for each nonterminal and cell of a batch's square chart on a CPU, for each row of a packed one on a card.
 SQUARE_COPIES, PACKED_COPIES = 4, 6
-# On a card rules are computed some rows at a time, in buffers of about this many bytes. The gradient by their scores
-# has two more, which are no larger together than the rules, and than this unless there are over 130,000 symbols.
-CHUNKS, RULE_BUFFERS = 192 * 2**20, 1024 * 2**20
+# On a card rules are computed some rows at a time, in buffers of about this many bytes. Scores in forward and their
+# gradient in backward have two more, together no larger than the rules, and than this unless there are over 130,000
+# symbols where the gradient by all rules is held, which scores are gone before, or over 260,000 where it is not.
+CHUNKS, RULE_BUFFERS, SCORE_BUFFERS = 192 * 2**20, 1024 * 2**20, 2048 * 2**20
 # Probabilities of all words are kept for backward up to this size; larger ones pass through the buffers.
 KEPT_WORDS = 512 * 2**20
 
@@ -65,7 +67,9 @@ def estimate(
     if on_card:
         # Weights, flat gradients and those that autograd has just made, two moments; and what products read.
         kept = 5 * FLOAT * weights + (HALF * weights if item == HALF else 0)
-        by_rules = 2 * sizes.rules * item + min(sizes.rules * item, RULE_BUFFERS) + CHUNKS
+        held = sizes.rule_gradient or item != HALF
+        rules = sizes.rules * item
+        by_rules = rules + (rules + min(rules, RULE_BUFFERS) if held else min(rules, SCORE_BUFFERS)) + CHUNKS
         by_words = EMISSION_COPIES * FLOAT * batch * longest * sizes.tags
         by_words += min(table * vocabulary * item, KEPT_WORDS)
         spans, copies = batch * longest * (longest + 1) // 2, PACKED_COPIES * item
@@ -98,16 +102,19 @@ def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, proc
     parts = estimate(config.model, *sizes, averaged=settings.average_decay > 0)
     stay = sum(part.size for part in parts if part.stays)
     step = sum(part.size for part in parts) - stay
-    # Validation needs the rules in full precision, when the memory of a step launched one by one is free again.
-    rules = FLOAT * config.model.sizes(batch).rules
-    launched = stay + (max(step, rules) if device.type == "cuda" else step)
     free = available_memory(device)
     if free is not None and device.type == "cpu":
         free //= here
-    if free is not None and launched > free:
+    # Validation needs the rules in full precision, when the memory of a step launched one by one is free again.
+    rules = FLOAT * config.model.sizes(batch).rules
+    launched = stay + (max(step, rules) if device.type == "cuda" else step)
+    least = launched
+    if free is not None and device.type == "cuda":  # its charts take up to a share of the card besides
+        least = max(least, stay + rules + free // CARD_SHARE)
+    if free is not None and least > free:
         largest = max(parts, key=lambda part: part.size)
         raise ResourceError(
-            f"training would take about {_gib(launched)}, of which {_gib(largest.size)} for the {largest.what}, but "
+            f"training would take about {_gib(least)}, of which {_gib(largest.size)} for the {largest.what}, but "
             f"{_gib(free)} are free on {device}; lower {largest.keys}"
         )
     # Captured steps have a pool of memory to themselves.

@@ -150,6 +150,16 @@ class PackedChart:
     def backward(self, grad: Tensor, needs: tuple[bool, ...], posteriors: Tensor | None) -> list[Tensor | None]:
         """Gradients by log_emissions, root, left and right, of those needed; ``posteriors`` is filled where given."""
         need_words, need_root, need_left, need_right = needs
+        by_root, by_child = self.adjoints(grad, posteriors, need_words or need_left or need_right)
+        words = left = right = None
+        if need_left or need_right:
+            left, right = self._rule_gradients(by_child)
+        if need_words:
+            words = self.emission_gradients(by_child)
+        return [words, by_root if need_root else None, left, right]
+
+    def adjoints(self, grad: Tensor, posteriors: Tensor | None, of_words: bool = True) -> tuple[Tensor, Tensor]:
+        """Gradients by the root and by η and ζ of every row [rows, 2N], those of words where they are asked for."""
         self.partial = None
         plan, states, stored = self.plan, self.states, self.precision.stored
         try:
@@ -173,16 +183,9 @@ class PackedChart:
                 self.beta, alpha, posterior, plan.words, states, BLOCK=block, **limit, **self.kinds
             )
             posteriors.view(-1)[plan.cells] = posterior[plan.words :].to(posteriors.dtype)
-        words = left = right = None
-        if need_words or need_left or need_right:
+        if of_words:
             self._gather(1, alpha, by_child)
-        if need_left or need_right:
-            left, right = self._rule_gradients(by_child)
-        if need_words:
-            words = self._emission_gradients(by_child)
-        if not need_root:
-            return [words, None, left, right]
-        return [words, by_root if self.arguments.root.dim() == 2 else by_root.sum(0), left, right]
+        return by_root if self.arguments.root.dim() == 2 else by_root.sum(0), by_child
 
     def outside(self, width: int, alpha: Tensor, by_child: Tensor) -> None:
         """d log Z / d β of the spans of a width that have parents."""
@@ -239,13 +242,12 @@ class PackedChart:
 
     def _rule_gradients(self, by_child: Tensor) -> tuple[Tensor, Tensor]:
         """One product over all spans for the nonterminal columns, one over all words for the preterminal ones."""
-        states, words = self.states, self.plan.words
+        states = self.states
         # Summed in the wide type either way; written in the type of the rules, which autograd would cast to.
         both = self._empty(*self.rules.shape, dtype=self.arguments.left.dtype)
         with self._matrix_mode():
             if both.dim() == 2:
-                _mm_wide(by_child[words:].T, self.beta[words:], both[:, :states])
-                _mm_wide(by_child[:words].T, self.emit, both[:, states:])
+                self.rule_gradient_rows(by_child, slice(0, 2 * states), both)
             else:
                 for sentence, spans in enumerate(self._rows_with_parents()):
                     if len(spans) < 2:  # of one or two words: no nonterminal below another
@@ -260,7 +262,15 @@ class PackedChart:
         left, right = both.chunk(2, -2)
         return left, right
 
-    def _emission_gradients(self, by_child: Tensor) -> Tensor:
+    def rule_gradient_rows(self, by_child: Tensor, rows: slice, out: Tensor) -> None:
+        """The gradient by some rows of [left; right], where the batch shares rules: out [rows, N + P]."""
+        words = self.plan.words
+        with self._matrix_mode():
+            _mm_wide(by_child[words:, rows].T, self.beta[words:], out[:, : self.states])
+            _mm_wide(by_child[:words, rows].T, self.emit, out[:, self.states :])
+
+    def emission_gradients(self, by_child: Tensor) -> Tensor:
+        """By the log-emissions, [B, n, P]."""
         plan = self.plan
         emissions = self.arguments.log_emissions
         by_emit = self._empty(plan.words, self.tags, dtype=self.precision.work)

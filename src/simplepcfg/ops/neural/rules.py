@@ -1,5 +1,6 @@
 """Rule probabilities from symbol features: two row softmaxes of products, with a backward of their own."""
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -49,6 +50,15 @@ def rule_probabilities(
     >>> left
     tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
     """
+    check_features(parents, left_children, right_children, precision, least)
+    fused = runs_fused(precision, parents)
+    return _RuleProbabilities.apply(parents, left_children, right_children, precision, least, fused)
+
+
+def check_features(
+    parents: Tensor, left_children: Tensor, right_children: Tensor, precision: str | None, least: float
+) -> None:
+    """InputError for what gives no rules."""
     check_precision(precision)
     check_least(least)
     shapes = [tuple(tensor.shape) for tensor in (parents, left_children, right_children)]
@@ -57,21 +67,28 @@ def rule_probabilities(
             f"parents, left_children and right_children have shapes {', '.join(str(list(s)) for s in shapes)}; they "
             "must be [N, D], [S, D] and [S, D], none of them 0"
         )
-    fused = runs_fused(precision, parents)
-    return _RuleProbabilities.apply(parents, left_children, right_children, precision, least, fused)
+
+
+def stacked_softmaxes(
+    features: Sequence[Tensor], precision: str | None, least: float, fused: bool
+) -> tuple[list[Tensor], Tensor]:
+    """Parents, left and right children as products read them, and the rules, left and then right: [2N, S]."""
+    kind = torch.bfloat16 if fused else wide_type(features[0].dtype)
+    parents, left, right = operands = [tensor.detach().to(kind).contiguous() for tensor in features]
+    nonterminals = parents.shape[0]
+    both = parents.new_empty(2 * nonterminals, left.shape[0])
+    with matrix_mode(precision, both.device):
+        softmax_of_product(parents, left, both[:nonterminals], None, fused, least)
+        softmax_of_product(parents, right, both[nonterminals:], None, fused, least)
+    return operands, both
 
 
 class _RuleProbabilities(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
         *given, precision, least, fused = inputs
-        kind = torch.bfloat16 if fused else wide_type(given[0].dtype)
-        parents, left, right = operands = [tensor.detach().to(kind).contiguous() for tensor in given]
-        nonterminals = parents.shape[0]
-        both = parents.new_empty(2 * nonterminals, left.shape[0])
-        with matrix_mode(precision, both.device):
-            softmax_of_product(parents, left, both[:nonterminals], None, fused, least)
-            softmax_of_product(parents, right, both[nonterminals:], None, fused, least)
+        operands, both = stacked_softmaxes(given, precision, least, fused)
+        nonterminals = len(both) // 2
         ctx.save_for_backward(*given, *operands, both)
         ctx.precision, ctx.least, ctx.fused = precision, least, fused
         ctx.set_materialize_grads(False)
@@ -89,29 +106,52 @@ class _RuleProbabilities(torch.autograd.Function):
 
 
 def softmax_gradients(
-    operands: list[Tensor], both: Tensor, grads: tuple[Tensor | None, ...], kinds: list[torch.dtype], fused: bool
+    operands: Sequence[Tensor],
+    both: Tensor,
+    grads: Sequence[Tensor | None],
+    kinds: Sequence[torch.dtype],
+    fused: bool,
 ) -> list[Tensor | None]:
     """By parents, left and right children. What flows in is only read: it may be somebody else's too."""
+    given = {side: _rows_dense(grad) for side, grad in enumerate(grads) if grad is not None}
+    nonterminals = operands[0].shape[0]
+
+    def make(side: int, part: slice, out: Tensor) -> None:
+        rows = slice(side * nonterminals + part.start, side * nonterminals + part.stop)
+        softmax_backward(both[rows], given[side][part], out, fused)
+
+    return gradients_by_features(operands, make, list(given), kinds)
+
+
+def gradients_by_features(
+    operands: Sequence[Tensor],
+    make: Callable[[int, slice, Tensor], None],
+    sides: Sequence[int],
+    kinds: Sequence[torch.dtype],
+) -> list[Tensor | None]:
+    """By parents, left and right children, in the types ``kinds``; of the sides (0, 1) that have a gradient.
+
+    make(side, part, out) writes the gradient by the scores of some parents, [rows, S], which is multiplied before the
+    next but one is made.
+    """
     parents, *children = operands
     nonterminals, width = parents.shape
-    symbols = both.shape[1]
-    most = max(LEAST_GRADIENT_ROWS, GRADIENT_BYTES // (symbols * both.element_size()))
+    symbols = children[0].shape[0]
+    most = max(LEAST_GRADIENT_ROWS, GRADIENT_BYTES // (symbols * parents.element_size()))
     parts = row_parts(nonterminals, most, 128)
-    given = {side: _rows_dense(grad) for side, grad in enumerate(grads) if grad is not None}
-    wide = wide_type(both.dtype)
+    wide = wide_type(parents.dtype)
     by_parents = parents.new_empty(nonterminals, width, dtype=wide)
     by_children: list[Tensor | None] = [None, None]
-    for side in given:
+    for side in sides:
         # One part needs no accumulation, so it is written in the type that is wanted.
-        kind = kinds[1 + side] if len(parts) == 1 and kinds[1 + side] == both.dtype else wide
+        kind = kinds[1 + side] if len(parts) == 1 and kinds[1 + side] == parents.dtype else wide
         by_children[side] = parents.new_empty(symbols, width, dtype=kind)
-    turns = [(side, part) for side in given for part in parts]
-    by_scores = both.new_empty(slots(len(turns), both.device), parts[0].stop, symbols)
+    turns = [(side, part) for side in sides for part in parts]
+    by_scores = parents.new_empty(slots(len(turns), parents.device), parts[0].stop, symbols)
 
-    def make(k: int, slot: int) -> None:
+    def write(k: int, slot: int) -> None:
         side, part = turns[k]
-        rows = slice(side * nonterminals + part.start, side * nonterminals + part.stop)
-        softmax_backward(both[rows], given[side][part], by_scores[slot, : part.stop - part.start], fused)
+        make(side, part, by_scores[slot, : part.stop - part.start])
 
     def use(k: int, slot: int) -> None:
         side, part = turns[k]
@@ -120,8 +160,8 @@ def softmax_gradients(
         (_write if side == turns[0][0] else add_mm_wide)(by_parents[part], here, children[side])
         (add_mm_wide if part.start else _write)(total, here.T, parents[part])
 
-    pipeline(len(turns), make, use, both.device, aside="make")
-    results = [by_parents if given else None, *by_children]
+    pipeline(len(turns), write, use, parents.device, aside="make")
+    results = [by_parents if sides else None, *by_children]
     return [None if tensor is None else tensor.to(kind) for tensor, kind in zip(results, kinds, strict=True)]
 
 

@@ -1,0 +1,86 @@
+"""The inside algorithm of rules that are softmaxes of products: the rules are held once, their gradient never is."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.again import differentiable_gradients
+from simplepcfg.ops.inside import inside
+from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
+from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
+from simplepcfg.ops.neural.naive import naive_rule_probabilities
+from simplepcfg.ops.neural.products import runs_fused
+from simplepcfg.ops.neural.rules import check_features, gradients_by_features, rule_probabilities, stacked_softmaxes
+from simplepcfg.ops.neural.softmax import LEAST, softmax_backward
+
+
+def inside_of_features(
+    log_emissions: Tensor,
+    root: Tensor,
+    parents: Tensor,
+    left_children: Tensor,
+    right_children: Tensor,
+    *,
+    lengths: Tensor | None = None,
+    span_bonus: Tensor | None = None,
+    precision: str | None = None,
+    least: float = LEAST,
+) -> Tensor:
+    """``inside`` with the rules ``rule_probabilities(parents, left_children, right_children)``: log Z, ``[B]``.
+
+    In bfloat16 on a card backward makes the rules' gradient some parents at a time, and at once what features get of
+    it; else this is the two operations one after the other.
+    """
+    features = (parents, left_children, right_children)
+    if log_emissions.shape[1] > 1 and runs_fused(precision, parents):
+        check_features(*features, precision, least)
+        return _FeatureInside.apply(log_emissions, root, *features, span_bonus, lengths, precision, least)
+    left, right = rule_probabilities(*features, precision=precision, least=least)
+    return inside(log_emissions, root, left, right, lengths=lengths, span_bonus=span_bonus, precision=precision)
+
+
+class _FeatureInside(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        from simplepcfg.ops.inside.packed_chart import PackedChart
+
+        log_emissions, root, *features, span_bonus, lengths, precision, least = inputs
+        operands, both = stacked_softmaxes(features, precision, least, True)
+        left, right = both.chunk(2)
+        chart = PackedChart(check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision))
+        log_z = chart.fill()
+        if any(ctx.needs_input_grad):
+            ctx.save_for_backward(log_emissions, root, *features, span_bonus, lengths)
+            ctx.chart, ctx.operands, ctx.both, ctx.least = chart, operands, both, least
+        return log_z
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        given, lengths = ctx.saved_tensors[:6], ctx.saved_tensors[6]
+        needs = ctx.needs_input_grad[:6]
+        if torch.is_grad_enabled():
+
+            def naive(log_emissions: Tensor, root: Tensor, *others: Any) -> Tensor:
+                *features, span_bonus = others
+                rules = naive_rule_probabilities(*features, least=ctx.least)
+                left, right = (each.to(log_emissions.dtype) for each in rules)
+                arguments = InsideArguments(log_emissions, root, left, right, lengths, span_bonus, None)
+                return log_einsum_exp_inside(arguments)
+
+            return *differentiable_gradients(naive, given, needs, grads), None, None, None
+        chart, both, features = ctx.chart, ctx.both, given[2:5]
+        posteriors = torch.zeros_like(given[5]) if needs[5] else None
+        by_root, by_child = chart.adjoints(grads[0], posteriors)
+        by_words = chart.emission_gradients(by_child) if needs[0] else None
+        found: list[Tensor | None] = [None] * 3
+        if any(needs[2:5]):
+            states = len(both) // 2
+
+            def make(side: int, part: slice, out: Tensor) -> None:
+                rows = slice(side * states + part.start, side * states + part.stop)
+                chart.rule_gradient_rows(by_child, rows, out)
+                softmax_backward(both[rows], out, out, True)
+
+            found = gradients_by_features(ctx.operands, make, (0, 1), [tensor.dtype for tensor in features])
+        return by_words, by_root if needs[1] else None, *found, posteriors, None, None, None
