@@ -92,6 +92,20 @@ def test_estimate_is_said_before_training(make_config, tmp_path: Path, capsys, m
     assert re.match(r"memory: about [\d.]+ MiB of 16\.0 GiB free on cpu \(.*weights [\d.]+ MiB.*\)$", line)
 
 
+def test_validation_needs_room_for_its_charts(make_config, monkeypatch) -> None:
+    """Rules in float32 are more than a step of a large grammar holds in bf16, and an eighth is charts."""
+    config = make_config("model.nonterminals=32768", "model.preterminals=65536")
+    corpus = Corpus([[2] * 20] * 16, [[2, 2]], Vocabulary.from_sentences([["a"]]))
+    parts = memory.estimate(config.model, len(corpus.vocabulary), 16, 20, "cuda", "bf16")
+    needed = parts[0].size + 4 * 2 * 32768 * (32768 + 65536)
+    assert needed > sum(part.size for part in parts)
+    monkeypatch.setattr(memory, "available_memory", lambda device: needed * 8 // 7 - 8)
+    with pytest.raises(ResourceError, match=r"for the rules, .*; lower model\.nonterminals and model\.preterminals"):
+        memory.require_memory(config, corpus, torch.device("cuda"))
+    monkeypatch.setattr(memory, "available_memory", lambda device: needed * 8 // 7 + 8)
+    assert not memory.require_memory(config, corpus, torch.device("cuda")).capture
+
+
 def test_steps_are_captured_only_if_both_ways_fit(make_config, monkeypatch) -> None:
     config = make_config("model.nonterminals=4096", "model.preterminals=8192")
     corpus = Corpus([[2] * 20] * 16, [[2, 2]], Vocabulary.from_sentences([["a"]]))

@@ -282,7 +282,9 @@ class PackedChart:
                 by_emit.zero_()
                 for rows, sentence in self.plan.sentence_rows(1):
                     _mm_wide(by_child[rows], rules[sentence], by_emit[rows])
-        found = torch.zeros_like(emissions, memory_format=torch.contiguous_format)
+        padded = self.arguments.lengths is not None  # what lies beyond a sentence has no gradient
+        made = torch.zeros_like if padded else torch.empty_like
+        found = made(emissions, memory_format=torch.contiguous_format)
         block = _block(self.tags, 1024)
         end_kernels.words_bwd_kernel[(plan.words, triton.cdiv(self.tags, block))](
             by_emit, self.emit, found, plan.sentence_of_row, plan.words_before, plan.order, self.tags,
