@@ -75,12 +75,12 @@ class _FeatureInside(torch.autograd.Function):
         by_words = chart.emission_gradients(by_child) if needs[0] else None
         found: list[Tensor | None] = [None] * 3
         if any(needs[2:5]):
-            states = len(both) // 2
 
-            def make(side: int, part: slice, out: Tensor) -> None:
-                rows = slice(side * states + part.start, side * states + part.stop)
+            def fill(rows: slice, out: Tensor) -> None:
                 chart.rule_gradient_rows(by_child, rows, out)
+
+            def finish(rows: slice, out: Tensor) -> None:
                 softmax_backward(both[rows], out, out, True)
 
-            found = gradients_by_features(ctx.operands, make, (0, 1), [tensor.dtype for tensor in features])
+            found = gradients_by_features(ctx.operands, fill, finish, (0, 1), [tensor.dtype for tensor in features])
         return by_words, by_root if needs[1] else None, *found, posteriors, None, None, None

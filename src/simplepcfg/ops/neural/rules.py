@@ -116,23 +116,24 @@ def softmax_gradients(
     given = {side: _rows_dense(grad) for side, grad in enumerate(grads) if grad is not None}
     nonterminals = operands[0].shape[0]
 
-    def make(side: int, part: slice, out: Tensor) -> None:
-        rows = slice(side * nonterminals + part.start, side * nonterminals + part.stop)
-        softmax_backward(both[rows], given[side][part], out, fused)
+    def finish(rows: slice, out: Tensor) -> None:
+        side, start = divmod(rows.start, nonterminals)
+        softmax_backward(both[rows], given[side][start : start + len(out)], out, fused)
 
-    return gradients_by_features(operands, make, list(given), kinds)
+    return gradients_by_features(operands, None, finish, list(given), kinds)
 
 
 def gradients_by_features(
     operands: Sequence[Tensor],
-    make: Callable[[int, slice, Tensor], None],
+    fill: Callable[[slice, Tensor], None] | None,
+    finish: Callable[[slice, Tensor], None],
     sides: Sequence[int],
     kinds: Sequence[torch.dtype],
 ) -> list[Tensor | None]:
     """By parents, left and right children, in the types ``kinds``; of the sides (0, 1) that have a gradient.
 
-    make(side, part, out) writes the gradient by the scores of some parents, [rows, S], which is multiplied before the
-    next but one is made.
+    finish(rows, out) makes the gradient by the scores of some rows of [left; right] out of what fill(rows, out) has put
+    there. It is multiplied before the next but one is made. Where all rows have room at once, they are filled together.
     """
     parents, *children = operands
     nonterminals, width = parents.shape
@@ -147,20 +148,31 @@ def gradients_by_features(
         kind = kinds[1 + side] if len(parts) == 1 and kinds[1 + side] == parents.dtype else wide
         by_children[side] = parents.new_empty(symbols, width, dtype=kind)
     turns = [(side, part) for side in sides for part in parts]
-    by_scores = parents.new_empty(slots(len(turns), parents.device), parts[0].stop, symbols)
+    together = fill is not None and len(parts) == 1
+    buffers = len(turns) if together else slots(len(turns), parents.device)
+    by_scores = parents.new_empty(buffers, parts[0].stop, symbols)
+    if fill is not None and together:
+        fill(slice(0, 2 * nonterminals), by_scores.flatten(0, 1))
 
-    def write(k: int, slot: int) -> None:
+    def place(k: int, slot: int) -> Tensor:
+        part = turns[k][1]
+        return by_scores[k if together else slot, : part.stop - part.start]
+
+    def make(k: int, slot: int) -> None:
         side, part = turns[k]
-        make(side, part, by_scores[slot, : part.stop - part.start])
+        rows = slice(side * nonterminals + part.start, side * nonterminals + part.stop)
+        if fill is not None and not together:
+            fill(rows, place(k, slot))
+        finish(rows, place(k, slot))
 
     def use(k: int, slot: int) -> None:
         side, part = turns[k]
-        here, total = by_scores[slot, : part.stop - part.start], by_children[side]
+        here, total = place(k, slot), by_children[side]
         assert total is not None
         (_write if side == turns[0][0] else add_mm_wide)(by_parents[part], here, children[side])
         (add_mm_wide if part.start else _write)(total, here.T, parents[part])
 
-    pipeline(len(turns), write, use, parents.device, aside="make")
+    pipeline(len(turns), make, use, parents.device, aside="make")
     results = [by_parents if sides else None, *by_children]
     return [None if tensor is None else tensor.to(kind) for tensor, kind in zip(results, kinds, strict=True)]
 
