@@ -142,7 +142,7 @@ class Watch(Reporter):
             raise Enough
 
     def epoch(self, report: EpochReport) -> None:
-        """Training, validation and checkpoint."""
+        """Training and validation; the checkpoint is written while the next epoch begins."""
         self.ends.append(time.monotonic())
         self.perplexities.append(report.valid.perplexity)
         self.note(report.describe())

@@ -60,7 +60,7 @@ def card(monkeypatch: pytest.MonkeyPatch) -> FakeCard:
     fake = FakeCard()
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: fake.current)
     monkeypatch.setattr(torch.cuda, "stream", fake.stream)
-    monkeypatch.setattr(streams, "_side_stream", lambda device, number=0: (fake.side, fake.third)[number])
+    monkeypatch.setattr(streams, "_side_stream", lambda device, number: (fake.side, fake.third)[number])
     return fake
 
 

@@ -3,16 +3,24 @@
 import builtins
 import errno
 import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from simplepcfg.errors import ResourceError
-from simplepcfg.training import RunFolder, load_run, train
+from simplepcfg.errors import NumericalError, ResourceError
+from simplepcfg.training import RunFolder, load_run, loop, train
 from simplepcfg.training import files as files_module
 from simplepcfg.training.checkpoint import Checkpoint
+from simplepcfg.training.distributed import Group
 from simplepcfg.training.failures import resource_errors
 from simplepcfg.training.files import TEMPORARY_SUFFIX, write_bytes
+from simplepcfg.training.progress import EpochReport, Reporter, StepReport
+from simplepcfg.training.signals import Interrupted
 from toy_runs import differences, leftovers
 
 
@@ -48,10 +56,10 @@ def test_crash_between_checkpoint_and_model(make_config, whole, tmp_path: Path, 
     config, broken = make_config(), RunFolder(tmp_path / "broken")
     original = Checkpoint.save_best
 
-    def fail_in_the_last_epoch(self: Checkpoint, path: Path) -> None:
+    def fail_in_the_last_epoch(self: Checkpoint, path: Path, *given: object) -> None:
         if self.state.epoch == config.training.epochs:
             raise Crash
-        original(self, path)
+        original(self, path, *given)
 
     monkeypatch.setattr(Checkpoint, "save_best", fail_in_the_last_epoch)
     with pytest.raises(Crash):
@@ -60,6 +68,98 @@ def test_crash_between_checkpoint_and_model(make_config, whole, tmp_path: Path, 
     assert load_run(broken.path, "cpu").best["epoch"] == config.training.epochs - 1
     train(None, broken.path, resume=True)
     assert differences(whole, broken) == []
+
+
+def full_disk(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "checkpoint")
+
+
+def test_a_failed_write_is_told_at_a_step_and_not_an_epoch_later(make_config, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(Checkpoint, "save", full_disk)
+    seen: list[StepReport] = []
+
+    class Slow(Reporter):
+        """Leaves the thread time to fail."""
+
+        def step(self, report: StepReport) -> None:
+            seen.append(report)
+            if report.epoch == 2:
+                time.sleep(0.5)
+
+    with pytest.raises(ResourceError, match="no space left on the disk"):
+        train(make_config("training.checkpoint_steps=0"), tmp_path / "run", reporter=Slow())
+    assert seen[-1].epoch <= 2
+    assert len([report for report in seen if report.epoch == 2]) <= 1 < seen[-1].batches
+
+
+def test_the_first_error_stays_where_a_write_fails_besides(make_config, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(Checkpoint, "save", full_disk)
+
+    class Failing(Reporter):
+        def epoch(self, report: EpochReport) -> None:
+            raise NumericalError("weights have left the range")
+
+    with pytest.raises(NumericalError, match="weights") as caught:
+        train(make_config("training.checkpoint_steps=0"), tmp_path / "run", reporter=Failing())
+    assert "No space left" in caught.value.__notes__[0]
+
+
+def test_a_late_failure_is_told_to_all(make_config, tmp_path: Path, monkeypatch) -> None:
+    """Processes that hold an error back tell it before training ends."""
+    config = make_config()
+
+    class Holding(Group):
+        """As several processes do."""
+
+        @contextmanager
+        def guarded(self) -> Iterator[None]:
+            try:
+                yield
+            except Exception as error:
+                self.held = error
+
+        def agree(self, error: Exception | None = None) -> None:
+            if self.held is not None or error is not None:
+                raise self.held or error
+
+    @contextmanager
+    def joined() -> Iterator[Group]:
+        yield Holding()
+
+    def fail_in_the_last_epoch(self: Checkpoint, *_: object) -> None:
+        if self.state.epoch == config.training.epochs:
+            full_disk()
+
+    monkeypatch.setattr(loop, "joined", joined)
+    monkeypatch.setattr(Checkpoint, "save", fail_in_the_last_epoch)
+    with pytest.raises(ResourceError, match="no space left on the disk"):
+        train(config, tmp_path / "run")
+
+
+def test_a_second_signal_does_not_wait_for_the_disk(make_config, tmp_path: Path, monkeypatch) -> None:
+    """And what was being written never counts: somebody else may be training there by then."""
+    folder, finish, original = RunFolder(tmp_path / "run"), threading.Event(), Checkpoint.save
+
+    def slow(self: Checkpoint, *given: object) -> None:
+        finish.wait(30)
+        original(self, *given)
+
+    class Stopping(Reporter):
+        def step(self, report: StepReport) -> None:
+            if report.step == 2:
+                signal.raise_signal(signal.SIGTERM)
+                threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+
+    monkeypatch.setattr(Checkpoint, "save", slow)
+    began = time.monotonic()
+    with pytest.raises(Interrupted, match="stopped at once by a second SIGTERM; the last checkpoint stands"):
+        train(make_config("training.checkpoint_steps=0"), folder.path, reporter=Stopping())
+    assert time.monotonic() - began < 20
+    (writing,) = [thread for thread in threading.enumerate() if thread.name == "checkpoint"]
+    finish.set()
+    writing.join(10)
+    assert not folder.checkpoint.exists()
+    assert leftovers(folder.path) == []
 
 
 def test_old_file_stands_and_nothing_is_left_over(tmp_path: Path, monkeypatch) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -97,15 +98,15 @@ class Checkpoint:
     random: dict[str, torch.Tensor]
     average: dict[str, torch.Tensor] = field(default_factory=dict)  # of the weights, if one is kept
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path, renaming: AbstractContextManager[object] | None = None) -> None:
         """Replace the checkpoint in one step; until then the old one stands."""
         tensors = {f"{group}/{name}": tensor for group in GROUPS for name, tensor in getattr(self, group).items()}
-        write_tensor_file(path, tensors, self.state.model_dump())
+        write_tensor_file(path, tensors, self.state.model_dump(), renaming)
 
-    def save_best(self, path: Path) -> None:
+    def save_best(self, path: Path, renaming: AbstractContextManager[object] | None = None) -> None:
         """Write the best epoch's weights as a model, if there has been an epoch."""
         if self.state.best is not None:
-            write_tensor_file(path, self.best_weights, self.state.best.model_dump())
+            write_tensor_file(path, self.best_weights, self.state.best.model_dump(), renaming)
 
     @classmethod
     def load(cls, path: Path) -> "Checkpoint":

@@ -153,8 +153,9 @@ class TrainingConfig(BaseModel):
     )
     precision: Precision = Field(
         default="auto",
-        description="Arithmetic of training. `auto`: bf16 on a card, fp32 on a CPU. Validation has fp32 rules, and "
-        "multiplies its charts in TF32 on a card unless this is fp32; all else that a model is asked is fp32-grade. "
+        description="Arithmetic of training. `auto`: bf16 on a card, fp32 on a CPU. Validation has fp32 rules; "
+        "on a card it multiplies with them in TF32 unless this is fp32, the model is compound or its rules are dense. "
+        "All else that a model is asked is fp32-grade. "
         "On a CPU bf16 rounds the operands of networks, rules and emissions; the inside algorithm stays fp32 there.",
     )
     device: str = Field(default="auto", description="`auto` (a CUDA card if there is one), `cpu`, `cuda` or `cuda:1`.")

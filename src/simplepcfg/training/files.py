@@ -1,23 +1,27 @@
 """Files that are either the old one or the new one, whatever happens in between."""
 
 import contextlib
+import itertools
 import json
 import os
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 TEMPORARY_SUFFIX = ".writing"
+_NUMBERS = itertools.count()  # no two writes share a temporary file
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Replace `path` by `content` in one step that survives a power cut."""
-    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+def write_bytes(path: Path, content: bytes, renaming: AbstractContextManager[object] | None = None) -> None:
+    """Replace `path` by `content` in one step that survives a power cut; `renaming` is held during that step."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}-{next(_NUMBERS)}{TEMPORARY_SUFFIX}")
     try:
         with open(temporary, "wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(temporary, path)
+        with renaming or nullcontext():
+            os.replace(temporary, path)
     except BaseException:
         # On a full disk the half-written file would keep the space that the user is about to look for.
         with contextlib.suppress(OSError):

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from simplepcfg.errors import ResourceError
-from simplepcfg.evaluation.likelihood import CARD_SHARE
+from simplepcfg.evaluation.likelihood import CARD_SHARE, MOST_CELLS_ON_A_CARD, bytes_a_cell
 from simplepcfg.models import ModelConfig, build_model
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.corpus import Corpus
@@ -21,7 +21,10 @@ SQUARE_COPIES, PACKED_COPIES = 4, 6
 # On a card rules are computed some rows at a time, in buffers of about this many bytes. Scores in forward and their
 # gradient in backward have two more, together no larger than the rules, and than this unless there are over 130,000
 # symbols where the gradient by all rules is held, which scores are gone before, or over 260,000 where it is not.
-CHUNKS, RULE_BUFFERS, SCORE_BUFFERS = 192 * 2**20, 1024 * 2**20, 2048 * 2**20
+# Streams that run side by side have a workspace of a library's each, which is in the first of these, too.
+CHUNKS, RULE_BUFFERS, SCORE_BUFFERS = 352 * 2**20, 1024 * 2**20, 2048 * 2**20
+# Numbers of a chart's forward pass, for each nonterminal and cell of the square, of which half are rows.
+FORWARD_COPIES = 1.5
 # Probabilities of all words are kept for backward up to this size; larger ones pass through the buffers.
 KEPT_WORDS = 512 * 2**20
 
@@ -105,17 +108,18 @@ def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, proc
     free = available_memory(device)
     if free is not None and device.type == "cpu":
         free //= here
-    # Validation needs the rules in full precision, when the memory of a step launched one by one is free again.
+    # When a step launched one by one is over, its memory is validation's, whose rules are in full precision.
     rules = FLOAT * config.model.sizes(batch).rules
-    launched = stay + (max(step, rules) if device.type == "cuda" else step)
-    least = launched
-    if free is not None and device.type == "cuda":  # its charts take up to a share of the card besides
-        least = max(least, stay + rules + free // CARD_SHARE)
-    if free is not None and least > free:
+    validation = rules + _charts(config.model, corpus, device, free) if device.type == "cuda" else 0
+    launched = stay + max(step, validation)
+    if free is not None and launched > free:
         largest = max(parts, key=lambda part: part.size)
+        which, size = f"the {largest.what}", largest.size
+        if validation > step and rules > size:
+            which, size = "validation's rules in float32", rules
         raise ResourceError(
-            f"training would take about {_gib(least)}, of which {_gib(largest.size)} for the {largest.what}, but "
-            f"{_gib(free)} are free on {device}; lower {largest.keys}"
+            f"training would take about {_gib(launched)}, of which {_gib(size)} for {which}, but {_gib(free)} are free "
+            f"on {device}; lower {largest.keys}"
         )
     # Captured steps have a pool of memory to themselves.
     asked = device.type == "cuda" and settings.captured_shapes > 0
@@ -128,6 +132,17 @@ def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, proc
     if asked and not capture:
         note += "; too little to capture steps, so they are launched one by one"
     return Needs(needed, capture, note)
+
+
+def _charts(model: ModelConfig, corpus: Corpus, device: torch.device, free: int | None) -> int:
+    """Bytes of the charts of a batch of validation, which takes up to a share of the card's memory for them."""
+    cells = [len(sentence) ** 2 for sentence in corpus.valid]
+    total = torch.cuda.get_device_properties(device).total_memory if torch.cuda.is_available() else free
+    budget = min(sum(cells), MOST_CELLS_ON_A_CARD)
+    sizes = model.sizes(1)
+    if total is not None:
+        budget = min(budget, total // CARD_SHARE // max(bytes_a_cell(sizes, device), 1))
+    return int(FORWARD_COPIES * FLOAT * sizes.span_numbers * max(budget, *cells, 1))
 
 
 def available_memory(device: torch.device) -> int | None:

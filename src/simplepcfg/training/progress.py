@@ -74,7 +74,7 @@ class Reporter:
         """After every step."""
 
     def epoch(self, report: EpochReport) -> None:
-        """After every validation."""
+        """After every validation; checkpoint and model of the epoch may still be on their way to the disk."""
 
     def close(self) -> None:
         """Training ended, one way or another."""

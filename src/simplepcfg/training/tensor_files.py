@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,15 @@ from simplepcfg.training.files import write_bytes
 FORMAT = "simplepcfg-1"
 
 
-def write_tensor_file(path: Path, tensors: Mapping[str, torch.Tensor], record: dict[str, Any]) -> None:
+def write_tensor_file(
+    path: Path,
+    tensors: Mapping[str, torch.Tensor],
+    record: dict[str, Any],
+    renaming: AbstractContextManager[object] | None = None,
+) -> None:
     """Replace `path` in one step by a safetensors file of `tensors` with `record` as JSON in its header."""
     content = save(dict(tensors), metadata={"format": FORMAT, "record": json.dumps(record)})
-    write_bytes(path, content)
+    write_bytes(path, content, renaming)
 
 
 def read_tensor_file(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:

@@ -120,9 +120,22 @@ class Trainer:
                     while self.stopped_by is None:
                         self._train_epoch()
                         self._finish_epoch(self._validate())
-            finally:
-                with self.group.guarded():
-                    self._writer.wait()
+            except BaseException as error:
+                self._leave_writing(error)
+                raise
+            with self.group.guarded():
+                self._writer.wait()
+            self.group.agree()
+
+    def _leave_writing(self, error: BaseException) -> None:
+        """What is being written when training fails is finished, but not when it is to stop at once."""
+        if isinstance(error, Interrupted) or not isinstance(error, Exception):
+            self._writer.abandon()
+            return
+        try:
+            self._writer.wait()
+        except Exception as late:  # the first error is the one to be told
+            error.add_note(f"besides, the checkpoint could not be written: {late}")
 
     def _open_records(self, files: ExitStack) -> tuple[JsonLines, JsonLines]:
         if not self.group.leads:
@@ -275,6 +288,7 @@ class Trainer:
         logged = self.state.step % self.config.training.log_every == 0
         if self.group.leads:
             with self.group.guarded():
+                self._writer.check()
                 self._record_step(logged)
         if logged:
             self.state.since_log = Tally()
@@ -317,6 +331,7 @@ class Trainer:
         """Metrics go to disk first, because the checkpoint says how long they are; the model last, if it is a new best
         one, since it can be written again from the checkpoint. Training goes on while both are written.
         """
+        self._writer.wait()  # before there is another copy of everything
         mirror(self.step.tally.read(), self.state)
         self.state.metrics_bytes = self._metrics.sync()
         self.state.seconds = self._elapsed()
@@ -326,9 +341,9 @@ class Trainer:
         )
 
         def write() -> None:
-            checkpoint.save(self.folder.checkpoint)
+            checkpoint.save(self.folder.checkpoint, self._writer.renaming())
             if with_model:
-                checkpoint.save_best(self.folder.model)
+                checkpoint.save_best(self.folder.model, self._writer.renaming())
 
         self._writer.write(write)
 

@@ -72,7 +72,8 @@ class _ChartInside(torch.autograd.Function):
         needs = ctx.needs_input_grad[:5]
         if torch.is_grad_enabled():  # create_graph: the gradient itself must be differentiable
             return *_differentiable_gradients(ctx.saved_tensors, needs, grads[0]), None, None, None
-        bonus = torch.zeros_like(ctx.saved_tensors[4]) if needs[4] else None
+        given = ctx.saved_tensors[4]
+        bonus = torch.zeros_like(given, memory_format=torch.contiguous_format) if needs[4] else None
         return *ctx.chart.backward(grads[0], needs[:4], bonus), bonus, None, None, None
 
 

@@ -1,4 +1,4 @@
-"""The inside algorithm of rules that are softmaxes of products: the rules are held once, their gradient never is."""
+"""The inside algorithm of rules that are softmaxes of products: of the rules' gradient only some rows are held."""
 
 from typing import Any
 
@@ -48,7 +48,8 @@ class _FeatureInside(torch.autograd.Function):
         log_emissions, root, *features, span_bonus, lengths, precision, least = inputs
         operands, both = stacked_softmaxes(features, precision, least, True)
         left, right = both.chunk(2)
-        chart = PackedChart(check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision))
+        arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
+        chart = PackedChart(arguments, holds_gradient=False)
         log_z = chart.fill()
         if any(ctx.needs_input_grad):
             ctx.save_for_backward(log_emissions, root, *features, span_bonus, lengths)
@@ -70,7 +71,7 @@ class _FeatureInside(torch.autograd.Function):
 
             return *differentiable_gradients(naive, given, needs, grads), None, None, None
         chart, both, features = ctx.chart, ctx.both, given[2:5]
-        posteriors = torch.zeros_like(given[5]) if needs[5] else None
+        posteriors = torch.zeros_like(given[5], memory_format=torch.contiguous_format) if needs[5] else None
         by_root, by_child = chart.adjoints(grads[0], posteriors)
         by_words = chart.emission_gradients(by_child) if needs[0] else None
         found: list[Tensor | None] = [None] * 3

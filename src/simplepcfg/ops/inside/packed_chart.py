@@ -39,8 +39,9 @@ LEAST_TILES = 264
 class PackedChart:
     """Filled by forward, only read by backward: β [rows, N], η and ζ [rows, 2N], and each row's exponent."""
 
-    def __init__(self, arguments: InsideArguments) -> None:
+    def __init__(self, arguments: InsideArguments, holds_gradient: bool = True) -> None:
         self.arguments = arguments
+        self._holds_gradient = holds_gradient  # by all rules at once: what is said where memory is short
         self.batch, n, self.states, self.tags = arguments.sizes
         self.device = arguments.log_emissions.device
         self.precision = precision_of(arguments)
@@ -326,10 +327,11 @@ class PackedChart:
         item = self.precision.stored.itemsize
         chart = 6 * self.states * self.plan.rows * item
         rules = 2 * self.states * (self.states + self.tags)
+        gradient = rules * self.arguments.left.element_size() / 1e9
+        more = f", and the rules' gradient {gradient:.1f} GB more" if self._holds_gradient else ""
         return ResourceError(
             f"the chart of {self.batch} sentences of up to {self.plan.n} words at N = {self.states} needs "
-            f"{chart / 1e9:.1f} GB, and the rules' gradient {rules * self.precision.work.itemsize / 1e9:.1f} GB more; "
-            "reduce the batch, the length or the number of nonterminals"
+            f"{chart / 1e9:.1f} GB{more}; reduce the batch, the length or the number of nonterminals"
         )
 
 

@@ -59,7 +59,7 @@ def pipeline(
             make(k, 0)
             use(k, 0)
         return
-    main, side = torch.cuda.current_stream(device), _side_stream(device)
+    main, side = torch.cuda.current_stream(device), _side_stream(device, 0)
     maker, user = (side, main) if aside == "make" else (main, side)
     used: list[torch.cuda.Event] = []
     side.wait_stream(main)
@@ -84,5 +84,5 @@ def slots(count: int, device: torch.device) -> int:
 
 
 @cache
-def _side_stream(device: torch.device, number: int = 0) -> torch.cuda.Stream:
+def _side_stream(device: torch.device, number: int) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
