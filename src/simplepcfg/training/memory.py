@@ -142,7 +142,7 @@ def _charts(model: ModelConfig, corpus: Corpus, device: torch.device, free: int 
     sizes = model.sizes(1)
     if total is not None:
         budget = min(budget, total // CARD_SHARE // max(bytes_a_cell(sizes, device), 1))
-    return int(FORWARD_COPIES * FLOAT * sizes.span_numbers * max(budget, *cells, 1))
+    return int(FORWARD_COPIES * FLOAT * sizes.span_numbers * max(budget, max(cells, default=1)))
 
 
 def available_memory(device: torch.device) -> int | None:
