@@ -1,5 +1,7 @@
 """The inside algorithm of softmax rules: one operation against the two it is made of, and against plain autograd."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -93,6 +95,16 @@ def test_interpreted_kernels_against_two_operations(
         assert distance(one, exact) < 0.05
 
 
+@pytest.mark.parametrize("function", [in_one, in_two])
+def test_a_bonus_with_gaps_in_memory_gets_its_gradient(function: Callable[..., Tensor]) -> None:
+    inputs = case(2, 3, 6, 4, 8, torch.float32)
+    bonus = torch.randn(4, 4, 2, generator=torch.Generator().manual_seed(1)).permute(2, 0, 1).requires_grad_()
+    assert not bonus.is_contiguous()
+    (found,) = torch.autograd.grad(function(*inputs, span_bonus=bonus).sum(), [bonus])
+    (expected,) = torch.autograd.grad(plainly(*inputs, span_bonus=bonus).sum(), [bonus])
+    assert distance(found, expected) < 0.01
+
+
 def test_only_what_is_asked_for() -> None:
     log_emissions, root, parents, left, right = case(1, 3, 6, 4, 8, torch.float32)
     some = in_one(log_emissions.detach(), root, parents.detach(), left.detach(), right.detach())
@@ -156,9 +168,8 @@ def test_rules_once_and_little_of_their_gradient(monkeypatch: pytest.MonkeyPatch
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     torch.autograd.grad(inside_of_features(*inputs, precision="bf16").sum(), inputs)
-    features = (
-        12 * width * (states + 2 * (states + tags))
-    )  # operands, gradients, and these in the type that is asked for
+    # Operands, gradients, and these in the type that is asked for.
+    features = 12 * width * (states + 2 * (states + tags))
     small = features + 2 * (64 << 20) + (128 << 20)  # buffers of scores, libraries' workspaces and the chart
     assert small < rule_bytes
     assert torch.cuda.max_memory_allocated() - before <= rule_bytes + small

@@ -95,13 +95,18 @@ def test_a_failed_write_is_told_at_a_step_and_not_an_epoch_later(make_config, tm
 def test_the_first_error_stays_where_a_write_fails_besides(make_config, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(Checkpoint, "save", full_disk)
 
+    said = []
+
     class Failing(Reporter):
+        def note(self, text: str) -> None:
+            said.append(text)
+
         def epoch(self, report: EpochReport) -> None:
             raise NumericalError("weights have left the range")
 
-    with pytest.raises(NumericalError, match="weights") as caught:
+    with pytest.raises(NumericalError, match="weights"):
         train(make_config("training.checkpoint_steps=0"), tmp_path / "run", reporter=Failing())
-    assert "No space left" in caught.value.__notes__[0]
+    assert "the checkpoint could not be written: [Errno 28] No space left" in said[-1]
 
 
 def test_a_late_failure_is_told_to_all(make_config, tmp_path: Path, monkeypatch) -> None:

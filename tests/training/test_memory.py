@@ -106,6 +106,7 @@ def test_validation_needs_room_for_rules_and_charts(make_config, monkeypatch) ->
         monkeypatch.setattr(memory, "available_memory", lambda device: 10**12)
         needs = memory.require_memory(config, corpus, torch.device("cuda"))
         assert needs.size == pytest.approx(parts[0].size + rules + share + step)
+        assert f"; validation {(rules + share) / 2**30:.1f} GiB" in needs.note
     monkeypatch.setattr(memory, "available_memory", lambda device: parts[0].size + rules)
     with pytest.raises(
         ResourceError, match=r"24\.0 GiB for validation's rules in float32, .*; lower model\.nonterminals"

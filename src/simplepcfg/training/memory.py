@@ -126,9 +126,10 @@ def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, proc
     capture = asked and (free is None or launched + step <= free)
     needed = launched + (step if capture else 0)
     shares = ", ".join(f"{part.what} {_gib(part.size)}" for part in sorted(parts, key=lambda part: -part.size))
-    twice = "; steps twice, captured and launched" if capture else ""
+    also = "; steps twice, captured and launched" if capture else ""
+    also += f"; validation {_gib(validation)}" if validation > step else ""
     beside = "" if free is None else f" of {_gib(free)} free on {device}"
-    note = f"memory: about {_gib(needed)}{beside} ({shares}{twice})"
+    note = f"memory: about {_gib(needed)}{beside} ({shares}{also})"
     if asked and not capture:
         note += "; too little to capture steps, so they are launched one by one"
     return Needs(needed, capture, note)

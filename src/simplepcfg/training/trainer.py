@@ -134,8 +134,8 @@ class Trainer:
             return
         try:
             self._writer.wait()
-        except Exception as late:  # the first error is the one to be told
-            error.add_note(f"besides, the checkpoint could not be written: {late}")
+        except Exception as late:  # the first error is the one that training ends with
+            self.reporter.note(f"besides, the checkpoint could not be written: {late}")
 
     def _open_records(self, files: ExitStack) -> tuple[JsonLines, JsonLines]:
         if not self.group.leads:

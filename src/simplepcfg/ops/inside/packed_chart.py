@@ -1,8 +1,7 @@
 """The packed chart of FlashInside: launches the kernels and the matrix products, forward and backward."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import torch
 import triton
@@ -13,6 +12,7 @@ from simplepcfg.ops.inside import end_kernels, kernels, pair_kernels
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.plan import Plan, make_plan
 from simplepcfg.ops.inside.precision import precision_of
+from simplepcfg.ops.neural.products import matrix_mode, mm_wide
 
 DEAD = kernels.DEAD.value
 # A tile of the split sums is this many splits by this many states on four warps: the fastest of the shapes measured on
@@ -254,12 +254,12 @@ class PackedChart:
                     if len(spans) < 2:  # of one or two words: no nonterminal below another
                         both[sentence].zero_()
                     if spans:
-                        _mm_wide(by_child[spans[0]].T, self.emit[spans[0]], both[sentence, :, states:])
+                        mm_wide(by_child[spans[0]].T, self.emit[spans[0]], both[sentence, :, states:])
                     if len(spans) > 1:
                         by_spans, beta = (
                             torch.cat([each[rows] for rows in spans[1:]]) for each in (by_child, self.beta)
                         )
-                        _mm_wide(by_spans.T, beta, both[sentence, :, :states])
+                        mm_wide(by_spans.T, beta, both[sentence, :, :states])
         left, right = both.chunk(2, -2)
         return left, right
 
@@ -267,8 +267,8 @@ class PackedChart:
         """The gradient by some rows of [left; right], where the batch shares rules: out [rows, N + P]."""
         words = self.plan.words
         with self._matrix_mode():
-            _mm_wide(by_child[words:, rows].T, self.beta[words:], out[:, : self.states])
-            _mm_wide(by_child[:words, rows].T, self.emit, out[:, self.states :])
+            mm_wide(by_child[words:, rows].T, self.beta[words:], out[:, : self.states])
+            mm_wide(by_child[:words, rows].T, self.emit, out[:, self.states :])
 
     def emission_gradients(self, by_child: Tensor) -> Tensor:
         """By the log-emissions, [B, n, P]."""
@@ -278,11 +278,11 @@ class PackedChart:
         rules = self.rules[..., self.states :]
         with self._matrix_mode():
             if rules.dim() == 2:
-                _mm_wide(by_child[: plan.words], rules, by_emit)
+                mm_wide(by_child[: plan.words], rules, by_emit)
             else:
                 by_emit.zero_()
                 for rows, sentence in self.plan.sentence_rows(1):
-                    _mm_wide(by_child[rows], rules[sentence], by_emit[rows])
+                    mm_wide(by_child[rows], rules[sentence], by_emit[rows])
         padded = self.arguments.lengths is not None  # what lies beyond a sentence has no gradient
         made = torch.zeros_like if padded else torch.empty_like
         found = made(emissions, memory_format=torch.contiguous_format)
@@ -313,15 +313,9 @@ class PackedChart:
     def _empty(self, *size: int, dtype: torch.dtype) -> Tensor:
         return torch.empty(size, dtype=dtype, device=self.device)
 
-    @contextmanager
-    def _matrix_mode(self) -> Iterator[None]:
+    def _matrix_mode(self) -> AbstractContextManager[None]:
         """Let float32 products use TF32 where that was asked for, and nowhere else."""
-        before = torch.backends.cuda.matmul.allow_tf32
-        torch.backends.cuda.matmul.allow_tf32 = self.precision.tf32
-        try:
-            yield
-        finally:
-            torch.backends.cuda.matmul.allow_tf32 = before
+        return matrix_mode("tf32" if self.precision.tf32 else None, self.device)
 
     def _too_little_memory(self) -> ResourceError:
         item = self.precision.stored.itemsize
@@ -348,16 +342,6 @@ def stacked_rules(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
     ):
         return left.detach().as_strided((*left.shape[:-2], 2 * nonterminals, symbols), strides)
     return torch.cat([left.detach().to(dtype), right.detach().to(dtype)], -2)
-
-
-def _mm_wide(a: Tensor, b: Tensor, out: Tensor) -> None:
-    """out = a @ b, summed and written in the type of ``out``, which may be wider than that of a and b."""
-    if a.dtype == out.dtype:
-        torch.mm(a, b, out=out)
-    elif a.is_cuda:
-        torch.mm(a, b, out_dtype=out.dtype, out=out)
-    else:
-        torch.mm(a.to(out.dtype), b.to(out.dtype), out=out)
 
 
 def _parallel(block: int) -> dict[str, int]:

@@ -152,7 +152,7 @@ def gradients_by_features(
     buffers = len(turns) if together else slots(len(turns), parents.device)
     by_scores = parents.new_empty(buffers, parts[0].stop, symbols)
     if fill is not None and together:
-        fill(slice(0, 2 * nonterminals), by_scores.flatten(0, 1))
+        fill(slice(sides[0] * nonterminals, (sides[-1] + 1) * nonterminals), by_scores.flatten(0, 1))
 
     def place(k: int, slot: int) -> Tensor:
         part = turns[k][1]
