@@ -12,7 +12,7 @@ from simplepcfg.training.device import set_precision
 from simplepcfg.training.distributed import Group
 from simplepcfg.training.step import Step
 
-SIZES = SimpleNPCFGConfig(nonterminals=6, preterminals=10, embedding=16, residual_blocks=1)
+SIZES = SimpleNPCFGConfig(nonterminals=6, preterminals=10, embedding=16, initial_scores=1.0)
 WORDS = 12
 
 

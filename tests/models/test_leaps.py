@@ -45,7 +45,7 @@ def test_scores_far_apart(config: object, factor: float) -> None:
 
 @pytest.mark.parametrize("config", [SimpleNPCFGConfig(), TensorPCFGConfig()], ids=lambda config: config.kind)
 def test_kernels_bear_it(config: object) -> None:
-    """The inside algorithm as a card runs it, the rules and the chart in bfloat16; products of factors included."""
+    """The inside algorithm as a GPU runs it, the rules and the chart in bfloat16; products of factors included."""
     grammar = leapt(config, 12.0).grammar()  # type: ignore[operator]
     words = torch.randint(1, 12, (2, 5), generator=torch.Generator().manual_seed(0))
     simple = grammar if isinstance(grammar, SimpleGrammar) else grammar.to_simple()

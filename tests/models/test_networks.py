@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
-from simplepcfg.models.networks import FeatureNorm, ResidualNetwork, initialise_xavier
+from simplepcfg.models.networks import FeatureNetwork, FeatureNorm, ResidualLayer, ResidualNetwork, initialise
 from simplepcfg.models.parts import network_outputs
 
 
 def make_network(normalised: bool = True) -> ResidualNetwork:
     torch.manual_seed(0)
     network = ResidualNetwork(8, 16, 2, normalised=normalised).double()
-    initialise_xavier(network)
+    initialise(network)
     return network
 
 
@@ -29,10 +29,21 @@ def test_growing_layers_do_not_grow_scores() -> None:
     torch.testing.assert_close(network(inputs), before)
 
 
+def make(form: str, normalised: bool) -> FeatureNetwork:
+    torch.manual_seed(0)
+    if form == "layer":
+        network = ResidualLayer(8, normalised=normalised)
+    else:
+        network = ResidualNetwork(8, 8, 2, outer_residual=form == "outer residual", normalised=normalised)
+    initialise(network, "xavier_uniform")
+    return network.double()
+
+
 @pytest.mark.parametrize("normalised", [False, True])
+@pytest.mark.parametrize("form", ["layer", "blocks", "outer residual"])
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
-def test_the_fused_way_gives_the_same(normalised: bool, precision: str) -> None:
-    network, table = make_network(normalised), torch.randn(6, 8, dtype=torch.float64, requires_grad=True)
+def test_the_fused_way_gives_the_same(form: str, normalised: bool, precision: str) -> None:
+    network, table = make(form, normalised), torch.randn(6, 8, dtype=torch.float64, requires_grad=True)
     leaves = [table, *network.parameters()]
     (found,) = network_outputs(table, [network], precision, [(1, 5)])
     expected = network(table[1:5])
@@ -47,7 +58,7 @@ def test_gains_begin_so_that_scores_deviate_by_one() -> None:
     config = SimpleNPCFGConfig(nonterminals=64, preterminals=128, embedding=64, normalised=True)
     model = SimpleNPCFG(config, 20)
     gains = [part.gains for part in model.modules() if isinstance(part, FeatureNorm)]
-    assert len(gains) == 5
+    assert len(gains) == 5  # of f1 to f5
     grammar = model.grammar()
     scores = grammar.left.detach().log()
     assert 0.3 < float((scores - scores.mean(-1, keepdim=True)).std()) < 2

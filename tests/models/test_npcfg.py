@@ -83,7 +83,7 @@ def test_training_lowers_the_loss(kind: str) -> None:
         assert -float(network.log_likelihood(words).mean()) < before / 2
 
 
-@pytest.mark.parametrize("key", ["nonterminals", "preterminals", "embedding", "residual_blocks"])
+@pytest.mark.parametrize("key", ["nonterminals", "preterminals", "embedding"])
 def test_impossible_sizes_are_named(key: str) -> None:
     for config in (NPCFGConfig, CPCFGConfig):
         with pytest.raises(InputError, match=f"model.{key} = -1"):

@@ -9,12 +9,12 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.models import SimpleNPCFGConfig, build_model
 
-SIZES = [(96, 192), (100, 130), (300, 300), (7, 20)]
+SIZES = [(96, 192), (100, 130), (300, 300), (20, 50)]
 
 
 def begun(own_tags: float, **keys: Any) -> Any:
     torch.manual_seed(0)
-    sizes = {"nonterminals": 96, "preterminals": 192, "embedding": 64}
+    sizes = {"nonterminals": 96, "preterminals": 192, "embedding": 128}
     config = SimpleNPCFGConfig(**{**sizes, "initial_scores": 2.0, "normalised": True, "own_tags": own_tags} | keys)
     return build_model(config, 50).eval()
 
@@ -27,7 +27,7 @@ def own_shares(model: Any) -> Tensor:
     return torch.zeros(states).index_add_(0, owners, left[owners, states + torch.arange(tags)])
 
 
-@pytest.mark.parametrize("keys", [{}, {"shared_embeddings": False}, {"residual_blocks": 0}, {"normalised": False}])
+@pytest.mark.parametrize("keys", [{}, {"shared_embeddings": False}, {"networks": "released"}])
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("share", [0.4, 0.9])
 def test_they_begin_with_the_share_asked_for(share: float, sizes: tuple[int, int], keys: dict[str, Any]) -> None:
@@ -53,9 +53,18 @@ def test_all_other_scores_stay_as_far_apart() -> None:
 
 
 def test_what_is_out_of_reach_is_taken_as_far_as_it_goes() -> None:
-    few = {"nonterminals": 8, "preterminals": 16, "embedding": 8, "residual_blocks": 0, "initial_scores": 0.5}
+    few = {"nonterminals": 8, "preterminals": 16, "embedding": 8, "initial_scores": 0.5}
     reached = [float(own_shares(begun(share, **few)).mean()) for share in (0.0, 0.9, 0.99)]
     assert reached[0] < reached[1] == reached[2] < 0.9
+
+
+@pytest.mark.parametrize("share", [0.0, 0.9])
+def test_no_symbol_begins_as_its_own_child(share: float) -> None:
+    """Parents and children share their embeddings, and a residual layer hands them on."""
+    model = begun(share, nonterminals=300, preterminals=300, embedding=256)
+    grammar = model.grammar().detached()
+    for rules in (grammar.left, grammar.right):
+        assert float(rules[:, :300].diagonal().mean()) < 0.06
 
 
 def test_a_model_of_sizes_alone_can_be_made() -> None:
@@ -73,7 +82,7 @@ def test_every_weight_still_learns() -> None:
         assert weight.grad is not None, name
         assert weight.grad.isfinite().all(), name
         assert weight.grad.abs().sum() > 0, name
-    assert not torch.allclose(model.parent[0].bias.grad, model.left_child[0].bias.grad)
+    assert not torch.allclose(model.parent.linear.bias.grad, model.left_child.linear.bias.grad)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +90,8 @@ def test_every_weight_still_learns() -> None:
     [
         ({"own_tags": 1.0}, r"model\.own_tags = 1\.0; it must be at least 0 and below 1"),
         ({"own_tags": float("nan")}, r"model\.own_tags = nan; it must be"),
-        ({"initial_scores": 0.0}, r"model\.own_tags = 0\.9 needs scores that differ; set model\.initial_scores=2"),
+        ({"initial_scores": 0.0}, r"model\.own_tags = 0\.9 needs logits that differ.*set model\.initial_scores=2"),
+        ({"normalised": False}, r"model\.own_tags = 0\.9 needs .* normalised features.*model\.normalised=true"),
         ({"tied_children": True}, r"set model\.tied_children=false"),
         ({"preterminals": 95}, r"set model\.preterminals to 96 or more"),
     ],

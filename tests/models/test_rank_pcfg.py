@@ -1,5 +1,7 @@
 """Rank-PCFG and TN-PCFG: proper distributions, the contract, and that they learn."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -10,13 +12,14 @@ from simplepcfg.errors import InputError
 from simplepcfg.models import RankPCFG, RankPCFGConfig, TensorPCFG, TensorPCFGConfig
 
 SIZES = {"nonterminals": 5, "preterminals": 9, "rank": 6, "embedding": 16}
-KINDS = ["rank-pcfg", "tn-pcfg"]
+KINDS = ["rank-pcfg", "residual rank-pcfg", "tn-pcfg"]
 
 
-def model(kind: str, **sizes: int) -> nn.Module:
+def model(kind: str, **sizes: Any) -> nn.Module:
     torch.manual_seed(0)
-    if kind == "rank-pcfg":
-        return RankPCFG(RankPCFGConfig(**{**SIZES, **sizes}), 12)  # type: ignore[arg-type]
+    if kind != "tn-pcfg":
+        networks = "residual" if kind.startswith("residual") else "released"
+        return RankPCFG(RankPCFGConfig(networks=networks, **{**SIZES, **sizes}), 12)  # type: ignore[arg-type]
     return TensorPCFG(TensorPCFGConfig(**{**SIZES, **sizes}), 12)  # type: ignore[arg-type]
 
 
@@ -50,8 +53,8 @@ def test_every_parameter_gets_a_gradient(kind: str, precision: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_learns_more_than_word_frequencies(kind: str) -> None:
-    # From scores that are all near 0 ranks do not part on so little text.
-    start = {"initial_scores": 1} if kind == "rank-pcfg" else {}
+    # From logits that are all near 0 the ranks of residual networks do not part on so little text.
+    start = {"initial_scores": 1} if kind == "residual rank-pcfg" else {}
     network = model(kind, nonterminals=16, preterminals=24, rank=16, embedding=32, **start)
     words = torch.tensor([[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 1]])
     frequencies = words.flatten().bincount().double() / words.numel()

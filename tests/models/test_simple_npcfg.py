@@ -1,7 +1,10 @@
 """SN-PCFG: distributions that sum to one, the contract, and that it learns."""
 
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
 
 from contract import check_grammar
 from model_checks import check_gradients, train_on
@@ -9,7 +12,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
 
 
-def model(**sizes: int) -> SimpleNPCFG:
+def model(**sizes: Any) -> SimpleNPCFG:
     torch.manual_seed(0)
     return SimpleNPCFG(SimpleNPCFGConfig(**{"nonterminals": 5, "preterminals": 9, "embedding": 16, **sizes}), 12)
 
@@ -35,8 +38,90 @@ def test_probabilities_of_all_strings_of_two_words_sum_to_the_mass_of_two_leaves
     torch.testing.assert_close(grammar.log_partition(words).exp().sum(), grammar.root @ both_preterminal)
 
 
-def test_every_parameter_gets_a_gradient() -> None:
-    network = model()
+NETWORKS = ["paper", "released"]
+
+
+def linear(weights: dict[str, Tensor], name: str, x: Tensor) -> Tensor:
+    return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+
+
+def residual_network(weights: dict[str, Tensor], name: str, blocks: int, x: Tensor) -> Tensor:
+    y = linear(weights, f"{name}.0", x)
+    for k in range(1, blocks + 1):
+        y = y + linear(weights, f"{name}.{k}.outer", linear(weights, f"{name}.{k}.inner", y).relu()).relu()
+    return y
+
+
+@pytest.mark.parametrize("networks", NETWORKS)
+def test_the_papers_formulas(networks: str) -> None:
+    """Appendix A, and what the authors' program has, written down once more in float64."""
+    network = model(networks=networks).double().eval()
+    torch.manual_seed(1)
+    for parameter in network.parameters():  # biases begin at 0: let them count
+        torch.nn.init.normal_(parameter, std=0.4)
+    weights = {name: value.detach() for name, value in network.state_dict().items()}
+    w, start, words = weights["symbols"], weights["start"][0], weights["word_embeddings"]
+
+    def layer(name: str, x: Tensor) -> Tensor:
+        return x + linear(weights, f"{name}.linear", x).relu()
+
+    parents = layer("parent", w[:5])
+    if networks == "paper":
+        root = weights["root_embeddings"] @ residual_network(weights, "root", 2, start)
+        tags = residual_network(weights, "emission", 2, w[5:])
+    else:
+        root = w[:5] @ start
+        tags = w[5:] + residual_network(weights, "emission", 3, w[5:])
+    grammar = network.grammar()
+    torch.testing.assert_close(grammar.root, root.softmax(0))
+    torch.testing.assert_close(grammar.left, (parents @ layer("left_child", w).T).softmax(1))
+    torch.testing.assert_close(grammar.right, (parents @ layer("right_child", w).T).softmax(1))
+    torch.testing.assert_close(grammar.emissions.of_words(1, 12), (tags @ words.T).log_softmax(1).T)
+
+
+@pytest.mark.parametrize("networks", NETWORKS)
+def test_gradients_by_finite_differences(networks: str) -> None:
+    network = model(nonterminals=3, preterminals=4, embedding=3, networks=networks).double()
+    torch.manual_seed(1)
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    words, lengths = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 0]]), torch.tensor([4, 3])
+    names, values = zip(*network.named_parameters(), strict=True)
+
+    def loss(*given: Tensor) -> Tensor:
+        return torch.func.functional_call(Loss(network), {f"model.{n}": v for n, v in zip(names, given, strict=True)},
+                                          (words, lengths))  # fmt: skip
+
+    assert torch.autograd.gradcheck(loss, values)
+
+
+class Loss(torch.nn.Module):
+    """A model's loss as a module, which ``functional_call`` wants."""
+
+    def __init__(self, model: SimpleNPCFG) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
+        return self.model.loss(words, lengths)
+
+
+def test_how_weights_begin() -> None:
+    """Xavier normal and biases of 0 in the paper; Xavier uniform and PyTorch's biases in the authors' program."""
+    paper, released = (model(embedding=64, networks=networks) for networks in NETWORKS)
+    for network, tails in ((paper, True), (released, False)):
+        weight = network.emission[0].weight
+        assert float(weight.detach().std()) == pytest.approx((2 / 128) ** 0.5, rel=0.1)
+        assert (float(weight.detach().abs().max()) > (6 / 128) ** 0.5) == tails
+        assert float(network.symbols.detach().std()) == pytest.approx((2 / (14 + 64)) ** 0.5, rel=0.1)
+    assert not paper.parent.linear.bias.any()
+    bias = released.parent.linear.bias.detach()
+    assert 0.1 < float(bias.abs().max()) <= 64**-0.5
+
+
+@pytest.mark.parametrize("networks", NETWORKS)
+def test_every_parameter_gets_a_gradient(networks: str) -> None:
+    network = model(networks=networks)
     network.loss(torch.tensor([[1, 2, 3, 4], [5, 6, 7, 0]]), torch.tensor([4, 3])).sum().backward()
     check_gradients(network)
 
@@ -49,7 +134,7 @@ def test_training_lowers_the_loss() -> None:
     assert float(network.loss(words).mean().detach()) < before / 2
 
 
-@pytest.mark.parametrize("key", ["nonterminals", "preterminals", "embedding", "residual_blocks"])
+@pytest.mark.parametrize("key", ["nonterminals", "preterminals", "embedding"])
 def test_impossible_sizes_are_named(key: str) -> None:
     with pytest.raises(InputError, match=f"model.{key} = -1"):
         SimpleNPCFGConfig(**{key: -1})
@@ -57,10 +142,16 @@ def test_impossible_sizes_are_named(key: str) -> None:
 
 def test_layout_of_the_weights() -> None:
     """Checkpoints are read by these names."""
-    names = list(model(residual_blocks=1).state_dict())
-    networks = ("parent", "left_child", "right_child", "root", "emission")
-    layers = ("0.weight", "0.bias", "1.inner.weight", "1.inner.bias", "1.outer.weight", "1.outer.bias")
-    assert names == ["symbols", "start", "word_embeddings", *(f"{a}.{b}" for a in networks for b in layers)]
+
+    def network(name: str, blocks: int) -> list[str]:
+        layers = [f"{k}.{layer}" for k in range(1, blocks + 1) for layer in ("inner", "outer")]
+        return [f"{name}.{layer}.{kind}" for layer in ("0", *layers) for kind in ("weight", "bias")]
+
+    rules = [f"{name}.linear.{kind}" for name in ("left_child", "parent", "right_child") for kind in ("weight", "bias")]
+    paper = ["symbols", "start", "word_embeddings", "root_embeddings", *network("root", 2), *rules]
+    assert list(model().state_dict()) == [*paper, *network("emission", 2)]
+    released = ["symbols", "start", "word_embeddings", *rules, *network("emission", 3)]
+    assert list(model(networks="released").state_dict()) == released
 
 
 def test_training_and_evaluation_give_one_grammar() -> None:

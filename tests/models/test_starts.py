@@ -16,11 +16,11 @@ from simplepcfg.models.simple_cpcfg import SimpleCPCFGConfig
 from simplepcfg.models.tn_pcfg import TensorPCFGConfig
 
 WORDS, WIDTH = 200, 64
-KINDS: dict[str, tuple[type, dict[str, int]]] = {
-    "hmm": (NeuralHMMConfig, {"states": 96}),
-    "lhmm": (LowRankHMMConfig, {"states": 96, "rank": 64}),
-    "rank-hmm": (RankHMMConfig, {"states": 96, "rank": 64}),
-    "rank-pcfg": (RankPCFGConfig, {"nonterminals": 48, "preterminals": 96, "rank": 64}),
+KINDS: dict[str, tuple[type, dict[str, Any]]] = {
+    "hmm": (NeuralHMMConfig, {"states": 96, "networks": "residual"}),
+    "lhmm": (LowRankHMMConfig, {"states": 96, "rank": 64, "networks": "residual"}),
+    "rank-hmm": (RankHMMConfig, {"states": 96, "rank": 64, "networks": "residual"}),
+    "rank-pcfg": (RankPCFGConfig, {"nonterminals": 48, "preterminals": 96, "rank": 64, "networks": "residual"}),
     "sc-pcfg": (SimpleCPCFGConfig, {"nonterminals": 48, "preterminals": 96, "latent": 4, "encoder": 8}),
     "n-pcfg": (NPCFGConfig, {"nonterminals": 12, "preterminals": 24}),
     "tn-pcfg": (TensorPCFGConfig, {"nonterminals": 48, "preterminals": 96, "rank": 64}),

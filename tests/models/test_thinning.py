@@ -15,32 +15,45 @@ from simplepcfg.models.thinning import Thinning
 
 WORDS = torch.tensor([[1, 5, 11, 2, 7], [3, 4, 6, 2, 0]])
 LENGTHS = torch.tensor([5, 4])
-GRAMMAR = {"nonterminals": 6, "preterminals": 9, "embedding": 16, "residual_blocks": 1}
+GRAMMAR: dict[str, Any] = {"nonterminals": 6, "preterminals": 9, "embedding": 16}
+SPREAD = GRAMMAR | {"initial_scores": 1.0}
 FEWER = {"nonterminals": 4, "preterminals": 5}
 KEPT_SYMBOLS = [0, 2, 3, 5, 6, 8, 9, 12, 14]
-TABLES = ("symbols", "next_symbols")  # with a row for each symbol that can be left out
+CHAIN: dict[str, Any] = {"states": 8, "embedding": 16}
+KEPT_STATES = [0, 1, 4, 6, 7]
+RESIDUAL = {"networks": "residual", "initial_scores": 1.0}
+# With a row for each symbol that can be left out; of the roots' tables, for each nonterminal.
+TABLES = ("symbols", "next_symbols", "emitting_symbols", "start_symbols")
+ROOT_TABLES = ("root_embeddings", "root_scores.weight", "root_scores.bias")
 CASES: list[Any] = [
-    pytest.param(SimpleNPCFGConfig, GRAMMAR, FEWER, KEPT_SYMBOLS, id="sn-pcfg"),
-    pytest.param(SimpleNPCFGConfig, GRAMMAR | {"normalised": True}, FEWER, KEPT_SYMBOLS, id="normalised sn-pcfg"),
-    pytest.param(SimpleNPCFGConfig, GRAMMAR | {"tied_children": True}, FEWER, KEPT_SYMBOLS, id="pcfg-ie"),
+    pytest.param(SimpleNPCFGConfig, SPREAD, FEWER, KEPT_SYMBOLS, id="sn-pcfg"),
+    pytest.param(SimpleNPCFGConfig, SPREAD | {"normalised": True}, FEWER, KEPT_SYMBOLS, id="normalised sn-pcfg"),
+    pytest.param(SimpleNPCFGConfig, SPREAD | {"tied_children": True}, FEWER, KEPT_SYMBOLS, id="pcfg-ie"),
     pytest.param(RankPCFGConfig, GRAMMAR | {"rank": 7}, FEWER, KEPT_SYMBOLS, id="rank-pcfg"),
-    pytest.param(NeuralHMMConfig, {"states": 8, "embedding": 16}, {"states": 5}, [0, 1, 4, 6, 7], id="hmm"),
-    pytest.param(
-        LowRankHMMConfig, {"states": 8, "rank": 3, "embedding": 16}, {"states": 5}, [0, 1, 4, 6, 7], id="lhmm"
-    ),
-    pytest.param(
-        RankHMMConfig, {"states": 8, "rank": 3, "embedding": 16}, {"states": 5}, [0, 1, 4, 6, 7], id="rank-hmm"
-    ),
+    pytest.param(RankPCFGConfig, GRAMMAR | {"rank": 7} | RESIDUAL, FEWER, KEPT_SYMBOLS, id="residual rank-pcfg"),
+    pytest.param(NeuralHMMConfig, CHAIN, {"states": 5}, KEPT_STATES, id="hmm"),
+    pytest.param(NeuralHMMConfig, CHAIN | RESIDUAL, {"states": 5}, KEPT_STATES, id="residual hmm"),
+    pytest.param(LowRankHMMConfig, CHAIN | {"rank": 3}, {"states": 5}, KEPT_STATES, id="lhmm"),
+    pytest.param(LowRankHMMConfig, CHAIN | {"rank": 3} | RESIDUAL, {"states": 5}, KEPT_STATES, id="residual lhmm"),
+    pytest.param(RankHMMConfig, CHAIN | {"rank": 3}, {"states": 5}, KEPT_STATES, id="rank-hmm"),
+    pytest.param(RankHMMConfig, CHAIN | {"rank": 3} | RESIDUAL, {"states": 5}, KEPT_STATES, id="residual rank-hmm"),
 ]
+
+
+def rows_of(name: str, kept: list[int], large: Any) -> Any:
+    """Which rows of a table take part where these symbols do."""
+    if name in ROOT_TABLES:
+        return [row for row in kept if row < large.symbol_groups[0]]
+    return kept if name in TABLES else slice(None)
 
 
 def pair(kind: Any, sizes: dict[str, Any], fewer: dict[str, Any], kept: list[int]) -> tuple[Any, Any]:
     """A model, and the smaller one of those of its symbols that are kept, with the same weights otherwise."""
     torch.manual_seed(0)
-    large: Any = build_model(kind(**sizes, initial_scores=1.0), 12).double()
-    small: Any = build_model(kind(**sizes | fewer, initial_scores=1.0), 12).double()
-    tables = {name: table for name, table in large.state_dict().items() if name in TABLES}
-    small.load_state_dict(large.state_dict() | {name: table[kept] for name, table in tables.items()})
+    large: Any = build_model(kind(**sizes), 12).double()
+    small: Any = build_model(kind(**sizes | fewer), 12).double()
+    weights = {name: table[rows_of(name, kept, large)] for name, table in large.state_dict().items()}
+    small.load_state_dict(weights)
     return large, small
 
 
@@ -55,13 +68,11 @@ def test_is_the_smaller_model(kind: Any, sizes: dict, fewer: dict, kept: list[in
     for loss in losses:
         loss.sum().backward()
     for (name, one), (_, other) in zip(large.named_parameters(), small.named_parameters(), strict=True):
-        if name in TABLES:
-            left_out = torch.ones(len(one), dtype=torch.bool)
-            left_out[kept] = False
-            torch.testing.assert_close(one.grad[kept], other.grad)
-            assert not one.grad[left_out].any()
-        else:
-            torch.testing.assert_close(one.grad, other.grad)
+        rows = rows_of(name, kept, large)
+        left_out = torch.ones(len(one), dtype=torch.bool)
+        left_out[rows] = False
+        torch.testing.assert_close(one.grad[rows], other.grad)
+        assert not one.grad[left_out].any()
 
 
 @pytest.mark.parametrize(("kind", "sizes", "fewer", "kept"), CASES)
@@ -90,3 +101,50 @@ def test_dropped_features_leave_the_rest_larger() -> None:
     thinned = Thinning((1,), features=0.25).thin(torch.ones(400, 100))
     assert thinned.unique().tolist() == [0.0, pytest.approx(4 / 3)]
     assert float(thinned.mean()) == pytest.approx(1, abs=0.01)
+
+
+def test_an_lhmm_does_without_some_features() -> None:
+    """The step is that of the model which has the others alone, start included; evaluation sees all of them."""
+    sizes, rows = CHAIN | {"rank": 6}, [0, 2, 3, 5]
+    torch.manual_seed(0)
+    large: Any = build_model(LowRankHMMConfig(**sizes), 12).double()
+    small: Any = build_model(LowRankHMMConfig(**sizes | {"rank": 4}), 12).double()
+    small.load_state_dict(large.state_dict() | {"features": large.features.detach()[rows]})
+    whole = large.eval().log_likelihood(WORDS, LENGTHS)
+    large.thinning = Thinning(large.symbol_groups, kernel_rows=torch.tensor(rows))
+    torch.testing.assert_close(large.train().loss(WORDS, LENGTHS), small.train().loss(WORDS, LENGTHS))
+    assert torch.equal(large.eval().log_likelihood(WORDS, LENGTHS), whole)
+
+
+@pytest.mark.parametrize("networks", ["released", "residual"])
+def test_a_rank_hmm_does_without_some_logits(networks: str) -> None:
+    """As softmax of the same logits with some at −∞; the rows sum to 1 all the same."""
+    torch.manual_seed(0)
+    large: Any = build_model(RankHMMConfig(states=200, rank=100, embedding=16, networks=networks), 12).double()
+    whole, states = large.eval().log_likelihood(WORDS, LENGTHS), large.symbol_groups
+    large.train().thinning = Thinning(states, logits=0.1)
+    torch.manual_seed(1)
+    _, into, out_of, *_ = large.factors()
+    by_state, by_rank = large.symbols @ large.ranks.T, large.ranks @ large.next_symbols.T
+    for found, full in ((into, by_state), (out_of, by_rank)):
+        gone = found < 1e-9
+        assert float(gone.double().mean()) == pytest.approx(0.1, abs=0.01)
+        torch.testing.assert_close(found, full.masked_fill(gone, -torch.inf).softmax(-1), rtol=1e-9, atol=1e-12)
+    losses = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        losses.append(large.loss(WORDS, LENGTHS))
+    assert torch.equal(losses[0], losses[1])
+    assert not torch.equal(losses[0], losses[2])
+    assert torch.equal(large.eval().log_likelihood(WORDS, LENGTHS), whole)
+
+
+def test_a_row_may_lose_all_its_logits() -> None:
+    torch.manual_seed(0)
+    p = torch.full((64, 2), 0.5, requires_grad=True)
+    found = Thinning((64,), logits=0.9).drop_logits(p)
+    assert found.isfinite().all()
+    assert (found > 0).all()
+    found.sum().backward()
+    assert p.grad is not None
+    assert p.grad.isfinite().all()

@@ -34,7 +34,7 @@ QUESTIONS: dict[str, Callable[[str], object]] = {
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_card_is_needed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_INTERPRET", "0")
-    with pytest.raises(InputError, match="backend 'triton' needs a CUDA card but the tensors are on cpu; take backend"):
+    with pytest.raises(InputError, match="backend 'triton' needs a CUDA GPU but the tensors are on cpu; take backend"):
         QUESTIONS[name]("triton")
     QUESTIONS[name]("auto")
 
@@ -42,7 +42,7 @@ def test_a_card_is_needed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("backend", ["paper", "paper_recompute"])
 def test_the_papers_kernels_too(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_INTERPRET", "0")
-    with pytest.raises(InputError, match=f"backend '{backend}' needs a CUDA card"):
+    with pytest.raises(InputError, match=f"backend '{backend}' needs a CUDA GPU"):
         inside(*CASE, backend=backend)
 
 

@@ -1,4 +1,4 @@
-"""The dense inside algorithm on a card: what the CPU says, and within the memory that its README counts."""
+"""The dense inside algorithm on a GPU: what the CPU says, and within the memory that its README counts."""
 
 import pytest
 import torch

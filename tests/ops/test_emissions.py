@@ -88,7 +88,7 @@ def test_exact_paths(size: tuple[int, int, int], precision: str | None) -> None:
 def test_kernels(
     size: tuple[int, int, int], dtype: torch.dtype, tile: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As near as operands and probabilities of 8 bits allow, twice over: the interpreter cuts off, a card rounds."""
+    """As near as operands and probabilities of 8 bits allow, twice over: the interpreter cuts off, a GPU rounds."""
     monkeypatch.setattr(powers, "TILE", tile)
     features, embeddings = case(*size, dtype)
     embeddings = embeddings.detach().float().requires_grad_()

@@ -35,7 +35,7 @@ def plainly(log_emissions: Tensor, root: Tensor, *given: Tensor, **options: obje
 
 
 def in_one(*inputs: Tensor, lengths: Tensor | None = None, span_bonus: Tensor | None = None) -> Tensor:
-    """The card's path wherever it runs: on a CPU kernels are interpreted and products widened."""
+    """The GPU's path wherever it runs: on a CPU kernels are interpreted and products widened."""
     return features_module._FeatureInside.apply(*inputs, span_bonus, lengths, "bf16", LEAST)
 
 

@@ -1,4 +1,4 @@
-"""The neural operations on a card: bfloat16 against float64, the same bits every time, whole in a captured graph.
+"""The neural operations on a GPU: bfloat16 against float64, the same bits every time, whole in a captured graph.
 
 Needs torch, triton and pytest alone.
 """
@@ -62,13 +62,21 @@ def plain_emissions(features: Tensor, embeddings: Tensor, words: Tensor) -> Tens
 
 
 def networks(table: Tensor, flat: tuple[Tensor, ...], one: Function) -> tuple[Tensor, ...]:
-    each = len(flat) // len(ROWS)
-    return tuple(one(table[a:b], flat[k * each : (k + 1) * each]) for k, (a, b) in enumerate(ROWS))
+    return tuple(one(table[a:b], weights) for (a, b), weights in zip(ROWS, split_weights(flat), strict=True))
+
+
+def split_weights(flat: tuple[Tensor, ...]) -> list[tuple[Tensor, ...]]:
+    """Of each network: all of one form, or the last alone with residual blocks, as in an SN-PCFG."""
+    each = 10 if len(flat) == 10 * len(ROWS) else 2
+    first = [flat[k * each : (k + 1) * each] for k in range(len(ROWS) - 1)]
+    return [*first, flat[each * (len(ROWS) - 1) :]]
 
 
 def plain_network(x: Tensor, weights: tuple[Tensor, ...]) -> Tensor:
     x, *weights = (tensor.bfloat16() for tensor in (x, *weights))
     y = torch.nn.functional.linear(x, weights[0], weights[1])
+    if len(weights) == 2:
+        return x + y.relu()
     for k in range(2, len(weights), 4):
         middle = torch.nn.functional.linear(y, weights[k], weights[k + 1]).relu()
         y = y + torch.nn.functional.linear(middle, weights[k + 2], weights[k + 3]).relu()
@@ -76,9 +84,7 @@ def plain_network(x: Tensor, weights: tuple[Tensor, ...]) -> Tensor:
 
 
 def mine_networks(table: Tensor, *flat: Tensor) -> tuple[Tensor, ...]:
-    each = len(flat) // len(ROWS)
-    weights = [flat[k * each : (k + 1) * each] for k in range(len(ROWS))]
-    return residual_networks(table, ROWS, weights, precision="bf16")
+    return residual_networks(table, ROWS, split_weights(flat), precision="bf16")
 
 
 def rule_case(n: int, s: int, d: int, scale: float) -> tuple[Function, Function, Function, list[Tensor]]:
@@ -114,8 +120,10 @@ def normaliser_case(p: int, v: int, d: int, scale: float) -> tuple[Function, Fun
     return lambda *x: log_normaliser(*x, precision="bf16"), plain_normaliser, naive_log_normaliser, inputs
 
 
-def network_case(d: int) -> tuple[Function, Function, Function, list[Tensor]]:
-    shapes = [(d, d) if k % 2 == 0 else (d,) for _ in ROWS for k in range(10)]
+def network_case(d: int, layers: int = 0) -> tuple[Function, Function, Function, list[Tensor]]:
+    """The first `layers` networks are residual layers."""
+    counts = [2 if k < layers else 10 for k in range(len(ROWS))]
+    shapes = [(d, d) if k % 2 == 0 else (d,) for count in counts for k in range(count)]
     weights = [draw(*shape, scale=d**-0.5 if len(shape) == 2 else 0.1, seed=k) for k, shape in enumerate(shapes)]
     return (
         mine_networks,
@@ -143,6 +151,9 @@ CASES: dict[str, Callable[[], tuple[Function, Function, Function, list[Tensor]]]
     "networks": lambda: network_case(64),
     "networks, odd": lambda: network_case(72),
     "networks, wide": lambda: network_case(512),
+    "residual layers": lambda: network_case(64, 4),
+    "residual layers, odd": lambda: network_case(72, 4),
+    "residual layers, wide": lambda: network_case(512, 4),
 }
 
 

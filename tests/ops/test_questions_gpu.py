@@ -1,4 +1,4 @@
-"""On a card: posteriors, counts, entropy and divergence against the CPU in float64."""
+"""On a GPU: posteriors, counts, entropy and divergence against the CPU in float64."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ LENGTHS = torch.tensor([17, 3, 1, 9])
 
 
 def pair(batched: bool, seed: int = 0, dtype: torch.dtype = torch.float32) -> tuple[list[Tensor], list[Tensor]]:
-    """The same rounded numbers on a card, and on the CPU in float64."""
+    """The same rounded numbers on a GPU, and on the CPU in float64."""
     case = random_case(4, 17, 130, 70, scale=3.0, batched=batched, seed=seed)
     narrow = [tensor.detach().to(dtype) for tensor in case.tensors()]
     return [tensor.cuda() for tensor in narrow], [tensor.double() for tensor in narrow]
@@ -30,18 +30,18 @@ def bonus() -> Tensor:
 @pytest.mark.parametrize("batched", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_marginals(batched: bool, dtype: torch.dtype) -> None:
-    card, host = pair(batched, dtype=dtype)
+    gpu, host = pair(batched, dtype=dtype)
     close = {"rtol": 1e-3, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 1e-8, "atol": 1e-9}
     for question in (symbol_posteriors, tag_posteriors):
-        found = question(*card, lengths=LENGTHS, span_bonus=bonus().cuda())[1]
+        found = question(*gpu, lengths=LENGTHS, span_bonus=bonus().cuda())[1]
         truth = question(*host, lengths=LENGTHS, span_bonus=bonus().double())[1]
         torch.testing.assert_close(found.cpu().double(), truth, **close)
-    found = rule_counts(*card, lengths=LENGTHS)[1]
+    found = rule_counts(*gpu, lengths=LENGTHS)[1]
     truth = rule_counts(*host, lengths=LENGTHS)[1]
     for name in ("root", "left", "right"):
         torch.testing.assert_close(getattr(found, name).cpu().double(), getattr(truth, name), **close)
     spans = torch.tensor([[3, 2, 9], [0, 0, 17], [1, 0, 9]])
-    chosen = symbol_posteriors(*card, spans=spans.cuda(), lengths=LENGTHS)[1]
+    chosen = symbol_posteriors(*gpu, spans=spans.cuda(), lengths=LENGTHS)[1]
     truth = symbol_posteriors(*host, spans=spans, lengths=LENGTHS)[1]
     torch.testing.assert_close(chosen.cpu().double(), truth, **close)
 

@@ -8,9 +8,10 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.neural import residual, residual_fused, residual_networks
 from simplepcfg.ops.neural.naive import naive_residual_network
 
-# Rows of the table, networks' rows, their blocks, their width.
+# Rows of the table, networks' rows, their blocks (0: a residual layer), their width.
 CASES = [
     (7, [(0, 7)], [0], 3),
+    (70, [(0, 30), (0, 70), (0, 70), (30, 70)], [0, 0, 0, 2], 16),  # as in an SN-PCFG
     (19, [(0, 5), (0, 19), (0, 19), (5, 19)], [2, 1, 0, 2], 16),
     (140, [(0, 70), (70, 140)], [1, 2], 33),
     (70, [(0, 64), (6, 70), (0, 64), (0, 70), (0, 70), (0, 64), (0, 70)], [1, 1, 1, 2, 2, 1, 2], 16),  # groups
@@ -85,6 +86,8 @@ def plain_bf16(table: Tensor, rows: list[tuple[int, int]], weights: list[list[Te
     for (start, stop), each in zip(rows, weights, strict=True):
         x, *narrow = (tensor.bfloat16() for tensor in (table[start:stop], *each))
         y = torch.nn.functional.linear(x, narrow[0], narrow[1])
+        if len(narrow) == 2:
+            y = x + y.relu()
         for k in range(2, len(narrow), 4):
             middle = torch.nn.functional.linear(y, narrow[k], narrow[k + 1]).relu()
             y = y + torch.nn.functional.linear(middle, narrow[k + 2], narrow[k + 3]).relu()
@@ -94,7 +97,7 @@ def plain_bf16(table: Tensor, rows: list[tuple[int, int]], weights: list[list[Te
 
 @pytest.mark.parametrize("path", [fused, residual_networks])
 def test_backward_twice_and_with_outputs_unused(path: object) -> None:
-    case = CASES[1]
+    case = CASES[2]
     table, weights = inputs_of(case, torch.float32)
     leaves = [table, *(tensor for each in weights for tensor in each)]
     found = path(table, case[1], weights)  # type: ignore[operator]
@@ -112,7 +115,7 @@ def test_backward_twice_and_with_outputs_unused(path: object) -> None:
 
 @pytest.mark.parametrize("path", [fused, residual_networks])
 def test_a_network_whose_output_is_unused_gets_no_gradient(path: object) -> None:
-    case = CASES[3]
+    case = CASES[4]
     table, weights = inputs_of(case, torch.float32)
     leaves = [table, *(tensor for each in weights for tensor in each)]
     found = path(table, case[1], weights)  # type: ignore[operator]
@@ -134,13 +137,22 @@ def test_a_network_whose_output_is_unused_gets_no_gradient(path: object) -> None
 
 
 def test_groups_share_rows_and_shapes() -> None:
-    _, rows, _, _ = CASES[3]
-    groups = residual_fused.grouped(rows, inputs_of(CASES[3])[1])
+    _, rows, _, _ = CASES[4]
+    groups = residual_fused.grouped(rows, inputs_of(CASES[4])[1])
     assert [group.members for group in groups] == [(0, 2, 5), (1,), (3, 4, 6)]
     lanes = [
         [(which, member) for lane, which, member in residual_fused._shares(groups, 2) if lane == k] for k in (0, 1)
     ]
     assert lanes == [[(2, 0), (2, 2), (0, 2)], [(2, 1), (0, 0), (0, 1), (1, 0)]]
+
+
+def test_layers_share_rows_but_no_group_with_blocks() -> None:
+    groups = residual_fused.grouped(CASES[1][1], inputs_of(CASES[1])[1])
+    assert [(group.members, group.blocks, group.layer) for group in groups] == [
+        ((0,), 0, True),
+        ((1, 2), 0, True),
+        ((3,), 2, False),
+    ]
 
 
 def test_rows_split_where_weights_are_few(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,12 +26,12 @@ def weights(n: int, s: int, seed: int = 0) -> list[Tensor]:
 
 
 def fused(*inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """The card's path on this machine: kernels interpreted, products widened."""
+    """The GPU's path on this machine: kernels interpreted, products widened."""
     return rules._RuleProbabilities.apply(*inputs, "bf16", LEAST, True)
 
 
 def cut(x: Tensor) -> Tensor:
-    """To bfloat16 as the interpreter does it: it cuts off where a card rounds."""
+    """To bfloat16 as the interpreter does it: it cuts off where a GPU rounds."""
     return (x.float().view(torch.int32) & -65536).view(torch.float32)
 
 

@@ -6,7 +6,7 @@ import torch
 from simplepcfg.ops.neural import streams
 
 
-class FakeCard:
+class FakeGPU:
     """Streams as lists of what each runs and waits for; an event is (stream, how much of it was there)."""
 
     def __init__(self) -> None:
@@ -20,14 +20,14 @@ class FakeCard:
 class FakeContext:
     """May be entered again, as torch's can."""
 
-    def __init__(self, card: FakeCard, stream: "FakeStream") -> None:
-        self.card, self.stream = card, stream
+    def __init__(self, gpu: FakeGPU, stream: "FakeStream") -> None:
+        self.gpu, self.stream = gpu, stream
 
     def __enter__(self) -> None:
-        self.before, self.card.current = self.card.current, self.stream
+        self.before, self.gpu.current = self.gpu.current, self.stream
 
     def __exit__(self, *_: object) -> None:
-        self.card.current = self.before
+        self.gpu.current = self.before
 
 
 class FakeStream:
@@ -56,8 +56,8 @@ def before(stream: FakeStream, place: int) -> set[object]:
 
 
 @pytest.fixture
-def card(monkeypatch: pytest.MonkeyPatch) -> FakeCard:
-    fake = FakeCard()
+def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGPU:
+    fake = FakeGPU()
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: fake.current)
     monkeypatch.setattr(torch.cuda, "stream", fake.stream)
     monkeypatch.setattr(streams, "_side_stream", lambda device, number: (fake.side, fake.third)[number])
@@ -66,15 +66,15 @@ def card(monkeypatch: pytest.MonkeyPatch) -> FakeCard:
 
 @pytest.mark.parametrize("aside", ["make", "use"])
 @pytest.mark.parametrize("count", [2, 3, 7])
-def test_pipeline_waits_for_what_it_needs(card: FakeCard, count: int, aside: str) -> None:
+def test_pipeline_waits_for_what_it_needs(gpu: FakeGPU, count: int, aside: str) -> None:
     places = {}
 
     def note(what: str, k: int, slot: int) -> None:
         assert slot == k % 2
-        places[what, k] = card.current, len(card.current.done)
-        card.current.done.append(f"{what} {k}")
+        places[what, k] = gpu.current, len(gpu.current.done)
+        gpu.current.done.append(f"{what} {k}")
 
-    card.main.done.append("earlier")
+    gpu.main.done.append("earlier")
     streams.pipeline(
         count, lambda *k: note("make", *k), lambda *k: note("use", *k), torch.device("cuda", 0), aside=aside
     )
@@ -86,20 +86,20 @@ def test_pipeline_waits_for_what_it_needs(card: FakeCard, count: int, aside: str
         if k >= 1:
             assert f"use {k - 1}" not in before(*places["make", k])
     everything = {f"{what} {k}" for what in ("make", "use") for k in range(count)}
-    assert everything <= before(card.main, len(card.main.done))
+    assert everything <= before(gpu.main, len(gpu.main.done))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_lanes_are_forked_and_joined(card: FakeCard, count: int) -> None:
-    card.main.done.append("earlier")
+def test_lanes_are_forked_and_joined(gpu: FakeGPU, count: int) -> None:
+    gpu.main.done.append("earlier")
     with streams.lanes(torch.device("cuda", 0), count) as lanes:
         for k in range(6):
             with lanes[k % count]:
-                card.current.done.append(k)
-    for lane, side in enumerate((card.side, card.third)[: count - 1], start=1):
+                gpu.current.done.append(k)
+    for lane, side in enumerate((gpu.side, gpu.third)[: count - 1], start=1):
         assert "earlier" in before(side, len(side.done))
         assert side.done[1:] == list(range(lane, 6, count))
-    assert {0, 1, 2, 3, 4, 5} <= before(card.main, len(card.main.done))
+    assert {0, 1, 2, 3, 4, 5} <= before(gpu.main, len(gpu.main.done))
 
 
 def test_jobs_are_spread_by_their_cost() -> None:

@@ -1,6 +1,6 @@
 """The stress set on the CPU: errors against float64 at most twice those of log_einsum_exp at the same precision.
 
-Triton's kernels run interpreted here, thousands of times slower than on a card: on one short sentence of each kind of
+Triton's kernels run interpreted here, thousands of times slower than on a GPU: on one short sentence of each kind of
 case. test_stress_gpu.py runs the whole set, and large grammars.
 """
 
@@ -13,7 +13,7 @@ from simplepcfg.ops.inside import inside
 from stress_grammars import CATALOGUE, Stress, draws
 from stress_measures import Allowance, answer, complaints, errors, leaves_of, options_of
 
-interpreted = pytest.mark.skipif(torch.cuda.is_available(), reason="not interpreted beside a card: test_stress_gpu.py")
+interpreted = pytest.mark.skipif(torch.cuda.is_available(), reason="not interpreted beside a GPU: test_stress_gpu.py")
 
 # Four or five words: what an interpreter can do in a second.
 SHORT = {

@@ -1,4 +1,4 @@
-"""The stress set on a card, whole and at full size: errors against float64 at most twice log_einsum_exp's.
+"""The stress set on a GPU, whole and at full size: errors against float64 at most twice log_einsum_exp's.
 
 Needs torch, triton and pytest alone.
 """
@@ -20,14 +20,14 @@ DEVICE = "cuda"
 PRECISIONS = ["fp32", "tf32", "bf16"]
 
 
-def on_card(stress: Stress) -> Stress:
+def on_gpu(stress: Stress) -> Stress:
     return Stress.of(*(tensor.detach().to(DEVICE) for tensor in stress.case.tensors()), stress.lengths)
 
 
 def large(
     nonterminals: int, preterminals: int, lengths: tuple[int, ...], scale: float, seed: int, batched: bool = False
 ) -> Stress:
-    """Random rules, drawn on the card: at N = 4096 there are a hundred million."""
+    """Random rules, drawn on the GPU: at N = 4096 there are a hundred million."""
     generator = torch.Generator(DEVICE).manual_seed(seed)
     batch, lead = len(lengths), (len(lengths),) if batched else ()
 
@@ -49,7 +49,7 @@ LARGE: dict[str, Callable[[int], Stress]] = {
     "N 512, own rules, mixed lengths": partial(large, 512, 1024, (24, 2, 17), 8.0, batched=True),
     "N 4096": partial(large, 4096, 8192, (12, 12), 4.0),
     "N 4096, peaked, mixed lengths": partial(large, 4096, 8192, (14, 3, 9), 16.0),
-    # Enough spans for kernels that want to fill the card.
+    # Enough spans for kernels that want to fill the GPU.
     "N 4096, many spans": partial(large, 4096, 8192, (24,) * 8, 4.0),
     "N 1100, many spans, peaked, mixed lengths": partial(large, 1100, 999, (24, 23, 9, 24) * 5, 24.0),
 }
@@ -57,7 +57,7 @@ LARGE: dict[str, Callable[[int], Stress]] = {
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_triton_backend(name: str) -> None:
-    cases = [on_card(stress) for stress in draws(name)]
+    cases = [on_gpu(stress) for stress in draws(name)]
     said = {precision: complaints(cases, "triton", precision, Allowance.of(precision)) for precision in PRECISIONS}
     said["fp64"] = complaints(cases[:1], "triton", "fp64", Allowance.of("fp64"))
     assert said == {precision: [] for precision in said}
@@ -72,7 +72,7 @@ def test_triton_backend_at_full_size(name: str) -> None:
 
 def test_torch_backend() -> None:
     for name in ("trained 1000", "peaked 24", "mixed lengths", "own rules"):
-        assert complaints([on_card(stress) for stress in draws(name)], "torch", "fp32", Allowance.of("fp32")) == []
+        assert complaints([on_gpu(stress) for stress in draws(name)], "torch", "fp32", Allowance.of("fp32")) == []
 
 
 @pytest.mark.parametrize("name", ["N 17", "mixed lengths", "own rules", "own rules, mixed lengths"])
@@ -80,7 +80,7 @@ def test_rules_given_in_bf16(name: str) -> None:
     """They are read as they are, and their gradients come back in their type: one rounding more, no other."""
     cases = []
     for stress in draws(name):
-        emissions, root, left, right = on_card(stress).case.tensors()
+        emissions, root, left, right = on_gpu(stress).case.tensors()
         cases.append(Stress.of(emissions, root, left.detach().bfloat16(), right.detach().bfloat16(), stress.lengths))
     for stress in cases:
         lengths = stress.sentence_lengths()
@@ -95,7 +95,7 @@ def test_rules_given_in_bf16(name: str) -> None:
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("name", ["mixed lengths, peaked", "own rules, mixed lengths", "N 512"])
 def test_again_and_twice_bit_for_bit(name: str, precision: str) -> None:
-    stress = LARGE[name](0) if name in LARGE else on_card(CATALOGUE[name](0))
+    stress = LARGE[name](0) if name in LARGE else on_gpu(CATALOGUE[name](0))
     leaves, options = leaves_of(stress, precision), options_of(stress, "triton", precision)
     log_z = inside(*leaves, **options)
     first = torch.autograd.grad(log_z.sum(), leaves, retain_graph=True)
@@ -113,7 +113,7 @@ def test_again_and_twice_bit_for_bit(name: str, precision: str) -> None:
 
 @pytest.mark.parametrize("name", ["peaked 16", "impossible sentences", "mixed lengths"])
 def test_create_graph(name: str) -> None:
-    stress = on_card(CATALOGUE[name](1))
+    stress = on_gpu(CATALOGUE[name](1))
     leaves, options = leaves_of(stress, "fp32"), options_of(stress, "triton", "fp32")
     log_z = inside(*leaves, **options)
     plain = torch.autograd.grad(log_z.sum(), leaves, retain_graph=True)

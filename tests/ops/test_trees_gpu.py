@@ -1,4 +1,4 @@
-"""Viterbi and sampling on a card: against the CPU, at sizes with several tiles, with no waiting for the card inside."""
+"""Viterbi and sampling on a GPU: against the CPU, at sizes with several tiles, with no waiting for the GPU inside."""
 
 import math
 
@@ -14,7 +14,7 @@ from simplepcfg.ops.viterbi.k_best import k_best
 pytestmark = pytest.mark.gpu
 
 
-def on_card(case: Case) -> tuple[torch.Tensor, ...]:
+def on_gpu(case: Case) -> tuple[torch.Tensor, ...]:
     return tuple(tensor.detach().cuda() for tensor in case.tensors())
 
 
@@ -31,11 +31,11 @@ def test_viterbi_as_on_the_cpu(batch: int, n: int, nonterminals: int, pretermina
     lengths = torch.randint(2, n + 1, (batch,), generator=generator)
     bonus = torch.randn(batch, n + 1, n + 1, generator=generator)
     theirs = viterbi(*case.tensors(), lengths=lengths, span_bonus=bonus)
-    ours = viterbi(*on_card(case), lengths=lengths, span_bonus=bonus.cuda())
+    ours = viterbi(*on_gpu(case), lengths=lengths, span_bonus=bonus.cuda())
     torch.testing.assert_close(ours.log_probability.cpu(), theirs.log_probability.detach(), rtol=1e-5, atol=1e-4)
     same = (ours.labels.cpu() == theirs.labels).all(1)
     assert same.float().mean() > 0.9  # a near tie may fall either way in float32
-    again = viterbi(*on_card(case), lengths=lengths, span_bonus=bonus.cuda())
+    again = viterbi(*on_gpu(case), lengths=lengths, span_bonus=bonus.cuda())
     assert torch.equal(ours.labels, again.labels)
     assert torch.equal(ours.log_probability, again.log_probability)
 
@@ -43,7 +43,7 @@ def test_viterbi_as_on_the_cpu(batch: int, n: int, nonterminals: int, pretermina
 @pytest.mark.parametrize(("batch", "n", "nonterminals", "preterminals"), SIZES[:3])
 def test_viterbi_in_float64(batch: int, n: int, nonterminals: int, preterminals: int) -> None:
     case = random_case(batch, n, nonterminals, preterminals, scale=2.0)
-    theirs, ours = viterbi(*case.tensors()), viterbi(*on_card(case))
+    theirs, ours = viterbi(*case.tensors()), viterbi(*on_gpu(case))
     for field in ("spans", "splits", "labels", "tags"):
         assert torch.equal(getattr(ours, field).cpu(), getattr(theirs, field))
 
@@ -55,9 +55,9 @@ def test_products_at_full_size() -> None:
     from simplepcfg.ops.viterbi.fused import FusedViterbiChart
 
     case = random_case(16, 9, 1000, 2001, dtype=torch.float32)
-    chart = FusedViterbiChart(check_arguments(*on_card(case), None, None, None))
+    chart = FusedViterbiChart(check_arguments(*on_gpu(case), None, None, None))
     chart.fill()
-    rules = torch.cat(on_card(case)[2:]).log()
+    rules = torch.cat(on_gpu(case)[2:]).log()
     for width in range(1, 9):
         rows = chart.plan.with_parents(width)
         values = chart.emit[rows] if width == 1 else chart.best[rows]
@@ -68,7 +68,7 @@ def test_products_at_full_size() -> None:
 
 def test_k_best_as_on_the_cpu() -> None:
     case = random_case(3, 10, 64, 128, scale=2.0)
-    ours, theirs = k_best(*on_card(case), 20), k_best(*case.tensors(), 20)
+    ours, theirs = k_best(*on_gpu(case), 20), k_best(*case.tensors(), 20)
     for mine, other in zip(ours, theirs, strict=True):
         assert [(t.spans, t.labels, t.tags) for t in mine] == [(t.spans, t.labels, t.tags) for t in other]
         assert [t.log_probability for t in mine] == pytest.approx([t.log_probability for t in other])
@@ -80,13 +80,13 @@ def test_the_same_draws_as_on_the_cpu(batch: int, n: int, nonterminals: int, pre
     lengths = torch.randint(2, n + 1, (batch,), generator=torch.Generator().manual_seed(0))
     ours, theirs = (
         sample_trees(*inputs, 4, torch.Generator().manual_seed(1), lengths=lengths)
-        for inputs in (on_card(case), case.tensors())
+        for inputs in (on_gpu(case), case.tensors())
     )
     assert torch.equal(ours.labels.cpu(), theirs.labels)
     assert torch.equal(ours.tags.cpu(), theirs.tags)
     rules = case.tensors()[1:]
     drawn, others = (
-        sample_derivations(*inputs, 50, 12, torch.Generator().manual_seed(2)) for inputs in (on_card(case)[1:], rules)
+        sample_derivations(*inputs, 50, 12, torch.Generator().manual_seed(2)) for inputs in (on_gpu(case)[1:], rules)
     )
     assert all(torch.equal(one.cpu(), other) for one, other in zip(drawn[0], others[0], strict=True))
 
@@ -94,7 +94,7 @@ def test_the_same_draws_as_on_the_cpu(batch: int, n: int, nonterminals: int, pre
 def test_spans_are_drawn_as_often_as_they_are_probable() -> None:
     """At a size that no enumeration reaches: the posterior of each span, within five deviations."""
     case = random_case(2, 12, 256, 512, scale=2.0, dtype=torch.float32)
-    inputs = on_card(case)
+    inputs = on_gpu(case)
     samples = 4096
     trees = sample_trees(*inputs, samples, torch.Generator("cuda").manual_seed(0))
     grammar = SimpleGrammar(*inputs[1:], DenseEmissions(torch.zeros(512, 1, device="cuda")))
@@ -111,7 +111,7 @@ def test_spans_are_drawn_as_often_as_they_are_probable() -> None:
 
 def test_nothing_waits_for_the_card() -> None:
     """A copy to the host within the recursion or on the way down would cost more than either."""
-    inputs = on_card(random_case(4, 10, 64, 128, dtype=torch.float32))
+    inputs = on_gpu(random_case(4, 10, 64, 128, dtype=torch.float32))
     generator = torch.Generator("cuda").manual_seed(0)
     for function in (lambda: viterbi(*inputs), lambda: sample_trees(*inputs, 8, generator)):
         function()
@@ -125,7 +125,7 @@ def test_nothing_waits_for_the_card() -> None:
 
 def test_one_word_and_impossible_sentences() -> None:
     case = random_case(3, 4, 8, 9, dtype=torch.float32)
-    emissions, *rules = on_card(case)
+    emissions, *rules = on_gpu(case)
     emissions[1, 2] = -math.inf
     lengths = torch.tensor([4, 4, 1])
     best = viterbi(emissions, *rules, lengths=lengths)

@@ -171,7 +171,7 @@ class BatchEmissions:
 def check_words(words: Tensor, lengths: Tensor | None, emissions: Emissions) -> None:
     """InputError for an id inside a sentence that is no word's: padding, negative, or beyond the vocabulary.
 
-    On a CPU only; on a card the host would have to wait for the answer, and nothing is looked at. A table of emissions
+    On a CPU only; on a GPU the host would have to wait for the answer, and nothing is looked at. A table of emissions
     may know a word 0, elsewhere 0 is padding.
     """
     check_word_ids(words, lengths, 0 if isinstance(emissions, DenseEmissions) else 1, emissions.vocabulary_size)

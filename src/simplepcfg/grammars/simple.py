@@ -33,7 +33,7 @@ class SimpleGrammar:
 
     Rules may have a leading batch dimension: one grammar a sentence, as compound models give. Sentences are word ids
     ``[B, n]``, 0 where a shorter sentence is padded, with ``lengths`` ``[B]`` where they differ. On a CPU an id inside
-    a sentence that is no word's is refused (to ``DenseEmissions`` 0 is a word, too); on a card, where looking would
+    a sentence that is no word's is refused (to ``DenseEmissions`` 0 is a word, too); on a GPU, where looking would
     make the host wait, it is not seen.
     """
 

@@ -7,7 +7,6 @@ from simplepcfg.errors import InputError
 
 # No machine holds a matrix of this many rows and columns: a larger number is a mistake.
 SIZE_LIMIT = 2**24
-MOST_BLOCKS = 1024
 
 
 def check_sizes(config: Any, *names: str) -> None:
@@ -20,20 +19,32 @@ def check_sizes(config: Any, *names: str) -> None:
             raise InputError(f"model.{name} = {value}; it must be below {SIZE_LIMIT}")
 
 
-def check_blocks(config: Any, name: str = "residual_blocks") -> None:
-    """A number of residual blocks: 0 or more."""
-    value = getattr(config, name)
-    if value < 0:
-        raise InputError(f"model.{name} = {value}; it must be at least 0")
-    if value > MOST_BLOCKS:
-        raise InputError(f"model.{name} = {value}; it must be at most {MOST_BLOCKS}")
-
-
 def check_deviation(config: Any, name: str = "initial_scores") -> None:
     """A standard deviation: finite, 0 or more."""
     value = getattr(config, name)
     if not (value >= 0 and math.isfinite(value)):
         raise InputError(f"model.{name} = {value}; it must be finite and at least 0")
+
+
+def check_choice(config: Any, name: str, choices: tuple[str, ...]) -> None:
+    """One of a few words."""
+    value = getattr(config, name)
+    if value not in choices:
+        raise InputError(f"model.{name} = {value!r}; take {' or '.join(choices)}")
+
+
+def check_networks(config: Any) -> None:
+    """Networks as the authors released them, or this package's own residual networks with settings of their own."""
+    check_choice(config, "networks", ("released", "residual"))
+    if config.networks == "residual":
+        return
+    for name in ("normalised", "initial_scores"):
+        value = getattr(config, name)
+        if value:
+            raise InputError(
+                f"model.{name} = {str(value).lower()} is a setting of residual networks; set model.networks=residual, "
+                f"or leave model.{name} out"
+            )
 
 
 def check_vocabulary(size: int) -> None:

@@ -50,7 +50,7 @@ class SentenceEncoder(nn.Module):
     """Word embeddings, an LSTM each way, the maximum over the sentence's positions, a linear layer: q(z | x).
 
     Padding changes nothing: the backward LSTM reads each sentence from its own last word, and the maximum, which does
-    not ask for an order, is taken over the sentence alone. Lengths are not packed, so nothing waits for a card.
+    not ask for an order, is taken over the sentence alone. Lengths are not packed, so nothing waits for a GPU.
     """
 
     def __init__(self, vocabulary_size: int, size: int, latent: int) -> None:

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from simplepcfg.grammars import DenseGrammar
 from simplepcfg.models.checks import check_vocabulary
 from simplepcfg.models.compound import CompoundConfig, CompoundModel
-from simplepcfg.models.dense import DensePCFGConfig
-from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
-from simplepcfg.models.parts import emissions_of
+from simplepcfg.models.dense import BLOCKS, DensePCFGConfig
+from simplepcfg.models.networks import ResidualNetwork, initialise
+from simplepcfg.models.parts import emissions_of, word_bias
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.starts import spread_scores
 from simplepcfg.ops.neural import rule_softmax
@@ -35,29 +35,39 @@ class CPCFGConfig(CompoundConfig, DensePCFGConfig):
 class CPCFG(CompoundModel):
     """As N-PCFG, with z ~ N(0, I) for each sentence beside every embedding:
 
-    root[A]        ∝ exp(u_A · f1([w_S; z]))
-    rules[A, B, C] ∝ exp(v_BC · [w_A; z] + b_BC)     over all pairs of symbols B, C
-    emit[T, v]     ∝ exp(f2([w_T; z]) · u_v)         over all words v
+    root[A]        ∝ exp(u_A · f1([w_S; z]) + a_A)
+    rules[A, B, C] ∝ exp(v_BC · [w_A; z] + b_BC)       over all pairs of symbols B, C
+    emit[T, v]     ∝ exp(f2([w_T; z]) · u_v + c_v)     over all words v
     """
 
     def __init__(self, config: CPCFGConfig, vocabulary_size: int) -> None:
         check_vocabulary(vocabulary_size)
         super().__init__(config, vocabulary_size)
         self.config = config
-        size, blocks = config.embedding, config.residual_blocks
+        size, inputs = config.embedding, config.embedding + config.latent
         every = config.nonterminals + config.preterminals
         self.symbols = nn.Parameter(torch.empty(every, size))
         self.start = nn.Parameter(torch.empty(1, size))
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
-        self.root = ResidualNetwork(size + config.latent, size, blocks)  # f1
-        self.root_scores = nn.Linear(size, config.nonterminals)  # u_A
+        self.word_bias = word_bias(vocabulary_size, size)  # c
+        self.root = ResidualNetwork(inputs, size, BLOCKS)  # f1
+        self.root_scores = nn.Linear(size, config.nonterminals)  # u_A and a_A
         self.rules = nn.Linear(size, every * every)  # v_BC where it meets w_A, and b_BC
         self.sentence_rules = nn.Linear(config.latent, every * every, bias=False)  # v_BC where it meets z
-        self.emission = ResidualNetwork(size + config.latent, size, blocks)  # f2
-        initialise_xavier(self)
+        self.emission = ResidualNetwork(inputs, size, BLOCKS)  # f2
+        initialise(self, "xavier_uniform")
+        self._initialise_rules(inputs)
         if config.initial_scores:
             scored = [self.symbols, self.word_embeddings, self.rules.weight]
             spread_scores(self, config.initial_scores, read=[], scored=scored)
+
+    @torch.no_grad()
+    def _initialise_rules(self, inputs: int) -> None:
+        """Draw the two layers of the rules as one Xavier-uniform layer of [w; z] with PyTorch's default biases."""
+        bound = (6 / (inputs + self.rules.out_features)) ** 0.5
+        for layer in (self.rules, self.sentence_rules):
+            layer.weight.uniform_(-bound, bound)
+        self.rules.bias.uniform_(-(inputs**-0.5), inputs**-0.5)
 
     def grammar_of(self, z: Tensor) -> DenseGrammar:
         """The grammars of sentence vectors [B, Z], as one batch of rules."""
@@ -68,7 +78,8 @@ class CPCFG(CompoundModel):
         rules = rule_softmax(scores).unflatten(-1, (every, every))
         tags = self.emission(_with_z(self.symbols[split:], z))  # [B, P, D]
         precision = self.precision if self.training else None
-        return DenseGrammar(root, rules, emissions_of(tags, self.word_embeddings, precision, self.training))
+        emissions = emissions_of(tags, self.word_embeddings, precision, self.training, self.word_bias)
+        return DenseGrammar(root, rules, emissions)
 
 
 def _with_z(rows: Tensor, z: Tensor) -> Tensor:

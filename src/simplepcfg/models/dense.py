@@ -3,11 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes
+from simplepcfg.models.checks import check_deviation, check_sizes
 from simplepcfg.models.sizes import ModelSizes
 
 # Rules are held once more in the blocks that products read, and so are their gradients.
 RULE_COPIES = 2
+BLOCKS = 2  # residual blocks of the networks of root and emissions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,26 +24,22 @@ class DensePCFGConfig:
     embedding: int = field(
         default=256, metadata={"description": "Width of symbol and word embeddings and of the networks."}
     )
-    residual_blocks: int = field(
-        default=2, metadata={"description": "Residual blocks in each of the networks of root and emissions."}
-    )
     initial_scores: float = field(
         default=0.0,
         metadata={
-            "description": "Standard deviation of the scores that symbols give their rules at the start; 0 takes "
-            "Xavier-normal weights, whose scores are all near 0."
+            "description": "Standard deviation of the logits that symbols give their rules at the start; 0 takes the "
+            "authors' Xavier-uniform weights, whose logits are all near 0."
         },
     )
 
     def __post_init__(self) -> None:
         check_sizes(self, "nonterminals", "preterminals", "embedding")
-        check_blocks(self)
         check_deviation(self)
 
     def sizes_of(self, grammars: int) -> ModelSizes:
         """What a batch holds that has rules and emissions of so many grammars."""
         states, tags = self.nonterminals, self.preterminals
-        layers = 1 + 3 * self.residual_blocks
+        layers = 1 + 3 * BLOCKS
         return ModelSizes(
             activations=grammars * (1 + tags) * self.embedding * layers,
             rules=RULE_COPIES * grammars * states * (states + tags) ** 2,

@@ -1,9 +1,14 @@
 """What the configurations of all hidden Markov models share."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes
+from torch import nn
+
+from simplepcfg.models.checks import check_deviation, check_networks, check_sizes
+from simplepcfg.models.networks import ResidualBlock
+
+BLOCKS = 2  # residual blocks of every network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,23 +22,39 @@ class HiddenMarkovConfig:
     kind: str
     states: int = field(default=16384, metadata={"description": "Number of hidden states, S."})
     embedding: int = field(default=256, metadata={"description": "Width of all embeddings and of the networks."})
-    residual_blocks: int = field(default=2, metadata={"description": "Residual blocks in each of the networks."})
+    networks: Literal["released", "residual"] = field(
+        default="released",
+        metadata={
+            "description": "`released`: tables, networks and initialisation of the authors' program. `residual`: this "
+            "package's variant, in which residual networks read fewer tables; the page on models has both."
+        },
+    )
     normalised: bool = field(
         default=False,
         metadata={
-            "description": "Features, which the networks give, are brought to one size for all states, with gains "
-            "that are learned: scores then cannot grow by the networks' layers multiplying."
+            "description": "RMS normalisation, with learned gains, of what the networks give: logits then cannot grow "
+            "by the networks' layers multiplying. For model.networks = `residual`."
         },
     )
     initial_scores: float = field(
         default=0.0,
         metadata={
-            "description": "Standard deviation of the scores at the start; 0 takes Xavier-normal embeddings, whose "
-            "scores are all near 0."
+            "description": "Standard deviation of the logits at the start; 0 takes Xavier-normal embeddings, whose "
+            "logits are all near 0. For model.networks = `residual`."
         },
     )
 
     def __post_init__(self) -> None:
         check_sizes(self, "states", "embedding")
-        check_blocks(self)
         check_deviation(self)
+        check_networks(self)
+
+    @property
+    def released(self) -> bool:
+        """Whether the networks are those of the authors' program."""
+        return self.networks == "released"
+
+
+def released_emission_network(size: int) -> nn.Sequential:
+    """The emission network of the released HMM and LHMM: residual blocks without a linear layer before them."""
+    return nn.Sequential(*(ResidualBlock(size) for _ in range(BLOCKS)))

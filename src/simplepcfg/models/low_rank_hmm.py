@@ -11,12 +11,12 @@ from simplepcfg.errors import InputError
 from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.models.checks import check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
-from simplepcfg.models.hidden_markov import HiddenMarkovConfig
-from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
-from simplepcfg.models.parts import emissions_of, network_outputs
+from simplepcfg.models.hidden_markov import BLOCKS, HiddenMarkovConfig, released_emission_network
+from simplepcfg.models.networks import ResidualNetwork, initialise
+from simplepcfg.models.parts import emissions_of, network_outputs, small_network
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.starts import spread_scores
-from simplepcfg.models.thinning import Thinning, step_tables
+from simplepcfg.models.thinning import Thinning, step_rows, step_tables
 from simplepcfg.ops.neural import LEAST_FACTOR, log_normaliser, row_softmax, rule_softmax
 
 ALIGNMENT = 8  # numbers
@@ -27,7 +27,9 @@ class LowRankHMMConfig(HiddenMarkovConfig):
     """Sizes of a low-rank HMM, the LHMM."""
 
     kind: Literal["lhmm"] = field(default="lhmm", metadata={"description": "Which model."})
-    rank: int = field(default=4096, metadata={"description": "Rank of the transitions, r: at most S."})
+    rank: int = field(
+        default=4096, metadata={"description": "Features of the kernel, r, and so the transitions' rank: at most S."}
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -38,7 +40,7 @@ class LowRankHMMConfig(HiddenMarkovConfig):
     def sizes(self, batch: int) -> ModelSizes:
         """What a batch of so many sentences holds."""
         return ModelSizes(
-            activations=4 * self.states * self.embedding * (1 + 3 * self.residual_blocks),
+            activations=self.states * self.embedding * (3 * BLOCKS if self.released else 4 * (1 + 3 * BLOCKS)),
             rules=2 * self.states * self.rank,
             tags=self.states,
             word_numbers=self.states + self.rank,
@@ -51,30 +53,43 @@ class LowRankHMMConfig(HiddenMarkovConfig):
 class LowRankHMM(ExactModel):
     """As the neural HMM, but transitions are a softmax with a kernel of r features, φ(x) = exp(W x):
 
-        transition[s, s'] = φ(f2(w_s)) · φ(f3(w_s')) / Σ_t φ(f2(w_s)) · φ(f3(w_t))
+        transition[s, s'] = φ(a_s) · φ(b_s') / Σ_t φ(a_s) · φ(b_t)
 
     which is a choice of a feature and then of a state, T = U V with
 
-        V[k, s'] ∝ exp(W_k · f3(w_s'))                   over all states s'
-        U[s, k]  ∝ exp(W_k · f2(w_s)) · Σ_t exp(W_k · f3(w_t))     over all features k
+        V[k, s'] ∝ exp(W_k · b_s')                               over all states s'
+        U[s, k]  ∝ exp(W_k · a_s) · Σ_t exp(W_k · b_t)           over all features k
 
-    Word id 0 is padding and is never emitted.
+    The start has the same kernel with the norms that make it an estimate of exp(x · y),
+
+        start[s] ∝ φ(f1(w_S)) · φ(b_s) exp(−‖b_s‖² / 2)
+
+    and emissions are the neural HMM's. With ``networks = "residual"`` a and b are f2(w_s) and f3(w_s) of one table w,
+    and the start is the neural HMM's. Word id 0 is padding and is never emitted.
     """
 
     def __init__(self, config: LowRankHMMConfig, vocabulary_size: int) -> None:
         super().__init__()
         check_vocabulary(vocabulary_size)
         self.config = config
-        size = config.embedding
-        self.symbols = nn.Parameter(torch.empty(config.states, size))
-        self.start = nn.Parameter(torch.empty(1, size))
+        size, normalised = config.embedding, config.normalised
+        self.symbols = nn.Parameter(torch.empty(config.states, size))  # a, or w
+        self.start = nn.Parameter(torch.empty(1, size))  # w_S, or u_S
         self.features = nn.Parameter(torch.empty(config.rank, size))  # W
-        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
-        self.first = ResidualNetwork.of(config)  # f1
-        self.source = ResidualNetwork.of(config)  # f2
-        self.target = ResidualNetwork.of(config)  # f3
-        self.emission = ResidualNetwork.of(config)  # f4
-        initialise_xavier(self)
+        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))  # u_v
+        self.first = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f1
+        if config.released:
+            self.next_symbols = nn.Parameter(torch.empty(config.states, size))  # b
+            self.emitting_symbols = nn.Parameter(torch.empty(config.states, size))  # c
+            self.emission: nn.Sequential = released_emission_network(size)  # f4
+            initialise(self, "xavier_uniform")
+            nn.init.normal_(self.start)
+            orthogonal_blocks(self.features)
+        else:
+            self.source = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f2
+            self.target = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f3
+            self.emission = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f4
+            initialise(self)
         if config.initial_scores:
             scored = [self.start, self.features, self.word_embeddings]
             spread_scores(self, config.initial_scores, read=[self.symbols], scored=scored)
@@ -86,15 +101,25 @@ class LowRankHMM(ExactModel):
         """The states."""
         return (self.config.states,)
 
+    @property
+    def kernel_features(self) -> int:
+        """How many features there are that a step can leave out."""
+        return self.config.rank
+
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> HiddenMarkovModel:
         """The model of the present parameters; it is the same for every sentence, so the arguments are not used."""
         precision = self.precision if self.training else None
         symbols, _, word_embeddings = step_tables(self)
-        networks = (self.first, self.source, self.target, self.emission)
-        first, source, target, emitting = network_outputs(symbols, networks, precision)
-        start = rule_softmax(first.to(self.start.dtype) @ self.start[0])
-        features = self.features.to(target.dtype)
-        # The weight of a feature is one more column of the scores. What all features share cancels, and without it
+        kernel = self._step_features()
+        if self.config.released:
+            source, target = symbols, step_rows(self, self.next_symbols)
+            emitting = small_network(self.emission, step_rows(self, self.emitting_symbols), precision)
+        else:
+            networks = (self.first, self.source, self.target, self.emission)
+            first, source, target, emitting = network_outputs(symbols, networks, precision)  # type: ignore[arg-type]
+            start = rule_softmax(first.to(self.start.dtype) @ self.start[0])
+        features = kernel.to(target.dtype)
+        # The weight of a feature is one more column of the logits. What all features share cancels, and without it
         # little is left to round. Columns of zeros keep rows where tensor cores want them.
         weight = log_normaliser(features, target, precision=precision)
         weight = (weight - weight.mean()).to(target.dtype)
@@ -105,5 +130,32 @@ class LowRankHMM(ExactModel):
             least=LEAST_FACTOR,
         )
         out_of = row_softmax(features, target, precision=precision, least=LEAST_FACTOR)
+        if self.config.released:
+            start = self._released_start(features, weight, out_of, target)
         emissions = emissions_of(emitting, word_embeddings, precision, self.training)
         return HiddenMarkovModel(start, (into, out_of), emissions, precision)
+
+    def _step_features(self) -> Tensor:
+        """W, or the rows of it that take part in a step."""
+        thinning = self.thinning if self.training else None
+        rows = None if thinning is None else thinning.kernel_rows
+        return self.features if rows is None else self.features.index_select(0, rows)
+
+    def _released_start(self, features: Tensor, weight: Tensor, out_of: Tensor, target: Tensor) -> Tensor:
+        """φ(f1(w_S)) · φ(b_s) exp(−‖b_s‖² / 2) over its sum: a choice of a feature and then of a state, weighted.
+
+        The logits of that choice lie tens apart from the first step on, so they are not rounded to bfloat16.
+        """
+        choice = rule_softmax(features @ self.first(self.start)[0] + weight)  # [r]
+        chosen = (choice[None].to(out_of.dtype) @ out_of)[0]  # [S]
+        return rule_softmax(chosen.to(weight.dtype).log() - target.square().sum(1) / 2)
+
+
+@torch.no_grad()
+def orthogonal_blocks(table: Tensor) -> None:
+    """Draw rows that are orthogonal within each block of as many as there are columns, as long as normal vectors."""
+    count, size = table.shape
+    blocks = -(-count // size)
+    directions = [torch.linalg.qr(torch.randn(size, size)).Q.T for _ in range(blocks)]
+    lengths = torch.randn(count, size).norm(dim=1, keepdim=True)
+    table.copy_(torch.cat(directions)[:count] * lengths)

@@ -1,10 +1,15 @@
-"""The small networks that turn symbol embeddings into scores."""
+"""The small networks that turn symbol embeddings into features, whose products are logits; and how weights begin."""
 
-from typing import Protocol, Self
+from typing import Literal, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+# "xavier_normal": Xavier-normal matrices and biases of 0, as the paper has it.
+# "xavier_normal_matrices": the same with PyTorch's default biases, as Rank-PCFG and Rank HMM were released.
+# "xavier_uniform": Xavier-uniform matrices and PyTorch's default biases, as most of the authors' programs have it.
+Initialisation = Literal["xavier_normal", "xavier_normal_matrices", "xavier_uniform"]
 
 
 class ResidualBlock(nn.Module):
@@ -21,9 +26,9 @@ class ResidualBlock(nn.Module):
 
 
 class FeatureNorm(nn.Module):
-    """g ⊙ y / rms(y): features as large as their gains say, whatever the layers before have grown to.
+    """RMS normalisation with learned gains, g ⊙ y / rms(y).
 
-    The gains begin at size^(-1/4), so that the product of two such vectors has a deviation of about 1.
+    The gains begin at size^(-1/4), so that the dot product of two such vectors has a standard deviation of about 1.
     """
 
     def __init__(self, size: int) -> None:
@@ -32,7 +37,7 @@ class FeatureNorm(nn.Module):
 
     @torch.no_grad()
     def initialise(self) -> None:
-        """As a constructor would, if the model did not set all its parameters itself."""
+        """Set the gains to their initial value."""
         self.gains.fill_(self.gains.shape[0] ** -0.25)
 
     def forward(self, y: Tensor) -> Tensor:
@@ -40,53 +45,78 @@ class FeatureNorm(nn.Module):
         return F.rms_norm(y, y.shape[-1:], self.gains.to(y.dtype))
 
 
-class NetworkSizes(Protocol):
-    """What the configurations of models with such networks have in common."""
+class FeatureNetwork(Protocol):
+    """A network that ``ops.neural.residual_networks`` can compute: all but its last step is given by its weights."""
 
-    @property
-    def embedding(self) -> int:
-        """Width."""
+    def weights(self) -> list[Tensor]:
+        """Matrices and biases in the order of use."""
+        ...
 
-    @property
-    def residual_blocks(self) -> int:
-        """Depth."""
+    def finish(self, y: Tensor, x: Tensor) -> Tensor:
+        """The network's output, from what its layers made of the inputs x: an outer residual connection, a norm."""
+        ...
 
-    @property
-    def normalised(self) -> bool:
-        """Whether features are brought to one size."""
+    def __call__(self, x: Tensor) -> Tensor:
+        """[..., inputs] → [..., size]."""
+        ...
+
+
+class ResidualLayer(nn.Module):
+    """x + ReLU(W x + b), and RMS normalisation if wanted: the paper's networks of parents and children."""
+
+    def __init__(self, size: int, *, normalised: bool = False) -> None:
+        super().__init__()
+        self.linear = nn.Linear(size, size)
+        self.norm = FeatureNorm(size) if normalised else nn.Identity()
+
+    def weights(self) -> list[Tensor]:
+        """See FeatureNetwork."""
+        return [self.linear.weight, self.linear.bias]
+
+    def finish(self, y: Tensor, x: Tensor) -> Tensor:
+        """See FeatureNetwork; the residual connection is part of y."""
+        return self.norm(y)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., size] → [..., size]."""
+        return self.norm(x + F.relu(self.linear(x)))
 
 
 class ResidualNetwork(nn.Sequential):
-    """A linear layer and then residual blocks; at the end, if wanted, features are normalised."""
+    """A linear layer and then residual blocks; x is added to the result, and the result normalised, if wanted."""
 
-    def __init__(self, inputs: int, size: int, blocks: int, *, normalised: bool = False) -> None:
+    def __init__(
+        self, inputs: int, size: int, blocks: int = 2, *, outer_residual: bool = False, normalised: bool = False
+    ) -> None:
         layers: list[nn.Module] = [nn.Linear(inputs, size), *(ResidualBlock(size) for _ in range(blocks))]
         super().__init__(*layers, *([FeatureNorm(size)] if normalised else []))
-
-    @classmethod
-    def of(cls, config: NetworkSizes, beside: int = 0) -> Self:
-        """One of a model's networks, which reads an embedding and so many numbers beside it."""
-        size = config.embedding
-        return cls(size + beside, size, config.residual_blocks, normalised=config.normalised)
+        self.outer_residual = outer_residual
 
     def weights(self) -> list[Tensor]:
-        """Matrices and biases in the order of use, as ``ops.neural.residual_networks`` takes them."""
+        """See FeatureNetwork."""
         layers = [module for module in self.modules() if isinstance(module, nn.Linear)]
         return [tensor for layer in layers for tensor in (layer.weight, layer.bias)]
 
-    def finished(self, y: Tensor) -> Tensor:
-        """What the last residual block gave, normalised if this network does that."""
-        last = self[-1]
-        return last(y) if isinstance(last, FeatureNorm) else y
+    def finish(self, y: Tensor, x: Tensor) -> Tensor:
+        """See FeatureNetwork."""
+        y = x.to(y.dtype) + y if self.outer_residual else y
+        return self[-1](y) if isinstance(self[-1], FeatureNorm) else y
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., inputs] → [..., size]."""
+        y = x
+        for layer in self:
+            y = y if isinstance(layer, FeatureNorm) else layer(y)
+        return self.finish(y, x)
 
 
 @torch.no_grad()
-def initialise_xavier(module: nn.Module) -> None:
-    """Xavier-normal matrices, zero biases, for every parameter of a module; gains as they begin."""
+def initialise(module: nn.Module, how: Initialisation = "xavier_normal") -> None:
+    """Draw every matrix of a module, embeddings included; vectors are biases or the gains of norms."""
     for parameter in module.parameters():
         if parameter.dim() > 1:
-            nn.init.xavier_normal_(parameter)
-        else:
+            (nn.init.xavier_uniform_ if how == "xavier_uniform" else nn.init.xavier_normal_)(parameter)
+        elif how == "xavier_normal":
             parameter.zero_()
     for part in module.modules():
         if isinstance(part, FeatureNorm):

@@ -1,4 +1,4 @@
-"""Neural HMM: a hidden Markov model whose probabilities are scores between state and word embeddings."""
+"""Neural HMM: a hidden Markov model whose logits are products of state and word embeddings."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.models.checks import check_vocabulary
 from simplepcfg.models.exact import ExactModel
-from simplepcfg.models.hidden_markov import HiddenMarkovConfig
-from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
-from simplepcfg.models.parts import emissions_of, network_outputs
+from simplepcfg.models.hidden_markov import BLOCKS, HiddenMarkovConfig, released_emission_network
+from simplepcfg.models.networks import ResidualNetwork, initialise
+from simplepcfg.models.parts import emissions_of, network_outputs, small_network
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.starts import spread_scores
-from simplepcfg.models.thinning import Thinning, step_tables
+from simplepcfg.models.thinning import Thinning, step_rows, step_tables
 from simplepcfg.ops.neural import row_softmax, rule_softmax
 
 
@@ -29,7 +29,7 @@ class NeuralHMMConfig(HiddenMarkovConfig):
     def sizes(self, batch: int) -> ModelSizes:
         """What a batch of so many sentences holds."""
         return ModelSizes(
-            activations=4 * self.states * self.embedding * (1 + 3 * self.residual_blocks),
+            activations=self.states * self.embedding * (3 * BLOCKS if self.released else 4 * (1 + 3 * BLOCKS)),
             rules=self.states**2,
             tags=self.states,
             word_numbers=self.states,
@@ -40,11 +40,18 @@ class NeuralHMMConfig(HiddenMarkovConfig):
 
 
 class NeuralHMM(ExactModel):
-    """Start, transition and emission probabilities from embeddings w and networks f1 … f4, as SN-PCFG makes rules:
+    """Start, transition and emission probabilities from state embeddings a, b, c and word embeddings u:
+
+        start[s]           ∝ exp(f1(w_S) · b_s)
+        transition[s, s']  ∝ exp(a_s · b_s')          over all states s'
+        emit[s, v]         ∝ exp(f4(c_s) · u_v)       over all words v
+
+    as the softmax HMM of Chiu, Deng and Rush (2021) was released: f1 is a linear layer and two residual blocks, f4 two
+    residual blocks. With ``networks = "residual"`` each part reads one table w of states through a network of its own:
 
         start[s]           ∝ exp(u_S · f1(w_s))
-        transition[s, s']  ∝ exp(f2(w_s) · f3(w_s'))     over all states s'
-        emit[s, v]         ∝ exp(f4(w_s) · u_v)          over all words v
+        transition[s, s']  ∝ exp(f2(w_s) · f3(w_s'))
+        emit[s, v]         ∝ exp(f4(w_s) · u_v)
 
     Word id 0 is padding and is never emitted.
     """
@@ -53,15 +60,22 @@ class NeuralHMM(ExactModel):
         super().__init__()
         check_vocabulary(vocabulary_size)
         self.config = config
-        size = config.embedding
-        self.symbols = nn.Parameter(torch.empty(config.states, size))
-        self.start = nn.Parameter(torch.empty(1, size))
-        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
-        self.first = ResidualNetwork.of(config)  # f1
-        self.source = ResidualNetwork.of(config)  # f2
-        self.target = ResidualNetwork.of(config)  # f3
-        self.emission = ResidualNetwork.of(config)  # f4
-        initialise_xavier(self)
+        size, normalised = config.embedding, config.normalised
+        self.symbols = nn.Parameter(torch.empty(config.states, size))  # a, or w
+        self.start = nn.Parameter(torch.empty(1, size))  # w_S, or u_S
+        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))  # u_v
+        self.first = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f1
+        if config.released:
+            self.next_symbols = nn.Parameter(torch.empty(config.states, size))  # b
+            self.emitting_symbols = nn.Parameter(torch.empty(config.states, size))  # c
+            self.emission: nn.Sequential = released_emission_network(size)  # f4
+            initialise(self, "xavier_uniform")
+            nn.init.normal_(self.start)
+        else:
+            self.source = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f2
+            self.target = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f3
+            self.emission = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f4
+            initialise(self)
         if config.initial_scores:
             scored = [self.start, self.word_embeddings]
             spread_scores(self, config.initial_scores, read=[self.symbols], scored=scored)
@@ -77,9 +91,15 @@ class NeuralHMM(ExactModel):
         """The model of the present parameters; it is the same for every sentence, so the arguments are not used."""
         precision = self.precision if self.training else None
         symbols, _, word_embeddings = step_tables(self)
-        networks = (self.first, self.source, self.target, self.emission)
-        first, source, target, emitting = network_outputs(symbols, networks, precision)
-        start = rule_softmax(first.to(self.start.dtype) @ self.start[0])
+        if self.config.released:
+            source, target = symbols, step_rows(self, self.next_symbols)
+            emitting = small_network(self.emission, step_rows(self, self.emitting_symbols), precision)
+            (first,) = network_outputs(self.start, [self.first], precision)
+            start = rule_softmax(target @ first[0].to(target.dtype))
+        else:
+            networks = (self.first, self.source, self.target, self.emission)
+            first, source, target, emitting = network_outputs(symbols, networks, precision)  # type: ignore[arg-type]
+            start = rule_softmax(first.to(self.start.dtype) @ self.start[0])
         transitions = row_softmax(source, target, precision=precision)
         emissions = emissions_of(emitting, word_embeddings, precision, self.training)
         return HiddenMarkovModel(start, transitions, emissions, precision)

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from simplepcfg.grammars import DenseGrammar
 from simplepcfg.models.checks import check_vocabulary
-from simplepcfg.models.dense import DensePCFGConfig
+from simplepcfg.models.dense import BLOCKS, DensePCFGConfig
 from simplepcfg.models.exact import ExactModel
-from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
-from simplepcfg.models.parts import emissions_of
+from simplepcfg.models.networks import ResidualNetwork, initialise
+from simplepcfg.models.parts import emissions_of, word_bias
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.starts import spread_scores
 from simplepcfg.ops.neural import rule_softmax
@@ -31,10 +31,11 @@ class NPCFGConfig(DensePCFGConfig):
 class NPCFG(ExactModel):
     """Root, rules and emissions from symbol embeddings w:
 
-        root[A]        ∝ exp(u_A · f1(w_S))
-        rules[A, B, C] ∝ exp(v_BC · w_A + b_BC)     over all pairs of symbols B, C
-        emit[T, v]     ∝ exp(f2(w_T) · u_v)         over all words v
+        root[A]        ∝ exp(u_A · f1(w_S) + a_A)
+        rules[A, B, C] ∝ exp(v_BC · w_A + b_BC)       over all pairs of symbols B, C
+        emit[T, v]     ∝ exp(f2(w_T) · u_v + c_v)     over all words v
 
+    f1 and f2 are a linear layer and two residual blocks; weights begin Xavier uniform, biases as PyTorch draws them.
     Word id 0 is padding and is never emitted. Rules are computed in float32, whatever ``precision`` says.
     """
 
@@ -42,16 +43,17 @@ class NPCFG(ExactModel):
         super().__init__()
         check_vocabulary(vocabulary_size)
         self.config = config
-        size, blocks = config.embedding, config.residual_blocks
+        size = config.embedding
         every = config.nonterminals + config.preterminals
         self.symbols = nn.Parameter(torch.empty(every, size))
         self.start = nn.Parameter(torch.empty(1, size))
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
-        self.root = ResidualNetwork(size, size, blocks)  # f1
-        self.root_scores = nn.Linear(size, config.nonterminals)  # u_A
-        self.rules = nn.Linear(size, every * every)  # v_BC
-        self.emission = ResidualNetwork(size, size, blocks)  # f2
-        initialise_xavier(self)
+        self.word_bias = word_bias(vocabulary_size, size)  # c
+        self.root = ResidualNetwork(size, size, BLOCKS)  # f1
+        self.root_scores = nn.Linear(size, config.nonterminals)  # u_A and a_A
+        self.rules = nn.Linear(size, every * every)  # v_BC and b_BC
+        self.emission = ResidualNetwork(size, size, BLOCKS)  # f2
+        initialise(self, "xavier_uniform")
         if config.initial_scores:
             scored = [self.symbols, self.word_embeddings, self.rules.weight]
             spread_scores(self, config.initial_scores, read=[], scored=scored)
@@ -63,5 +65,6 @@ class NPCFG(ExactModel):
         root = rule_softmax(self.root_scores(self.root(self.start[0])))
         rules = rule_softmax(self.rules(self.symbols[:split])).view(split, every, every)
         precision = self.precision if self.training else None
-        emissions = emissions_of(self.emission(self.symbols[split:]), self.word_embeddings, precision, self.training)
+        tags = self.emission(self.symbols[split:])
+        emissions = emissions_of(tags, self.word_embeddings, precision, self.training, self.word_bias)
         return DenseGrammar(root, rules, emissions)

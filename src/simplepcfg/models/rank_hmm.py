@@ -4,18 +4,19 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.models.checks import check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
-from simplepcfg.models.hidden_markov import HiddenMarkovConfig
-from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
+from simplepcfg.models.hidden_markov import BLOCKS, HiddenMarkovConfig
+from simplepcfg.models.networks import ResidualNetwork, initialise
 from simplepcfg.models.parts import emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.starts import spread_scores
-from simplepcfg.models.thinning import Thinning, step_tables
+from simplepcfg.models.thinning import Thinning, step_rows, step_tables
 from simplepcfg.ops.neural import LEAST_FACTOR, product, row_softmax, rule_softmax
 
 
@@ -35,7 +36,7 @@ class RankHMMConfig(HiddenMarkovConfig):
     def sizes(self, batch: int) -> ModelSizes:
         """What a batch of so many sentences holds."""
         return ModelSizes(
-            activations=(self.states + self.rank) * self.embedding * (1 + 3 * self.residual_blocks),
+            activations=(self.states + self.rank) * self.embedding * (1 + 3 * BLOCKS),
             rules=2 * self.states * self.rank + self.rank**2,
             tags=self.rank,
             word_numbers=self.rank,
@@ -49,8 +50,11 @@ class RankHMM(ExactModel):
     """A state chooses a rank, the rank a word and, independently, the next state:
 
         p(v, s' | s) = Σ_k U[s, k] emit[k, v] V[k, s']
-        start[s] ∝ exp(u_S · f1(w_s))               U[s, k]  ∝ exp(w_s · p_k)      over all ranks k
-        emit[k, v] ∝ exp(f2(p_k) · u_v)             V[k, s'] ∝ exp(p_k · x_s')     over all states s'
+        start[s]   ∝ exp(u_S · f1(c_s))             U[s, k]  ∝ exp(a_s · p_k)      over all ranks k
+        emit[k, v] ∝ exp(q_k · f2(u_v))             V[k, s'] ∝ exp(p_k · b_s')     over all states s'
+
+    f1 and f2 are a linear layer and two residual blocks. With ``networks = "residual"`` the start reads a in place of
+    c, and a rank's words are those of its p: emit[k, v] ∝ exp(f2(p_k) · u_v).
 
     States appear only between two ranks, so they are summed out once: the ranks are a hidden Markov model by
     themselves, with start · U and transitions V U, [r, r]. That is the model `grammar` gives: its states are the ranks.
@@ -61,20 +65,29 @@ class RankHMM(ExactModel):
         super().__init__()
         check_vocabulary(vocabulary_size)
         self.config = config
-        size = config.embedding
-        self.symbols = nn.Parameter(torch.empty(config.states, size))  # w
-        self.next_symbols = nn.Parameter(torch.empty(config.states, size))  # x
+        size, normalised = config.embedding, config.normalised
+        self.symbols = nn.Parameter(torch.empty(config.states, size))  # a
+        self.next_symbols = nn.Parameter(torch.empty(config.states, size))  # b
         self.ranks = nn.Parameter(torch.empty(config.rank, size))  # p
-        self.start = nn.Parameter(torch.empty(1, size))
-        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
-        self.first = ResidualNetwork.of(config)  # f1
-        self.emission = ResidualNetwork.of(config)  # f2
-        initialise_xavier(self)
+        # The biases that the authors' last layers have here cancel in the softmax over states or words.
+        self.start = nn.Parameter(torch.empty(1, size))  # u_S
+        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))  # u_v
+        if config.released:
+            self.start_symbols = nn.Parameter(torch.empty(config.states, size))  # c
+            self.emitting_ranks = nn.Parameter(torch.empty(config.rank, size))  # q
+        self.first = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f1
+        self.emission = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f2
+        initialise(self, "xavier_normal_matrices" if config.released else "xavier_normal")
+        if config.released:
+            for table in (self.symbols, self.next_symbols, self.start_symbols, self.word_embeddings):
+                nn.init.normal_(table)
         if config.initial_scores:
             scored = [self.symbols, self.next_symbols, self.ranks, self.start, self.word_embeddings]
             spread_scores(self, config.initial_scores, read=[], scored=scored)
         self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
         self.thinning: Thinning | None = None  # what a training step leaves out
+
+    drops_logits = True  # what training.logit_dropout asks for
 
     @property
     def symbol_groups(self) -> tuple[int, ...]:
@@ -84,27 +97,38 @@ class RankHMM(ExactModel):
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> HiddenMarkovModel:
         """The chain of ranks of the present parameters; it is the same for every sentence."""
         precision = self.precision if self.training else None
-        start, into, out_of, emitting, word_embeddings = self._step_factors()
+        start, into, out_of, emitting, words_side = self.factors()
         chain = start[None].to(into.dtype) @ into  # [1, r]
         transitions = product(out_of, into, precision=precision)
-        emissions = emissions_of(emitting, word_embeddings, precision, self.training)
+        emissions = emissions_of(emitting, words_side, precision, self.training)
         return HiddenMarkovModel(chain[0].to(start.dtype), transitions, emissions, precision)
 
-    def factors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """start [S], U [S, r], V [r, S] and what the ranks' words are scored by, [r, D]."""
-        return self._step_factors()[:4]
-
-    def _step_factors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """The same with the words' embeddings, all of them as a step sees them."""
+    def factors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """start [S], U [S, r], V [r, S], and the ranks' [r, D] and the words' [V − 1, D] side of emission logits."""
         precision = self.precision if self.training else None
-        symbols, _, word_embeddings = step_tables(self)
-        next_symbols: Tensor = self.next_symbols
-        ranks: Tensor = self.ranks
-        if self.training and self.thinning is not None:
-            next_symbols, ranks = self.thinning.thin(self.thinning.rows(next_symbols)), self.thinning.thin(ranks)
-        (first,) = network_outputs(symbols, [self.first], precision)
-        (emitting,) = network_outputs(ranks, [self.emission], precision)
+        symbols, _, words = step_tables(self)
+        next_symbols, ranks = step_rows(self, self.next_symbols), self._thinned(self.ranks)
+        if self.config.released:
+            (first,) = network_outputs(self._start_rows(), [self.first], precision)
+            emitting = self._thinned(self.emitting_ranks)
+            (words,) = network_outputs(words, [self.emission], precision)
+        else:
+            (first,) = network_outputs(symbols, [self.first], precision)
+            (emitting,) = network_outputs(ranks, [self.emission], precision)
         start = rule_softmax(first.to(self.start.dtype) @ self.start[0])
-        into = row_softmax(symbols, ranks, precision=precision, least=LEAST_FACTOR)
-        out_of = row_softmax(ranks, next_symbols, precision=precision, least=LEAST_FACTOR)
-        return start, into, out_of, emitting, word_embeddings
+        into = self._drop_logits(row_softmax(symbols, ranks, precision=precision, least=LEAST_FACTOR))
+        out_of = self._drop_logits(row_softmax(ranks, next_symbols, precision=precision, least=LEAST_FACTOR))
+        return start, into, out_of, emitting, words
+
+    def _start_rows(self) -> Tensor:
+        """c as a step sees it: where it drops logits, it sets as many of these numbers to 0, as the authors do."""
+        rows = step_rows(self, self.start_symbols)
+        share = self.thinning.logits if self.training and self.thinning is not None else 0.0
+        return F.dropout(rows, share) if share else rows
+
+    def _thinned(self, table: Tensor) -> Tensor:
+        """A table that has no row for a state, as a step sees it."""
+        return table if self.thinning is None or not self.training else self.thinning.thin(table)
+
+    def _drop_logits(self, factor: Tensor) -> Tensor:
+        return factor if self.thinning is None or not self.training else self.thinning.drop_logits(factor)

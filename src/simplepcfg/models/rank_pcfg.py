@@ -4,17 +4,20 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from simplepcfg.grammars import RankGrammar
-from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
+from simplepcfg.models.checks import check_deviation, check_networks, check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
-from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
-from simplepcfg.models.parts import emissions_of, network_outputs
+from simplepcfg.models.networks import ResidualNetwork, initialise
+from simplepcfg.models.parts import emissions_of, network_outputs, small_network, word_bias
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.starts import spread_scores
 from simplepcfg.models.thinning import Thinning, step_tables
 from simplepcfg.ops.neural import LEAST_FACTOR, rule_probabilities, rule_softmax
+
+BLOCKS = 2  # residual blocks of every residual network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,32 +34,46 @@ class RankPCFGConfig:
     embedding: int = field(
         default=512, metadata={"description": "Width of symbol, rank and word embeddings and of the networks."}
     )
-    residual_blocks: int = field(default=2, metadata={"description": "Residual blocks in each of the networks."})
+    networks: Literal["released", "residual"] = field(
+        default="released",
+        metadata={
+            "description": "`released`: the networks of the authors' program: a linear layer and a ReLU for each "
+            "factor, one table of ranks, a bias for each word. `residual`: this package's variant, a residual network "
+            "for each part, two tables of ranks, no bias."
+        },
+    )
     normalised: bool = field(
         default=False,
         metadata={
-            "description": "Features, which the networks give, are brought to one size for all symbols, with gains "
-            "that are learned: scores then cannot grow by the networks' layers multiplying."
+            "description": "RMS normalisation, with learned gains, of what the networks give: logits then cannot grow "
+            "by the networks' layers multiplying. For model.networks = `residual`."
         },
     )
     initial_scores: float = field(
         default=0.0,
         metadata={
-            "description": "Standard deviation of the rule scores at the start; 0 takes Xavier-normal embeddings, "
-            "whose scores are all near 0."
+            "description": "Standard deviation of the rule logits at the start; 0 takes Xavier-normal embeddings, "
+            "whose logits are all near 0. For model.networks = `residual`."
         },
     )
 
     def __post_init__(self) -> None:
         check_sizes(self, "nonterminals", "preterminals", "rank", "embedding")
-        check_blocks(self)
         check_deviation(self)
+        check_networks(self)
+
+    @property
+    def released(self) -> bool:
+        """Whether the networks are those of the authors' program."""
+        return self.networks == "released"
 
     def sizes(self, batch: int) -> ModelSizes:
         """What a batch of so many sentences holds; the chart is over ranks."""
         states, tags, rank = self.nonterminals, self.preterminals, self.rank
+        network = 1 + 3 * BLOCKS  # numbers of each row that are kept for backward, in rows
+        rows = 3 * states + (2 + network) * tags if self.released else (4 * states + 3 * tags) * network
         return ModelSizes(
-            activations=(4 * states + 3 * tags) * self.embedding * (1 + 3 * self.residual_blocks),
+            activations=rows * self.embedding,
             rules=rank_rules(states, tags, rank),
             tags=tags,
             span_numbers=rank,
@@ -70,13 +87,17 @@ def rank_rules(states: int, tags: int, rank: int) -> int:
 
 
 class RankPCFG(ExactModel):
-    """π(A → B C) = Σ_r U[A, r] V[r, B] W[r, C], from embeddings w of symbols and a, b of ranks:
+    """π(A → B C) = Σ_r U[A, r] V[r, B] W[r, C], from embeddings w of symbols and a of ranks:
 
-    root[A]    ∝ exp(u_S · f4(w_A))
-    U[A, r]    ∝ exp(f1(w_A) · a_r)     over all ranks r
-    V[r, B]    ∝ exp(b_r · f2(w_B))     over all symbols B
-    W[r, C]    ∝ exp(b_r · f3(w_C))     over all symbols C
-    emit[T, v] ∝ exp(f5(w_T) · u_v)     over all words v
+        root[A]    ∝ exp(u_A · f4(w_S) + c_A)
+        U[A, r]    ∝ exp(f1(w_A) · a_r)           over all ranks r
+        V[r, B]    ∝ exp(a_r · f2(w_B))           over all symbols B
+        W[r, C]    ∝ exp(a_r · f3(w_C))           over all symbols C
+        emit[T, v] ∝ exp(f5(w_T) · u_v + d_v)     over all words v
+
+    as the authors released it: f1, f2 and f3 are ReLU(M x + m), f4 and f5 a linear layer and two residual blocks. With
+    ``networks = "residual"`` all five are such residual networks, V and W have ranks b of their own in place of a, the
+    root is u_S · f4(w_A), and words have no bias.
     """
 
     def __init__(self, config: RankPCFGConfig, vocabulary_size: int) -> None:
@@ -85,21 +106,40 @@ class RankPCFG(ExactModel):
         self.config = config
         size = config.embedding
         self.symbols = nn.Parameter(torch.empty(config.nonterminals + config.preterminals, size))
-        self.ranks_below = nn.Parameter(torch.empty(config.rank, size))  # a: a nonterminal's choice
-        self.ranks_above = nn.Parameter(torch.empty(config.rank, size))  # b: chooses the children
-        self.start = nn.Parameter(torch.empty(1, size))
-        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
-        self.parent = ResidualNetwork.of(config)  # f1
-        self.left_child = ResidualNetwork.of(config)  # f2
-        self.right_child = ResidualNetwork.of(config)  # f3
-        self.root = ResidualNetwork.of(config)  # f4
-        self.emission = ResidualNetwork.of(config)  # f5
-        initialise_xavier(self)
-        if config.initial_scores:
-            scored = [self.ranks_below, self.ranks_above, self.start, self.word_embeddings]
-            spread_scores(self, config.initial_scores, read=[self.symbols], scored=scored)
+        if config.released:
+            self.ranks = nn.Parameter(torch.empty(config.rank, size))  # a
+        else:
+            self.ranks_below = nn.Parameter(torch.empty(config.rank, size))  # a: a nonterminal's choice
+            self.ranks_above = nn.Parameter(torch.empty(config.rank, size))  # b: chooses the children
+        self.start = nn.Parameter(torch.empty(1, size))  # w_S, or u_S
+        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))  # u_v
+        if config.released:
+            self._build_released(vocabulary_size)
+        else:
+            self._build_residual()
         self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
         self.thinning: Thinning | None = None  # what a training step leaves out
+
+    def _build_released(self, vocabulary_size: int) -> None:
+        size = self.config.embedding
+        self.word_bias = word_bias(vocabulary_size, size)  # d
+        self.parent, self.left_child, self.right_child = (
+            nn.Sequential(nn.Linear(size, size), nn.ReLU()) for _ in range(3)
+        )  # f1, f2, f3
+        self.root = ResidualNetwork(size, size, BLOCKS)  # f4
+        self.root_scores = nn.Linear(size, self.config.nonterminals)  # u_A and c_A
+        self.emission = ResidualNetwork(size, size, BLOCKS)  # f5
+        initialise(self, "xavier_normal_matrices")
+
+    def _build_residual(self) -> None:
+        size, normalised, deviation = self.config.embedding, self.config.normalised, self.config.initial_scores
+        self.parent, self.left_child, self.right_child, self.root, self.emission = (
+            ResidualNetwork(size, size, BLOCKS, normalised=normalised) for _ in range(5)
+        )
+        initialise(self)
+        if deviation:
+            scored = [self.ranks_below, self.ranks_above, self.start, self.word_embeddings]
+            spread_scores(self, deviation, read=[self.symbols], scored=scored)
 
     @property
     def symbol_groups(self) -> tuple[int, ...]:
@@ -110,13 +150,34 @@ class RankPCFG(ExactModel):
         """The grammar of the present parameters; it is the same for every sentence, so the arguments are not used."""
         precision = self.precision if self.training else None
         symbols, (split, _), word_embeddings = step_tables(self)
+        if self.config.released:
+            root, parents, left, right, tags = self._released_features(symbols, split, precision)
+            below, above, bias = self.ranks, self.ranks, self.word_bias
+        else:
+            root, parents, left, right, tags = self._residual_features(symbols, split, precision)
+            below, above, bias = self.ranks_below, self.ranks_above, None
+        up = rule_softmax(parents.to(self.start.dtype) @ below.T, least=LEAST_FACTOR)
+        to_left, to_right = rule_probabilities(above, left, right, precision=precision, least=LEAST_FACTOR)
+        emissions = emissions_of(tags, word_embeddings, precision, self.training, bias)
+        return RankGrammar(rule_softmax(root), up, to_left, to_right, emissions, precision)
+
+    def _released_features(self, symbols: Tensor, split: int, precision: str | None) -> tuple[Tensor, ...]:
+        """Logits of the root; features of parents, left and right children and preterminals."""
+        thinning = self.thinning if self.training else None
+        outputs: list[Tensor] = [self.root_scores.weight, self.root_scores.bias]
+        if thinning is not None:
+            outputs = [thinning.first_rows(table) for table in outputs]
+        (start,) = network_outputs(self.start, [self.root], precision)
+        root = F.linear(start[0].to(outputs[0].dtype), *outputs)
+        parents = small_network(self.parent, symbols[:split], precision)
+        left, right = (small_network(network, symbols, precision) for network in (self.left_child, self.right_child))
+        (tags,) = network_outputs(symbols, [self.emission], precision, [(split, symbols.shape[0])])
+        return root, parents, left, right, tags
+
+    def _residual_features(self, symbols: Tensor, split: int, precision: str | None) -> tuple[Tensor, ...]:
+        """The same of this package's variant."""
         every = symbols.shape[0]
         networks = (self.parent, self.left_child, self.right_child, self.root, self.emission)
         rows = ((0, split), (0, every), (0, every), (0, split), (split, every))
-        parents, left, right, roots, tags = network_outputs(symbols, networks, precision, rows)
-        wide = self.start.dtype
-        root = rule_softmax(roots.to(wide) @ self.start[0])
-        up = rule_softmax(parents.to(wide) @ self.ranks_below.T, least=LEAST_FACTOR)
-        to_left, to_right = rule_probabilities(self.ranks_above, left, right, precision=precision, least=LEAST_FACTOR)
-        emissions = emissions_of(tags, word_embeddings, precision, self.training)
-        return RankGrammar(root, up, to_left, to_right, emissions, precision)
+        parents, left, right, roots, tags = network_outputs(symbols, networks, precision, rows)  # type: ignore[arg-type]
+        return roots.to(self.start.dtype) @ self.start[0], parents, left, right, tags

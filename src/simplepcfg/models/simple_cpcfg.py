@@ -1,20 +1,22 @@
-"""SC-PCFG: the compound simple PCFG, some of whose networks read each sentence's vector z beside the symbol."""
+"""SC-PCFG: the compound simple PCFG, whose parent and emission networks read each sentence's vector z."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from simplepcfg.errors import InputError
 from simplepcfg.grammars import SimpleGrammar
-from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
+from simplepcfg.models.checks import check_choice, check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.compound import CompoundConfig, CompoundModel
-from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
-from simplepcfg.models.parts import emissions_of, network_outputs
+from simplepcfg.models.networks import FeatureNorm, ResidualLayer, ResidualNetwork, initialise
+from simplepcfg.models.parts import emissions_of, narrow_products, network_outputs, word_bias
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.starts import spread_scores
 from simplepcfg.ops.neural import rule_softmax, sentence_rule_probabilities
+
+BLOCKS = 2  # residual blocks of the networks of root and emissions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,47 +32,41 @@ class SimpleCPCFGConfig(CompoundConfig):
     embedding: int = field(
         default=512, metadata={"description": "Width of symbol and word embeddings and of the networks."}
     )
-    residual_blocks: int = field(
-        default=2, metadata={"description": "Residual blocks in each of the networks f1 to f5."}
-    )
-    compound_rules: Literal["right", "parent"] = field(
-        default="right",
+    networks: Literal["paper", "released"] = field(
+        default="paper",
         metadata={
-            "description": "Whose network reads z besides that of the emissions: the right child's, f3 (left rules are "
-            "the same for every sentence), or the parent's, f1 (both sides differ), as the authors' code has it."
+            "description": "`paper`: the networks of the paper's appendix, Xavier-normal weights. `released`: those of "
+            "the authors' program: no network for the root, a bias for each word, Xavier-uniform weights and PyTorch's "
+            "default biases."
         },
     )
     normalised: bool = field(
         default=False,
         metadata={
-            "description": "Features, which the networks f1 to f5 give, are brought to one size for all symbols, with "
-            "gains that are learned: scores then cannot grow by the networks' layers multiplying."
+            "description": "RMS normalisation, with learned gains, of the features of parents, children and "
+            "preterminals: logits then cannot grow by the networks' layers multiplying."
         },
     )
     initial_scores: float = field(
         default=0.0,
         metadata={
-            "description": "Standard deviation of the rule scores at the start; 0 takes the paper's Xavier-normal "
-            "embeddings, whose scores are all near 0."
+            "description": "Standard deviation of the rule logits at the start; 0 takes the paper's small "
+            "embeddings, whose logits are all near 0."
         },
     )
 
     def __post_init__(self) -> None:
         check_sizes(self, "nonterminals", "preterminals", "embedding")
-        check_blocks(self)
+        check_choice(self, "networks", ("paper", "released"))
         check_deviation(self)
         self.check_compound()
-        if self.compound_rules not in ("right", "parent"):
-            raise InputError(f"model.compound_rules = {self.compound_rules!r}; take right or parent")
 
     def sizes(self, batch: int) -> ModelSizes:
         """What a batch of so many sentences holds, each with rules and emissions of its own."""
         states, tags = self.nonterminals, self.preterminals
-        # What every sentence has of its own is f3 of all symbols or f1 of the nonterminals, and f5.
-        own = states + tags if self.compound_rules == "right" else states
-        shared = 4 * states + 2 * tags - own
+        shared, own = 4 * (states + tags) + states, batch * (2 * states + tags * (1 + 3 * BLOCKS))
         return ModelSizes(
-            activations=(shared + batch * (own + tags)) * self.embedding * (1 + 3 * self.residual_blocks),
+            activations=(shared + own) * self.embedding,
             rules=2 * batch * states * (states + tags),
             tags=tags,
             emission_tables=batch,
@@ -79,59 +75,94 @@ class SimpleCPCFGConfig(CompoundConfig):
         )
 
 
+class SentenceLayer(nn.Module):
+    """w + ReLU(W [w; z] + b) of every symbol's embedding w and every sentence's vector z: [B, symbols, D].
+
+    The product with W is computed for every w and for every z once, not for every pair.
+    """
+
+    def __init__(self, size: int, latent: int, *, normalised: bool = False) -> None:
+        super().__init__()
+        self.linear = nn.Linear(size + latent, size)
+        self.norm = FeatureNorm(size) if normalised else nn.Identity()
+
+    def forward(self, symbols: Tensor, z: Tensor) -> Tensor:
+        """symbols [X, D], z [B, Z] → [B, X, D]."""
+        return self.norm(symbols + F.relu(joint_linear(self.linear, symbols, z)))
+
+
+class SentenceNetwork(nn.Module):
+    """A linear layer of [w; z] and then residual blocks, and RMS normalisation if wanted: [B, symbols, D]."""
+
+    def __init__(self, size: int, latent: int, *, normalised: bool = False) -> None:
+        super().__init__()
+        self.linear = nn.Linear(size + latent, size)
+        self.rest = ResidualNetwork(size, size, BLOCKS, normalised=normalised)
+        del self.rest[0]  # the linear layer, whose place `linear` has
+
+    def forward(self, symbols: Tensor, z: Tensor) -> Tensor:
+        """symbols [X, D], z [B, Z] → [B, X, D]."""
+        return self.rest(joint_linear(self.linear, symbols, z))
+
+
+def joint_linear(layer: nn.Linear, symbols: Tensor, z: Tensor) -> Tensor:
+    """W [w; z] + b for all rows w of [X, D] and all z of [B, Z]: [B, X, D]."""
+    of_symbols, of_z = layer.weight.split((symbols.shape[1], z.shape[1]), 1)
+    return (symbols @ of_symbols.T)[None] + F.linear(z, of_z, layer.bias)[:, None]
+
+
 class SimpleCPCFG(CompoundModel):
-    """As SN-PCFG, with z ~ N(0, I) for each sentence x:
+    """As SN-PCFG, with z ~ N(0, I) for each sentence (the paper's appendix A):
 
-        root[A]     ∝ exp(u_S · f4(w_A))
-        left[A, B]  ∝ exp(f1(w_A) · f2(w_B))          over all symbols B
-        right[A, C] ∝ exp(f1(w_A) · f3([w_C; z]))     over all symbols C
-        emit[T, v]  ∝ exp(f5([w_T; z]) · u_v)         over all words v
+        root[A]     ∝ exp(u_A · f1(w_S))              over all nonterminals A
+        left[A, B]  ∝ exp(f2(w_B) · f3([w_A; z]))     over all symbols B
+        right[A, C] ∝ exp(f4(w_C) · f3([w_A; z]))     over all symbols C
+        emit[T, v]  ∝ exp(u_v · f5([w_T; z]))         over all words v
 
-    With ``compound_rules = "parent"`` f1 reads [w_A; z] and f3 reads w_C alone.
+    f3 is w_A + ReLU(W [w_A; z] + b), f2 and f4 are residual layers, f1 and f5 a linear layer and two residual blocks.
+    With ``networks = "released"`` the root is w_A · w_S and every word has a bias.
     """
 
     def __init__(self, config: SimpleCPCFGConfig, vocabulary_size: int) -> None:
         check_vocabulary(vocabulary_size)
         super().__init__(config, vocabulary_size)
         self.config = config
-        size, latent = config.embedding, config.latent
-        on_right = config.compound_rules == "right"
+        size, latent, normalised = config.embedding, config.latent, config.normalised
+        paper = config.networks == "paper"
         self.symbols = nn.Parameter(torch.empty(config.nonterminals + config.preterminals, size))
-        self.start = nn.Parameter(torch.empty(1, size))
-        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
-        self.parent = ResidualNetwork.of(config, 0 if on_right else latent)  # f1
-        self.left_child = ResidualNetwork.of(config)  # f2
-        self.right_child = ResidualNetwork.of(config, latent if on_right else 0)  # f3
-        self.root = ResidualNetwork.of(config)  # f4
-        self.emission = ResidualNetwork.of(config, latent)  # f5
-        initialise_xavier(self)
+        self.start = nn.Parameter(torch.empty(1, size))  # w_S
+        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))  # u_v
+        if paper:
+            self.root_embeddings = nn.Parameter(torch.empty(config.nonterminals, size))  # u_A
+            self.root = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f1
+        else:
+            self.word_bias = word_bias(vocabulary_size, size)
+        self.left_child = ResidualLayer(size, normalised=normalised)  # f2
+        self.parent = SentenceLayer(size, latent, normalised=normalised)  # f3
+        self.right_child = ResidualLayer(size, normalised=normalised)  # f4
+        self.emission = SentenceNetwork(size, latent, normalised=normalised)  # f5
+        initialise(self, "xavier_normal" if paper else "xavier_uniform")
         if config.initial_scores:
-            scored = [self.start, self.word_embeddings]
+            scored = [self.start, self.word_embeddings, *([self.root_embeddings] if paper else [])]
             spread_scores(self, config.initial_scores, read=[self.symbols], scored=scored)
 
     def grammar_of(self, z: Tensor) -> SimpleGrammar:
         """The grammars of sentence vectors [B, Z], as one batch of rules."""
         precision = self.precision if self.training else None
-        split, every = self.config.nonterminals, self.symbols.shape[0]
-        on_right = self.config.compound_rules == "right"
-        single = self.parent if not on_right else self.right_child
-        shared = [self.parent if on_right else self.right_child, self.left_child, self.root]
-        rows = [(0, split) if on_right else (0, every), (0, every), (0, split)]
-        one, left, roots = network_outputs(self.symbols, shared, precision, rows)
-        own = self._of_sentences(single, (0, every) if on_right else (0, split), z, precision)  # [B, rows, D]
-        parents, right = (one, own) if on_right else (own, one)
-        rules = sentence_rule_probabilities(parents, left, right, precision=precision)
-        root = rule_softmax(roots.to(self.start.dtype) @ self.start[0]).expand(z.shape[0], -1)
-        tags = self._of_sentences(self.emission, (split, every), z, precision)
-        emissions = emissions_of(tags, self.word_embeddings, precision, self.training)
+        states = self.config.nonterminals
+        left, right = network_outputs(self.symbols, [self.left_child, self.right_child], precision)
+        with narrow_products(precision, z.device):
+            parents = self.parent(self.symbols[:states], z)
+            tags = self.emission(self.symbols[states:], z)
+        rules = sentence_rule_probabilities(parents.to(left.dtype), left, right, precision=precision)
+        root = rule_softmax(self._root_logits(precision)).expand(z.shape[0], -1)
+        bias = self.word_bias if self.config.networks == "released" else None
+        emissions = emissions_of(tags, self.word_embeddings, precision, self.training, bias)
         return SimpleGrammar(root, rules[0], rules[1], emissions, precision)
 
-    def _of_sentences(
-        self, network: ResidualNetwork, rows: tuple[int, int], z: Tensor, precision: str | None
-    ) -> Tensor:
-        """A network of [w; z] for some symbols w and every z: [B, symbols, D]."""
-        batch, count = z.shape[0], rows[1] - rows[0]
-        symbols = self.symbols[rows[0] : rows[1]].expand(batch, -1, -1)
-        inputs = torch.cat((symbols, z[:, None].expand(-1, count, -1)), -1).flatten(0, 1)  # [B · symbols, D + Z]
-        (found,) = network_outputs(inputs, [network], precision)
-        return found.view(batch, count, -1)
+    def _root_logits(self, precision: str | None) -> Tensor:
+        """Logits of S → A, which do not depend on z."""
+        if self.config.networks == "released":
+            return self.symbols[: self.config.nonterminals] @ self.start[0]
+        (features,) = network_outputs(self.start, [self.root], precision)
+        return self.root_embeddings @ features[0].to(self.root_embeddings.dtype)

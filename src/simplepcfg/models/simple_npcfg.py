@@ -1,4 +1,4 @@
-"""SN-PCFG: the neural simple PCFG, whose rules are scores between shared symbol embeddings."""
+"""SN-PCFG: the neural simple PCFG, whose rule logits are products of features of shared symbol embeddings."""
 
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
@@ -10,15 +10,18 @@ from torch import Tensor, nn
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import Emissions, SimpleGrammar
 from simplepcfg.grammars.emissions import check_words
-from simplepcfg.models.checks import check_blocks, check_deviation, check_sizes, check_vocabulary
+from simplepcfg.models.checks import check_choice, check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
-from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
+from simplepcfg.models.networks import FeatureNetwork, ResidualLayer, ResidualNetwork, initialise
 from simplepcfg.models.parts import Rows, emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.starts import give_own_tags, spread_scores
 from simplepcfg.models.thinning import Thinning, step_tables
 from simplepcfg.ops.inside.features import inside_of_features
 from simplepcfg.ops.neural import rule_probabilities, rule_softmax
+
+# Residual blocks of the emission network: the paper's two-layer residual network, and what its program has instead.
+PAPER_BLOCKS, RELEASED_BLOCKS = 2, 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +37,13 @@ class SimpleNPCFGConfig:
     embedding: int = field(
         default=512, metadata={"description": "Width of symbol and word embeddings and of the networks."}
     )
-    residual_blocks: int = field(
-        default=2, metadata={"description": "Residual blocks in each of the networks f1 to f5."}
+    networks: Literal["paper", "released"] = field(
+        default="paper",
+        metadata={
+            "description": "`paper`: the networks of the paper's appendix, Xavier-normal weights. `released`: those of "
+            "the authors' program: no network for the root, three residual blocks inside another residual connection "
+            "for emissions, Xavier-uniform weights and PyTorch's default biases."
+        },
     )
     tied_children: bool = field(
         default=False,
@@ -45,48 +53,49 @@ class SimpleNPCFGConfig:
         default=True,
         metadata={
             "description": "A symbol has one embedding, which all networks read; if false, one for each of its parts "
-            "as parent, left child, right child, root and preterminal."
+            "as parent, left child, right child and preterminal."
         },
     )
     normalised: bool = field(
         default=False,
         metadata={
-            "description": "Features, which the networks f1 to f5 give, are brought to one size for all symbols, with "
-            "gains that are learned: scores then cannot grow by the networks' layers multiplying."
+            "description": "RMS normalisation, with learned gains, of the features of parents, children and "
+            "preterminals: logits then cannot grow by the networks' layers multiplying."
         },
     )
     initial_scores: float = field(
         default=0.0,
         metadata={
-            "description": "Standard deviation of the rule scores at the start; 0 takes the paper's Xavier-normal "
-            "embeddings, whose scores are all near 0. With many symbols 2 learns much faster: they differ at once."
+            "description": "Standard deviation of the rule logits at the start; 0 takes the paper's small "
+            "embeddings, whose logits are all near 0. With many symbols 2 learns much faster: they differ at once."
         },
     )
     initial_emissions: float = field(
         default=0.0,
         metadata={
-            "description": "The same for the scores of words, if they are to differ from those of rules: with 2, and "
-            "0.1 for rules, tags differ at once and trees are learned later. 0 takes model.initial_scores. Needs "
-            "model.normalised and model.initial_scores."
+            "description": "The same for the logits of words, if they are to differ from those of rules: with 2, and "
+            "0.1 for rules, preterminals differ at once and trees are learned later. 0 takes model.initial_scores. "
+            "Needs model.normalised and model.initial_scores."
         },
     )
     own_tags: float = field(
         default=0.0,
         metadata={
-            "description": "Share of its left productions that each nonterminal begins by giving to preterminals of "
-            "its own, P / N of them: it then has words of its own from the first step, as a state of a hidden Markov "
-            "model has, and trees begin branching to the right. 0 draws all alike. Needs model.initial_scores."
+            "description": "Share of its left productions that each nonterminal begins by giving to dedicated "
+            "preterminals, P / N of them: it then has words of its own from the first step, as a state of a hidden "
+            "Markov model has, and trees begin branching to the right. 0 draws all alike. Needs model.initial_scores "
+            "and model.normalised."
         },
     )
 
     def __post_init__(self) -> None:
         check_sizes(self, "nonterminals", "preterminals", "embedding")
-        check_blocks(self)
+        check_choice(self, "networks", ("paper", "released"))
         check_deviation(self)
         check_deviation(self, "initial_emissions")
         if self.initial_emissions and not (self.normalised and self.initial_scores):
             raise InputError(
-                f"model.initial_emissions = {self.initial_emissions} is beside the scores of rules, of normalised "
+                f"model.initial_emissions = {self.initial_emissions} is beside the logits of rules, of normalised "
                 "features; set model.normalised=true and model.initial_scores=0.1"
             )
         self._check_own_tags()
@@ -95,8 +104,11 @@ class SimpleNPCFGConfig:
         share = self.own_tags
         if not 0 <= share < 1:
             raise InputError(f"model.own_tags = {share}; it must be at least 0 and below 1")
-        if share and not self.initial_scores:
-            raise InputError(f"model.own_tags = {share} needs scores that differ; set model.initial_scores=2")
+        if share and not (self.initial_scores and self.normalised):
+            raise InputError(
+                f"model.own_tags = {share} needs logits that differ, of normalised features; set "
+                "model.initial_scores=2 and model.normalised=true"
+            )
         if share and self.tied_children:
             raise InputError(f"model.own_tags = {share} is of left children alone; set model.tied_children=false")
         if share and self.preterminals < self.nonterminals:
@@ -105,12 +117,17 @@ class SimpleNPCFGConfig:
                 f"{self.nonterminals} or more"
             )
 
+    @property
+    def emission_blocks(self) -> int:
+        """Residual blocks of the emission network."""
+        return PAPER_BLOCKS if self.networks == "paper" else RELEASED_BLOCKS
+
     def sizes(self, batch: int) -> ModelSizes:
         """What a batch of so many sentences holds; the rules are one grammar's, however many there are."""
         states, tags = self.nonterminals, self.preterminals
         return ModelSizes(
-            # f1 and f4 see nonterminals, f2 and f3 all symbols, f5 preterminals.
-            activations=(4 * states + 3 * tags) * self.embedding * (1 + 3 * self.residual_blocks),
+            # f3 reads nonterminals, f2 and f4 all symbols, f5 preterminals; a layer keeps its input and its activation.
+            activations=(2 * (3 * states + 2 * tags) + tags * (1 + 3 * self.emission_blocks)) * self.embedding,
             rules=2 * states * (states + tags),
             rule_gradient=False,
             tags=tags,
@@ -119,38 +136,45 @@ class SimpleNPCFGConfig:
 
 
 class SimpleNPCFG(ExactModel):
-    """Root, left, right and emission probabilities from embeddings w and networks f1 … f5 (the paper's appendix):
+    """Root, left, right and emission probabilities from embeddings w and networks f1 … f5 (the paper's appendix A):
 
-        root[A]     ∝ exp(u_S · f4(w_A))
-        left[A, B]  ∝ exp(f1(w_A) · f2(w_B))     over all symbols B
-        right[A, C] ∝ exp(f1(w_A) · f3(w_C))     over all symbols C
-        emit[T, v]  ∝ exp(f5(w_T) · u_v)         over all words v
+        root[A]     ∝ exp(u_A · f1(w_S))         over all nonterminals A
+        left[A, B]  ∝ exp(f2(w_B) · f3(w_A))     over all symbols B
+        right[A, C] ∝ exp(f4(w_C) · f3(w_A))     over all symbols C
+        emit[T, v]  ∝ exp(u_v · f5(w_T))         over all words v
 
-    With ``tied_children`` f3 is f2, and so left and right are the same; without ``shared_embeddings`` each network has
-    a w of its own. Word id 0 is padding and is never emitted.
+    f2, f3 and f4 are residual layers, x + ReLU(W x + b); f1 and f5 are a linear layer and two residual blocks. With
+    ``networks = "released"`` the root is w_A · w_S, and f5 is x + g(x) with three residual blocks in g. With
+    ``tied_children`` f4 is f2, and so left and right are the same; without ``shared_embeddings`` each network has a w
+    of its own. Word id 0 is padding and is never emitted.
     """
 
     def __init__(self, config: SimpleNPCFGConfig, vocabulary_size: int) -> None:
         super().__init__()
         check_vocabulary(vocabulary_size)
         self.config = config
-        size = config.embedding
+        size, paper, normalised = config.embedding, config.networks == "paper", config.normalised
         self.symbols = nn.Parameter(torch.empty(self._rows(*self.symbol_groups)[-1][1], size))
-        self.start = nn.Parameter(torch.empty(1, size))
-        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
-        self.parent = ResidualNetwork.of(config)  # f1
-        self.left_child = ResidualNetwork.of(config)  # f2
+        self.start = nn.Parameter(torch.empty(1, size))  # w_S
+        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))  # u_v
+        if paper:
+            self.root_embeddings = nn.Parameter(torch.empty(config.nonterminals, size))  # u_A
+            self.root = ResidualNetwork(size, size, normalised=normalised)  # f1
+        self.left_child = ResidualLayer(size, normalised=normalised)  # f2
+        self.parent = ResidualLayer(size, normalised=normalised)  # f3
         if not config.tied_children:
-            self.right_child = ResidualNetwork.of(config)  # f3
-        self.root = ResidualNetwork.of(config)  # f4
-        self.emission = ResidualNetwork.of(config)  # f5
-        initialise_xavier(self)
+            self.right_child = ResidualLayer(size, normalised=normalised)  # f4
+        self.emission = ResidualNetwork(
+            size, size, config.emission_blocks, outer_residual=not paper, normalised=normalised
+        )  # f5
+        initialise(self, "xavier_normal" if paper else "xavier_uniform")
         if config.initial_scores:
+            scored = [self.start, self.word_embeddings, *([self.root_embeddings] if paper else [])]
             spread_scores(
                 self,
                 config.initial_scores,
                 read=[self.symbols],
-                scored=[self.start, self.word_embeddings],
+                scored=scored,
                 words=(config.initial_emissions or config.initial_scores, self.emission, self.word_embeddings),
             )
         if config.own_tags:
@@ -181,26 +205,35 @@ class SimpleNPCFG(ExactModel):
         )
 
     def _parts(self) -> tuple[str | None, Tensor, tuple[Tensor, ...], Emissions]:
-        """How products are made; root; features of parents, left and right children; emissions."""
+        """Precision of the products; root; features of parents, left and right children; emissions."""
         precision = self.precision if self.training else None
         symbols, counts, word_embeddings = step_tables(self)
-        *features, roots, preterminals = self._features(symbols, counts, precision)
-        root = rule_softmax(roots.to(self.start.dtype) @ self.start[0])
+        *features, preterminals = self._features(symbols, counts, precision)
+        root = rule_softmax(self._root_logits(symbols[: counts[0]], precision))
         emissions = emissions_of(preterminals, word_embeddings, precision, self.training)
         return precision, root, tuple(features), emissions
 
+    def _root_logits(self, nonterminals: Tensor, precision: str | None) -> Tensor:
+        """Logits of S → A for the nonterminals whose embeddings [N, D] are given."""
+        if self.config.networks == "released":
+            return nonterminals @ self.start[0]
+        thinning = self.thinning if self.training else None
+        outputs = self.root_embeddings if thinning is None else thinning.first_rows(self.root_embeddings)
+        (features,) = network_outputs(self.start, [self.root], precision)
+        return outputs @ features[0].to(outputs.dtype)
+
     def _features(self, symbols: Tensor, counts: tuple[int, ...], precision: str | None) -> tuple[Tensor, ...]:
-        """f1 … f5 of the symbols that each is asked about; `counts` of them are nonterminals and preterminals."""
+        """f3, f2, f4 and f5 of the symbols that each is asked about; `counts` are nonterminals and preterminals."""
         children = [self.left_child] if self.config.tied_children else [self.left_child, self.right_child]
-        networks = [self.parent, *children, self.root, self.emission]
+        networks: list[FeatureNetwork] = [self.parent, *children, self.emission]
         found = network_outputs(symbols, networks, precision, self._rows(*counts))
-        return found if len(found) == 5 else (*found[:2], *found[1:])
+        return found if len(found) == 4 else (*found[:2], *found[1:])
 
     def _rows(self, nonterminals: int, preterminals: int) -> list[Rows]:
-        """Which rows of the embeddings each of the networks reads."""
+        """Which rows of the embeddings each of the networks f3, f2, f4 and f5 reads."""
         every = nonterminals + preterminals
         children = [(0, every)] * (1 if self.config.tied_children else 2)
-        rows = [(0, nonterminals), *children, (0, nonterminals), (nonterminals, every)]
+        rows = [(0, nonterminals), *children, (nonterminals, every)]
         if self.config.shared_embeddings:
             return rows
         return list(pairwise(accumulate((stop - start for start, stop in rows), initial=0)))

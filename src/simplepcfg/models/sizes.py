@@ -9,7 +9,7 @@ class ModelSizes:
 
     activations: int  # inputs of the networks' layers, kept for backward
     rules: int  # probabilities of all rules but emissions; of all sentences, where each has its own
-    rule_gradient: bool = True  # whether the gradient by all rules is held in bf16 on a card, too
+    rule_gradient: bool = True  # whether the gradient by all rules is held in bf16 on a GPU, too
     tags: int  # symbols that emit words
     emission_tables: int = 1  # the batch's sentences, where each has its own emissions
     span_numbers: int = 0  # in one copy of the chart, for each span

@@ -1,12 +1,16 @@
-"""How weights begin: drawn so that scores, and with them symbols, differ from the first step."""
+"""How weights begin when logits, and with them symbols, are to differ from the first step on."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-from simplepcfg.models.networks import FeatureNorm, ResidualNetwork
+from simplepcfg.models.networks import FeatureNorm, ResidualLayer, ResidualNetwork
 
+# A residual layer x + ReLU(W x + b) begins with W this many times as large as Xavier's, where logits begin far apart.
+# Parents and children share their embeddings, so f2(x) · f3(x) has a part x · x, by which a symbol would begin as its
+# own most probable child; with 4 that part is a ninth of the features' size.
+LAYER_SCALE = 4.0
 # Shares of a start are measured on so many parents and children; it is enough for two hundredths.
 SAMPLED_PARENTS = 128
 SAMPLED_CHILDREN = 2048
@@ -22,13 +26,16 @@ def spread_scores(
     scored: Sequence[Tensor],
     words: tuple[float, ResidualNetwork, Tensor] | None = None,
 ) -> None:
-    """Let every score f(w) · u begin with about this standard deviation.
+    """Let every logit f(w) · u begin with about this standard deviation.
 
     Tables in `read` are seen through networks alone. Where those normalise what they give, gains say how large features
-    are, and the size of such a table only how fast it turns. Tables in `scored` are one side of a score themselves.
-    `words` have a deviation of their own, with the network and the table that their scores come from.
+    are, and the size of such a table only how fast it turns. Tables in `scored` are one side of a logit themselves.
+    `words` have a deviation of their own, with the network and the table that their logits come from.
     """
     normalised = any(isinstance(module, FeatureNorm) for module in model.modules())
+    for module in model.modules():
+        if isinstance(module, ResidualLayer) and normalised:
+            module.linear.weight.mul_(LAYER_SCALE)
     for table in read:
         _draw(table, 1.0 if normalised else deviation)
     for table in scored:
@@ -39,22 +46,20 @@ def spread_scores(
 
 
 def _draw(table: Tensor, deviation: float) -> None:
-    """Products of two such rows have this deviation."""
+    """Dot products of two such rows have this deviation."""
     nn.init.normal_(table, std=deviation**0.5 * table.shape[1] ** -0.25)
 
 
 @torch.no_grad()
-def give_own_tags(
-    parents: Tensor, children: Tensor, above: ResidualNetwork, below: ResidualNetwork, share: float
-) -> float:
-    """Let every nonterminal begin with preterminals of its own as children, which together have this share.
+def give_own_tags(parents: Tensor, children: Tensor, above: ResidualLayer, below: ResidualLayer, share: float) -> float:
+    """Let every nonterminal begin with dedicated preterminals as left children, which together have this share.
 
     Rules are drawn at random, so a nonterminal's children are hundreds of preterminals, and over those all its words:
-    nonterminals begin alike, however different preterminals are. With tags of its own it has words of its own, as a
-    state of a hidden Markov model has.
+    nonterminals begin alike, however different preterminals are. With preterminals of its own it has words of its own,
+    as a state of a hidden Markov model has.
 
-    `above` and `below` become the same function of embeddings whose halves are exchanged, so that a parent scores a
-    child high whose embedding resembles its own with the halves exchanged. Preterminals are then turned to such
+    `below` begins with the weights of `above`, the two halves of its input exchanged, so that a parent's logit is large
+    for a child whose embedding resembles its own with the halves exchanged. Preterminals are then turned to such
     embeddings of their owners, as far as it takes. Gives the cosine that it took, 1 where the share is out of reach.
 
     Args:
@@ -65,24 +70,28 @@ def give_own_tags(
         return 1.0
     half = parents.shape[1] // 2
     below.load_state_dict(above.state_dict())
-    first: nn.Linear = below[0]  # type: ignore[assignment]
-    first.weight.copy_(first.weight.roll(half, 1))
-    count = len(parents)
+    below.linear.weight.copy_(below.linear.weight.roll(half, 1))
+    count, total = len(parents), len(children)
     tags = children[count:]
     owners = torch.arange(len(tags), device=tags.device) * count // len(tags)
     seen = min(count, SAMPLED_PARENTS)
-    own = slice(0, -(-seen * len(tags) // count))  # the preterminals of these
+    own = torch.arange(-(-seen * len(tags) // count), device=tags.device)  # the preterminals of these
     features = above(parents[:seen])
-    others = children[torch.linspace(0, len(children) - 1, min(len(children), SAMPLED_CHILDREN)).round().long()]
-    scores = features @ below(others).T
-    rest = torch.logsumexp(scores, 1) + torch.tensor(len(children) / len(others)).log()
+    others = torch.linspace(0, total - 1, min(total, SAMPLED_CHILDREN), device=tags.device).round().long()
+    others_tags = others[others >= count] - count
+    # Which of the sampled children are dedicated to a parent: they are counted apart.
+    dedicated = torch.zeros(seen, len(others), dtype=torch.bool, device=tags.device)
+    dedicated[:, others >= count] = owners[others_tags] == torch.arange(seen, device=tags.device)[:, None]
 
-    def turned(cosine: float, chosen: slice) -> Tensor:
+    def turned(cosine: float, chosen: Tensor) -> Tensor:
         towards = parents[owners[chosen]].roll(half, 1)
         return cosine * towards + (1 - cosine**2) ** 0.5 * tags[chosen]
 
     def share_at(cosine: float) -> float:
-        found = (features[owners[own]] * below(turned(cosine, own))).sum(1)  # of each tag with its owner
+        sampled = torch.cat([children[others[others < count]], turned(cosine, others_tags)])
+        logits = (features @ below(sampled).T).masked_fill(dedicated, -torch.inf)
+        rest = torch.logsumexp(logits, 1) + torch.tensor(total / len(others)).log()
+        found = (features[owners[own]] * below(turned(cosine, own))).sum(1)  # of each preterminal with its owner
         mine = torch.zeros_like(rest).index_add_(0, owners[own], (found - rest[owners[own]]).exp())
         return float((mine / (1 + mine)).mean())
 
@@ -90,5 +99,5 @@ def give_own_tags(
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if share_at(middle) < share else (low, middle)
-    tags.copy_(turned(high, slice(None)))
+    tags.copy_(turned(high, torch.arange(len(tags), device=tags.device)))
     return high

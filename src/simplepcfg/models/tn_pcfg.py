@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from simplepcfg.grammars import RankGrammar
 from simplepcfg.models.checks import check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
-from simplepcfg.models.networks import ResidualNetwork, initialise_xavier
+from simplepcfg.models.networks import ResidualNetwork, initialise
 from simplepcfg.models.parts import emissions_of
 from simplepcfg.models.rank_pcfg import rank_rules
 from simplepcfg.models.sizes import ModelSizes
@@ -34,8 +34,8 @@ class TensorPCFGConfig:
     initial_scores: float = field(
         default=0.0,
         metadata={
-            "description": "Standard deviation of the scores at the start; 0 takes Xavier-normal embeddings, whose "
-            "scores are all near 0."
+            "description": "Standard deviation of the logits at the start; 0 takes the authors' initialisation: "
+            "standard normal embeddings and PyTorch's default layers."
         },
     )
 
@@ -80,12 +80,22 @@ class TensorPCFG(ExactModel):
         )
         self.root = nn.Sequential(ResidualNetwork(size, size, BLOCKS), nn.Linear(size, config.nonterminals))
         self.emission = ResidualNetwork(size, size, BLOCKS)
-        # The last column is the bias: features end with a one.
+        # The last column is the bias.
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size + 1))
-        initialise_xavier(self)
         if config.initial_scores:
+            initialise(self)
             self._spread_scores()
+        else:
+            self._initialise_as_released()
         self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
+
+    @torch.no_grad()
+    def _initialise_as_released(self) -> None:
+        """Standard normal embeddings; layers are as PyTorch makes them, and the words' table is one."""
+        for table in (self.symbols, self.tags, self.start):
+            table.normal_()
+        bound = self.config.embedding**-0.5
+        self.word_embeddings.uniform_(-bound, bound)
 
     @torch.no_grad()
     def _spread_scores(self) -> None:
@@ -105,9 +115,9 @@ class TensorPCFG(ExactModel):
         precision = self.precision if self.training else None
         root = rule_softmax(self.root(self.start)[0])
         up = rule_softmax(self.parent(self.symbols[: self.config.nonterminals]), least=LEAST_FACTOR)
-        # Copied to have the symbols side by side: a card's softmax over columns takes longer than the inside algorithm.
+        # Copied to have the symbols side by side: a GPU's softmax over columns takes longer than the inside algorithm.
         children = (net(self.symbols).T.contiguous() for net in (self.left_child, self.right_child))
         to_left, to_right = (rule_softmax(scores, least=LEAST_FACTOR) for scores in children)
-        tags = torch.nn.functional.pad(self.emission(self.tags), (0, 1), value=1.0)
-        emissions = emissions_of(tags, self.word_embeddings, precision, self.training)
+        tags, words = self.emission(self.tags), self.word_embeddings
+        emissions = emissions_of(tags, words[:, :-1], precision, self.training, words[:, -1])
         return RankGrammar(root, up, to_left, to_right, emissions, precision)

@@ -31,8 +31,8 @@ def check_kernels(backend: str, like: Tensor) -> None:
         raise InputError(f"backend {backend!r} needs Triton, which is not installed; take backend='auto'")
     if not (like.is_cuda or _interpreted()):
         raise InputError(
-            f"backend {backend!r} needs a CUDA card but the tensors are on {like.device}; take backend='auto', or move "
-            "them to a card"
+            f"backend {backend!r} needs a CUDA GPU but the tensors are on {like.device}; take backend='auto', or move "
+            "them to a GPU"
         )
 
 

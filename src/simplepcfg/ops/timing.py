@@ -6,6 +6,6 @@ import triton.testing
 
 
 def bench_quantiles(function: Callable[[], object], run_ms: float, quantiles: Sequence[float]) -> list[float]:
-    """Quantiles in milliseconds of a function's time on the card, over runs that fill ``run_ms``, caches cleared."""
+    """Quantiles in milliseconds of a function's time on the GPU, over runs that fill ``run_ms``, caches cleared."""
     warmup = max(1, round(run_ms / 5))
     return triton.testing.do_bench(function, warmup=warmup, rep=max(1, round(run_ms)), quantiles=list(quantiles))

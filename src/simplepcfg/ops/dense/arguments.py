@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.inside.arguments import check_bonus, check_lengths
+from simplepcfg.ops.inside.arguments import check_bonus, check_lengths, check_probabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,8 @@ def check_dense_arguments(
                 f"{name} has shape {list(tensor.shape)}; with B = {batch}, N = {nonterminals}, P = {preterminals} "
                 f"it must be {list(tail)} or {[batch, *tail]}"
             )
+    check_probabilities("root", root)
+    check_probabilities("rules", rules)
     dtype = torch.promote_types(log_emissions.dtype, torch.float32)
     if not dtype.is_floating_point:
         raise InputError(f"log_emissions has dtype {log_emissions.dtype}; it must be a floating-point tensor")

@@ -50,7 +50,7 @@ def forward(
         transitions: ``[S, S]`` from a state (row) to the next, or factors ``(U [S, r], V [r, S])`` whose product that
             is; each may have a leading batch dimension.
         lengths: ``[B]`` where sentences differ; what lies beyond is not read.
-        precision: "bf16" and "tf32" are how products are made on a card; the default is as exact as the inputs.
+        precision: "bf16" and "tf32" are how products are made on a GPU; the default is as exact as the inputs.
 
     >>> forward(torch.tensor([[[0.5], [0.25]]]).log(), torch.ones(1), torch.ones(1, 1)).exp()
     tensor([0.1250])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.inside.arguments import check_lengths
+from simplepcfg.ops.inside.arguments import check_lengths, check_probabilities
 from simplepcfg.ops.neural.products import check_precision
 
 # The matrix itself, or two factors whose product it is.
@@ -53,6 +53,7 @@ def check_arguments(
                 f"{name} has shape {list(tensor.shape)}; with B = {batch} and S = {states} it must be {list(tail)} or "
                 f"{[batch, *tail]}"
             )
+        check_probabilities(name, tensor)
     if len({factor.dim() for factor in factors}) > 1:
         raise InputError("both factors of the transitions must have a batch dimension, or neither")
     if not log_emissions.dtype.is_floating_point:

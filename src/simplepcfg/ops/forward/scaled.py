@@ -9,8 +9,8 @@ from simplepcfg.ops.forward.arguments import ForwardArguments
 from simplepcfg.ops.neural.products import matrix_mode, runs_fused, wide_type
 
 # What flows back into a state that is all but impossible is cut off here: no sum or product then leaves float's range.
-LARGEST = 2.0**100
-LARGEST_LOG = 80.0
+LARGEST = {torch.float32: 2.0**100, torch.float64: 2.0**490}
+LARGEST_LOG = {torch.float32: 80.0, torch.float64: 340.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,8 @@ def scaled_gradients(
             kept = alpha[t] > 0 if going is None else (alpha[t] > 0) & going
             posterior = torch.where(kept, alpha[t] * beta, 0.0)
             by_emissions[:, t] = posterior * weight
-            ratio = (log_emissions[:, t] - alphas.scales[t][:, None]).clamp_(max=LARGEST_LOG).exp_()
-            here = torch.where(kept, ratio * beta, 0.0).clamp_(max=LARGEST)
+            ratio = (log_emissions[:, t] - alphas.scales[t][:, None]).clamp_(max=LARGEST_LOG[wide]).exp_()
+            here = torch.where(kept, ratio * beta, 0.0).clamp_(max=LARGEST[wide])
             if t == 0:
                 first = here * weight
                 break
@@ -108,7 +108,7 @@ def scaled_gradients(
             if between is not None:
                 between[t] = back * weight
                 back = times(back.to(alpha.dtype), factors[0].mT)
-            back = back.clamp_(max=LARGEST)
+            back = back.clamp_(max=LARGEST[wide])
             beta = back if going is None else torch.where(going, back, beta)
         by_start = first if arguments.start.dim() == 2 else first.sum(0)
         if between is None:

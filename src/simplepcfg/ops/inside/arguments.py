@@ -1,5 +1,7 @@
 """What every backend is given: checked shapes, one dtype, lengths that the host can read."""
 
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -8,6 +10,7 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 
 PRECISIONS = (None, "bf16", "tf32", "fp32")
+DIFFERENTIATED = 1e-3  # by which finite differences may take a rule of probability 0 below it
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,8 @@ def check_arguments(
             )
     if left.dim() != right.dim():
         raise InputError("left and right must both have a batch dimension, or neither")
+    for name, tensor in (("root", root), ("left", left), ("right", right)):
+        check_probabilities(name, tensor)
     dtype = torch.promote_types(log_emissions.dtype, torch.float32)
     if not dtype.is_floating_point:
         raise InputError(f"log_emissions has dtype {log_emissions.dtype}; it must be a floating-point tensor")
@@ -87,10 +92,35 @@ def _keeps_dtype(rules: Tensor, dtype: torch.dtype) -> bool:
     return rules.dtype == dtype or (rules.is_cuda and rules.dtype == torch.bfloat16)
 
 
-def check_lengths(lengths: Tensor | None, batch: int, n: int) -> Tensor | None:
+def check_probabilities(name: str, tensor: Tensor) -> None:
+    """InputError where rules are negative, as log-probabilities are.
+
+    Looked at on a CPU only, where one pass over the rules is cheap: on a GPU the host would have to wait. NaN passes,
+    since training counts and skips a step that has left the range of numbers.
+    """
+    if tensor.device.type != "cpu" or not tensor.is_floating_point():
+        return
+    try:
+        # Through numpy's view of the same memory, so that torch records nothing of it.
+        values = tensor.detach().numpy() if tensor.dtype != torch.bfloat16 else tensor.detach().float().numpy()
+    except RuntimeError:  # inside a transformation such as torch.func.vmap there are no values to look at
+        return
+    least = float(values.min())
+    if least < -DIFFERENTIATED:
+        raise InputError(
+            f"{name} holds {least:.6g}; rules are probabilities, not log-probabilities or logits: give {name}.exp() or "
+            f"{name}.softmax(-1)"
+        )
+
+
+def check_lengths(lengths: Tensor | Sequence[int] | None, batch: int, n: int) -> Tensor | None:
     """On the CPU as int64; None where every sentence has n words."""
     if lengths is None:
         return None
+    if not isinstance(lengths, Tensor):
+        lengths = _lengths_tensor(lengths)
+    if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
+        raise InputError(f"lengths has dtype {lengths.dtype}; lengths are whole numbers")
     if tuple(lengths.shape) != (batch,):
         raise InputError(f"lengths has shape {_shape(lengths)}; it must be [{batch}], one length a sentence")
     lengths = lengths.to("cpu", torch.int64)
@@ -117,6 +147,15 @@ def check_bonus(span_bonus: Tensor | None, batch: int, n: int, dtype: torch.dtyp
             f"span_bonus{place} = {float(span_bonus[tuple(place)])}; give a finite log-weight, or -inf to forbid it"
         )
     return span_bonus.to(dtype)
+
+
+def _lengths_tensor(lengths: object) -> Tensor:
+    """From a list or anything like one."""
+    try:
+        values = list(lengths)  # type: ignore[call-overload]
+        return torch.tensor([operator.index(value) for value in values], dtype=torch.int64)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise InputError(f"lengths is {lengths!r}; give a tensor or a list of whole numbers") from None
 
 
 def _shape(tensor: Tensor) -> list[int]:

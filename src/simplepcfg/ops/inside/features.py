@@ -29,7 +29,7 @@ def inside_of_features(
 ) -> Tensor:
     """``inside`` with the rules ``rule_probabilities(parents, left_children, right_children)``: log Z, ``[B]``.
 
-    In bfloat16 on a card backward makes the rules' gradient some parents at a time, and at once what features get of
+    In bfloat16 on a GPU backward makes the rules' gradient some parents at a time, and at once what features get of
     it; else this is the two operations one after the other.
     """
     features = (parents, left_children, right_children)

@@ -25,7 +25,7 @@ LEAST_SPLITS = 32
 # rounds of loads under way at a time. Measured at N = 512.
 FEW_STATES = 512
 # Two widths of two neighbouring spans are summed together by tiles of this many states on so many warps, forward and
-# backward, from this width on, where the tiles fill the card.
+# backward, from this width on, where the tiles fill the GPU.
 PAIRED_STATES, PAIRED_WARPS = 512, 1
 PAIRED_STATES_BACK, PAIRED_WARPS_BACK = 1024, 4
 # Registers a thread of backward's kernels in bf16. The compiler would take more, for the rare path of parents summed in
@@ -132,7 +132,7 @@ class PackedChart:
             )  # fmt: skip
 
     def _pays_in_pairs(self, width: int, spans: int) -> bool:
-        """Whether this width is summed together with its neighbour: where there is enough to do for the whole card."""
+        """Whether this width is summed together with its neighbour: where there is enough to do for the whole GPU."""
         if self.partial is not None or self.arguments.span_bonus is not None:
             return False  # the neighbour has been begun already; a bonus stays with the plain kernel
         tiles = triton.cdiv(spans, 2) * triton.cdiv(self.states, STATES_AT_ONCE)

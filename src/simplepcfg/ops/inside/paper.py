@@ -187,7 +187,7 @@ class LogChart:
         return rules[:, self.states :] if width == 1 else rules[:, : self.states]
 
     def _tile(self, spans: int) -> tuple[int, int, int]:
-        """States a tile, tiles, splits a tile: narrower where spans are too few to keep the card busy."""
+        """States a tile, tiles, splits a tile: narrower where spans are too few to keep the GPU busy."""
         block = _block(self.states)
         while block > 128 and spans * triton.cdiv(self.states, block) < 528:
             block //= 2

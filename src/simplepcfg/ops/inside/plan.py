@@ -75,7 +75,7 @@ def make_plan(n: int, lengths: tuple[int, ...], device: torch.device) -> Plan:
     posts = n + 1
     cells = ((order[sentences] * posts + starts) * posts + ends)[first[2] :]
     tables = (first, sentences, before, falling, order, tops, cells)
-    # One copy for all: on a card that is busy every copy would wait.
+    # One copy for all: on a GPU that is busy every copy would wait.
     packed = torch.cat(tables)
     if device.type == "cuda":
         packed = packed.pin_memory().to(device, non_blocking=True)

@@ -49,7 +49,7 @@ def emission_log_probabilities(
     Args:
         features: ``[P, D]``, or ``[B, P, D]`` where each sentence has features of its own; embeddings: ``[V, D]``.
         rows: ``[...]``, or ``[B, ...]``, int64: each word's row of ``embeddings``.
-        precision: "bf16" on a card stores operands in bfloat16 and sums in float32; see ``rule_probabilities``.
+        precision: "bf16" on a GPU stores operands in bfloat16 and sums in float32; see ``rule_probabilities``.
 
     Normaliser and words are one operation: each gradient is made once, in place, and both are made of the same rounded
     operands. Rounded differently, probabilities would add up to more than one, and training would learn to make them.
@@ -126,7 +126,7 @@ class _EmissionLogProbabilities(torch.autograd.Function):
             matmul_wide(narrow, saved[0].view(features.shape), by_rows)
         result = torch.empty_like(features, memory_format=torch.contiguous_format)
         _scaled_rows(expected, scales, result.view_as(expected), ctx.fused, by_features.view_as(expected))
-        # A card's own index_add_ sums in no fixed order.
+        # A GPU's own index_add_ sums in no fixed order.
         by_kernel = features.is_cuda and has_triton()
         _add_occurrences(by_embeddings, by_rows.flatten(0, -2), rows.flatten(), by_kernel=by_kernel)
         return result, by_embeddings.to(embeddings.dtype), None, None, None, None

@@ -16,7 +16,7 @@ from simplepcfg.ops.neural.softmax import LEAST, check_least, rule_softmax, soft
 def row_softmax(rows: Tensor, columns: Tensor, *, precision: str | None = None, least: float = LEAST) -> Tensor:
     """p[A, B] ∝ exp(rows[A] · columns[B]), every row summing to 1: ``[N, D]`` and ``[S, D]`` to ``[N, S]``.
 
-    What ``rule_probabilities`` is for left and right together; in "bf16" on a card the result is bfloat16. No
+    What ``rule_probabilities`` is for left and right together; in "bf16" on a GPU the result is bfloat16. No
     probability is below ``least``.
 
     >>> row_softmax(torch.zeros(1, 2), torch.zeros(4, 2))

@@ -44,9 +44,15 @@ def naive_emission_log_probabilities(features: Tensor, embeddings: Tensor, rows:
 
 
 def naive_residual_network(x: Tensor, weights: Sequence[Tensor]) -> Tensor:
-    """y = W x + b, then for each block y ← y + ReLU(V ReLU(U y + p) + q); weights are W, b, then U, p, V, q a block."""
+    """One network of either form, told apart by the number of its weights.
+
+    With W, b alone a residual layer, x + ReLU(W x + b). With W, b and then U, p, V, q for each block a linear layer and
+    residual blocks: y = W x + b, then y ← y + ReLU(V ReLU(U y + p) + q).
+    """
     x, *weights = _wide(x, *weights)
     y = x @ weights[0].T + weights[1]
+    if len(weights) == 2:
+        return x + y.relu()
     for inner, inner_bias, outer, outer_bias in zip(*(iter(weights[2:]),) * 4, strict=True):
         y = y + ((y @ inner.T + inner_bias).relu() @ outer.T + outer_bias).relu()
     return y

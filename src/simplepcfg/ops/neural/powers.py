@@ -1,4 +1,4 @@
-"""Powers of a matrix product by kernels of our own: on a card a product, a softmax and its scores in one pass."""
+"""Powers of a matrix product by kernels of our own: on a GPU a product, a softmax and its scores in one pass."""
 
 import torch
 from torch import Tensor
@@ -13,14 +13,14 @@ PROGRAMS = 256
 # room for products with them and with their inverse, the row is made again relative to its largest score.
 FIRST_SCORES = 32
 LARGEST_TOTAL = 2.0**90
-# Into so many parts at most each row that is made again is divided: there are few such rows, and a card to fill.
+# Into so many parts at most each row that is made again is divided: there are few such rows, and a GPU to fill.
 PARTS_AGAIN = 64
 ROWS_LISTED, ROWS_SETTLED = 4096, 128  # at a time
 MOST_NUMBERS = 2**31 - 1
 
 
 def powers_of_product(a: Tensor, b: Tensor, out: Tensor | None) -> tuple[Tensor, Tensor]:
-    """log Σ exp(a bᵀ) by rows and 1 / Σ out, [n] each, of bfloat16 a [n, D] and b [V, D] on a card.
+    """log Σ exp(a bᵀ) by rows and 1 / Σ out, [n] each, of bfloat16 a [n, D] and b [V, D] on a GPU.
 
     ``out`` [n, V] becomes exp(a bᵀ) times a factor for each row: times 1 / Σ out it is the softmax. Whoever multiplies
     with it can scale the rows of something smaller instead.

@@ -21,7 +21,7 @@ def check_precision(precision: str | None) -> None:
 
 
 def runs_fused(precision: str | None, tensor: Tensor) -> bool:
-    """Whether operands are stored in bfloat16 and kernels do the rest: on a card, where that was asked for."""
+    """Whether operands are stored in bfloat16 and kernels do the rest: on a GPU, where that was asked for."""
     return precision == "bf16" and tensor.is_cuda and tensor.dtype != torch.float64 and has_triton()
 
 
@@ -32,19 +32,19 @@ def wide_type(dtype: torch.dtype) -> torch.dtype:
 
 @contextmanager
 def matrix_mode(precision: str | None, device: torch.device) -> Iterator[None]:
-    """How float32 products are made here: in TF32 on a card or bfloat16 on a CPU where asked for, else exactly.
+    """How float32 products are made here: in TF32 on a GPU or bfloat16 on a CPU where asked for, else exactly.
 
     On a CPU bfloat16 means that operands are rounded within the product; sums and results stay float32. Where the
     processor has no instructions for it, nothing changes.
     """
     if device.type == "cuda":
-        card = torch.backends.cuda.matmul
-        before = card.allow_tf32
-        card.allow_tf32 = precision == "tf32"
+        settings = torch.backends.cuda.matmul
+        before = settings.allow_tf32
+        settings.allow_tf32 = precision == "tf32"
         try:
             yield
         finally:
-            card.allow_tf32 = before
+            settings.allow_tf32 = before
     elif device.type == "cpu" and precision == "bf16":
         cpu = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
         mode = cpu.fp32_precision
@@ -90,7 +90,7 @@ def add_mm_wide(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 
 def aligned_rows(like: Tensor, rows: int, columns: int, dtype: torch.dtype) -> Tensor:
-    """Uninitialised [rows, columns] on the device of ``like``; on a card every row is aligned.
+    """Uninitialised [rows, columns] on the device of ``like``; on a GPU every row is aligned.
 
     On a CPU rows follow each other: libraries for ARM multiply into rows with gaps at half the speed.
     """

@@ -1,7 +1,13 @@
-"""Several residual networks over rows of one table, with a backward of their own: narrow activations, wide sums.
+"""Several residual networks over rows of one table of embeddings, with a hand-written backward.
 
-A network is y = W x + b, then for each block y ← y + ReLU(V ReLU(U y + p) + q). Its weights come as W, b, then U, p, V,
-q a block. Networks read the table together, so its gradient is summed where it is made and no slice is ever padded.
+A network has one of two forms, told apart by the number of its weights:
+
+- a residual layer, x + ReLU(W x + b), has W and b;
+- a residual network, y = W x + b and then for each block y ← y + ReLU(V ReLU(U y + p) + q), has W, b, then U, p, V, q
+  for each block.
+
+All networks read one table in one operation, so the table's gradient is summed where it is computed and no slice of it
+is padded with zeros.
 """
 
 from collections.abc import Sequence
@@ -21,7 +27,7 @@ from simplepcfg.ops.neural.products import (
     runs_fused,
     wide_type,
 )
-from simplepcfg.ops.neural.residual_fused import Rows, fused_backward, fused_forward
+from simplepcfg.ops.neural.residual_fused import Rows, fused_backward, fused_forward, is_layer
 
 
 def residual_networks(
@@ -33,14 +39,14 @@ def residual_networks(
 ) -> tuple[Tensor, ...]:
     """The k-th network's output for the rows ``rows[k]`` = (start, stop) of ``table`` [R, D]: [stop − start, D'] each.
 
-    In "bf16" on a card activations are bfloat16 and outputs are too; elsewhere all are as wide as the table.
+    In "bf16" on a GPU activations are bfloat16 and outputs are too; elsewhere all are as wide as the table.
     """
     check_precision(precision)
     for (start, stop), each in zip(rows, weights, strict=True):
         if not 0 <= start < stop <= table.shape[0]:
             raise InputError(f"rows {start} to {stop} are not rows of a table of {table.shape[0]}")
         if len(each) < 2 or len(each) % 4 != 2:
-            raise InputError(f"a network has {len(each)} weights; it must have 2 and then 4 a residual block")
+            raise InputError(f"a network has {len(each)} weights; it must have 2, and 4 more for each residual block")
     flat = [tensor for each in weights for tensor in each]
     counts = [len(each) for each in weights]
     return _ResidualNetworks.apply(table, tuple(rows), counts, precision, runs_fused(precision, table), *flat)
@@ -92,7 +98,7 @@ def _plain_backward(
     """Gradients by the table and by every network's weights, one network after the other."""
     table, count = saved[0], 1 + sum(counts)
     weights = _groups(saved[1:count], counts)
-    kept = _groups(saved[count:], [3 * (number - 2) // 4 for number in counts])
+    kept = _groups(saved[count:], [_kept_count(number) for number in counts])
     by_table = torch.empty_like(table, memory_format=torch.contiguous_format)
     found: list[list[Tensor | None]] = [[None] * number for number in counts]
     # A network over the whole table goes first: it writes what the others add to.
@@ -104,20 +110,31 @@ def _plain_backward(
         grad, part = grads[k], slice(*rows[k])
         if grad is None:
             continue
-        first, found[k] = _backward(table[part], weights[k], kept[k], grad.contiguous())
+        grad = grad.contiguous()
+        first, found[k] = _backward(table[part], weights[k], kept[k], grad)
         if place == 0 and rows[k] == whole:
             mm_wide(first, weights[k][0], by_table)
         else:
             add_mm_wide(by_table[part], first, weights[k][0])
+        if is_layer(weights[k]):  # the residual connection hands the gradient on as it is
+            by_table[part] += grad
     return by_table, found
 
 
+def _kept_count(weights: int) -> int:
+    """How many tensors `_forward` keeps for backward: the ReLU's result of a layer, three for each block."""
+    return 1 if weights == 2 else 3 * (weights - 2) // 4
+
+
 def _forward(x: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """The output, and what backward needs of each block: its input and both activations."""
+    """The output, and what backward needs: a layer's activation, or each block's input and both activations."""
+    if is_layer(weights):
+        activation = torch._addmm_activation(weights[1], x, weights[0].T)  # a product, a bias and a ReLU in one pass
+        return x + activation, [activation]
     y = torch.addmm(weights[1], x, weights[0].T)
     kept = []
     for inner, inner_bias, outer, outer_bias in _groups(weights[2:], [4] * (len(weights) // 4)):
-        middle = torch._addmm_activation(inner_bias, y, inner.T)  # a product, a bias and a ReLU in one pass
+        middle = torch._addmm_activation(inner_bias, y, inner.T)
         last = torch._addmm_activation(outer_bias, middle, outer.T)
         kept += [y, middle, last]
         y = y + last
@@ -127,7 +144,10 @@ def _forward(x: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]
 def _backward(
     x: Tensor, weights: Sequence[Tensor], kept: Sequence[Tensor], grad: Tensor
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """The gradient by the first layer's output, and those by the weights."""
+    """The gradient by the first linear layer's output, and those by the weights."""
+    if is_layer(weights):
+        grad, by_bias = _relu_backward(grad, kept[0])
+        return grad, [_weight_gradient(grad, x), by_bias]
     found: list[Tensor | None] = []
     blocks = len(weights) // 4
     own = False  # whether ``grad`` is ours to write to

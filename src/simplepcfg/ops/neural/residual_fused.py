@@ -1,6 +1,6 @@
-"""Residual networks in bfloat16 on a card: networks of one shape share their buffers and their gradients' products.
+"""Residual networks in bfloat16 on a GPU: networks of one form and shape share their buffers and gradient products.
 
-A chain of small products cannot fill a card, so several networks run at a time. What backward finds of each layer is
+A chain of small products cannot fill a GPU, so several networks run at a time. What backward finds of each layer is
 kept until the end: the gradients by all weights of a group are then one batched product, those by its biases one sum.
 """
 
@@ -17,7 +17,8 @@ from simplepcfg.ops.neural.streams import lanes, spread
 ROWS_A_PROGRAM = 128
 COLUMNS_A_PROGRAM = 64
 WARPS = 8
-# A gradient by weights sums over many rows for few results; rows are split while its tiles leave a large card idle.
+SUM_BLOCK = 4096  # numbers of a gradient that one program adds up
+# A gradient by weights sums over many rows for few results; rows are split while its tiles leave a large GPU idle.
 TILE = 128
 MULTIPROCESSORS = 132
 LEAST_SPLIT_ROWS = 512
@@ -34,6 +35,12 @@ class Group(NamedTuple):
     members: tuple[int, ...]  # their places among all networks
     rows: Rows
     blocks: int
+    layer: bool = False  # residual layers, x + ReLU(W x + b); these have no blocks
+
+
+def is_layer(weights: Sequence[Tensor]) -> bool:
+    """Whether a network with these weights is one residual layer."""
+    return len(weights) == 2
 
 
 def grouped(rows: Sequence[Rows], weights: Sequence[Sequence[Tensor]]) -> list[Group]:
@@ -41,7 +48,8 @@ def grouped(rows: Sequence[Rows], weights: Sequence[Sequence[Tensor]]) -> list[G
     found: dict[object, list[int]] = {}
     for k, each in enumerate(weights):
         found.setdefault((rows[k], tuple(tensor.shape for tensor in each)), []).append(k)
-    return [Group(tuple(members), rows[members[0]], len(weights[members[0]]) // 4) for members in found.values()]
+    first = [(tuple(members), weights[members[0]]) for members in found.values()]
+    return [Group(members, rows[members[0]], len(each) // 4, is_layer(each)) for members, each in first]
 
 
 def fused_forward(
@@ -55,7 +63,9 @@ def fused_forward(
     for group, first in zip(groups, firsts, strict=True):
         count, size = len(group.members), group.rows[1] - group.rows[0]
         inputs = first.new_empty(count, 2 * group.blocks, size, first.shape[1])  # of the blocks' layers
-        lasts = first.new_empty(count, group.blocks, size, first.shape[1])  # what a block adds to its input
+        lasts = first.new_empty(
+            count, group.blocks + group.layer, size, first.shape[1]
+        )  # what is added to a block's input
         buffers += [first, inputs, lasts]
         for k in group.members:
             outputs[k] = first.new_empty(size, first.shape[1])
@@ -70,12 +80,16 @@ def fused_forward(
 
 def _forward(x: Tensor, weights: Sequence[Tensor], inputs: Tensor, lasts: Tensor, output: Tensor) -> None:
     """One network; its blocks' inputs y and their inner activations lie in ``inputs`` in turn."""
+    if is_layer(weights):
+        torch._addmm_activation(weights[1], x, weights[0].T, out=lasts[0])  # a product, a bias and a ReLU in one pass
+        torch.add(x, lasts[0], out=output)
+        return
     places = [*inputs.unbind(0), output]
     torch.addmm(weights[1], x, weights[0].T, out=places[0])
     for block, last in enumerate(lasts.unbind(0)):
         inner, inner_bias, outer, outer_bias = weights[2 + 4 * block : 6 + 4 * block]
         y, middle, after = places[2 * block : 2 * block + 3]
-        torch._addmm_activation(inner_bias, y, inner.T, out=middle)  # a product, a bias and a ReLU in one pass
+        torch._addmm_activation(inner_bias, y, inner.T, out=middle)
         torch._addmm_activation(outer_bias, middle, outer.T, out=last)
         torch.add(y, last, out=after)
 
@@ -123,7 +137,7 @@ class _Work(NamedTuple):
     group: Group
     first: Tensor  # [G, D, features of the table]: the first layers' weights
     inputs: Tensor  # [G, 2 blocks, rows, D]: of the blocks' layers
-    lasts: Tensor  # [G, blocks, rows, D]
+    lasts: Tensor  # [G, blocks, rows, D], or [G, 1, rows, D] of residual layers: the outer ReLUs' results
     grads: list[Tensor]  # [rows, D] each: by the outputs
     by_first: Tensor  # [rows, G, D]: by the first layers' outputs, side by side so that one product sums over them
     by_rest: Tensor  # [G, 2 blocks, rows, D]: by what the blocks' ReLUs were given
@@ -145,8 +159,9 @@ def _backward(work: _Work, member: int, weights: Sequence[Tensor]) -> None:
     inputs, lasts, by_rest, sums = (each[member] for each in (work.inputs, work.lasts, work.by_rest, work.sums))
     total = work.by_first[:, member]  # by the blocks' inputs, downwards; the first layer's output in the end
     grad = work.grads[member]
-    if not work.group.blocks:
-        total.copy_(grad)
+    if work.group.layer:
+        _mask_and_sum(grad, lasts[0], total, None, sums[0])
+        return
     for block in reversed(range(work.group.blocks)):
         inner, _, outer, _ = weights[2 + 4 * block : 6 + 4 * block]
         by_middle, by_last = by_rest[2 * block], by_rest[2 * block + 1]
@@ -166,20 +181,36 @@ def _mask_and_sum(grad: Tensor, activation: Tensor | None, out: Tensor, copy: Te
     columns = min(COLUMNS_A_PROGRAM, 1 << max(width - 1, 1).bit_length())
     relu_bwd_kernel[(sums.shape[0], -(-width // columns))](
         grad, grad if activation is None else activation, out, grad if copy is None else copy, sums, rows, width,
-        grad.stride(0), 0 if copy is None else copy.stride(0), HAS_RELU=activation is not None,
+        grad.stride(0), out.stride(0), 0 if copy is None else copy.stride(0), HAS_RELU=activation is not None,
         HAS_COPY=copy is not None, ROWS=ROWS_A_PROGRAM, BLOCK_D=columns, num_warps=WARPS,
     )  # fmt: skip
 
 
+def _sum_gradients(grads: Sequence[Tensor], out: Tensor, add: bool) -> None:
+    """out = Σ grads, or out += Σ grads, two at a time, in float32."""
+    from simplepcfg.ops.neural.residual_kernels import sum_gradients_kernel
+
+    size = out.numel()
+    for place in range(0, len(grads), 2):
+        pair = grads[place : place + 2]
+        sum_gradients_kernel[(-(-size // SUM_BLOCK),)](
+            pair[0], pair[-1], out, size, COUNT=len(pair), ADD=add or place > 0, BLOCK=SUM_BLOCK, num_warps=4
+        )
+
+
 def _table_gradient(by_table: Tensor, works: Sequence[_Work]) -> None:
-    """A group over the whole table goes first: it writes what the others add to."""
+    """The gradient by the table: what residual layers hand on, and every group's product with its first matrices."""
     whole = (0, by_table.shape[0])
-    ordered = sorted(works, key=lambda work: work.group.rows != whole)
-    if not ordered or ordered[0].group.rows != whole:
+    ordered = sorted(works, key=lambda work: (work.group.rows != whole, not work.group.layer))
+    written = bool(ordered) and ordered[0].group.rows == whole  # by that group; everything else is added
+    if not written:
         by_table.zero_()
-    for place, work in enumerate(ordered):
+    layers = [work for work in ordered if work.group.layer]
+    for work in layers:
+        _sum_gradients(work.grads, by_table[slice(*work.group.rows)], add=not (written and work is ordered[0]))
+    for work in ordered:
         by_first, first = work.by_first.flatten(1), work.first.flatten(0, 1)  # [rows, G D], [G D, features]
-        if place == 0 and work.group.rows == whole:
+        if written and work is ordered[0] and not work.group.layer:
             mm_wide(by_first, first, by_table)
         else:
             add_mm_wide(by_table[slice(*work.group.rows)], by_first, first)

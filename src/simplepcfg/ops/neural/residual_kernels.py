@@ -1,4 +1,4 @@
-"""Triton kernel of a layer's backward: the ReLU's mask and the bias' gradient in one pass."""
+"""Triton kernels of the networks' backward: a ReLU's mask with its bias' gradient, and a sum of gradients."""
 
 # mypy: ignore-errors
 import triton
@@ -15,6 +15,7 @@ def relu_bwd_kernel(
     rows,
     D,
     grad_stride,
+    out_stride,
     copy_stride,
     HAS_RELU: tl.constexpr,
     HAS_COPY: tl.constexpr,
@@ -34,5 +35,26 @@ def relu_bwd_kernel(
     if HAS_RELU:
         positive = tl.load(activation + place, mask=inside, other=0.0) > 0
         value = tl.where(positive, value, 0.0)
-        tl.store(out + place, value, mask=inside)
+        tl.store(out + row[:, None] * out_stride + columns[None, :], value, mask=inside)
     tl.store(column_sums + block.to(tl.int64) * D + columns, tl.sum(value.to(tl.float32), 0), mask=columns < D)
+
+
+@triton.jit
+def sum_gradients_kernel(
+    first,  # [rows, D], contiguous
+    second,  # likewise, or anything where COUNT is 1
+    out,  # [rows, D], float32, contiguous
+    size,  # rows · D
+    COUNT: tl.constexpr,  # 1 or 2 gradients
+    ADD: tl.constexpr,  # whether to what is there already
+    BLOCK: tl.constexpr,
+):
+    """out = first + second, or out += first + second, in float32: what residual connections hand on to the table."""
+    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < size
+    total = tl.load(first + place, mask=inside, other=0.0).to(tl.float32)
+    if COUNT > 1:
+        total += tl.load(second + place, mask=inside, other=0.0).to(tl.float32)
+    if ADD:
+        total += tl.load(out + place, mask=inside, other=0.0)
+    tl.store(out + place, total, mask=inside)

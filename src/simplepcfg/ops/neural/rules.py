@@ -40,7 +40,7 @@ def rule_probabilities(
 
     Args:
         parents: ``[N, D]``; left_children, right_children: ``[S, D]``; the scores are their products.
-        precision: "bf16" on a card stores operands and probabilities in bfloat16 and everything else passes
+        precision: "bf16" on a GPU stores operands and probabilities in bfloat16 and everything else passes
             through buffers of bounded size; "tf32" multiplies in TF32 there; the default is as exact as the inputs.
         least: no probability is lower; more than 0, since backward multiplies by derivatives that may be 1 / p.
 

@@ -10,7 +10,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.neural.products import aligned_rows, mm_wide, row_parts, wide_type
 from simplepcfg.ops.neural.streams import pipeline, slots
 
-# Float32 scores of this size stay in the second-level cache of a large card between the product and the softmax. Of
+# Float32 scores of this size stay in the second-level cache of a large GPU between the product and the softmax. Of
 # long rows so few do that small products and softmaxes waste more than memory costs: kernels take this many bytes.
 CACHED_BYTES, LONGEST_CACHED = 24 << 20, 8192
 SCORE_BYTES = 1 << 30

@@ -1,4 +1,4 @@
-"""Several streams of a card at once: products keep its tensor cores busy while elementwise passes keep its memory busy.
+"""Several streams of a GPU at once: products keep its tensor cores busy while elementwise passes keep its memory busy.
 
 What streams use is allocated before they part and held until they are joined, so no stream's memory is handed to
 another early. Both helpers fork from the current stream and join it again, and so are captured in a graph whole.

@@ -1,4 +1,4 @@
-"""Trees drawn on a CUDA card: the inside chart of the Triton backend, then one launch a node for all trees."""
+"""Trees drawn on a CUDA GPU: the inside chart of the Triton backend, then one launch a node for all trees."""
 
 import torch
 import triton

@@ -1,4 +1,4 @@
-"""What a training step on a card does beside its gradient, in four kernels: count, measure, decide, move.
+"""What a training step on a GPU does beside its gradient, in four kernels: count, measure, decide, move.
 
 `training.tally` and `training.update` have the same in torch, which tests compare with these.
 """

@@ -1,4 +1,4 @@
-"""The Viterbi chart by Triton kernels: for CUDA cards."""
+"""The Viterbi chart by Triton kernels: for CUDA GPUs."""
 
 from functools import lru_cache
 
@@ -122,7 +122,7 @@ class FusedViterbiChart(ViterbiChart):
 
 @lru_cache(maxsize=1024)
 def _parts(tiles: int, symbols: int, processors: int) -> int:
-    """Into how many parts the symbols of a product are cut, so that its programs fill the card and end together."""
+    """Into how many parts the symbols of a product are cut, so that its programs fill the GPU and end together."""
     wanted = PROGRAMS_A_PROCESSOR * processors
     if tiles >= 2 * wanted:  # what is lost at the end is little then, and the parts would take much memory
         return 1

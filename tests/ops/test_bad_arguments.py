@@ -1,0 +1,54 @@
+"""What is not a probability or not a length is refused in one line, before it becomes NaN."""
+
+import pytest
+import torch
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.dense import dense_inside
+from simplepcfg.ops.forward import forward
+from simplepcfg.ops.inside import inside
+
+B, N_WORDS, N, P = 2, 5, 3, 4
+
+
+def simple() -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    rules = [torch.rand(N).softmax(0), torch.randn(N, N + P).softmax(-1), torch.randn(N, N + P).softmax(-1)]
+    return [torch.randn(B, N_WORDS, P).log_softmax(-1), *rules]
+
+
+@pytest.mark.parametrize("place", [1, 2, 3])
+@pytest.mark.parametrize("backend", ["naive", "torch"])
+def test_log_probabilities_as_rules(place: int, backend: str) -> None:
+    given = simple()
+    given[place] = given[place].log()
+    with pytest.raises(InputError, match=r"^(root|left|right) holds -.*give (root|left|right)\.exp\(\)"):
+        inside(*given, backend=backend)
+
+
+def test_log_probabilities_of_other_families() -> None:
+    emissions, root, _, _ = simple()
+    rules = torch.randn(N, (N + P) ** 2).softmax(-1).view(N, N + P, N + P)
+    with pytest.raises(InputError, match=r"rules holds -"):
+        dense_inside(emissions, root, rules.log())
+    with pytest.raises(InputError, match=r"transitions holds -"):
+        forward(emissions, torch.ones(P) / P, torch.randn(P, P).log_softmax(-1))
+
+
+def test_rules_that_are_nan_are_counted_by_training_and_not_refused() -> None:
+    given = simple()
+    given[2] = torch.full_like(given[2], torch.nan)
+    assert inside(*given).shape == (B,)
+
+
+def test_lengths_as_a_list() -> None:
+    given = simple()
+    assert torch.equal(inside(*given, lengths=[5, 4]), inside(*given, lengths=torch.tensor([5, 4])))
+
+
+@pytest.mark.parametrize(
+    "lengths", [[5, 4.5], ["5", "4"], [None, 4], 5, torch.tensor([5.0, 4.0]), [10**30, 2], torch.tensor([True, True])]
+)
+def test_bad_lengths(lengths) -> None:
+    with pytest.raises(InputError, match="lengths"):
+        inside(*simple(), lengths=lengths)
