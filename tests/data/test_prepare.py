@@ -1,5 +1,6 @@
 """Whole folders: what is written is whole, agrees with itself, and can be read by everything else."""
 
+import os
 import tomllib
 from pathlib import Path
 
@@ -167,3 +168,17 @@ def test_errors_name_file_and_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"train\.trees:2: the tree that begins here is not closed"):
         prepare(job(tmp_path), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_what_a_killed_process_left_is_removed(treebank: Path, tmp_path: Path) -> None:
+    """But not what a living one is writing."""
+    out = tmp_path / "out"
+    dead, alive = out / ".out.999999999.unfinished", out / f".out.{os.getppid()}.unfinished"
+    dead.mkdir(parents=True)
+    (dead / "train.txt").write_text("half")
+    prepare(job(treebank), out)
+    assert not dead.exists()
+    other = tmp_path / "other" / "out"
+    (other / alive.name).mkdir(parents=True)
+    with pytest.raises(InputError, match=r"is not empty \(\.out\."):
+        prepare(job(treebank), other)

@@ -1,4 +1,4 @@
-"""On a card: steps as CUDA graphs give what the same steps give when they are launched one by one."""
+"""On a GPU: steps as CUDA graphs give what the same steps give when they are launched one by one."""
 
 import math
 import signal
@@ -31,12 +31,12 @@ from step_checks import (
 )
 from toy_runs import LEVERS, SignalAt, differences
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA card")]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 CARD = torch.device("cuda")
-SIZES = SimpleNPCFGConfig(nonterminals=32, preterminals=64, embedding=32, residual_blocks=1)
+SIZES = SimpleNPCFGConfig(nonterminals=32, preterminals=64, embedding=32)
 
 
-def model_on_card(precision: str = "fp32", dtype: torch.dtype = torch.float32) -> SimpleNPCFG:
+def model_on_gpu(precision: str = "fp32", dtype: torch.dtype = torch.float32) -> SimpleNPCFG:
     return tiny_model("cuda", precision, dtype, SIZES)
 
 
@@ -48,7 +48,7 @@ def trained(model: SimpleNPCFG, count: int, leaning: int = 0, **choices: object)
 
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
 def test_captured_equals_eager(precision: str) -> None:
-    eager, captured = model_on_card(precision), model_on_card(precision)
+    eager, captured = model_on_gpu(precision), model_on_gpu(precision)
     _, expected = trained(eager, 30)
     step, found = trained(captured, 30, captured_shapes=96)
     assert len(step.programs.shapes) > 3
@@ -84,9 +84,9 @@ def test_card_equals_cpu() -> None:
     """In float64, where Adam cannot make steps of rounding errors."""
     on_cpu = tiny_model("cpu", dtype=torch.float64, sizes=SIZES)
     expected = run_steps(make_step(on_cpu), mixed_batches(30, shapes=6))
-    on_card = model_on_card(dtype=torch.float64)
-    _, found = trained(on_card, 30, captured_shapes=96)
-    assert largest_difference(weights(on_cpu), weights(on_card)) < 1e-5
+    on_gpu = model_on_gpu(dtype=torch.float64)
+    _, found = trained(on_gpu, 30, captured_shapes=96)
+    assert largest_difference(weights(on_cpu), weights(on_gpu)) < 1e-5
     assert found == pytest.approx(expected, rel=1e-5)
 
 
@@ -94,10 +94,10 @@ def test_steps_that_lean_equal_those_of_a_cpu() -> None:
     """Launched one by one while they do, captured afterwards."""
     on_cpu = tiny_model("cpu", dtype=torch.float64, sizes=SIZES)
     expected = run_steps(make_step(on_cpu), mixed_batches(30, shapes=6), leaning=12)
-    on_card = model_on_card(dtype=torch.float64)
-    step, found = trained(on_card, 30, leaning=12, captured_shapes=96)
+    on_gpu = model_on_gpu(dtype=torch.float64)
+    step, found = trained(on_gpu, 30, leaning=12, captured_shapes=96)
     assert step.programs.shapes
-    assert largest_difference(weights(on_cpu), weights(on_card)) < 1e-5
+    assert largest_difference(weights(on_cpu), weights(on_gpu)) < 1e-5
     assert found == pytest.approx(expected, rel=1e-5)
 
 
@@ -120,7 +120,7 @@ def test_gradients_point_where_those_of_float32_do(precision: str, least: float,
 
 
 def test_cache_is_bounded() -> None:
-    eager, captured = model_on_card(), model_on_card()
+    eager, captured = model_on_gpu(), model_on_gpu()
     trained(eager, 40)
     step, _ = trained(captured, 40, captured_shapes=2)
     assert len(step.programs.shapes) <= 2
@@ -142,7 +142,7 @@ class Poison(Group):
 @pytest.mark.parametrize("shapes", [0, 96])
 def test_nonfinite_steps_move_nothing(shapes: int) -> None:
     bad = {0, 7, 8, 20}
-    clean, model = model_on_card(), model_on_card()
+    clean, model = model_on_gpu(), model_on_gpu()
     batches = mixed_batches(25, shapes=6)
     with side_stream(CARD):
         run_steps(make_step(clean), [batch for number, batch in enumerate(batches) if number not in bad])
@@ -156,7 +156,7 @@ def test_nonfinite_steps_move_nothing(shapes: int) -> None:
 
 
 def test_replayed_steps_do_not_wait_for_the_card() -> None:
-    model = model_on_card("bf16")
+    model = model_on_gpu("bf16")
     batches = [batch for batch in mixed_batches(40, shapes=3) if len(set(batch.lengths.tolist())) == 1]
     timer = StepTimer()
     with side_stream(CARD):

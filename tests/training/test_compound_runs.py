@@ -45,13 +45,12 @@ def test_signal_then_resume_equals_undisturbed(make_config, tmp_path: Path, step
             [
                 "model.nonterminals=24",
                 "model.preterminals=48",
-                "model.residual_blocks=0",
                 "model.initial_scores=1",
                 "training.epochs=8",
             ],
         ),
-        ("rank-pcfg-4096", ["model.rank=12", "model.initial_scores=1"]),
-        ("tn-pcfg-500", ["model.rank=12"]),
+        ("rank-pcfg-4096", ["model.rank=12", "model.networks=residual", "model.initial_scores=1"]),
+        ("tn-pcfg-250", ["model.rank=12"]),
     ],
 )
 def test_each_learns_more_than_word_frequencies(tmp_path: Path, builtin: str, settings: list[str]) -> None:

@@ -115,7 +115,6 @@ def test_override_values(text: str, value: object) -> None:
         ("", [f"training.epochs={10**21}"], "input should be less than 2147483648"),
         ("", [f"data.max_length={10**21}"], "input should be less than 2147483648"),
         ("", [f"model.embedding={10**21}"], f"model.embedding = {10**21}; it must be below 16777216"),
-        ("", ["model.residual_blocks=1025"], "model.residual_blocks = 1025; it must be at most 1024"),
         ("", ["model.initial_scores=inf"], "model.initial_scores = inf; it must be finite"),
         ("", ["training.learning_rate=inf"], "training.learning_rate = inf: input should be a finite number"),
         ("", ["training.clip=inf"], "training.clip = inf: input should be a finite number"),

@@ -1,21 +1,23 @@
 """Symbols that a step leaves out: which, how many, and that a run with them repeats itself."""
 
 import os
+import random
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation import likelihood
-from simplepcfg.models import build_model
+from simplepcfg.models import LowRankHMMConfig, NeuralHMMConfig, SimpleNPCFGConfig, build_model
 from simplepcfg.models.npcfg import NPCFGConfig
-from simplepcfg.training import Interrupted, RunFolder, train
+from simplepcfg.training import Interrupted, RunFolder, load_config, train
 from simplepcfg.training.config import TrainingConfig
-from simplepcfg.training.dropout import StateDropout, draw_rows, kept_count
+from simplepcfg.training.dropout import StateDropout, draw_owners, draw_rows, kept_count
 from step_checks import make_step, mixed_batches, tiny_model, weights
-from toy_runs import LEVERS, SignalAt, differences
+from toy_runs import LEVERS, TOY_SETTINGS, SignalAt, differences, toy_sentences
 
 
 def test_rows_of_each_group_in_order() -> None:
@@ -41,6 +43,18 @@ def test_kept_count(size: int, share: float, expected: int) -> None:
     assert kept_count(size, share) == expected
 
 
+def test_dedicated_preterminals_go_with_their_nonterminals() -> None:
+    config = SimpleNPCFGConfig(
+        nonterminals=6, preterminals=12, embedding=16, normalised=True, initial_scores=2.0, own_tags=0.5
+    )
+    model = build_model(config, 9)
+    StateDropout(model, TrainingConfig(state_dropout=0.5), seed=3).draw(0)
+    kept = model.thinning.kept.tolist()  # type: ignore[union-attr]
+    assert kept == draw_owners((6, 12), (3, 6), seed=3 * 1_000_003).tolist()
+    assert kept[3:] == [6 + 2 * owner + k for owner in kept[:3] for k in (0, 1)]
+    assert model.thinning.counts == (3, 6)  # type: ignore[union-attr]
+
+
 def test_each_step_draws_its_own() -> None:
     model = tiny_model()
     dropout = StateDropout(model, TrainingConfig(state_dropout=0.5), seed=3)
@@ -62,6 +76,52 @@ def test_only_what_takes_part_learns() -> None:
     moved = (weights(model)["symbols"] != before["symbols"]).any(-1)
     assert set(moved.nonzero().flatten().tolist()) <= set(model.thinning.kept.tolist())  # type: ignore[union-attr]
     assert moved.any()
+
+
+def test_features_of_a_kernel_are_drawn_besides() -> None:
+    model = build_model(LowRankHMMConfig(states=12, rank=10, embedding=4), 5)
+    for states, expected in ((0.5, 6), (0.0, None)):
+        dropout = StateDropout(model, TrainingConfig(state_dropout=states, feature_dropout=0.3), seed=3)
+        drawn = []
+        for step in (0, 1, 0):
+            dropout.draw(step)
+            thinning: Any = model.thinning
+            assert (None if thinning.kept is None else len(thinning.kept)) == expected
+            rows = thinning.kernel_rows.clone()
+            assert rows.tolist() == sorted(set(rows.tolist()))
+            assert (len(rows), int(rows.min()) >= 0, int(rows.max()) < 10) == (7, True, True)
+            drawn.append(rows)
+        assert torch.equal(drawn[0], drawn[2])
+        assert not torch.equal(drawn[0], drawn[1])
+
+
+def test_what_few_models_have_to_leave_out() -> None:
+    model = build_model(NeuralHMMConfig(states=12, embedding=4), 5)
+    for name, what in (("feature_dropout", "kernel features"), ("logit_dropout", "factors of transitions")):
+        with pytest.raises(InputError, match=rf"training\.{name} = 0\.1: a model of kind hmm has no {what}"):
+            StateDropout(model, TrainingConfig(**{name: 0.1}), seed=0)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["model.kind=lhmm", "model.rank=6", "training.state_dropout=0.2", "training.feature_dropout=0.3"],
+        ["model.kind=rank-hmm", "model.rank=6", "training.logit_dropout=0.2"],
+    ],
+    ids=["lhmm", "rank-hmm"],
+)
+def test_resumed_chains_equal_undisturbed_ones(settings: list[str], tmp_path: Path) -> None:
+    """With the dropouts of the authors' programs, and a rate that falls where validation gets no better."""
+    text = toy_sentences(random.Random(1), 60)
+    sizes = [*TOY_SETTINGS[3:], "data.eos=true", "model.states=8", "model.embedding=8"]
+    plateau = ["training.schedule=plateau", "training.plateau_epochs=1", "training.learning_rate=1"]
+    config = load_config(None, [*sizes, *settings, *plateau], environment={})
+    whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
+    train(config, whole.path, train_text=text[:40], valid_text=text[40:])
+    with pytest.raises(Interrupted):
+        train(config, broken.path, train_text=text[:40], valid_text=text[40:], reporter=SignalAt(12, signal.SIGTERM))
+    train(None, broken.path, resume=True, train_text=text[:40], valid_text=text[40:])
+    assert differences(whole, broken) == []
 
 
 def test_a_model_that_leaves_nothing_out_says_so() -> None:

@@ -1,4 +1,4 @@
-"""The card's update, on a CPU by the same kernels: it moves weights, average and tally as Adam does in float64."""
+"""The GPU's update, on a CPU by the same kernels: it moves weights, average and tally as Adam does in float64."""
 
 import math
 
@@ -63,7 +63,7 @@ class Side:
 
 
 def fused_and_true(decay: float = 0.9, device: str = "cpu", **settings: float) -> tuple[Side, Side]:
-    """The kernels, and torch's Adam in float64: in float32 on a card it takes 1 - beta2 of a rounded beta2."""
+    """The kernels, and torch's Adam in float64: in float32 on a GPU it takes 1 - beta2 of a rounded beta2."""
     truth = Side(DeviceUpdate, decay, dtype=torch.float64, **settings)
     return Side(FusedUpdate, decay, device, **settings), truth
 

@@ -29,7 +29,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and 
 
 def drive(folder: Path, moments: list[str]) -> list[dict]:
     command = [sys.executable, str(DRIVER), str(folder), json.dumps(moments)]
-    environment = {**os.environ, "PYTHONPATH": str(DRIVER.parents[1]), "OMP_NUM_THREADS": "1"}
+    path = os.pathsep.join(filter(None, [str(DRIVER.parents[1]), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -245,7 +245,11 @@ def test_devices_that_are_not_there(make_config, tmp_path: Path, device: str) ->
         train(make_config(), tmp_path / "run", device=device)
 
 
+OWN_TAGS = ["model.normalised=true", "model.initial_scores=2", "model.own_tags=0.8"]
+
+
 def test_a_run_with_own_tags(make_config, tmp_path: Path) -> None:
     """From the estimate of its memory to its last epoch."""
-    result = train(make_config("model.initial_scores=2", "model.own_tags=0.8", "training.epochs=2"), tmp_path / "run")
+    settings = [*OWN_TAGS, "training.epochs=3", "training.learning_rate=0.02"]
+    result = train(make_config(*settings), tmp_path / "run")
     assert result.best.perplexity < len(load_run(tmp_path / "run").vocabulary)

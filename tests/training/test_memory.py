@@ -15,10 +15,10 @@ from simplepcfg.training.device import ALLOCATOR_SETTINGS, grow_memory_in_place
 
 
 def test_estimate_counts_what_it_says() -> None:
-    config = SimpleNPCFGConfig(nonterminals=3, preterminals=5, embedding=4, residual_blocks=1)
+    config = SimpleNPCFGConfig(nonterminals=3, preterminals=5, embedding=4)
     weights = sum(parameter.numel() for parameter in build_model(config, 11).parameters())
     sizes = {part.what: part.size for part in memory.estimate(config, 11, batch=2, longest=6)}
-    networks = (4 * 3 + 3 * 5) * 4 * (1 + 3 * 1)
+    networks = (2 * (3 * 3 + 2 * 5) + 5 * (1 + 3 * 2)) * 4
     assert sizes == {
         "weights": 4 * 4 * weights,
         "networks": 4 * networks,

@@ -12,6 +12,8 @@ from model_checks import tiny_model_of
 from simplepcfg.models import MODELS, npcfg
 from simplepcfg.ops.doubts import Doubts, holds, noting, present_doubts
 from simplepcfg.ops.neural import rule_softmax
+from simplepcfg.training.config import TrainingConfig
+from simplepcfg.training.dropout import StateDropout
 from simplepcfg.training.programs import BatchPrograms
 from step_checks import (
     WORDS,
@@ -79,6 +81,30 @@ def test_a_recorded_dense_step_asks_nothing(monkeypatch: pytest.MonkeyPatch, kin
     assert doubts.noted
     assert not doubts.came_true()
     assert all(torch.equal(mine, theirs) for mine, theirs in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("kind", "dropouts"),
+    [
+        ("rank-pcfg", {"state_dropout": 0.2}),
+        ("tn-pcfg", {}),
+        ("hmm", {"state_dropout": 0.2}),
+        ("lhmm", {"state_dropout": 0.2, "feature_dropout": 0.3}),
+        ("rank-hmm", {"state_dropout": 0.2, "logit_dropout": 0.2}),
+    ],
+)
+def test_making_rules_asks_nothing(kind: str, dropouts: dict[str, float]) -> None:
+    """With whatever a step leaves out."""
+    model: Any = tiny(kind)
+    StateDropout(model, TrainingConfig(**dropouts), seed=1).draw(0)
+    words = torch.arange(1, WORDS)[None]
+    with NoQuestions():
+        grammar = model.grammar()
+        rules = [grammar.root, grammar.up, grammar.to_left] if "pcfg" in kind else [grammar.start, *grammar.factors]
+        found = [*rules, grammar.emissions.log_probabilities(words)]
+        total = sum((tensor * torch.randn_like(tensor)).sum() for tensor in found)
+        gradients = torch.autograd.grad(total, list(model.parameters()), allow_unused=True)
+    assert all(gradient is None or bool(gradient.isfinite().all()) for gradient in gradients)
 
 
 @pytest.mark.parametrize(("score", "doubtful"), [(0.0, False), (-75.0, True)])

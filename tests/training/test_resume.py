@@ -30,7 +30,7 @@ def test_signal_then_resume_equals_undisturbed(make_config, whole, tmp_path: Pat
 
 @pytest.mark.parametrize("every", [1, 3, 16])
 def test_sums_that_are_read_late_are_the_same(make_config, whole, tmp_path: Path, monkeypatch, every: int) -> None:
-    """As on a card, where the host looks now and then."""
+    """As on a GPU, where the host looks now and then."""
     monkeypatch.setattr(trainer, "GLANCED_AT", {"cpu"})
     monkeypatch.setattr(trainer, "GLANCE_EVERY", every)
     broken = RunFolder(tmp_path / "broken")

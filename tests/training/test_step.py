@@ -9,7 +9,7 @@ import torch
 
 from model_checks import tiny_model_of
 from simplepcfg.errors import ResourceError
-from simplepcfg.models import NPCFGConfig, SimpleCPCFG, SimpleCPCFGConfig, SimpleNPCFG
+from simplepcfg.models import MODELS, NPCFGConfig, SimpleCPCFG, SimpleCPCFGConfig, SimpleNPCFG
 from simplepcfg.training.checkpoint import TrainingState
 from simplepcfg.training.config import TrainingConfig
 from simplepcfg.training.distributed import Group
@@ -20,6 +20,7 @@ from simplepcfg.training.tally import StepTally, mirror
 from simplepcfg.training.update import rate_groups
 from step_checks import (
     SIZES,
+    WORDS,
     FakeCapturer,
     largest_difference,
     make_step,
@@ -191,6 +192,23 @@ def test_flat_gradients_are_views_of_one_buffer() -> None:
     gradients.clear()
     assert gradients.flat.sum() == 0
     assert parameters[1].grad.untyped_storage().data_ptr() == gradients.flat.untyped_storage().data_ptr()
+
+
+@pytest.mark.parametrize("config", MODELS, ids=lambda config: config.kind)
+def test_a_step_is_adams(config: type) -> None:
+    """Whatever shape in memory a model's gradients have: torch's fused Adam takes them all for contiguous."""
+    one, other = (tiny_model_of(config(), WORDS) for _ in range(2))
+    (batch,) = mixed_batches(1)
+    torch.manual_seed(5)  # of z
+    make_step(one)(batch, len(batch), 0.01)
+    torch.manual_seed(5)
+    other.loss(batch.words, batch.lengths).mean().backward()  # type: ignore[operator]
+    torch.nn.utils.clip_grad_norm_(other.parameters(), 1.0)
+    torch.optim.AdamW(other.parameters(), lr=0.01, betas=(0.75, 0.999), weight_decay=0.0).step()
+    for (name, mine), theirs in zip(one.named_parameters(), other.parameters(), strict=True):
+        far = (mine - theirs).abs() > 1e-4
+        # Adam makes whole steps of the rounding errors of a gradient that is 0.
+        assert theirs.grad is None or not (far & (theirs.grad.abs() > 1e-6)).any(), name
 
 
 def test_learning_rate_follows_a_restored_optimiser() -> None:

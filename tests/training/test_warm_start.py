@@ -12,21 +12,26 @@ from simplepcfg.training import RunFolder, load_config, load_run, train
 from simplepcfg.training.warm_start import split_symbols, start_from
 
 WORDS, LENGTHS = torch.tensor([[1, 2, 3, 4], [2, 1, 3, 0]]), torch.tensor([4, 3])
-HMM = ("model.kind=hmm", "model.states=6", "model.embedding=8", "data.eos=true", "training.epochs=1")
-
-
-@pytest.fixture(scope="module")
-def small_hmm(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    folder = RunFolder(tmp_path_factory.mktemp("start") / "hmm")
-    settings = [*HMM, f'data.train="{text_file}"', "training.device=cpu", "training.threads=1"]
-    train(load_config(overrides=settings, environment={}), folder.path)
-    return folder
+SMALL = ("model.embedding=8", "training.epochs=1", "training.device=cpu", "training.threads=1")
+CHAIN = ("model.states=6", "data.eos=true")
+KINDS = {
+    "hmm": CHAIN,
+    "lhmm": (*CHAIN, "model.rank=4"),
+    "rank-hmm": (*CHAIN, "model.rank=4"),
+    "rank-pcfg": ("model.nonterminals=3", "model.preterminals=4", "model.rank=4"),
+}
 
 
 @pytest.mark.parametrize("times", [1, 3])
-@pytest.mark.parametrize("kind", ["sn-pcfg", "hmm"])
-def test_without_noise_it_is_the_same_grammar(whole: RunFolder, small_hmm: RunFolder, times: int, kind: str) -> None:
-    start = load_run(whole.path if kind == "sn-pcfg" else small_hmm.path)
+@pytest.mark.parametrize("kind", ["sn-pcfg", *KINDS])
+def test_without_noise_it_is_the_same_grammar(
+    whole: RunFolder, text_file: Path, tmp_path: Path, times: int, kind: str
+) -> None:
+    """Every table with a row for each symbol, or for each nonterminal, is split."""
+    if kind in KINDS:
+        settings = [f"model.kind={kind}", *KINDS[kind], *SMALL, f'data.train="{text_file}"']
+        train(load_config(overrides=settings, environment={}), tmp_path / "run")
+    start = load_run(whole.path if kind == "sn-pcfg" else tmp_path / "run")
     sizes = vars(start.config.model)
     larger = {key: times * size for key, size in sizes.items() if key in ("nonterminals", "preterminals", "states")}
     model = build_model(type(start.config.model)(**sizes | larger), len(start.vocabulary)).eval()
@@ -37,7 +42,8 @@ def test_without_noise_it_is_the_same_grammar(whole: RunFolder, small_hmm: RunFo
 
 def test_how_other_weights_would_have_begun_does_not_matter(whole: RunFolder) -> None:
     start = load_run(whole.path)
-    model = build_model(replace(start.config.model, initial_scores=2.0, own_tags=0.5), len(start.vocabulary)).eval()
+    begun = replace(start.config.model, initial_scores=2.0)
+    model = build_model(begun, len(start.vocabulary)).eval()
     start_from(model, start.vocabulary, start.directory, noise=0.0)
     assert torch.equal(model.symbols, start.model.symbols)
 

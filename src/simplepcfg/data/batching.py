@@ -29,12 +29,12 @@ class Batch:
 
 
 def to_device(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
-    """A copy on another device; to a card from pinned memory, so that the host does not wait for it."""
+    """A copy on another device; to a GPU from pinned memory, so that the host does not wait for it."""
     return pinned(tensor, device).to(device, non_blocking=True)
 
 
 def pinned(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
-    """In memory from which a card copies by itself, if `device` is one."""
+    """In memory from which a GPU copies by itself, if `device` is one."""
     return tensor.pin_memory() if torch.device(device).type == "cuda" and not tensor.is_cuda else tensor
 
 

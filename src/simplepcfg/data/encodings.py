@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from simplepcfg.data.readers import open_text
+from simplepcfg.data.readers import LEAST_EXPANDED_BYTES, MOST_TIMES_COMPRESSED, open_text
 from simplepcfg.errors import InputError
 
 AUTO, UTF8, CHINESE = "auto", "utf-8", "gb18030"  # GB18030 contains GB2312 and GBK
@@ -81,6 +81,14 @@ def _bytes(path: Path) -> bytes:
     if path.suffix != ".gz":
         return raw
     try:
-        return gzip.decompress(raw)
+        most = max(MOST_TIMES_COMPRESSED * len(raw), LEAST_EXPANDED_BYTES)
+        with gzip.open(path, "rb") as stream:
+            content = stream.read(most + 1)
+        if len(content) > most:
+            raise InputError(
+                f"{path}: expands to more than {MOST_TIMES_COMPRESSED} times its size, as text does not; if that is "
+                "meant, decompress it and give the file"
+            )
+        return content
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise InputError(f"{path}: not a whole gzip file; compress it again") from None

@@ -13,10 +13,11 @@ from typing import IO, Any
 from simplepcfg.data.brackets import EMPTY_TREES, parse_trees
 from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS, Conventions, Losses, prepare_sentence, prepare_tree
 from simplepcfg.data.encodings import UTF8, read_lines, without_sgml
+from simplepcfg.data.formats import refuse_other_formats
 from simplepcfg.data.prepared_folder import new_folder, replace_rare, write_toml
 from simplepcfg.data.treebank_files import SPLITS, TRAIN, Source
 from simplepcfg.data.vocabulary import Vocabulary
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, naming_file
 
 EMPTIED, TREELESS = "sentences with no word left", "files without trees"
 _LOOKED_AT = 1000  # words, before tags are judged
@@ -150,6 +151,8 @@ def _write_splits(
 def _sentences(job: Job, path: Path, losses: Losses) -> Iterator[tuple[Sequence[str], str]]:
     """Words, and brackets where there are trees; nothing of either where no word is left."""
     lines = read_lines(path, job.encoding)
+    if job.kind != "ctb":  # whose files have tags around their trees
+        lines = refuse_other_formats(lines, str(path))
     if job.kind == "text":
         for line in lines:
             if words := line.split():
@@ -204,9 +207,11 @@ class _Writer:
 
     def write(self, words: Sequence[str], brackets: str) -> None:
         """One sentence."""
-        self._text.write(" ".join(words) + "\n")
+        with naming_file(self._text.name):
+            self._text.write(" ".join(words) + "\n")
         for stream in self._trees:
-            stream.write(brackets + "\n")
+            with naming_file(stream.name):
+                stream.write(brackets + "\n")
 
 
 def _new_file(path: Path) -> IO[str]:

@@ -15,9 +15,10 @@ import tomli_w
 
 from simplepcfg import __version__
 from simplepcfg.data.vocabulary import UNK, Vocabulary
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, naming_file
 
 DESCRIPTION = "prepared.toml"
+_UNFINISHED = ".unfinished"
 _LEAF = re.compile(r"(\([^()\s]+ )([^()\s]+)(?=\))")
 _HEADING = (
     "# Written by `simplepcfg prepare`: what was done to the text. It must not be done again:\n"
@@ -34,10 +35,12 @@ def new_folder(out: Path) -> Iterator[Path]:
     refuse_filled(out)
     is_new = not out.exists()
     place = out.parent if is_new else out
-    unfinished = place / f".{out.name or 'prepared'}.{os.getpid()}.unfinished"
+    _remove_abandoned(out, place)
+    unfinished = place / f".{out.name or 'prepared'}.{os.getpid()}{_UNFINISHED}"
     unfinished.mkdir(parents=True)
     try:
-        yield unfinished
+        with naming_file(out), _renamed_in_errors(unfinished, out):
+            yield unfinished
         for path in unfinished.iterdir():
             with open(path, "rb") as stream:
                 os.fsync(stream.fileno())
@@ -52,13 +55,47 @@ def new_folder(out: Path) -> Iterator[Path]:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
+@contextmanager
+def _renamed_in_errors(unfinished: Path, out: Path) -> Iterator[None]:
+    """A failed write is told with the name that the file would have had: the unfinished folder is gone by then."""
+    try:
+        yield
+    except OSError as error:
+        name = str(error.filename)
+        if error.errno is None or not name.startswith(str(unfinished)):
+            raise
+        raise OSError(error.errno, error.strerror, str(out) + name.removeprefix(str(unfinished))) from None
+
+
 def refuse_filled(out: Path, besides: str = "") -> None:
     """Nothing is ever overwritten."""
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: is a file; give --out a new or empty folder")
-    found = next((name for name in sorted(os.listdir(out)) if name != besides), None) if out.exists() else None
+    names = sorted(os.listdir(out)) if out.exists() else []
+    found = next((name for name in names if name != besides and not _is_abandoned(out, name)), None)
     if found is not None:
         raise InputError(f"{out}: is not empty ({found}); give --out a new or empty folder")
+
+
+def _remove_abandoned(out: Path, place: Path) -> None:
+    """Remove what a killed process had begun to write for `out`."""
+    for path in place.glob(f".*{_UNFINISHED}") if place.is_dir() else ():
+        if _is_abandoned(out, path.name):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_abandoned(out: Path, name: str) -> bool:
+    """Whether a name is that of an unfinished folder of `out` whose process is no more."""
+    match = re.fullmatch(rf"\.{re.escape(out.name or 'prepared')}\.(\d+){re.escape(_UNFINISHED)}", name)
+    if match is None:
+        return False
+    try:
+        os.kill(int(match[1]), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:  # of another user
+        return False
+    return int(match[1]) == os.getpid()
 
 
 def replace_rare(folder: Path, vocabulary: Vocabulary) -> int:

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import gzip
+import math
 import os
 import re
 import stat
 import sys
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from os import PathLike, fspath
 from typing import IO, Literal
 
 from simplepcfg.data.brackets import parse_trees
+from simplepcfg.data.formats import first_lines, recognise_bytes, refuse_other_formats
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 
 Path = str | PathLike[str]
 
 STDIN = "-"
-_SNIFFED_BYTES, _SNIFFED_LINES = 4096, 20
+_SNIFFED_BYTES = 4096
+# A line longer than this is none: a device such as /dev/zero, or what a hostile archive expands to.
+MOST_LINE_BYTES = 256 << 20
+# Text compresses to a third or a tenth; an archive that expands to this many bytes and times is made to fill memory.
+MOST_TIMES_COMPRESSED, LEAST_EXPANDED_BYTES = 200, 256 << 20
 # A tree opens a second bracket after at most a label.
 _TREE_START = re.compile(r"\s*\(\s*[^\s()]*\s*\(")
 # Or it is one tagged word, written (TAG word), and brackets follow: "( he said )" is text, as is "(he said)" over text.
-_TAGGED_WORD = re.compile(r"\s*\([^\s()]+\s+[^\s()]+\s*\)[^\S\n]*$", re.MULTILINE)
+_TAGGED_WORD = re.compile(r"\s*\(([^\s()]+)\s+[^\s()]+\s*\)[^\S\n]*$", re.MULTILINE)
 # A pipe can be read once only: what sniff took from it waits here, with the rest, for whoever reads it next.
 _sniffed_pipes: dict[tuple[str, int, int], Iterator[str]] = {}
 
@@ -43,14 +50,14 @@ def read_sentences(path: Path, *, keep_blank: bool = False) -> Iterator[list[str
     Blank lines are skipped, and a file without any sentence is an error. With `keep_blank` a blank line is an
     empty sentence and an empty file has none, so that output can be written line for line beside the input.
     """
-    lines = open_text(path)
-    return _split_lines(lines, _display_name(path), keep_blank)
+    name = _display_name(path)
+    return _split_lines(refuse_other_formats(open_text(path), name), name, keep_blank)
 
 
 def read_trees(path: Path) -> Iterator[SpanTree]:
     """Bracketed trees, one a line or spread over lines; traces go, with the constituents they leave empty."""
-    lines = open_text(path)
-    return _trees_or_error(lines, _display_name(path))
+    name = _display_name(path)
+    return _trees_or_error(refuse_other_formats(open_text(path), name), name)
 
 
 def sniff(path: Path) -> Literal["trees", "text"]:
@@ -62,7 +69,7 @@ def sniff(path: Path) -> Literal["trees", "text"]:
     else:
         pipe = _pipe_identity(path)
         lines = open_text(path)
-        taken = _first_lines(lines)
+        taken = first_lines(lines)
         if pipe is not None:
             _sniffed_pipes[pipe] = chain(taken, lines)
         start = "\n".join(line for line in taken if line.strip())
@@ -73,7 +80,14 @@ def _begins_with_trees(start: str) -> bool:
     if _TREE_START.match(start):
         return True
     word = _TAGGED_WORD.match(start)
-    return word is not None and all(line.lstrip()[:1] in ("", "(", ")") for line in start[word.end() :].split("\n"))
+    if word is None:
+        return False
+    lines = start[word.end() :].split("\n")
+    if any(line.lstrip()[:1] not in ("", "(", ")") for line in lines):
+        return False
+    # Nothing but lines such as (the dog) is text in brackets: tags are not written in lower case.
+    labels = [found[1] for line in start.split("\n") if (found := _TAGGED_WORD.fullmatch(line))]
+    return any(map(_TREE_START.match, lines)) or not any(label.islower() for label in labels)
 
 
 def _pipe_identity(path: Path) -> tuple[str, int, int] | None:
@@ -86,18 +100,6 @@ def _pipe_identity(path: Path) -> tuple[str, int, int] | None:
     if name == STDIN or stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
         return None
     return name, found.st_dev, found.st_ino
-
-
-def _first_lines(lines: Iterator[str]) -> list[str]:
-    """As many lines as hold the first few that are not blank."""
-    taken: list[str] = []
-    found = 0
-    for line in lines:
-        taken.append(line)
-        found += bool(line.strip())
-        if found == _SNIFFED_LINES:
-            break
-    return taken
 
 
 def _display_name(path: Path) -> str:
@@ -123,11 +125,34 @@ def _open_binary(path: Path, name: str) -> IO[bytes]:
         raise InputError(f"{name}: cannot be opened ({reason}); check the path") from None
 
 
+def _most_expanded(stream: IO[bytes], name: str) -> float:
+    """Bytes that a compressed file may expand to; of one that is not, any number."""
+    if not isinstance(stream, gzip.GzipFile):
+        return math.inf
+    try:
+        size = os.stat(name).st_size
+    except OSError:
+        return math.inf
+    return max(MOST_TIMES_COMPRESSED * size, LEAST_EXPANDED_BYTES)
+
+
 def _decoded_lines(stream: IO[bytes], name: str, close: bool) -> Iterator[str]:
     """Decode line by line, since only then does an undecodable byte have a line number."""
-    number = 0
+    number = expanded = 0
+    most = _most_expanded(stream, name)
     try:
-        for number, raw in enumerate(stream, start=1):
+        # Lines are read with a limit, since a device or a hostile archive has lines without end.
+        for number, raw in enumerate(iter(partial(stream.readline, MOST_LINE_BYTES + 1), b""), start=1):
+            if number == 1 and (found := recognise_bytes(raw)) is not None:
+                raise InputError(f"{name}: is {found.name}, not plain text; {found.fix}")
+            if len(raw) > MOST_LINE_BYTES:
+                raise InputError(f"{name}:{number}: a line of more than {MOST_LINE_BYTES >> 20} MiB; is it text?")
+            expanded += len(raw)
+            if expanded > most:
+                raise InputError(
+                    f"{name}:{number}: expands to more than {MOST_TIMES_COMPRESSED} times its size, as text does not; "
+                    "if that is meant, decompress it and give the file"
+                )
             line = raw.decode("utf-8")
             if number == 1:
                 line = line.removeprefix("\ufeff")

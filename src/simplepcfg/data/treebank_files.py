@@ -173,6 +173,12 @@ def _by_name(sources: Sequence[Path], endings: frozenset[str], kind: str) -> Sou
     if named and len(named) < len(files):
         path = next(path for split, path in files if split is None)
         raise InputError(f"{path}: its name says no split (train, dev, test), as others do; rename it or leave it out")
+    if named and TRAIN not in named:
+        only = " and ".join(dict.fromkeys(named))
+        raise InputError(
+            f"{files[0][1]}: by their names, all files are {only}; a vocabulary is made from training text: give files "
+            "named train too, or rename these"
+        )
     return Source(sorted(files, key=lambda item: SPLITS.index(item[0]) if item[0] else 0), notes)
 
 
@@ -196,4 +202,5 @@ def _walk(sources: Sequence[Path]) -> Iterator[Path]:
             continue
         for folder, folders, names in os.walk(source):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
-            yield from (Path(folder, name) for name in sorted(names) if not name.startswith("."))
+            paths = (Path(folder, name) for name in sorted(names) if not name.startswith("."))
+            yield from (path for path in paths if path.is_file())  # a pipe would be waited for

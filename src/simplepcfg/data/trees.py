@@ -110,6 +110,16 @@ class SpanTree:
             stack[-1][1].append(Tree(tag, [word]))
         return top[0]
 
+    def to_svg(self) -> str:
+        """A picture of the tree as an SVG file's text; it follows the reader's light or dark theme."""
+        from simplepcfg.drawing import standalone, tree_picture
+
+        return standalone(tree_picture(self))
+
+    def _repr_svg_(self) -> str:
+        """For notebooks."""
+        return self.to_svg()
+
     def to_brackets(self) -> str:
         """One line of brackets; round brackets inside words are written -LRB- and -RRB-, as treebanks do."""
         n = len(self.words)

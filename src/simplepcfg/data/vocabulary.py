@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -78,6 +79,11 @@ class Vocabulary:
     def fingerprint(self) -> str:
         """SHA-256 of the words, whatever their ids: models over the same words give comparable perplexities."""
         return hashlib.sha256("\n".join(sorted(self._words)).encode()).hexdigest()
+
+    @property
+    def checksum(self) -> str:
+        """CRC-32 of the words in the order of their ids, by which weights know the vocabulary that they belong to."""
+        return f"{zlib.crc32(chr(10).join(self._words).encode()):08x}"
 
     @property
     def size(self) -> int:

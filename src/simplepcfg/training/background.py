@@ -1,4 +1,4 @@
-"""Files written beside training: a card does not wait for a disk."""
+"""Files written beside training: a GPU does not wait for a disk."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -54,7 +54,7 @@ class GraphCapturer:
 
 @contextmanager
 def side_stream(device: torch.device) -> Iterator[None]:
-    """On a card, compute on a stream of its own, on which programs can be both run and recorded."""
+    """On a GPU, compute on a stream of its own, on which programs can be both run and recorded."""
     if device.type != "cuda":
         yield
         return

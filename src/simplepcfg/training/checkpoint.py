@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import nn
 
 from simplepcfg.errors import InputError
-from simplepcfg.training.tensor_files import host_copy, load_weights, read_tensor_file, write_tensor_file
+from simplepcfg.training.tensor_files import host_copy, load_weights, read_checked_tensor_file, write_tensor_file
 
 
 class Tally(BaseModel):
@@ -69,12 +69,14 @@ class TrainingState(BaseModel):
     step: int = 0
     best: Best | None = None
     epochs_without_gain: int = 0
+    rate_reductions: int = 0  # how often training.schedule = "plateau" has lowered the learning rate
     skipped_steps: int = 0
     skipped_in_a_row: int = 0
     impossible_sentences: int = 0
     since_log: Tally = Field(default_factory=Tally)
     this_epoch: Tally = Field(default_factory=Tally)
     metrics_bytes: int = 0
+    metrics_crc32: int | None = None  # of these bytes; None in checkpoints of early versions
     seconds: float = 0.0
 
     def ended_by(self, epochs: int, patience: int) -> str | None:
@@ -97,21 +99,23 @@ class Checkpoint:
     optimizer: dict[str, torch.Tensor]
     random: dict[str, torch.Tensor]
     average: dict[str, torch.Tensor] = field(default_factory=dict)  # of the weights, if one is kept
+    vocabulary: str | None = None  # its checksum
+    verified: bool = True  # False if it was read from a file without a checksum
 
     def save(self, path: Path, renaming: AbstractContextManager[object] | None = None) -> None:
         """Replace the checkpoint in one step; until then the old one stands."""
         tensors = {f"{group}/{name}": tensor for group in GROUPS for name, tensor in getattr(self, group).items()}
-        write_tensor_file(path, tensors, self.state.model_dump(), renaming)
+        write_tensor_file(path, tensors, self.state.model_dump(), renaming, self.vocabulary)
 
     def save_best(self, path: Path, renaming: AbstractContextManager[object] | None = None) -> None:
         """Write the best epoch's weights as a model, if there has been an epoch."""
         if self.state.best is not None:
-            write_tensor_file(path, self.best_weights, self.state.best.model_dump(), renaming)
+            write_tensor_file(path, self.best_weights, self.state.best.model_dump(), renaming, self.vocabulary)
 
     @classmethod
     def load(cls, path: Path) -> "Checkpoint":
         """Read a checkpoint; InputError if it is damaged or of another version."""
-        tensors, record = read_tensor_file(path)
+        tensors, record, vocabulary, verified = read_checked_tensor_file(path)
         groups: dict[str, dict[str, torch.Tensor]] = {group: {} for group in GROUPS}
         for name, tensor in tensors.items():
             group, _, rest = name.partition("/")
@@ -119,7 +123,8 @@ class Checkpoint:
                 raise InputError(f"{path}: unexpected tensor {name}; it was written by another version")
             groups[group][rest] = tensor
         try:
-            return cls(TrainingState.model_validate(record), **groups)
+            state = TrainingState.model_validate(record)
+            return cls(state, **groups, vocabulary=vocabulary, verified=verified)
         except ValidationError as error:
             place = ".".join(map(str, error.errors()[0]["loc"]))
             raise InputError(f"{path}: the record's {place} does not fit; it was written by another version") from None
@@ -132,6 +137,7 @@ def capture(
     optimizer: torch.optim.Optimizer,
     device: torch.device,
     average: Mapping[str, torch.Tensor],
+    vocabulary: str | None = None,
 ) -> Checkpoint:
     """Copy everything that training changes."""
     moments = host_copy(
@@ -145,7 +151,8 @@ def capture(
     if device.type == "cuda":
         random["cuda"] = torch.cuda.get_rng_state(device)
     weights = host_copy(model.state_dict())
-    return Checkpoint(state.model_copy(deep=True), weights, best_weights, moments, random, host_copy(average))
+    copied = host_copy(average)
+    return Checkpoint(state.model_copy(deep=True), weights, best_weights, moments, random, copied, vocabulary)
 
 
 def restore(
@@ -158,9 +165,12 @@ def restore(
     """Put a checkpoint back into a model, an optimiser and torch's random state."""
     load_weights(model, checkpoint.weights, path)
     _restore_optimizer(checkpoint.optimizer, path, model, optimizer)
-    torch.set_rng_state(checkpoint.random["cpu"])
-    if device.type == "cuda" and "cuda" in checkpoint.random:
-        torch.cuda.set_rng_state(checkpoint.random["cuda"], device)
+    try:
+        torch.set_rng_state(checkpoint.random["cpu"])
+        if device.type == "cuda" and "cuda" in checkpoint.random:
+            torch.cuda.set_rng_state(checkpoint.random["cuda"], device)
+    except (KeyError, RuntimeError, TypeError) as error:
+        raise InputError(f"{path}: its random state does not fit ({error}); restore it from a copy") from None
 
 
 def _restore_optimizer(

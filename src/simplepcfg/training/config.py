@@ -69,8 +69,16 @@ class TrainingConfig(BaseModel):
         default=(0.75, 0.999),
         description="Adam's decay rates of the first and the second moment, each in [0, 1).",
     )
-    schedule: Literal["constant", "linear"] = Field(
-        default="constant", description="`linear` lets the learning rate fall to 0 over all epochs."
+    schedule: Literal["constant", "linear", "plateau"] = Field(
+        default="constant",
+        description="`linear` lets the learning rate fall to 0 over all epochs. `plateau` multiplies it by "
+        "training.plateau_factor whenever validation has not become better for training.plateau_epochs.",
+    )
+    plateau_epochs: int = Field(
+        default=3, ge=1, lt=LIMIT, description="Epochs without a gain after which `plateau` lowers the rate."
+    )
+    plateau_factor: float = Field(
+        default=0.5, gt=0, lt=1, description="What `plateau` multiplies the learning rate by each time."
     )
     warmup_steps: int = Field(
         default=0,
@@ -120,6 +128,19 @@ class TrainingConfig(BaseModel):
         ge=0,
         lt=1,
         description="Share of the numbers in the embeddings of symbols and words that every step sets to 0.",
+    )
+    feature_dropout: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="Share of the kernel features of an LHMM that every step leaves out, drawn anew for each.",
+    )
+    logit_dropout: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="Share of the single logits in both factors of a Rank HMM's transitions that every step sets to "
+        "−∞, drawn anew for each; with the authors' networks, of the numbers of its start embeddings as well.",
     )
     branching: float = Field(
         default=0.0,
@@ -184,6 +205,11 @@ class TrainingConfig(BaseModel):
         lt=LIMIT,
         description="On a card: shapes of batches (sentences, length) whose steps are kept as CUDA graphs, so that a "
         "step is one launch; 0 captures none.",
+    )
+    stop_at_skipped: bool = Field(
+        default=False,
+        description="End the run, with exit code 3, at the first step without a finite loss and gradient. Otherwise "
+        "it is skipped, and twenty in a row end the run. Its sentences are written to `skipped.jsonl` either way.",
     )
     check_identity: bool = Field(
         default=False,

@@ -17,13 +17,16 @@ from pydantic_core import ErrorDetails
 from simplepcfg import __version__
 from simplepcfg.errors import InputError
 from simplepcfg.models import KINDS
+from simplepcfg.training.checksums import sealed_text
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.config_keys import all_keys, nearest_key
 from simplepcfg.training.files import write_text
+from simplepcfg.training.removed_keys import refuse_removed_keys
 
 # What pydantic calls a key that a model, or a dataclass, does not have.
 UNKNOWN_KEY = {"extra_forbidden", "unexpected_keyword_argument"}
 PREFIX = "SIMPLEPCFG_"
+MOST_BYTES = 16 << 20  # of a configuration: what is longer is none, but a device, say
 ENVIRONMENT = re.compile(rf"{PREFIX}(SEED|NAME|(?:DATA|MODEL|TRAINING)__\w+)")
 
 
@@ -64,6 +67,7 @@ def load_config(
             raise InputError(f'override "{override}" is not of the form key=value, as in training.epochs=3')
         _set(values, key, parse_value(value.strip()), f'override "{override}"')
         origins[key] = f'override "{override}"'
+    refuse_removed_keys(values, name)
     try:
         return RunConfig.model_validate(values)
     except ValidationError as error:
@@ -74,13 +78,16 @@ def parse_value(text: str) -> Any:
     """A value as TOML would read it (3, 0.1, true, [1, 2], "a b"), or the bare text where it is none."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # no TOML, or numbers too long and lists too deep for Python
         return text
 
 
 def save_config(config: RunConfig, path: str | Path) -> None:
-    """Write every key, defaults included, as TOML that load_config reads back to the same configuration."""
-    write_text(Path(path), tomli_w.dumps(config.model_dump(mode="json", exclude_none=True)))
+    """Write every key, defaults included, as TOML that load_config reads back to the same configuration.
+
+    The first line is a comment with a checksum, which counts where the file is the configuration of a run.
+    """
+    write_text(Path(path), sealed_text(tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))))
 
 
 def _read(source: str | Path) -> tuple[str, str]:
@@ -96,9 +103,13 @@ def _read(source: str | Path) -> tuple[str, str]:
         meant = f'; did you mean "{close[0]}"?' if close else f"; built in are {', '.join(names)}"
         raise InputError(f'"{source}" is neither a file nor a built-in configuration{meant}')
     try:
-        return str(path), path.read_text("utf-8-sig")  # some editors write a byte order mark
+        with open(path, "rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise InputError(f"{path}: more than {MOST_BYTES >> 20} MiB, so no configuration; give a TOML file")
+        return str(path), content.decode("utf-8-sig").replace("\r\n", "\n")  # some editors write a byte order mark
     except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        line = content[: error.start].count(b"\n") + 1
         raise InputError(f"{path}:{line}: not UTF-8; save the file as UTF-8") from None
     except OSError as error:
         raise InputError(
@@ -115,6 +126,9 @@ def _parse(name: str, text: str) -> dict[str, Any]:
         line = place[1] if place else text.count("\n") + 1
         message = message.replace(place[0] if place else " (at end of document)", "")
         raise InputError(f"{name}:{line}: not valid TOML: {message}") from None
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error).split(";")[0]
+        raise InputError(f"{name}: cannot be read ({reason}); write a shorter value") from None
 
 
 def _set(values: dict[str, Any], key: str, value: Any, origin: str) -> None:
@@ -152,8 +166,17 @@ def _explain(errors: Sequence[ErrorDetails], name: str, text: str, origins: Mapp
         return f'{chosen}: a model of kind {kind} has no key "{key}", which {name} sets{_of_kind(kind)}{more}'
     if named:
         return f"{place}: {reason}{more}"
-    given = "" if error["type"] == "missing" or isinstance(error["input"], dict) else f" = {error['input']!r}"
+    given = "" if error["type"] == "missing" or isinstance(error["input"], dict) else f" = {_short(error['input'])}"
     return f"{place}: {key}{given}: {reason[:1].lower()}{reason[1:]}{more}"
+
+
+def _short(value: Any) -> str:
+    """A value as an error quotes it."""
+    try:
+        text = repr(value)
+    except ValueError:  # a number of more digits than Python writes
+        return "a very large number"
+    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 def _of_kind(kind: str) -> str:
@@ -184,7 +207,7 @@ def _newer_version(name: str) -> str:
     """An addition to a message about a run's configuration, where a later version of this package wrote the run."""
     try:
         written = str(json.loads(Path(name).with_name("run.json").read_text("utf-8"))["simplepcfg"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""
     if Path(name).name != "config.toml" or _release(written) <= _release(__version__):
         return ""

@@ -13,7 +13,7 @@ ALLOCATOR_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 
 def resolve_device(name: str = "auto") -> torch.device:
-    """`auto` is a CUDA card if there is one; a device that is not there is an InputError."""
+    """`auto` is a CUDA GPU if there is one; a device that is not there is an InputError."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -22,23 +22,23 @@ def resolve_device(name: str = "auto") -> torch.device:
         raise InputError(f'device "{name}" is unknown; use auto, cpu, cuda or cuda:0') from None
     if device.type == "cuda":
         if not torch.cuda.is_available():
-            raise InputError(f'device "{name}": torch sees no CUDA card here; use device cpu')
+            raise InputError(f'device "{name}": torch sees no CUDA GPU here; use device cpu')
         if device.index is not None and device.index >= torch.cuda.device_count():
-            raise InputError(f'device "{name}": there are only {torch.cuda.device_count()} cards; count from 0')
+            raise InputError(f'device "{name}": there are only {torch.cuda.device_count()} GPUs; count from 0')
     elif device.type != "cpu":
         raise InputError(f'device "{name}" is not supported; use auto, cpu, cuda or cuda:0')
     return device
 
 
 def chosen_precision(precision: str, device: torch.device) -> str:
-    """`auto` is bf16 on a card and float32 elsewhere."""
+    """`auto` is bf16 on a GPU and float32 elsewhere."""
     if precision != "auto":
         return precision
     return "bf16" if device.type == "cuda" else "fp32"
 
 
 def validation_precision(precision: str, device: torch.device) -> str | None:
-    """How charts are multiplied between epochs: in TF32 on a card that trains in less than float32; None is float32.
+    """How charts are multiplied between epochs: in TF32 on a GPU that trains in less than float32; None is float32.
 
     Rules and emissions are float32 either way. What it changes in a perplexity is in docs/performance.md.
     """
@@ -67,7 +67,7 @@ def reproducible(device: torch.device, threads: int) -> Iterator[None]:
         try:
             if threads:
                 torch.set_num_threads(threads)
-            if device.type == "cpu":  # on a card some of these are slow or missing
+            if device.type == "cpu":  # on a GPU some of these are slow or missing
                 torch.use_deterministic_algorithms(True, warn_only=True)
                 torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
             yield
@@ -78,7 +78,7 @@ def reproducible(device: torch.device, threads: int) -> Iterator[None]:
 
 
 def grow_memory_in_place(wanted: bool) -> None:
-    """Whether a card's memory is to grow page by page instead of in blocks; a user's own settings are left alone.
+    """Whether a GPU's memory is to grow page by page instead of in blocks; a user's own settings are left alone.
 
     Rules of many gigabytes are freed after each step; a small tensor that then takes part of such a block leaves no
     room for them. Not for captured steps, whose memory torch keeps apart.

@@ -95,7 +95,7 @@ class Group:
 
 
 class Processes(Group):
-    """Several processes of torch.distributed: gloo for words between the hosts, NCCL for sums between cards."""
+    """Several processes of torch.distributed: gloo for words between the hosts, NCCL for sums between GPUs."""
 
     def __init__(self) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
@@ -109,16 +109,16 @@ class Processes(Group):
         return int(os.environ.get("LOCAL_WORLD_SIZE", self.size))
 
     def device(self, name: str) -> torch.device:
-        """`auto` and `cuda` mean a card for each process."""
+        """`auto` and `cuda` mean a GPU for each process."""
         device = resolve_device(name)
         if device.type != "cuda":
             return device
         if device.index is not None:
-            raise InputError(f'device "{name}": {self.size} processes need a card each; use device cuda')
-        card, cards = int(os.environ.get("LOCAL_RANK", self.rank)), torch.cuda.device_count()
-        if card >= cards:
-            raise InputError(f"{self.here} processes on a machine with {cards} cards; start one for each card")
-        device = torch.device("cuda", card)
+            raise InputError(f'device "{name}": {self.size} processes need a GPU each; use device cuda')
+        gpu, count = int(os.environ.get("LOCAL_RANK", self.rank)), torch.cuda.device_count()
+        if gpu >= count:
+            raise InputError(f"{self.here} processes on a machine with {count} GPUs; start one for each GPU")
+        device = torch.device("cuda", gpu)
         torch.cuda.set_device(device)
         return device
 
@@ -128,7 +128,7 @@ class Processes(Group):
             self._sums = dist.new_group(backend="nccl")
 
     def add_up(self, *tensors: Tensor | None) -> None:
-        """See Group; on cards this only launches."""
+        """See Group; on GPUs this only launches."""
         for tensor in tensors:
             if tensor is not None:
                 self._collective(dist.all_reduce, tensor, group=self._sums)

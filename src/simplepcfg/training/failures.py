@@ -44,7 +44,7 @@ def explained(error: Exception) -> Exception:
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether torch's RuntimeError means that an allocation failed, on a card or on the CPU."""
+    """Whether torch's RuntimeError means that an allocation failed, on a GPU or on the CPU."""
     if isinstance(error, torch.OutOfMemoryError):
         return True
     return any(phrase in str(error).lower() for phrase in _NO_MEMORY)

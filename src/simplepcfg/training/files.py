@@ -1,25 +1,41 @@
 """Files that are either the old one or the new one, whatever happens in between."""
 
 import contextlib
+import errno
 import itertools
 import json
 import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
+
+from simplepcfg.errors import naming_file
+from simplepcfg.training.checksums import crc32, crc32_of_file
 
 TEMPORARY_SUFFIX = ".writing"
 _NUMBERS = itertools.count()  # no two writes share a temporary file
 
 
-def write_bytes(path: Path, content: bytes, renaming: AbstractContextManager[object] | None = None) -> None:
-    """Replace `path` by `content` in one step that survives a power cut; `renaming` is held during that step."""
+def write_bytes(
+    path: Path,
+    content: bytes | Sequence[bytes | memoryview],
+    renaming: AbstractContextManager[object] | None = None,
+) -> None:
+    """Replace `path` by `content` in one step that survives a power cut; `renaming` is held during that step.
+
+    The new file is read back first: until it is known to be on the disk as it should be, the old one stands.
+    """
+    pieces = [content] if isinstance(content, bytes) else content
     temporary = path.with_name(f"{path.name}.{os.getpid()}-{next(_NUMBERS)}{TEMPORARY_SUFFIX}")
     try:
-        with open(temporary, "wb") as stream:
-            stream.write(content)
+        with naming_file(path), open(temporary, "wb") as stream:
+            for piece in pieces:
+                stream.write(piece)
             stream.flush()
             os.fsync(stream.fileno())
+        if crc32_of_file(temporary) != crc32(pieces):
+            raise OSError(errno.EIO, "what was written could not be read back; check the disk", str(path))
         with renaming or nullcontext():
             os.replace(temporary, path)
     except BaseException:

@@ -1,4 +1,4 @@
-"""The second half of a step on a card: three kernels, whatever the number of parameters."""
+"""The second half of a step on a GPU: three kernels, whatever the number of parameters."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ def can_fuse(parameters: Sequence[nn.Parameter]) -> bool:
 class FusedUpdate(CapturedUpdate):
     """Norm, tally and clipping, then AdamW and the average of the weights in one pass over them.
 
-    Torch's fused Adam takes few large pieces of each parameter, too few to fill a card, and the average is another
+    Torch's fused Adam takes few large pieces of each parameter, too few to fill a GPU, and the average is another
     pass. Torch's optimiser remains as the place of the moments, so that a checkpoint is the same on every device.
     """
 

@@ -30,7 +30,9 @@ class Gradients:
         """Take over a batch's gradients; None stands for a parameter that had no part in it."""
         if self.flat is None:
             for parameter, gradient in zip(self.parameters, found, strict=True):
-                parameter.grad = gradient
+                # Torch's fused Adam reads a gradient as if it lay in memory as its parameter does; one that is a part
+                # of a larger tensor does not.
+                parameter.grad = None if gradient is None else gradient.contiguous()
             return
         pairs = [(view, gradient) for view, gradient in zip(self._views, found, strict=True) if gradient is not None]
         if len(pairs) < len(self._views):

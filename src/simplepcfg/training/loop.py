@@ -1,5 +1,6 @@
 """train(): from a configuration and text to a run folder with the best model in it."""
 
+import errno
 import json
 import os
 from contextlib import ExitStack
@@ -12,18 +13,20 @@ import torch
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.training.checkpoint import Best, Checkpoint
+from simplepcfg.training.checksums import DamagedFileError, record_is_intact, sealed_record
 from simplepcfg.training.config import RunConfig
-from simplepcfg.training.config_files import load_config, save_config
+from simplepcfg.training.config_files import save_config
 from simplepcfg.training.corpus import Corpus, TextSource, absolute_paths, prepare_corpus
 from simplepcfg.training.device import grow_memory_in_place, reproducible
 from simplepcfg.training.distributed import Group, joined
 from simplepcfg.training.failures import DISK_FULL, TRAINING_ADVICE, resource_errors
 from simplepcfg.training.files import remove_leftovers, sync_file, write_json
 from simplepcfg.training.memory import require_memory
-from simplepcfg.training.metrics import check_length
+from simplepcfg.training.metrics import check_length, is_intact
 from simplepcfg.training.progress import Reporter
-from simplepcfg.training.run_folder import RunFolder, run_facts
+from simplepcfg.training.run_folder import FORMAT, RunFolder, run_facts
 from simplepcfg.training.signals import StopSignals
+from simplepcfg.training.tensor_files import read_checked_tensor_file, stored_vocabulary
 from simplepcfg.training.timing import StepTimer
 from simplepcfg.training.trainer import Trainer
 from simplepcfg.training.warm_start import start_from
@@ -43,6 +46,7 @@ CHANGEABLE = {
     "training.log_every",
     "training.captured_shapes",
     "training.check_identity",
+    "training.stop_at_skipped",
 }
 
 
@@ -85,7 +89,7 @@ def train(
         with group.together():
             config = _resumed_config(config, folder) if resume else _new_config(config, folder)
             chosen = group.device(config.training.device if device == "auto" else device)
-            vocabulary = Vocabulary.load(folder.vocabulary) if resume and folder.checkpoint.exists() else None
+            vocabulary = _own_vocabulary(folder) if resume and folder.checkpoint.exists() else None
             corpus = prepare_corpus(config.data, config.seed, train_text, valid_text, vocabulary)
             needs = require_memory(config, corpus, chosen, group.size, group.here)
             if chosen.type == "cuda" and not needs.capture:
@@ -106,16 +110,21 @@ def train(
             if not (resume and folder.checkpoint.exists()):
                 _begin(trainer)
             if group.leads:
-                checkpoint = _open_folder(folder, config, corpus, chosen)
+                checkpoint = _open_folder(folder, config, corpus, chosen, reporter)
         with group.together():
             if not group.leads and resume and folder.checkpoint.exists():
-                checkpoint = Checkpoint.load(folder.checkpoint)
+                checkpoint = _load_checkpoint(folder, corpus)
             if checkpoint is not None:
                 trainer.resume(checkpoint)
+        write_model = False
+        with group.together():
+            if checkpoint is not None and group.leads:
+                write_model = _model_is_behind(folder, checkpoint)
         with group.together():
             if checkpoint is not None and group.leads:  # last, when no process has refused: that changes nothing
                 save_config(config, folder.config)
-                checkpoint.save_best(folder.model)
+                if write_model:
+                    checkpoint.save_best(folder.model)
             for note in (*corpus.notes, _summary(corpus, trainer, group), trainer.curriculum.note, needs.note):
                 if note is not None:
                     reporter.note(note)
@@ -136,6 +145,13 @@ def _begin(trainer: Trainer) -> None:
         start_from(trainer.model, corpus.vocabulary, settings.start_from, settings.start_noise)
     elif settings.word_neighbours:
         turn_to_neighbours(trainer.model, corpus.train, settings.word_neighbours, trainer.config.seed)
+
+
+def _own_vocabulary(folder: RunFolder) -> Vocabulary:
+    """Checked before the text is encoded with it, which would then seem to be another text."""
+    vocabulary = Vocabulary.load(folder.vocabulary)
+    folder.check_vocabulary(vocabulary, stored_vocabulary(folder.checkpoint))
+    return vocabulary
 
 
 def _new_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
@@ -163,7 +179,7 @@ def _resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
             f"{folder.path} holds a model but no {folder.checkpoint.name} to go on from, and beginning again would "
             "overwrite the model; restore the checkpoint or train into another folder"
         )
-    saved = load_config(folder.config, environment={})
+    saved = folder.read_config()
     if config is None:
         return saved
     config = _with_absolute_paths(config)
@@ -177,34 +193,95 @@ def _resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
     return config
 
 
-def _open_folder(folder: RunFolder, config: RunConfig, corpus: Corpus, device: torch.device) -> Checkpoint | None:
+def _open_folder(
+    folder: RunFolder, config: RunConfig, corpus: Corpus, device: torch.device, reporter: Reporter
+) -> Checkpoint | None:
     """Write what a run begins with, or check that it belongs to this text; the checkpoint if there is one."""
     remove_leftovers(folder.path)
     if folder.checkpoint.exists():
         _check_same_text(folder, corpus)
-        checkpoint = Checkpoint.load(folder.checkpoint)
+        checkpoint = _load_checkpoint(folder, corpus)
         begun = checkpoint.state.epoch + (checkpoint.state.batch > 0)
         if config.training.epochs < begun:
             raise InputError(
                 f"training.epochs = {config.training.epochs}, but {folder.path} is in epoch {begun} already; "
                 f"give {begun} or more, or start a new run"
             )
-        check_length(folder.metrics, checkpoint.state.metrics_bytes)
+        kept, checksum = checkpoint.state.metrics_bytes, checkpoint.state.metrics_crc32
+        check_length(folder.metrics, kept)
+        if not is_intact(folder.metrics, kept, checksum):
+            reporter.note(f"{folder.metrics}: is not what the run wrote, by its checksum; training goes on without it")
         return checkpoint
     save_config(config, folder.config)
     # A run that was stopped before its first checkpoint has lost nothing: it begins again.
     corpus.vocabulary.save(folder.vocabulary)
     sync_file(folder.vocabulary)
-    write_json(folder.facts, run_facts(config, device, corpus.identity()))
+    if Vocabulary.load(folder.vocabulary) != corpus.vocabulary:
+        raise OSError(errno.EIO, "what was written could not be read back; check the disk", str(folder.vocabulary))
+    write_json(folder.facts, sealed_record(run_facts(config, device, corpus.identity())))
     return None
+
+
+def _load_checkpoint(folder: RunFolder, corpus: Corpus) -> Checkpoint:
+    """The checkpoint, if it is whole and belongs to the vocabulary."""
+    try:
+        checkpoint = Checkpoint.load(folder.checkpoint)
+    except DamagedFileError as error:
+        raise folder.explained(error) from None
+    folder.check_vocabulary(corpus.vocabulary, checkpoint.vocabulary)
+    return checkpoint
+
+
+def _model_is_behind(folder: RunFolder, checkpoint: Checkpoint) -> bool:
+    """Whether the model is to be written again from the checkpoint: it is missing, damaged, or of an earlier epoch.
+
+    A checkpoint of an early version has no checksum. If its best weights are not those of a model of the same epoch,
+    one of the two is damaged, and nobody knows which: neither is touched.
+    """
+    best = checkpoint.state.best
+    if best is None:
+        return False
+    try:
+        model = read_checked_tensor_file(folder.model)
+    except InputError:
+        return True
+    if model.record != best.model_dump():
+        return checkpoint.verified or _are_finite(folder, checkpoint)
+    same = model.tensors.keys() == checkpoint.best_weights.keys() and all(
+        torch.equal(tensor, checkpoint.best_weights[name]) for name, tensor in model.tensors.items()
+    )
+    if not (same or checkpoint.verified):
+        raise InputError(
+            f"{folder.checkpoint} and {folder.model} have different weights of the same epoch {best.epoch}, and no "
+            "checksum to tell which are damaged; restore one of them from a copy"
+        )
+    return not same
+
+
+def _are_finite(folder: RunFolder, checkpoint: Checkpoint) -> bool:
+    """True, or an InputError that names the weights which are not."""
+    for name, tensor in checkpoint.best_weights.items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise InputError(f"{folder.checkpoint}: best weights {name} are not finite; restore it from a copy")
+    return True
 
 
 def _check_same_text(folder: RunFolder, corpus: Corpus) -> None:
     try:
-        recorded = json.loads(folder.facts.read_text("utf-8"))["data"]
+        facts = json.loads(folder.facts.read_text("utf-8"))
+        if facts.get("format", FORMAT) > FORMAT:
+            raise InputError(
+                f"{folder.path}: a run of format {facts['format']}, of simplepcfg {facts.get('simplepcfg')}; "
+                f"this version knows formats up to {FORMAT}: upgrade"
+            )
+        if not record_is_intact(facts):
+            raise DamagedFileError(folder.facts, "its checksum does not match its content")
+        recorded = facts["data"]
         expected = {name: recorded[name]["sha256"] for name in ("train", "valid")}
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise InputError(f"{folder.facts}: damaged ({error}); restore it from a copy") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise DamagedFileError(folder.facts, str(error)) from None
     found = corpus.identity()
     for name, text in (("train", "training"), ("valid", "validation")):
         if found[name]["sha256"] != expected[name]:

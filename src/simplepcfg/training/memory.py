@@ -16,9 +16,9 @@ FLOAT = 4  # bytes of a float32
 HALF = 2
 # On a CPU: scores and probabilities of rules with the gradient of each; scores of emissions, exponentials, gradient.
 RULE_COPIES, EMISSION_COPIES = 4, 3
-# Numbers for each nonterminal and cell of a batch's square chart on a CPU, for each row of a packed one on a card.
+# Numbers for each nonterminal and cell of a batch's square chart on a CPU, for each row of a packed one on a GPU.
 SQUARE_COPIES, PACKED_COPIES = 4, 6
-# On a card rules are computed some rows at a time, in buffers of about this many bytes. Scores in forward and their
+# On a GPU rules are computed some rows at a time, in buffers of about this many bytes. Scores in forward and their
 # gradient in backward have two more, together no larger than the rules, and than this unless there are over 130,000
 # symbols where the gradient by all rules is held, which scores are gone before, or over 260,000 where it is not.
 # Streams that run side by side have a workspace of a library's each, which is in the first of these, too.
@@ -64,10 +64,10 @@ def estimate(
     with torch.device("meta"):  # shapes only
         weights = sum(parameter.numel() for parameter in build_model(model, vocabulary).parameters())
     sizes = model.sizes(batch)
-    on_card = device == "cuda"
-    item = HALF if on_card and precision == "bf16" and not sizes.full_precision else FLOAT
+    on_gpu = device == "cuda"
+    item = HALF if on_gpu and precision == "bf16" and not sizes.full_precision else FLOAT
     table = sizes.tags * sizes.emission_tables
-    if on_card:
+    if on_gpu:
         # Weights, flat gradients and those that autograd has just made, two moments; and what products read.
         kept = 5 * FLOAT * weights + (HALF * weights if item == HALF else 0)
         held = sizes.rule_gradient or item != HALF
@@ -83,7 +83,7 @@ def estimate(
         spans, copies = batch * (longest + 1) ** 2, SQUARE_COPIES * FLOAT
     kept += FLOAT * weights if averaged else 0
     chart = copies * (sizes.span_numbers * spans + sizes.word_numbers * batch * longest)
-    emission_keys = "training.batch_size" if on_card else "data.vocabulary_size"
+    emission_keys = "training.batch_size" if on_gpu else "data.vocabulary_size"
     return [
         Part("weights", kept, "model.embedding", stays=True),
         Part("networks", sizes.activations * item, sizes.network_keys),
@@ -136,7 +136,7 @@ def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, proc
 
 
 def _charts(model: ModelConfig, corpus: Corpus, device: torch.device, free: int | None) -> int:
-    """Bytes of the charts of a batch of validation, which takes up to a share of the card's memory for them."""
+    """Bytes of the charts of a batch of validation, which takes up to a share of the GPU's memory for them."""
     cells = [len(sentence) ** 2 for sentence in corpus.valid]
     total = torch.cuda.get_device_properties(device).total_memory if torch.cuda.is_available() else free
     budget = min(sum(cells), MOST_CELLS_ON_A_CARD)

@@ -7,7 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, naming_file
+from simplepcfg.training.checksums import crc32, crc32_of_file
 
 
 def check_length(path: Path, keep: int) -> None:
@@ -17,6 +18,11 @@ def check_length(path: Path, keep: int) -> None:
         raise InputError(f"{path}: {size} bytes where the checkpoint expects {keep}; it was changed, restore it")
 
 
+def is_intact(path: Path, keep: int, checksum: int | None) -> bool:
+    """Whether the first `keep` bytes of a file are those that the checkpoint knew; None stands for any."""
+    return checksum is None or crc32_of_file(path, keep) == checksum
+
+
 class JsonLines:
     """An append-only file of JSON records, cut back to `keep` bytes when opened (None keeps all)."""
 
@@ -24,12 +30,13 @@ class JsonLines:
         if keep is not None:
             check_length(path, keep)
         size = path.stat().st_size if path.exists() else 0
+        self._crc32 = crc32_of_file(path, keep) if size else 0
         self._stream = open(path, "ab")  # noqa: SIM115 - lives as long as the run; closed by __exit__
         if keep is not None:
             self._stream.truncate(keep)
             self._stream.seek(0, os.SEEK_END)
         elif size and not path.read_bytes().endswith(b"\n"):  # the process died in the middle of a line
-            self._stream.write(b"\n")
+            self._append(b"\n")
 
     def __enter__(self) -> "JsonLines":
         return self
@@ -45,13 +52,19 @@ class JsonLines:
             key: None if isinstance(value, float) and not math.isfinite(value) else value
             for key, value in record.items()
         }
-        self._stream.write(json.dumps(finite, allow_nan=False).encode() + b"\n")
-        self._stream.flush()
+        with naming_file(self._stream.name):
+            self._append(json.dumps(finite, allow_nan=False).encode() + b"\n")
+            self._stream.flush()
 
-    def sync(self) -> int:
-        """Force what was written onto the disk and return its length in bytes."""
-        os.fsync(self._stream.fileno())
-        return self._stream.tell()
+    def sync(self) -> tuple[int, int]:
+        """Force what was written onto the disk and return its length in bytes and its checksum."""
+        with naming_file(self._stream.name):
+            os.fsync(self._stream.fileno())
+        return self._stream.tell(), self._crc32
+
+    def _append(self, content: bytes) -> None:
+        self._stream.write(content)
+        self._crc32 = crc32([content], self._crc32)
 
 
 class NoLines(JsonLines):
@@ -63,6 +76,6 @@ class NoLines(JsonLines):
     def write(self, record: dict[str, Any]) -> None:
         """Nothing."""
 
-    def sync(self) -> int:
+    def sync(self) -> tuple[int, int]:
         """Nothing has no length."""
-        return 0
+        return 0, 0

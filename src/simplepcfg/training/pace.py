@@ -1,4 +1,4 @@
-"""How fast training goes, though a card is always some steps behind the host."""
+"""How fast training goes, though a GPU is always some steps behind the host."""
 
 import time
 

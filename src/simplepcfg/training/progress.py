@@ -1,17 +1,12 @@
-"""What a person sees of a run, always on standard error: a live line on a terminal, plain lines elsewhere."""
+"""What training tells of itself, and plain lines of it on standard error."""
 
+import math
 import sys
-import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from simplepcfg.evaluation.perplexity import PerplexityReport
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import TaskID
-
-REDRAW_SECONDS = 0.1
+from simplepcfg.training.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +23,17 @@ class StepReport:
     words_per_second: float
     seconds_left: float  # to the end of the last epoch, validation included in neither rate nor rest
     logged: bool  # whether this step also wrote a line of metrics
+    gradient_norm: float = math.nan  # before clipping; mean since the last line of metrics
+    learning_rate: float = math.nan
+    skipped_steps: int = 0  # since the run began
+    rule_count_ratio: float | None = None  # with training.check_identity, where metrics are written
 
     def describe(self) -> str:
         """One line."""
         return (
             f"epoch {self.epoch}/{self.epochs}  step {self.step}  loss {self.loss:.2f} nats a sentence  "
-            f"perplexity {self.perplexity:.1f}  {self.words_per_second:,.0f} words/s  "
-            f"{duration(self.seconds_left)} left"
+            f"perplexity {self.perplexity:.1f}  gradient norm {self.gradient_norm:.2f}  "
+            f"{self.words_per_second:,.0f} words/s  {duration(self.seconds_left)} left"
         )
 
 
@@ -60,18 +59,24 @@ class EpochReport:
             verdict = f"no gain for {self.epochs_without_gain}{limit} epochs"
         return (
             f"epoch {self.epoch}/{self.epochs}  train perplexity {self.train_perplexity:.2f}  "
-            f"validation {self.valid.describe()}  {verdict}  {duration(self.seconds)}"
+            f"validation {self.valid.describe()}  {verdict}  {duration(self.seconds)} elapsed"
         )
 
 
 class Reporter:
     """Says nothing; the base of the others and the quiet mode."""
 
+    # Whether `snapshot` is to be called: a look at the model costs a little time.
+    wants_snapshots = False
+
     def note(self, text: str) -> None:
         """A remark about the run."""
 
     def step(self, report: StepReport) -> None:
         """After every step."""
+
+    def snapshot(self, snapshot: Snapshot) -> None:
+        """Before every epoch's report, and now and then within long epochs."""
 
     def epoch(self, report: EpochReport) -> None:
         """After every validation; checkpoint and model of the epoch may still be on their way to the disk."""
@@ -98,68 +103,6 @@ class PlainReporter(Reporter):
     def epoch(self, report: EpochReport) -> None:
         """Print the epoch's outcome."""
         self.note(report.describe())
-
-
-class LiveReporter(Reporter):
-    """A bar that is redrawn in place, with epochs and remarks above it. Rich honours NO_COLOR."""
-
-    def __init__(self, console: "Console | None" = None) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        self._progress = Progress(
-            TextColumn("epoch {task.fields[epoch]}"),
-            BarColumn(),
-            TextColumn("{task.fields[status]}"),
-            console=console or Console(stderr=True, highlight=False),
-            transient=True,
-            auto_refresh=False,
-        )
-        self._task: TaskID | None = None
-        self._drawn = 0.0
-
-    def note(self, text: str) -> None:
-        """Print a remark above the bar."""
-        self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    def step(self, report: StepReport) -> None:
-        """Redraw, at most ten times a second."""
-        now = time.monotonic()
-        if now - self._drawn < REDRAW_SECONDS:
-            return
-        self._drawn = now
-        if self._task is None:
-            self._progress.start()
-            self._task = self._progress.add_task("", total=1, epoch="", status="")
-        self._progress.update(
-            self._task,
-            total=report.epochs * report.batches,
-            completed=(report.epoch - 1) * report.batches + report.batch,
-            epoch=f"{report.epoch}/{report.epochs}",
-            status=f"loss {report.loss:.2f}  perplexity {report.perplexity:.1f}  "
-            f"{report.words_per_second:,.0f} words/s  {duration(report.seconds_left)} left",
-            refresh=True,
-        )
-
-    def epoch(self, report: EpochReport) -> None:
-        """Print the epoch's outcome above the bar."""
-        self.note(report.describe())
-
-    def close(self) -> None:
-        """Take the bar away and leave the lines."""
-        if self._task is not None:
-            self._progress.stop()
-            self._task = None
-
-
-def make_reporter(quiet: bool = False) -> Reporter:
-    """Silence, a live bar on a terminal, or plain lines."""
-    if quiet:
-        return Reporter()
-    from rich.console import Console
-
-    console = Console(stderr=True, highlight=False)
-    return LiveReporter(console) if console.is_terminal and not console.is_dumb_terminal else PlainReporter()
 
 
 def duration(seconds: float) -> str:

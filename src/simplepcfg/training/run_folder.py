@@ -7,7 +7,7 @@ goes on: metrics.jsonl is cut back to the length it records, model.safetensors i
 import os
 import platform
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,10 +21,15 @@ from simplepcfg import __version__
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.models import build_model
+from simplepcfg.training.checksums import DamagedFileError, check_sealed_text
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.config_files import load_config
 from simplepcfg.training.device import resolve_device
-from simplepcfg.training.tensor_files import load_weights, read_tensor_file
+from simplepcfg.training.tensor_files import check_shapes, load_weights, read_checked_tensor_file, stored_shapes
+
+# Of the folder as a whole: which files there are and what they mean. A later one is refused by name.
+FORMAT = 1
+HUB_FOLDERS = ("snapshots", "blobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,11 @@ class RunFolder:
         return self.path / "timings.jsonl"
 
     @property
+    def skipped(self) -> Path:
+        """The batches of steps that were skipped; only there if there are any."""
+        return self.path / "skipped.jsonl"
+
+    @property
     def resume_command(self) -> str:
         """What to type to go on with this run."""
         return f"simplepcfg train --resume {shlex.quote(str(self.path))}"
@@ -106,6 +116,44 @@ class RunFolder:
             if not file.is_file():
                 raise InputError(f"{self.path} is not a complete run: {file.name} is missing{self._advice(file)}")
 
+    def require_own(self, *files: Path) -> None:
+        """As `require`, and InputError if a file is a link that leads out of the folder.
+
+        A hub's cache has its files in `blobs` beside `snapshots`, and links to them; these are followed.
+        """
+        self.require(*files)
+        inside = self.path.resolve()
+        if inside.parent.name == HUB_FOLDERS[0]:
+            inside = inside.parent.parent
+        for file in files:
+            place = file.resolve()
+            if not place.is_relative_to(inside):
+                raise InputError(f"{file}: is a link out of the run folder, to {place}; put the file itself there")
+
+    def read_config(self, overrides: Sequence[str] = ()) -> RunConfig:
+        """The run's configuration, changed by overrides; DamagedFileError if it is not what was written."""
+        advice = "restore it from a copy or, if you changed it on purpose, delete its first line"
+        check_sealed_text(self.config, advice)
+        return load_config(self.config, overrides, environment={})
+
+    def check_vocabulary(self, vocabulary: Vocabulary, checksum: str | None) -> None:
+        """DamagedFileError if weights that name a checksum belong to other words; early versions named none."""
+        if checksum is not None and vocabulary.checksum != checksum:
+            raise DamagedFileError(self.vocabulary, "these are not the words that the weights were trained with")
+
+    def explained(self, error: DamagedFileError) -> InputError:
+        """The same error with what can still be used."""
+        if error.path == self.model and _is_verified(self.checkpoint):
+            advice = f"checkpoint.safetensors is intact, and `{self.resume_command}` writes the model again from it"
+        elif error.path == self.checkpoint and _is_verified(self.model):
+            advice = (
+                "model.safetensors, the best weights so far, is intact and can be used; to go on, restore the "
+                "checkpoint from a copy, or train into another folder with training.start_from"
+            )
+        else:
+            return error
+        return DamagedFileError(error.path, error.reason, advice)
+
     def _advice(self, file: Path) -> str:
         if file == self.model and self.config.is_file():
             return f"; no epoch has been finished yet, go on with `{self.resume_command}`"
@@ -135,6 +183,7 @@ class RunFolder:
 def run_facts(config: RunConfig, device: torch.device, data: dict[str, Any]) -> dict[str, Any]:
     """What run.json says about where the numbers come from."""
     return {
+        "format": FORMAT,
         "simplepcfg": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -162,15 +211,30 @@ class LoadedRun:
 def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
     """The best model of a run folder, in evaluation mode on `device`."""
     folder = RunFolder(Path(directory))
-    folder.require(folder.config, folder.vocabulary, folder.model)
-    config = load_config(folder.config, environment={})
+    folder.require_own(folder.config, folder.vocabulary, folder.model)
+    config = folder.read_config()
     vocabulary = Vocabulary.load(folder.vocabulary)
     chosen = resolve_device(device)
+    try:
+        shapes = stored_shapes(folder.model)
+        with torch.device("meta"):  # no memory is taken for sizes that the weights do not have
+            check_shapes(build_model(config.model, len(vocabulary)), shapes, folder.model)
+        tensors, best, checksum, _ = read_checked_tensor_file(folder.model)
+    except DamagedFileError as error:
+        raise folder.explained(error) from None
+    folder.check_vocabulary(vocabulary, checksum)
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are overwritten at once
         model = build_model(config.model, len(vocabulary))
-    tensors, best = read_tensor_file(folder.model)
     load_weights(model, tensors, folder.model)
     for name, tensor in model.state_dict().items():
         if not bool(tensor.isfinite().all()):
             raise NumericalError(f"{folder.model}: {name} is not finite; the weights are damaged, train it again")
     return LoadedRun(folder.path, config, vocabulary, model.to(chosen).eval(), chosen, best)
+
+
+def _is_verified(path: Path) -> bool:
+    """Whether a file of tensors has a checksum and matches it."""
+    try:
+        return read_checked_tensor_file(path).verified
+    except InputError:
+        return False

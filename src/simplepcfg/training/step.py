@@ -21,7 +21,7 @@ from simplepcfg.training.update import DeviceUpdate, HostUpdate, Update, rate_gr
 class Step:
     """The two programs of a step and the buffers between them.
 
-    On a card neither waits for the host, and each is captured as a CUDA graph (see `BatchPrograms` for batches of
+    On a GPU neither waits for the host, and each is captured as a CUDA graph (see `BatchPrograms` for batches of
     dense models that have to be run again); on a CPU the same code runs as it is.
     """
 
@@ -40,18 +40,18 @@ class Step:
     ) -> None:
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.device = parameters[0].device
-        on_card = self.device.type == "cuda"
-        if capturer is None and on_card and captured_shapes:
+        on_gpu = self.device.type == "cuda"
+        if capturer is None and on_gpu and captured_shapes:
             capturer = GraphCapturer(self.device)
         self._group, self._timer = group, timer
         self.tally = StepTally(self.device, end)
-        self.gradients = Gradients(parameters, flat=on_card or capturer is not None or group.size > 1)
+        self.gradients = Gradients(parameters, flat=on_gpu or capturer is not None or group.size > 1)
         self._gradient = BatchGradient(model, self.gradients, self.tally)
         self.programs = BatchPrograms(self._gradient, self.device, capturer, captured_shapes, note)
         groups = rate_groups(model, settings.network_rate)
         self._average = average
         self.update: Update
-        if on_card or capturer is not None:
+        if on_gpu or capturer is not None:
             kind = FusedUpdate if can_fuse(parameters) else DeviceUpdate
             self.update = kind(settings, groups, self.gradients, self.tally, capturer, average)
         else:

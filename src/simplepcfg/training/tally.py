@@ -1,4 +1,4 @@
-"""What the steps add up to, kept where they are computed: counting never makes a card wait for the host."""
+"""What the steps add up to, kept where they are computed: counting never makes a GPU wait for the host."""
 
 from typing import Any
 
@@ -34,9 +34,9 @@ class StepTally:
         self._counters = dict(zip(COUNTERS, self.values[2 * len(FIELDS) :].unbind(), strict=True))
         self._ends = self.values[-2:]
         self._one = torch.ones(1, dtype=torch.float64, device=device)
-        on_card = device.type == "cuda"
-        self._host = torch.zeros(len(self.values), dtype=torch.float64, pin_memory=on_card)
-        self._copied: Any = torch.cuda.Event() if on_card else None
+        on_gpu = device.type == "cuda"
+        self._host = torch.zeros(len(self.values), dtype=torch.float64, pin_memory=on_gpu)
+        self._copied: Any = torch.cuda.Event() if on_gpu else None
         self._waiting = False
 
     def count(self, losses: Tensor, lengths: Tensor | None, n: int, total: int) -> Tensor:
@@ -96,7 +96,7 @@ class StepTally:
         self.forget()
 
     def read(self) -> list[float]:
-        """The values now; on a card this waits for all steps so far."""
+        """The values now; on a GPU this waits for all steps so far."""
         found: list[float] = self.values.tolist()
         return found
 

@@ -4,6 +4,7 @@ import math
 import signal
 import time
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import torch
@@ -31,6 +32,8 @@ from simplepcfg.training.progress import EpochReport, Reporter, StepReport
 from simplepcfg.training.records import epoch_record, step_record
 from simplepcfg.training.run_folder import RunFolder
 from simplepcfg.training.signals import Interrupted, StopSignals
+from simplepcfg.training.skipped import SkippedBatches
+from simplepcfg.training.snapshot import Observer
 from simplepcfg.training.step import Step
 from simplepcfg.training.tally import mirror
 from simplepcfg.training.tensor_files import host_copy
@@ -41,6 +44,8 @@ STEADY_RATE = 0.1  # of the networks, as a share of the embeddings'
 # On a card the sums are looked at every so many steps, and then those of the look before: the host does not wait.
 GLANCE_EVERY = 16
 GLANCED_AT = {"cuda"}
+# Between two looks at the model within an epoch, where somebody wants them.
+SNAPSHOT_SECONDS = 20.0
 
 
 class _AskedToStop(Exception):
@@ -95,6 +100,9 @@ class Trainer:
         self._last_save = self._clock = time.monotonic()
         self._pace = Pace()
         self._writer = BackgroundWriter()
+        self._skipped = SkippedBatches(folder.skipped, corpus.train, corpus.vocabulary, reporter.note)
+        self._observer: Observer | None = None
+        self._last_look = time.monotonic()
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint; nothing in the folder changes yet."""
@@ -103,6 +111,7 @@ class Trainer:
         self.step.update.restored()
         self.step.tally.load(checkpoint.state)
         self.state, self.best_weights = checkpoint.state, checkpoint.best_weights
+        self._skipped.known = self.state.skipped_steps
 
     @property
     def stopped_by(self) -> str | None:
@@ -157,6 +166,7 @@ class Trainer:
             self._rate = self.learning_rate()
             self._last_batch = collate(self.corpus.train, self.group.part(indices))
             self.dropout.draw(state.step)
+            self._skipped.begin(state.step, indices)
             lean, asked = self.branching.at(state.step), self.stop.requested is not None
             self.step(self._last_batch, len(indices), self._rate, number=state.step, lean=lean, stop=asked)
             state.batch += 1
@@ -179,17 +189,26 @@ class Trainer:
         elif step % GLANCE_EVERY == 0:
             values = self.step.tally.glance()
             if values is not None:
-                self._take(values)
+                self._take(values, all_done=False)
+            else:
+                self._skipped.glanced()
 
     def _read(self) -> None:
         """Wait for the steps so far and take over their sums."""
         self._take(self.step.tally.read())
 
-    def _take(self, values: list[float]) -> None:
+    def _take(self, values: list[float], all_done: bool = True) -> None:
         counters = mirror(values, self.state)
         self._pace.reached()
         if counters["failed"]:
             self.group.agree()  # raises, since someone holds a failure
+        self._skipped.look(
+            self.state.skipped_steps,
+            counters["last_norm"],
+            all_done=all_done,
+            write=self.group.leads,
+            stop=self.config.training.stop_at_skipped,
+        )
         self._asked = counters["stop"] > 0
         if counters["longest_in_a_row"] >= MAX_SKIPPED_IN_A_ROW:
             raise NumericalError(
@@ -214,6 +233,8 @@ class Trainer:
         if settings.schedule == "linear":
             done = (state.epoch + state.batch / self._batches_an_epoch) / settings.epochs
             rate *= 1 - done
+        elif settings.schedule == "plateau":
+            rate *= settings.plateau_factor**state.rate_reductions
         if state.step < settings.warmup_steps:
             rate *= (state.step + 1) / settings.warmup_steps
         return rate
@@ -250,6 +271,9 @@ class Trainer:
         state.epoch, state.batch, state.this_epoch = state.epoch + 1, 0, Tally()
         self.step.tally.begin_epoch()
         state.epochs_without_gain = 0 if better else state.epochs_without_gain + 1
+        settings = self.config.training
+        if settings.schedule == "plateau" and not better and state.epochs_without_gain % settings.plateau_epochs == 0:
+            state.rate_reductions += 1
         if better:
             state.best = Best(
                 epoch=state.epoch,
@@ -270,6 +294,8 @@ class Trainer:
         self._metrics.write(epoch_record(state, trained, valid, better))
         self._write_checkpoint(with_model=better)
         self._timings.write({"epoch": state.epoch, "step": state.step, "seconds": state.seconds})
+        with self.average.in_place():
+            self._look()
         settings = self.config.training
         self.reporter.epoch(
             EpochReport(
@@ -311,15 +337,32 @@ class Trainer:
             words_per_second=rate,
             seconds_left=left / rate if rate else math.inf,
             logged=logged,
+            gradient_norm=tally.gradient_norm / tally.steps if tally.steps else math.nan,
+            learning_rate=self._rate,
+            skipped_steps=state.skipped_steps,
         )
         if logged:
             record = step_record(state, self._rate)
             if settings.check_identity and self._last_batch is not None and len(self._last_batch):
                 batch = self._last_batch.to(self.device)
                 record["rule_count_ratio"] = rule_count_ratio(self.model, batch.words, batch.lengths)
+                report = replace(report, rule_count_ratio=record["rule_count_ratio"])
             self._metrics.write(record)
             self._timings.write({"step": state.step, "seconds": self._elapsed(), "words_per_second": round(rate, 1)})
         self.reporter.step(report)
+        if logged and time.monotonic() - self._last_look >= SNAPSHOT_SECONDS:
+            self._look()
+
+    def _look(self) -> None:
+        """Show those who want it what the model makes of a few validation sentences."""
+        if not self.reporter.wants_snapshots:
+            return
+        if self._observer is None:
+            self._observer = Observer(self.corpus.valid, self.corpus.vocabulary)
+        found = self._observer.look(self.model, self.device)
+        if found is not None:
+            self.reporter.snapshot(found)
+        self._last_look = time.monotonic()
 
     def save(self) -> None:
         """Begin to write the checkpoint, if this is the process that does."""
@@ -333,11 +376,17 @@ class Trainer:
         """
         self._writer.wait()  # before there is another copy of everything
         mirror(self.step.tally.read(), self.state)
-        self.state.metrics_bytes = self._metrics.sync()
+        self.state.metrics_bytes, self.state.metrics_crc32 = self._metrics.sync()
         self.state.seconds = self._elapsed()
         self._clock = self._last_save = time.monotonic()
         checkpoint = capture(
-            self.state, self.model, self.best_weights, self.step.optimizer, self.device, self.average.state()
+            self.state,
+            self.model,
+            self.best_weights,
+            self.step.optimizer,
+            self.device,
+            self.average.state(),
+            self.corpus.vocabulary.checksum,
         )
 
         def write() -> None:

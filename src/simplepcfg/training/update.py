@@ -105,7 +105,7 @@ class HostUpdate:
 
 
 class CapturedUpdate:
-    """On a card: one program without a look from the host, captured at its second run if there is a capturer."""
+    """On a GPU: one program without a look from the host, captured at its second run if there is a capturer."""
 
     def __init__(self, capturer: Capturer | None) -> None:
         self._capturer = capturer
@@ -142,7 +142,7 @@ class DeviceUpdate(CapturedUpdate):
     """By torch alone, for what `FusedUpdate` has no kernels for.
 
     Torch's fused Adam divides the gradient by `grad_scale` (here: clipping) and neither moves nor counts a step while
-    `found_inf` is 1; both are tensors on the card, as the learning rate is.
+    `found_inf` is 1; both are tensors on the GPU, as the learning rate is.
     """
 
     def __init__(

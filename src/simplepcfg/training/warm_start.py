@@ -35,7 +35,10 @@ def start_from(model: nn.Module, vocabulary: Vocabulary, directory: str | Path, 
     weights = start.model.state_dict()
     if hasattr(model, "symbol_groups") and getattr(new, "shared_embeddings", True):
         sizes = start.model.symbol_groups, model.symbol_groups
-        weights["symbols"] = split_symbols(weights["symbols"], *sizes, noise, str(directory))  # type: ignore[arg-type]
+        for name, table in model.state_dict().items():
+            # Tables of symbols have a row for each, and those of the root for each nonterminal; all grow alike.
+            if name == "symbols" or (name in weights and weights[name].shape[:1] != table.shape[:1]):
+                weights[name] = split_symbols(weights[name], *sizes, noise, str(directory))  # type: ignore[arg-type]
     load_weights(model, weights, Path(directory))
 
 

@@ -1,0 +1,119 @@
+"""Files that are neither plain text nor bracketed trees, told by how they begin and refused by name."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from simplepcfg.errors import InputError
+
+LOOKED_AT = 20  # lines that are not blank
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What a file is, and what to do with it instead."""
+
+    name: str
+    fix: str
+
+
+_PLAIN = "save it as plain text, one sentence a line, words apart by white space"
+CONLLU = Format("CoNLL-U", "write its words as plain text, one sentence a line")
+XML = Format("XML or HTML", "take the sentences out of it, one a line")
+JSON = Format("JSON", "write its sentences as plain text, one a line")
+RTF = Format("a document in rich text format", _PLAIN)
+ZIP = Format("a zip archive or an office document, such as Word's .docx", f"unpack it, or {_PLAIN}")
+OFFICE = Format("an office document, such as Word's .doc", _PLAIN)
+PDF = Format("PDF", _PLAIN)
+COMPRESSED = Format("compressed, but not by gzip", "decompress it, or compress it by gzip and name it .gz")
+# A .gz file that is not named so is told by the reader, which knows the name.
+_BEGINNINGS = (
+    (b"PK\x03\x04", ZIP),
+    (b"PK\x05\x06", ZIP),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", OFFICE),
+    (b"%PDF-", PDF),
+    (b"{\\rtf", RTF),
+    (b"BZh", COMPRESSED),
+    (b"\xfd7zXZ\x00", COMPRESSED),
+    (b"\x28\xb5\x2f\xfd", COMPRESSED),
+    (b"7z\xbc\xaf\x27\x1c", COMPRESSED),
+)
+# A word of CoNLL-U (and CoNLL-X) is a line of ten columns, of which the first is a number, a range or 8.1.
+_CONLLU_WORD = re.compile(r"\d+(?:[-.]\d+)?(?:\t[^\t]*){9}")
+_CONLLU_COMMENT = re.compile(r"#\s*(?:[\w.:\[\]-]+\s*=|(?:newdoc|newpar)\b)")
+# A line that is one tag of a document; <unk> and <s>, which text has too, are none.
+_XML_START = re.compile(
+    r"<\?xml\b|<!doctype\b|<(?:html|tei|corpus|treebank|text|doc|document|body)\b[^<>]*>$", re.IGNORECASE
+)
+_JSON_START = re.compile(r'\{\s*"[^"]*"\s*:|\[\s*(?:\{\s*"|\[\s*")')
+
+
+def recognise_bytes(start: bytes) -> Format | None:
+    """The format of a file that is no text, by its first bytes."""
+    return next((found for beginning, found in _BEGINNINGS if start.startswith(beginning)), None)
+
+
+def recognise_lines(lines: Sequence[str]) -> Format | None:
+    """The format of text by its first lines; None for sentences and trees."""
+    filled = [line for line in lines if line.strip()]
+    if not filled:
+        return None
+    first = filled[0].strip()
+    if _XML_START.match(first):
+        return XML
+    if _JSON_START.match(" ".join(filled).lstrip()) or _is_list_of_strings(first):
+        return JSON
+    words = next((line for line in filled if not line.startswith("#")), None)
+    if words is None:
+        return CONLLU if _CONLLU_COMMENT.match(first) else None
+    return CONLLU if _CONLLU_WORD.fullmatch(words.rstrip("\r\n")) else None
+
+
+def refuse_other_formats(lines: Iterator[str], name: str) -> Iterator[str]:
+    """The same lines; InputError, at the first of them, if the file `name` is in a format that is not read.
+
+    No more lines are held back than it takes to know, which of sentences is one: they may come from a keyboard.
+    """
+    held: list[str] = []
+    for line in lines:
+        if not held and not line.strip():
+            yield line
+            continue
+        held.append(line)
+        if len(held) == LOOKED_AT or not _may_begin_another(line):
+            break
+    found = recognise_lines(held)
+    if found is not None:
+        raise InputError(f"{name}: is {found.name}, not plain text or bracketed trees; {found.fix}")
+    yield from chain(held, lines)
+
+
+def first_lines(lines: Iterable[str]) -> list[str]:
+    """As many lines as hold the first few that are not blank."""
+    taken: list[str] = []
+    found = 0
+    for line in lines:
+        taken.append(line)
+        found += bool(line.strip())
+        if found == LOOKED_AT:
+            break
+    return taken
+
+
+def _may_begin_another(line: str) -> bool:
+    """Whether the next line is needed to know: a comment of CoNLL-U, a lone bracket of JSON."""
+    return line.strip() in ("", "{", "[") or _CONLLU_COMMENT.match(line) is not None
+
+
+def _is_list_of_strings(line: str) -> bool:
+    if not line.startswith('["'):
+        return False
+    try:
+        value = json.loads(line.rstrip(",") if not line.endswith("]") else line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, list)

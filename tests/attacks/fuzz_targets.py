@@ -1,0 +1,207 @@
+"""What fuzzing calls: each target takes bytes and returns what went wrong, or None.
+
+An InputError of one line is the right answer to bad input. Everything else is a finding: another exception, several
+lines, more than a few seconds, or an answer that contradicts what can be known without the code under test.
+"""
+
+import contextlib
+import io
+import json
+import shlex
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from simplepcfg.data.brackets import parse_tree
+from simplepcfg.data.constraints import read_constraints
+from simplepcfg.data.preprocessing import Preprocessing
+from simplepcfg.data.readers import read_sentences, read_trees, sniff
+from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.errors import SimplePCFGError
+from simplepcfg.reproduction.state import ReproductionFolder
+from simplepcfg.training.checkpoint import Checkpoint
+from simplepcfg.training.config_files import load_config, save_config
+from simplepcfg.training.tensor_files import write_tensor_file
+
+SECONDS = 10
+EXIT_CODES = {0, 2, 3, 4}
+Target = Callable[[bytes], str | None]
+
+
+class Hang(Exception):
+    """An input took too long."""
+
+
+class Wrong(Exception):
+    """An answer is not what it must be."""
+
+
+@contextmanager
+def limited() -> Iterator[None]:
+    """Raise Hang after some seconds."""
+
+    def stop(*_: object) -> None:
+        raise Hang(f"more than {SECONDS} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def judged(call: Callable[[bytes], None]) -> Target:
+    """Turn what a call does into a finding."""
+
+    def target(data: bytes) -> str | None:
+        try:
+            with limited():
+                call(data)
+        except SimplePCFGError as error:
+            return f"several lines: {error}" if "\n" in str(error) else None
+        except (Hang, Wrong) as error:
+            return f"{type(error).__name__}: {error}"
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            return f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}: {str(error)[:100]}"
+        return None
+
+    return target
+
+
+class Targets:
+    """All of them, with a folder to write to; `run` is a trained run for the command line."""
+
+    def __init__(self, folder: Path, run: Path | None = None) -> None:
+        self.folder, self.run = folder, run
+        self._words = [f"w{number}" for number in range(9)]
+        self._checkpoint: bytes | None = None
+
+    def all(self) -> dict[str, Target]:
+        """By name."""
+        found = {
+            "tree reader": self.trees,
+            "text reader": self.text,
+            "vocabulary": self.vocabulary,
+            "configuration": self.configuration,
+            "constraints": self.constraints,
+            "JSON of results": self.results,
+            "checkpoint loader": self.checkpoint,
+        }
+        if self.run is not None:
+            found["command line"] = self.command_line
+        return {name: judged(call) for name, call in found.items()}
+
+    def _file(self, data: bytes, name: str) -> Path:
+        path = self.folder / name
+        path.write_bytes(data)
+        return path
+
+    def trees(self, data: bytes) -> None:
+        """Every word and bracket is kept: what is read and written again reads the same."""
+        for tree in read_trees(self._file(data, "fuzz.trees")):
+            if any(not word or word.strip(" \t\r\n\f\v()") == "" for word in tree.words):
+                raise Wrong(f"words {tree.words}")
+            if tree.words and parse_tree(tree.to_brackets()) != tree:
+                raise Wrong(f"{tree.to_brackets()} reads otherwise")
+            tree.to_nltk() if len(tree.spans) < 100 else None
+
+    def text(self, data: bytes) -> None:
+        """The words of a file are those that splitting finds."""
+        path = self._file(data, "fuzz.txt")
+        kind = sniff(path)
+        found = list(read_sentences(path, keep_blank=True))
+        expected = [line.split() for line in data.decode().removeprefix("\ufeff").split("\n")]
+        if data.endswith(b"\n") or not data:
+            expected.pop()
+        if found != expected:
+            raise Wrong(f"{kind}: {found[:2]} instead of {expected[:2]}")
+        for sentence in found[:20]:
+            prepared = Preprocessing().apply(sentence)
+            if len(prepared.kept) != len(prepared.tokens):
+                raise Wrong("tokens without words")
+
+    def vocabulary(self, data: bytes) -> None:
+        """What is loaded can be saved and loaded."""
+        found = Vocabulary.load(self._file(data, "vocabulary.txt"))
+        found.save(self.folder / "again.txt")
+        if Vocabulary.load(self.folder / "again.txt") != found:
+            raise Wrong("another vocabulary after saving")
+
+    def configuration(self, data: bytes) -> None:
+        """The first line is an override, the rest a file; what is loaded can be saved and loaded."""
+        override, _, text = data.partition(b"\n")
+        path = self._file(text, "fuzz.toml")
+        found = load_config(path, [override.decode("utf-8", "ignore")] if override else [], environment={})
+        save_config(found, self.folder / "again.toml")
+        if load_config(self.folder / "again.toml", environment={}) != found:
+            raise Wrong("another configuration after saving")
+
+    def constraints(self, data: bytes) -> None:
+        """A table that allows a tree, or a refusal."""
+        prepared = Preprocessing(punctuation="keep").apply(self._words)
+        for item in read_constraints(self._file(data, "fuzz.jsonl")):
+            table = item.token_bonus(len(self._words), prepared)
+            if table is not None and (table.shape != (10, 10) or bool(table.isnan().any())):
+                raise Wrong("a table that is none")
+
+    def results(self, data: bytes) -> None:
+        """Lines of JSON that another process wrote."""
+        self._file(data, "results.jsonl")
+        ReproductionFolder(self.folder, ("sentence_f1",)).read_results()
+
+    def checkpoint(self, data: bytes) -> None:
+        """A checkpoint with some bytes replaced: (place, value) pairs. Only the unchanged one may be read."""
+        import torch
+
+        path = self.folder / "checkpoint.safetensors"
+        if self._checkpoint is None:
+            groups = {f"{group}/a": torch.arange(12.0) for group in ("weights", "best_weights", "optimizer")}
+            write_tensor_file(path, groups | {"random/cpu": torch.get_rng_state()[:64]}, {"epoch": 1})
+            self._checkpoint = path.read_bytes()
+        content = bytearray(self._checkpoint)
+        for k in range(0, len(data) - 2, 3):
+            content[int.from_bytes(data[k : k + 2], "little") % len(content)] = data[k + 2]
+        if len(data) % 3 == 1:
+            del content[-data[-1] :]
+        path.write_bytes(content)
+        Checkpoint.load(path)
+        if content != self._checkpoint:
+            raise Wrong("damage went unnoticed")
+
+    def command_line(self, data: bytes) -> None:
+        """Words of a command line, as a shell would split them; RUN, TEXT and OUT are names of files."""
+        from simplepcfg.cli.main import run
+
+        try:
+            words = shlex.split(data.decode("utf-8", "ignore"))
+        except ValueError:
+            return
+        text = self._file(b"the dog followed the cat\n\nmy cat\n", "input.txt")
+        out = tempfile.mkdtemp(dir=self.folder)
+        names = {"RUN": str(self.run), "TEXT": str(text), "OUT": f"{out}/out", "DIR": out}
+        words = [names.get(word, word) for word in words]
+        if {"demo", "benchmark", "reproduce"} & set(words) or (
+            "train" in words and "OUT" not in data.decode("utf-8", "ignore")
+        ):
+            return  # minutes of work, or files in the folder of whoever runs this
+        stdout, stderr, stdin = io.StringIO(), io.StringIO(), sys.stdin
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(data)))  # type: ignore[arg-type]
+        try:
+            with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+                code = run(words)
+        finally:
+            sys.stdin = stdin
+        said = stderr.getvalue()
+        if code not in EXIT_CODES:
+            raise Wrong(f"exit code {code} of {words}")
+        if code and (not said.endswith("\n") or "simplepcfg: " not in said or "Traceback" in said):
+            raise Wrong(f"{words}: {said[-200:]!r}")
+        if code == 0 and "--json" in words and stdout.getvalue().startswith("{"):
+            json.loads(stdout.getvalue())
