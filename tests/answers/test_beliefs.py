@@ -8,6 +8,7 @@ import torch
 
 import simplepcfg
 from simplepcfg import Run
+from simplepcfg.answers.beliefs import span_posteriors
 from simplepcfg.data.synthetic import generate_treebank
 from simplepcfg.errors import InputError
 from tiny_runs import make_tiny_run, tiny_sentences
@@ -60,8 +61,9 @@ def test_the_grammar_of_a_run_pays_for_no_gradients(runs: list[Run], monkeypatch
 
 def test_span_marginals(runs: list[Run]) -> None:
     found = runs[0].span_marginals(SENTENCES)
-    assert [table.shape[0] for table in found[:4]] == [6, 2, 1, 1]
-    assert float(found[0].sum()) == pytest.approx(4, abs=1e-4)
+    assert [table.shape[0] for table in found[:4]] == [8, 2, 1, 3]
+    kept = torch.tensor([0, 1, 3, 4, 5, 7])  # posts of the words that are not punctuation
+    assert float(found[0][kept][:, kept].sum()) == pytest.approx(4, abs=1e-4)
     assert not found[1].any()
 
 
@@ -90,7 +92,7 @@ def test_constraints_hold_in_trees_over_the_users_words(runs: list[Run]) -> None
     assert run.parse_spans(SENTENCES, constraints)[1:] == run.parse_spans(SENTENCES)[1:]
     assert run.score(SENTENCES, constraints)[0] < run.score(SENTENCES)[0]
     assert run.entropy(SENTENCES, constraints)[0] < run.entropy(SENTENCES)[0]
-    assert run.span_marginals(SENTENCES, constraints)[0][1, 4] == pytest.approx(1, abs=1e-5)
+    assert run.span_marginals(SENTENCES, constraints)[0][1, 5] == pytest.approx(1, abs=1e-5)
     assert run.tags(SENTENCES, constraints)[0] != run.tags(SENTENCES)[0]
 
 
@@ -136,6 +138,31 @@ def test_constraints_with_eos(eos_run: Run) -> None:
         assert tuple(span) not in {(i, j) for i, j, _ in tree.spans}
 
 
+@pytest.mark.parametrize("eos", [False, True])
+def test_span_marginals_are_over_the_words_as_given(runs: list[Run], eos_run: Run, eos: bool) -> None:
+    """The same counting as in constraints: an entry is the share of trees that requiring its span leaves."""
+    run = eos_run if eos else runs[0]
+    sentences = ["The dog , sees a cat .", "the man likes my dog", "dog", ", .", ""]
+    tables = run.span_marginals(sentences)
+    assert [table.shape[0] for table in tables] == [len(sentence.split()) + 1 for sentence in sentences]
+    for sentence, table in zip(sentences[:2], tables, strict=False):
+        whole, words = run.score([sentence])[0], sentence.split()
+        for i in range(len(words)):
+            for j in range(i + 2, len(words) + 1):
+                if sum(word.isalnum() for word in words[i:j]) < 2:
+                    assert table[i, j] == 0
+                    continue
+                left = run.score([sentence], [{"require": [[i, j]]}])[0]
+                assert float(table[i, j]) == pytest.approx(math.exp(left - whole), abs=2e-5)
+    for tree, table in zip(run.parse_spans(sentences), tables, strict=True):
+        assert all(table[i, j] > 0 for i, j, _ in tree.spans if len(tree.words) > 2)
+    asked = [{"forbid": [[4, 6]], "bonus": [[3, 6, 1.0]]}, *[None] * 4]
+    changed = run.span_marginals(sentences, asked)
+    assert changed[0][4, 6] == 0
+    assert changed[0][3, 6] > tables[0][3, 6]
+    assert torch.equal(changed[1], tables[1])
+
+
 def test_an_ensemble_averages_posteriors(runs: list[Run]) -> None:
     """Of runs with different symbols and vocabularies, sentence by sentence."""
     from simplepcfg.ops.mbr import best_trees
@@ -143,7 +170,7 @@ def test_an_ensemble_averages_posteriors(runs: list[Run]) -> None:
     group = simplepcfg.ensemble(runs)
     trees = group.parse_spans(SENTENCES)
     assert [list(tree.words) for tree in trees] == [sentence.split() for sentence in SENTENCES]
-    tables = [run.span_marginals(SENTENCES) for run in runs]
+    tables = [span_posteriors(run, run.prepare(SENTENCES), None) for run in runs]
     for number in (0, *range(4, len(SENTENCES))):
         mean = sum(table[number] for table in tables)
         kept = [i for i, word in enumerate(SENTENCES[number].split()) if word.isalnum()]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from simplepcfg.data.batching import Batch, collate, evaluation_batches
 from simplepcfg.errors import ResourceError
 from simplepcfg.evaluation import likelihood
+from simplepcfg.sentences import shortened
 from simplepcfg.training.failures import resource_errors
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ BLOCK_WORK = {"cpu": 2e10, "cuda": 4e12}
 MOST_TIMES_THE_FIRST = 8
 OVERHEAD = 256
 LEAST_IN_A_BLOCK = 256
+SURELY_FITS = 40  # words: of shorter sentences nobody asks how large their charts are
 
 
 def in_batches(
@@ -34,14 +36,15 @@ def in_batches(
     least: int,
 ) -> list[Result]:
     """See ``Run.in_batches``."""
+    for index, tokens in enumerate(sentences):
+        if (reason := hopeless(run, len(tokens))) is not None:
+            raise ResourceError(f"sentence {index} ({shortened(tokens)!r}): {reason}")
     results = [otherwise() for _ in sentences]
     places = [index for index, tokens in enumerate(sentences) if len(tokens) >= least]
     encoded = [run.vocabulary.encode(sentences[index]) for index in places]
-    cell = likelihood.bytes_a_cell(_charts_of(run), run.device)
     limits = (cells_a_batch(run), likelihood.sentences_a_batch(run.model, run.device))
     for indices in evaluation_batches([len(ids) for ids in encoded], *limits):
         longest = len(encoded[indices[-1]])
-        _refuse_if_hopeless(longest, cell)
         with resource_errors(f"computing on a sentence of {longest} words", MEMORY_ADVICE):
             found = compute(collate(encoded, indices).to(run.device))
         for index, result in zip(indices, found, strict=True):
@@ -75,15 +78,18 @@ def _charts_of(run: Run) -> Any:
     return run.grammar if run.shares_rules else run.config.model.sizes(1)
 
 
-def _refuse_if_hopeless(words: int, cell: int) -> None:
-    """A chart larger than the machine would be killed by the system without a word; refuse it with one."""
+def hopeless(run: Run, words: int) -> str | None:
+    """Why a sentence is not even tried: the system would kill a process with a chart larger than the machine."""
+    if words <= SURELY_FITS:
+        return None
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # not every system tells
-        return
-    needed = words * words // 2 * cell
-    if needed > memory:
-        raise ResourceError(
-            f"a sentence of {words} words needs about {needed / 2**30:.0f} GiB, this machine has "
-            f"{memory / 2**30:.0f}; {MEMORY_ADVICE}"
-        )
+        return None
+    needed = words * words // 2 * likelihood.bytes_a_cell(_charts_of(run), run.device)
+    if needed <= memory:
+        return None
+    return (
+        f"a sentence of {words} words needs about {needed / 2**30:.0f} GiB, this machine has "
+        f"{memory / 2**30:.0f}; {MEMORY_ADVICE}"
+    )

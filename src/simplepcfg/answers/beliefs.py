@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -63,6 +64,61 @@ def span_posteriors(run: Run, prepared: Words, constraints: ConstraintList | Non
         if len(item.tokens) < 2:
             tables[index] = torch.zeros(len(item.tokens) + 1, len(item.tokens) + 1)
     return tables
+
+
+def word_span_marginals(run: Run, prepared: Words, constraints: ConstraintList | None) -> list[Tensor]:
+    """Posterior of each span over each sentence's words as they were given: [words + 1, words + 1]; see ``Run``.
+
+    What a run does not see is taken out of a span, as of a constraint: over `the dog , barks` the entries of `the dog`
+    and of `the dog ,` are the same. Spans of which less than two words are left have 0.
+    """
+    tables = span_posteriors(run, prepared, constraints)
+    endings = _posteriors_of_endings(run, prepared, constraints)
+    found = []
+    for (words, item), table, ending in zip(prepared, tables, endings, strict=True):
+        n = len(item.kept)
+        over_kept = table[: n + 1, : n + 1].clone()
+        if ending is not None:
+            over_kept[: n - 1, n] = ending
+        posts = torch.tensor([bisect_left(item.kept, place) for place in range(len(words) + 1)])
+        found.append(over_kept[posts][:, posts])
+    return found
+
+
+def _posteriors_of_endings(run: Run, prepared: Words, constraints: ConstraintList | None) -> list[Tensor | None]:
+    """Where `<eos>` was added: the posterior [n - 1] of each span that ends with the last word, `<eos>` on it or not.
+
+    A tree may have both forms of such a span, so their posteriors cannot be added. What is wanted is the share of
+    the trees that are left when the span is required, which takes a sum over trees for each of them.
+    """
+    given = [None] * len(prepared) if constraints is None else list(constraints)
+    asked: list[tuple[int, int]] = []  # sentence, and start of the span; a start of 0 asks for nothing
+    for index, (_, item) in enumerate(prepared):
+        if len(item.tokens) > len(item.kept) >= 2:
+            asked += [(index, start) for start in range(len(item.kept) - 1)]
+    own = token_bonuses(given, prepared)
+    bonuses = []
+    for index, start in asked:
+        required = Constraints(require=((start, len(prepared[index][1].kept)),))
+        as_kept = Prepared(prepared[index][1].tokens, list(range(len(prepared[index][1].kept))))
+        table = required.token_bonus(len(as_kept.kept), as_kept)
+        bonus = own[index]
+        bonuses.append(bonus if table is None else table if bonus is None else table + bonus)
+
+    def compute(batch: Batch) -> list[float]:
+        weights = stacked_bonuses([bonuses[index] for index in batch.indices], batch.words.shape[1])
+        weights = None if weights is None else weights.to(run.device)
+        with torch.no_grad():
+            return run.grammar_of(batch).log_partition(batch.words, batch.lengths, span_bonus=weights).tolist()
+
+    scores = run.in_batches([prepared[index][1].tokens for index, _ in asked], compute, lambda: -math.inf)
+    found: list[Tensor | None] = [None] * len(prepared)
+    for position, (index, start) in enumerate(asked):
+        if start == 0:
+            last = position + len(prepared[index][1].kept) - 1
+            values = torch.tensor(scores[position:last], dtype=torch.float64)
+            found[index] = (values - values[0]).exp().nan_to_num(0.0).clamp(max=1.0).float()
+    return found
 
 
 def tagged_words(run: Run, sentences: Iterable[Sentence], constraints: ConstraintList | None) -> list[list[TaggedWord]]:

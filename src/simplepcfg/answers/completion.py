@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from simplepcfg.run import Run
 
 MAX_LENGTH = 40
+MOST_SAMPLES = 100_000  # continuations, all of which are held in memory
 # Continuations are drawn as many at a time as keep their charts below this.
 CHART_BYTES = 256 << 20
 Growing = GrowingPrefix | GrowingDensePrefix | GrowingForward
@@ -59,6 +60,8 @@ def complete(run: Run, prefix: str | Sequence[str], k: int, samples: int, seed: 
     for name, value, least in (("k", k, 0), ("samples", samples, 0), ("max_length", max_length, 1)):
         if value < least:
             raise InputError(f"{name} = {value}; give {least} or more")
+    if samples > MOST_SAMPLES:
+        raise InputError(f"samples = {samples}; draw at most {MOST_SAMPLES:,} at a time, with another seed each time")
     generator = seeded(torch.device("cpu"), seed)  # words are drawn on the host, wherever the run lies
     ((words, tags),) = split_sentences([prefix])
     prepared = run.preprocessing.apply(words, tags)

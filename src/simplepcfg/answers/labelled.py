@@ -32,6 +32,7 @@ SENTENCES_AT_ONCE = 4096
 TOKENS_AT_ONCE = 1 << 20
 # A compound model makes a grammar for each.
 GRAMMARS_AT_ONCE = 16
+MOST_TREES = 10_000  # of one sentence, all of which are held in memory
 MOST_TRIES = 100  # in a row, on average, for a sentence that is not too long
 
 
@@ -41,6 +42,10 @@ class ScoredTree:
 
     tree: SpanTree
     log_probability: float
+
+    def _repr_svg_(self) -> str:
+        """For notebooks."""
+        return self.tree.to_svg()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +70,8 @@ def best_trees(run: Run, prepared: Words, bonus: Bonus) -> list[SpanTree]:
 
 def k_best_trees(run: Run, prepared: Words, k: int, bonus: Bonus) -> list[list[ScoredTree]]:
     """See ``Run.k_best``."""
-    if k < 1:
-        raise InputError(f"k = {k}; ask for at least one tree")
+    if not 1 <= k <= MOST_TREES:
+        raise InputError(f"k = {k}; ask for 1 to {MOST_TREES:,} trees a sentence")
 
     def compute(batch: Batch) -> list[list[LabelledTree]]:
         return run.grammar_of(batch).k_best(batch.words, batch.lengths, k=k, span_bonus=bonus(batch))
@@ -85,8 +90,8 @@ def _over_words(prepared: Words, found: Sequence[Sequence[LabelledTree]]) -> lis
 
 def sampled_trees(run: Run, prepared: Words, samples: int, seed: int, bonus: Bonus) -> list[list[ScoredTree]]:
     """See ``Run.sample_trees``."""
-    if samples < 1:
-        raise InputError(f"samples = {samples}; ask for at least one tree a sentence")
+    if not 1 <= samples <= MOST_TREES:
+        raise InputError(f"samples = {samples}; ask for 1 to {MOST_TREES:,} trees a sentence")
     generator = seeded(run.device, seed)
 
     def compute(batch: Batch) -> list[list[LabelledTree]]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from simplepcfg.run import Run
 
 IMPORTANCE_SEED = 0
+MOST_IMPORTANCE_SAMPLES = 100_000
 
 
 def log_probabilities(run: Run, sentences: Sequence[Sequence[str]], bonus: Bonus = lambda batch: None) -> list[float]:
@@ -53,6 +54,8 @@ def importance_log_probabilities(run: Run, sentences: Sequence[Sequence[str]], s
             f"{run.name}: a model of kind {run.config.model.kind} has an exact log p; importance sampling is for "
             "compound models, leave it out"
         )
+    if not 1 <= samples <= MOST_IMPORTANCE_SAMPLES:
+        raise InputError(f"importance = {samples}; take 1 to {MOST_IMPORTANCE_SAMPLES:,} samples a sentence")
     generator = torch.Generator().manual_seed(IMPORTANCE_SEED)
 
     def compute(batch: Batch) -> list[float]:

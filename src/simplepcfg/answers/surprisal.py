@@ -30,7 +30,23 @@ class WordSurprisal:
     entropy: float | None  # of what could have stood here: any word, or the end
 
 
-def surprisal_records(run: Run, sentences: Iterable[Sentence]) -> list[list[WordSurprisal]]:
+class SurprisalTable(list[WordSurprisal]):
+    """The records of one sentence: a list, which a notebook shows as bars."""
+
+    def to_svg(self) -> str:
+        """Bars as an SVG file's text."""
+        from simplepcfg.drawing import standalone, surprisal_bars
+
+        columns = zip(*((record.word, record.surprisal, record.entropy) for record in self), strict=True)
+        words, surprisals, entropies = columns if self else ((), (), ())
+        return standalone(surprisal_bars(words, surprisals, entropies))
+
+    def _repr_svg_(self) -> str:
+        """For notebooks."""
+        return self.to_svg()
+
+
+def surprisal_records(run: Run, sentences: Iterable[Sentence]) -> list[SurprisalTable]:
     """See ``Run.surprisal``."""
     refuse_without_prefixes(run)
     prepared = run.prepare(sentences)
@@ -61,11 +77,11 @@ def refuse_without_prefixes(run: Run) -> None:
 
 def _records(
     run: Run, words: Sequence[str], item: Prepared, values: list[float], entropies: list[float]
-) -> list[WordSurprisal]:
+) -> SurprisalTable:
     """A record for every original word, then for an `<eos>` that was added, then for the end."""
     tokens = [token if token in run.vocabulary else UNK for token in item.tokens]
     scored = [*zip(tokens, values, entropies, strict=False)]
-    records = [WordSurprisal(word, None, None, None) for word in words]
+    records = SurprisalTable(WordSurprisal(word, None, None, None) for word in words)
     for index, place in enumerate(item.kept):
         records[place] = WordSurprisal(words[place], *scored[index])
     records += [WordSurprisal(EOS, *rest) for rest in scored[len(item.kept) :]]

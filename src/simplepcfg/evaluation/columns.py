@@ -124,7 +124,6 @@ def refuse_unknown_column(baseline: str, names: Sequence[str]) -> None:
         raise InputError(f"--compare {baseline}: there is nothing beside it; name a second system")
 
 
-def columns_to_json(columns: Sequence[Column]) -> dict[str, Any] | list[dict[str, Any]]:
-    """One column is an object; several are a list of them, in the order in which they were asked for."""
-    values = [column.to_dict() for column in columns]
-    return values[0] if len(values) == 1 else values
+def columns_to_json(columns: Sequence[Column]) -> list[dict[str, Any]]:
+    """An object for each column, in the order in which they were asked for; a list even of one."""
+    return [column.to_dict() for column in columns]

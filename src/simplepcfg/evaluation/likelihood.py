@@ -9,12 +9,12 @@ import torch
 from simplepcfg.data.batching import collate, evaluation_batches
 from simplepcfg.evaluation.second_look import SecondLook
 
-# A batch's chart, with what its gradient needs, stays below this many bytes on a CPU, and below this share of a card's
+# A batch's chart, with what its gradient needs, stays below this many bytes on a CPU, and below this share of a GPU's
 # memory (a long sentence may exceed it). Not what is free at the moment: equal runs must make equal batches.
 BATCH_BYTES = 256 * 2**20
 CARD_SHARE = 8
 # Chart, scales, adjoints: float32 numbers held for every cell of words × words and nonterminal while a batch is
-# decoded. Charts are square on a CPU and packed triangles on a card.
+# decoded. Charts are square on a CPU and packed triangles on a GPU.
 NUMBERS_A_STATE = {"cpu": 8, "cuda": 4}
 # Beyond this, more sentences a batch save nothing and differ more in length.
 MOST_CELLS = 100_000
@@ -52,7 +52,7 @@ def log_likelihoods(
             for positions in evaluation_batches(lengths, *limits):
                 indices = [scorable[position] for position in positions]
                 batch = collate(sentences, indices).to(device)
-                # Copied to the host when all is done: a card does not wait between batches.
+                # Copied to the host when all is done: a GPU does not wait between batches.
                 if grammar is None:
                     scores = model.log_likelihood(batch.words, batch.lengths)
                 else:

@@ -17,6 +17,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.report import EvaluationReport
 
 RESAMPLES = 1000
+MOST_RESAMPLES = 1_000_000  # p-values and intervals have three digits by then
 CONFIDENCE = 0.95
 # Sentences that are drawn at a time: some tens of megabytes.
 DRAWN_AT_ONCE = 2_000_000
@@ -181,7 +182,7 @@ def _chunks(resamples: int, sentences: int) -> list[int]:
 
 
 def _check_draws(resamples: int, seed: int) -> None:
-    if resamples < 1:
-        raise InputError(f"resamples = {resamples}; draw at least one, usually {RESAMPLES}")
+    if not 1 <= resamples <= MOST_RESAMPLES:
+        raise InputError(f"resamples = {resamples}; draw 1 to {MOST_RESAMPLES:,}, usually {RESAMPLES}")
     if not 0 <= seed < 2**63:
         raise InputError(f"seed = {seed}; give one from 0 to 2^63 - 1")

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from simplepcfg.grammars.float64 import bytes_in_float64, in_float64
 
-# The rules in float64 may take this share of the machine's memory, or of what is free on a card.
+# The rules in float64 may take this share of the machine's memory, or of what is free on a GPU.
 SHARE = 4
 
 

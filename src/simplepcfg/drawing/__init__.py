@@ -1,0 +1,22 @@
+"""Pictures as self-contained SVG strings: plain values in, text out, without any plotting library."""
+
+from simplepcfg.drawing.bars import grouped_bars, surprisal_bars
+from simplepcfg.drawing.charts import span_chart
+from simplepcfg.drawing.curves import Series, line_plot
+from simplepcfg.drawing.heat import heat_map
+from simplepcfg.drawing.style import stylesheet
+from simplepcfg.drawing.svg import side_by_side, standalone
+from simplepcfg.drawing.trees import tree_picture
+
+__all__ = [
+    "Series",
+    "grouped_bars",
+    "heat_map",
+    "line_plot",
+    "side_by_side",
+    "span_chart",
+    "standalone",
+    "stylesheet",
+    "surprisal_bars",
+    "tree_picture",
+]

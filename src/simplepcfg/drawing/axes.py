@@ -1,0 +1,128 @@
+"""Axes with round numbers, and the legend above a plot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from simplepcfg.drawing.style import SERIES
+from simplepcfg.drawing.svg import element, line, text, text_width
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The rectangle that data are drawn in."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+    @property
+    def bottom(self) -> float:
+        """Of the rectangle."""
+        return self.top + self.height
+
+    @property
+    def right(self) -> float:
+        """Of the rectangle."""
+        return self.left + self.width
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From data to a share of an axis, 0 to 1; linear or logarithmic."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def share(self, value: float) -> float:
+        """Where a value lies; below 0 or above 1 beyond the ends."""
+        if self.log:
+            return (math.log(value) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
+        return (value - self.low) / (self.high - self.low)
+
+    def ticks(self) -> list[float]:
+        """Round values between the ends."""
+        if self.log:
+            digits = (1, 1.5, 2, 3, 4, 5, 6, 7, 8) if self.high < 10 * self.low else (1, 2, 5)
+            found = [
+                digit * 10.0**power
+                for power in range(math.floor(math.log10(self.low)) - 1, math.ceil(math.log10(self.high)) + 1)
+                for digit in digits
+            ]
+            found = [value for value in found if self.low * 0.999 <= value <= self.high * 1.001]
+            if len(found) > 9:  # over many powers of ten these alone
+                found = [value for value in found if math.isclose(math.log10(value), round(math.log10(value)))]
+            return found if len(found) > 1 else _round_steps(self.low, self.high)
+        return _round_steps(self.low, self.high)
+
+
+def scale_of(values: Sequence[float], *, log: bool = False, zero: bool = False) -> Scale:
+    """A scale that holds all values, with some room; ``zero`` makes it begin at 0."""
+    found = [value for value in values if math.isfinite(value) and (value > 0 or not log)]
+    if not found:
+        return Scale(1.0, 10.0, True) if log else Scale(0.0, 1.0)
+    low, high = min(found), max(found)
+    if log:
+        return Scale(low / 1.05, max(high, low * 1.2) * 1.05, True)
+    low, high = (min(low, 0.0), high * 1.04) if zero else (low, high)
+    if high <= low:
+        high = low + (abs(low) or 1.0)
+    return Scale(low, high)
+
+
+def vertical_axis(frame: Frame, scale: Scale, label: str) -> list[str]:
+    """Grid lines with their values to the left, and the name of the quantity above."""
+    parts = []
+    for value in scale.ticks():
+        y = frame.bottom - scale.share(value) * frame.height
+        parts.append(line(frame.left, y, frame.right, y, "grid"))
+        parts.append(text(f"{value:,.6g}", frame.left - 8, y + 4, text_anchor="end", class_="muted"))
+    parts.append(text(label, frame.left, frame.top - 10, class_="muted"))
+    return parts
+
+
+def horizontal_axis(frame: Frame, scale: Scale, label: str) -> list[str]:
+    """A line with values below it, and the name of the quantity."""
+    parts = [line(frame.left, frame.bottom, frame.right, frame.bottom, "axis")]
+    for value in scale.ticks():
+        x = frame.left + scale.share(value) * frame.width
+        parts.append(line(x, frame.bottom, x, frame.bottom + 4, "axis"))
+        parts.append(text(f"{value:,.6g}", x, frame.bottom + 18, text_anchor="middle", class_="muted"))
+    parts.append(text(label, frame.right, frame.bottom + 36, text_anchor="end", class_="muted"))
+    return parts
+
+
+def legend(
+    names: Sequence[str], x: float, y: float, width: float, colours: Sequence[int] | None = None
+) -> tuple[list[str], float]:
+    """A coloured square and a name for each series, over as many lines as needed; and their height."""
+    parts: list[str] = []
+    left, top = x, y
+    for index, name in zip(colours or range(len(names)), names, strict=True):
+        needed = 24 + text_width(name, 12.0) + 12
+        if left > x and left + needed > x + width:
+            left, top = x, top + 20
+        parts.append(
+            element("rect", x=left, y=top - 10, width=12, height=12, rx=2, class_=f"series-{index % SERIES} plain")
+        )
+        parts.append(text(name, left + 18, top, class_="muted"))
+        left += needed
+    return parts, top - y + 20
+
+
+def number_label(value: float) -> str:
+    """A value as it stands beside a mark."""
+    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def _round_steps(low: float, high: float, wanted: int = 5) -> list[float]:
+    rough = (high - low) / wanted
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    rounded: Callable[[float], float] = lambda value: float(f"{value:.10g}")  # noqa: E731 - without 0.30000000000000004
+    return [rounded(k * step) for k in range(first, math.floor(high / step + 1e-9) + 1)]

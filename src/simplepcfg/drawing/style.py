@@ -1,0 +1,85 @@
+"""Colours of all pictures, for light and dark surroundings, and the rules that give them to classes."""
+
+from typing import Literal
+
+Theme = Literal["auto", "light", "dark"]
+
+LIGHT = {
+    "ink": "#1c2128",
+    "muted": "#57606a",
+    "line": "#8c959f",
+    "grid": "#d8dee4",
+    "paper": "#ffffff",
+    "accent": "#0b5cad",
+    "good": "#1a7f37",
+    "bad": "#b42318",
+    "series-0": "#0b5cad",
+    "series-1": "#b35900",
+    "series-2": "#1a7f37",
+    "series-3": "#8250df",
+    "series-4": "#7a6400",
+    "series-5": "#a0296b",
+}
+DARK = {
+    "ink": "#e6edf3",
+    "muted": "#a8b1bd",
+    "line": "#7d8590",
+    "grid": "#30363d",
+    "paper": "#0d1117",
+    "accent": "#6cb6ff",
+    "good": "#57d37a",
+    "bad": "#ff8f85",
+    "series-0": "#6cb6ff",
+    "series-1": "#ffb26b",
+    "series-2": "#57d37a",
+    "series-3": "#c8a1ff",
+    "series-4": "#e3c84b",
+    "series-5": "#ff93c9",
+}
+SERIES = 6
+
+_RULES = """
+.sp { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; font-size: 14px; }
+.sp text { fill: var(--sp-ink); }
+.sp .muted { fill: var(--sp-muted); font-size: 12px; }
+.sp .small { font-size: 11px; }
+.sp .title { font-weight: 600; }
+.sp .symbol { fill: var(--sp-accent); font-size: 12px; }
+.sp .edge { stroke: var(--sp-line); stroke-width: 1.2; fill: none; }
+.sp .node { fill: var(--sp-accent); stroke: var(--sp-paper); stroke-width: 1; }
+.sp .node.wrong { fill: var(--sp-bad); }
+.sp .halo { fill: var(--sp-paper); }
+.sp .grid { stroke: var(--sp-grid); stroke-width: 1; }
+.sp .axis { stroke: var(--sp-line); stroke-width: 1; }
+.sp .cell { fill: var(--sp-accent); stroke: var(--sp-grid); stroke-width: 1; }
+.sp .ring { fill: none; stroke: var(--sp-ink); stroke-width: 1.6; }
+.sp .ring.required { stroke: var(--sp-good); stroke-width: 3; }
+.sp .ring.forbidden { stroke: var(--sp-bad); stroke-width: 3; stroke-dasharray: 4 3; }
+.sp .bar { fill: var(--sp-accent); }
+.sp .curve { fill: none; stroke-width: 1.8; stroke-linejoin: round; }
+.sp .dashed { stroke-dasharray: 5 4; }
+"""
+
+
+def stylesheet(theme: Theme = "auto", *, root: str = ".sp") -> str:
+    """The style sheet of all pictures; "auto" follows what the reader's system prefers.
+
+    ``root`` is the selector on which the colours are defined: that of pictures, or ``:root`` of a page that uses them.
+    With a fixed theme no variable is left in it, which renderers that know none need.
+    """
+    rules = _RULES + "".join(
+        f".sp .series-{index} {{ fill: var(--sp-series-{index}); stroke: var(--sp-series-{index}); }}\n"
+        for index in range(SERIES)
+    )
+    # After the rules of series, which would fill lines and outline bars.
+    rules += ".sp .curve { fill: none; }\n.sp .plain { stroke: none; }\n"
+    if theme != "auto":
+        for name, value in (LIGHT if theme == "light" else DARK).items():
+            rules = rules.replace(f"var(--sp-{name})", value)
+        return rules
+    dark = f"@media (prefers-color-scheme: dark) {{ {root} {{ {_variables(DARK)} }} }}"
+    return f"{root} {{ {_variables(LIGHT)} }}\n{dark}\n{rules}"
+
+
+def _variables(colours: dict[str, str]) -> str:
+    return " ".join(f"--sp-{name}: {value};" for name, value in colours.items())

@@ -1,0 +1,108 @@
+"""The parts of an SVG picture: elements with escaped text, the picture around them, and widths of text."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from xml.sax.saxutils import escape, quoteattr
+
+from simplepcfg.drawing.style import Theme, stylesheet
+
+# What XML cannot hold, even escaped.
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SIZE = re.compile(r'width="(\d+)" height="(\d+)"')
+_NARROW = frozenset("iljtfrI.,;:'`|!()[]{} ")
+_WIDE = frozenset("mwMW@%")
+
+
+def plain(text: str) -> str:
+    """The text without characters that XML cannot hold."""
+    return _NOT_XML.sub("�", text)
+
+
+def element(name: str, content: str | Iterable[str] = "", /, **attributes: object) -> str:
+    """One element; ``content`` is markup already. ``class_`` and ``data_x`` are written class and data-x."""
+    listed = "".join(
+        f" {key.rstrip('_').replace('_', '-')}={quoteattr(plain(number(value)))}"
+        for key, value in attributes.items()
+        if value is not None
+    )
+    inner = content if isinstance(content, str) else "".join(content)
+    return f"<{name}{listed}>{inner}</{name}>" if inner else f"<{name}{listed}/>"
+
+
+def text(content: str, x: float, y: float, **attributes: object) -> str:
+    """A line of text."""
+    return element("text", escape(plain(content)), x=x, y=y, **attributes)
+
+
+def line(x1: float, y1: float, x2: float, y2: float, class_: str = "edge") -> str:
+    """A straight line."""
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+def title(content: str) -> str:
+    """What is shown when the pointer rests on an element, and read aloud for it."""
+    return element("title", escape(plain(content)))
+
+
+def number(value: object) -> str:
+    """Short coordinates; anything else as it is."""
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def picture(parts: Iterable[str], width: float, height: float, label: str) -> str:
+    """A picture for a page that has the style sheet; ``label`` says what it shows to those who cannot see it."""
+    width, height = round(width + 0.5), round(height + 0.5)
+    return element(
+        "svg",
+        [title(label), *parts],
+        xmlns="http://www.w3.org/2000/svg",
+        class_="sp",
+        viewBox=f"0 0 {width} {height}",
+        width=width,
+        height=height,
+        role="img",
+        aria_label=label,
+    )
+
+
+def side_by_side(pictures: Sequence[str], label: str, gap: float = 24.0) -> str:
+    """Several pictures in one, from left to right, in the middle of the tallest one's height."""
+    sizes = [tuple(int(found) for found in _SIZE.search(svg).groups()) for svg in pictures]  # type: ignore[union-attr]
+    tallest = max(height for _, height in sizes)
+    parts, x = [], 0.0
+    for svg, (width, height) in zip(pictures, sizes, strict=True):
+        parts.append(f'<svg x="{number(x)}" y="{number((tallest - height) / 2)}"{svg.removeprefix("<svg")}')
+        x += width + gap
+    return picture(parts, x - gap, tallest, label)
+
+
+def standalone(svg: str, theme: Theme = "auto") -> str:
+    """The same picture with its own style sheet, as a file of its own or in a page that has none."""
+    head, separator, rest = svg.partition(">")
+    background = "" if theme == "auto" else element("rect", width="100%", height="100%", class_="halo")
+    return f"{head}{separator}{element('style', escape(stylesheet(theme)))}{background}{rest}"
+
+
+def text_width(content: str, size: float = 14.0) -> float:
+    """About how wide a text is in a sans-serif font; no font is asked."""
+    return size * sum(map(_character_width, content))
+
+
+def shortened(content: str, most: int) -> str:
+    """At most so many characters, the last of them three dots where some are left out."""
+    return content if len(content) <= most else content[: most - 1] + "…"
+
+
+def _character_width(character: str) -> float:
+    if character in _NARROW:
+        return 0.34
+    if character in _WIDE:
+        return 0.9
+    if unicodedata.combining(character):
+        return 0.0
+    if unicodedata.east_asian_width(character) in "WF":
+        return 1.05
+    return 0.7 if character.isupper() else 0.58

@@ -1,0 +1,62 @@
+"""Trees drawn with lines, one node a line: narrow enough to stand side by side in a terminal."""
+
+from itertools import zip_longest
+
+from simplepcfg.drawing.trees import AnyTree
+
+GAP = 4
+
+
+def draw_tree(tree: AnyTree, tags: bool = False) -> list[str]:
+    """Lines of a drawing; with `tags` each word has its tag before it."""
+    last_of = _last_children(tree)
+    lines: list[str] = []
+    guides: list[tuple[int, str]] = []  # for every open span: where it ends, and what its children's lines begin with
+    following = 0
+    for i, word in enumerate(tree.words):
+        while guides and guides[-1][0] <= i:
+            guides.pop()
+        while following < len(tree.spans) and tree.spans[following][0] == i:
+            _, j, label = tree.spans[following]
+            lines.append(_line(guides, label, last_of[("span", following)]))
+            guides.append((j, _below(guides, last_of[("span", following)])))
+            following += 1
+        text = f"{tree.tags[i]} {word}" if tags else word
+        lines.append(_line(guides, text, last_of[("word", i)]))
+    return lines
+
+
+def side_by_side(left: list[str], right: list[str], titles: tuple[str, str]) -> list[str]:
+    """Two drawings in two columns under their titles."""
+    width = max(len(line) for line in [titles[0], *left]) + GAP
+    rows = [titles, *zip_longest(left, right, fillvalue="")]
+    return [f"{first:<{width}}{second}".rstrip() for first, second in rows]
+
+
+def _last_children(tree: AnyTree) -> dict[tuple[str, int], bool]:
+    """Whether each span and each word is the last child of its parent."""
+    last: dict[tuple[str, int], bool] = {}
+    open_ends: list[int] = []
+    following = 0
+    for i in range(len(tree.words)):
+        while open_ends and open_ends[-1] <= i:
+            open_ends.pop()
+        while following < len(tree.spans) and tree.spans[following][0] == i:
+            end = tree.spans[following][1]
+            last[("span", following)] = not open_ends or open_ends[-1] == end
+            open_ends.append(end)
+            following += 1
+        last[("word", i)] = not open_ends or open_ends[-1] == i + 1
+    return last
+
+
+def _line(guides: list[tuple[int, str]], text: str, is_last: bool) -> str:
+    if not guides:
+        return text
+    return f"{guides[-1][1]}{'└─' if is_last else '├─'} {text}"
+
+
+def _below(guides: list[tuple[int, str]], is_last: bool) -> str:
+    if not guides:
+        return ""
+    return guides[-1][1] + ("   " if is_last else "│  ")

@@ -1,0 +1,111 @@
+"""A report of runs: how they learned, and with gold trees what they have learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from simplepcfg.answers.run_summary import perplexity_curve, run_facts
+from simplepcfg.data.trees import SpanTree
+from simplepcfg.drawing import Series, line_plot
+from simplepcfg.errors import InputError
+from simplepcfg.reports.measured import Measured, measure
+from simplepcfg.reports.page import Figure, Note, Report, Section, Table
+from simplepcfg.reports.parses import confusion_parts, gallery_parts
+from simplepcfg.reports.scores import calibration_figure, label_figure, length_figure, score_table
+from simplepcfg.run import Run
+from simplepcfg.training.history import read_history
+
+TOP_SYMBOLS = 15
+
+
+def make_report(
+    runs: Mapping[str, Run],
+    trees: Sequence[SpanTree] | None = None,
+    *,
+    source: str = "the given trees",
+    remark: Callable[[str], None] = lambda text: None,
+) -> Report:
+    """Compare runs, by their names, on gold trees if there are any; `source` is where these come from."""
+    if not runs:
+        raise InputError("a report of no runs; give at least one")
+    sections = [_runs_section(runs), _learning_section(runs)]
+    if trees is not None:
+        measured = measure(runs, trees, source, remark)
+        sections += _evaluation_sections(measured, source)
+    sections.append(_symbol_section(runs, trees, source))
+    return Report(f"Report on {', '.join(runs)}", [section for section in sections if section.parts])
+
+
+def _runs_section(runs: Mapping[str, Run]) -> Section:
+    facts = {name: dict(run_facts(run, read_history(run.directory))) for name, run in runs.items()}
+    names = list(dict.fromkeys(key for found in facts.values() for key in found))
+    rows = [[key, *(found.get(key, "–") for found in facts.values())] for key in names]
+    return Section("Runs", [Table(["", *runs], rows)])
+
+
+def _learning_section(runs: Mapping[str, Run]) -> Section:
+    histories = [(name, read_history(run.directory)) for name, run in runs.items()]
+    section = Section("Learning curves")
+    curve = perplexity_curve(histories)
+    if curve is None:
+        section.parts.append(Note("None of the runs has a record of its training."))
+        return section
+    section.parts.append(Figure("perplexity", curve, "Perplexity after each epoch, of training and validation text."))
+    for key, name, title in (
+        ("perplexity", "training-perplexity", "training perplexity since the last record"),
+        ("gradient_norm", "gradient-norm", "mean norm of the gradient since the last record"),
+    ):
+        series = [Series(run, points) for run, history in histories if (points := history.by_step(key))]
+        if series:
+            svg = line_plot(series, x_label="epoch", y_label=f"{title} (logarithmic)", label=title, log=True)
+            section.parts.append(Figure(name, svg, f"{title[0].upper()}{title[1:]}."))
+    return section
+
+
+def _evaluation_sections(measured: Measured, source: str) -> list[Section]:
+    scores = Section("Scores", [Note(f"On {len(measured.trees):,} trees of {source}."), score_table(measured)])
+    lengths = Section("F1 by length", [length_figure(measured)])
+    labels = Section("Recall by label", [label_figure(measured)])
+    confusion = Section("Symbols and gold labels")
+    gallery = Section("Best and worst parses")
+    for name, found in measured.runs.items():
+        confusion.parts += confusion_parts(name, found, len(measured.runs) > 1)
+        gallery.parts += gallery_parts(name, found, len(measured.runs) > 1)
+    sections = [scores, lengths, labels, confusion, gallery]
+    if measured.runs:
+        sections.append(Section("Calibration of span probabilities", [calibration_figure(measured)]))
+    return sections
+
+
+def _symbol_section(runs: Mapping[str, Run], trees: Sequence[SpanTree] | None, source: str) -> Section:
+    section = Section("Symbols in use")
+    for name, run in runs.items():
+        if len(runs) > 1:
+            section.parts.append(Note(name, heading=True))
+        if not (run.shares_rules and run.has_trees):
+            section.parts.append(Note(f"{name}: a model of kind {run.config.model.kind} has no symbols to show."))
+            continue
+        found = run.symbols(trees, TOP_SYMBOLS)
+        usage = found.nonterminal_usage
+        where = source if trees is not None else found.source
+        section.parts.append(
+            Note(
+                f"{usage.used:,} of {usage.symbols:,} nonterminals have one expected use or more on {where}; "
+                f"{usage.covering:,} have 99 % of all uses."
+            )
+        )
+        rows = [
+            [
+                use.symbol,
+                f"{100 * use.share:.1f} %",
+                ", ".join(word for word, _ in use.words),
+                "; ".join(text for text, _ in use.examples[:3]),
+            ]
+            for use in found.nonterminals
+        ]
+        section.parts.append(Table(["nonterminal", "share of uses", "words", "typical spans"], rows, numbers=False))
+        tags = [
+            [use.symbol, f"{100 * use.share:.1f} %", ", ".join(w for w, _ in use.words)] for use in found.preterminals
+        ]
+        section.parts.append(Table(["preterminal", "share of uses", "likeliest words"], tags, numbers=False))
+    return section

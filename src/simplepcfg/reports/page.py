@@ -1,0 +1,144 @@
+"""The parts of a report, and the one file that they become."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+from simplepcfg import __version__
+from simplepcfg.drawing import stylesheet
+
+_STYLE = """
+:root { color-scheme: light dark; }
+body { margin: 0 auto; padding: 0 1rem 3rem; max-width: 75rem; color: var(--sp-ink); background: var(--sp-paper);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; border-bottom: 1px solid var(--sp-grid); }
+h3 { font-size: 1rem; overflow-wrap: anywhere; }
+a { color: var(--sp-accent); } nav { display: flex; flex-wrap: wrap; gap: .25rem 1rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--sp-grid); }
+th { color: var(--sp-muted); font-weight: 600; font-size: .9rem; } td.number, th.number { text-align: right; }
+figure { margin: 1rem 0; } figcaption, .note { color: var(--sp-muted); font-size: .9rem; max-width: 50rem; }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(22rem, 100%), 1fr)); gap: 1rem; }
+.pair figure { margin: 0; min-width: 0; } .pair svg { max-width: 100%; height: auto; }
+"""
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A picture with a name for its file, and what it shows in a sentence or two."""
+
+    name: str
+    svg: str
+    caption: str
+
+    def to_html(self) -> str:
+        """With its caption."""
+        return f"<figure>{_scrollable(self.svg)}<figcaption>{escape(self.caption)}</figcaption></figure>"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text; columns after the first are numbers if `numbers`."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers: bool = True
+
+    def to_html(self) -> str:
+        """With a head."""
+        kinds = ["", *([' class="number"' if self.numbers else ""] * (len(self.columns) - 1))]
+        head = "".join(f"<th{kind}>{escape(name)}</th>" for kind, name in zip(kinds, self.columns, strict=True))
+        body = "".join(
+            "<tr>" + "".join(f"<td{kind}>{escape(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
+            for row in self.rows
+        )
+        return _scrollable(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two pictures side by side under a line of text."""
+
+    text: str
+    left: Figure
+    right: Figure
+
+    def to_html(self) -> str:
+        """Side by side where there is room."""
+        return f'<h3>{escape(self.text)}</h3><div class="pair">{self.left.to_html()}{self.right.to_html()}</div>'
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A remark, or the heading of a part where `heading`."""
+
+    text: str
+    heading: bool = False
+
+    def to_html(self) -> str:
+        """A paragraph or a heading."""
+        return f"<h3>{escape(self.text)}</h3>" if self.heading else f'<p class="note">{escape(self.text)}</p>'
+
+
+Part = Figure | Table | Pair | Note
+
+
+@dataclass(slots=True)
+class Section:
+    """A title and what stands below it."""
+
+    title: str
+    parts: list[Part] = field(default_factory=list)
+
+    @property
+    def anchor(self) -> str:
+        """Its address on the page."""
+        return re.sub(r"\W+", "-", self.title.lower())
+
+
+@dataclass(slots=True)
+class Report:
+    """Sections in the order in which they are read."""
+
+    title: str
+    sections: list[Section]
+
+    @property
+    def figures(self) -> list[Figure]:
+        """All pictures, each with a name of its own."""
+        found: list[Figure] = []
+        for section in self.sections:
+            for part in section.parts:
+                if isinstance(part, Figure):
+                    found.append(part)
+                elif isinstance(part, Pair):
+                    found += [part.left, part.right]
+        return found
+
+    def to_html(self) -> str:
+        """One file that needs nothing else: no script, no font, no network."""
+        links = "".join(f'<a href="#{section.anchor}">{escape(section.title)}</a>' for section in self.sections)
+        body = "".join(
+            f'<section id="{section.anchor}"><h2>{escape(section.title)}</h2>'
+            + "".join(part.to_html() for part in section.parts)
+            + "</section>"
+            for section in self.sections
+        )
+        return (
+            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+            f"<title>{escape(self.title)}</title><style>{stylesheet(root=':root')}{_STYLE}</style></head>"
+            f"<body><h1>{escape(self.title)}</h1><nav>{links}</nav><main>{body}</main>"
+            f'<footer><p class="note">Made by simplepcfg {__version__}.</p></footer></body></html>\n'
+        )
+
+
+def _scrollable(content: str) -> str:
+    """What may be wider than the window; it takes the focus, so that it can be scrolled by keyboard."""
+    return f'<div class="wide" tabindex="0">{content}</div>'

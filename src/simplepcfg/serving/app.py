@@ -1,0 +1,241 @@
+"""The web application: the page's files, the JSON interface, and what keeps both safe."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from importlib.resources import files
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+import torch
+from pydantic import BaseModel, ValidationError
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from simplepcfg.answers.run_summary import run_facts
+from simplepcfg.drawing import stylesheet
+from simplepcfg.errors import InputError, ResourceError, SimplePCFGError
+from simplepcfg.run import Run
+from simplepcfg.serving.limits import Limits, RateLimiter
+from simplepcfg.serving.messages import RunReply, RunsReply
+from simplepcfg.serving.openapi import openapi_document
+from simplepcfg.serving.questions import QUESTIONS, Question, questions_of
+from simplepcfg.training.history import read_history
+
+SAFETY = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+LOCAL_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class _Refused(Exception):
+    """A request that is answered with an error of the 4xx or 5xx kind."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.headers = status, dict(headers or {})
+
+
+class _Service:
+    """The runs, the limits, and the threads that compute."""
+
+    def __init__(self, runs: Mapping[str, Run], limits: Limits, names: frozenset[str] | None, workers: int) -> None:
+        self.runs, self.limits, self.names = dict(runs), limits, names
+        self._rate = RateLimiter(limits.requests_a_second, limits.burst)
+        self._workers = workers
+        self._threads: anyio.CapacityLimiter | None = None
+        self._waiting = 0
+
+    def guarded(self, handler: Handler) -> Handler:
+        """The handler behind all checks; whatever fails inside is one request's error."""
+
+        async def handle(request: Request) -> Response:
+            try:
+                self._check_origin(request)
+                response = await handler(request)
+            except _Refused as error:
+                response = _error(error.status, str(error), error.headers)
+            except ClientDisconnect:
+                response = _error(400, "the request ended before its body did; send all of it")
+            except Exception as error:
+                print(f"simplepcfg: {request.url.path}: {type(error).__name__}: {error}", file=sys.stderr)
+                response = _error(500, "the server made a mistake; its log says more")
+            response.headers.update(SAFETY)
+            return response
+
+        return handle
+
+    def _check_origin(self, request: Request) -> None:
+        """Only pages of this server may ask: another site's script, or name that leads here, may not."""
+        host = request.headers.get("host", "")
+        try:
+            name = urlsplit(f"//{host}").hostname
+        except ValueError:
+            name = None
+        if name is None or (self.names is not None and name not in self.names):
+            raise _Refused(400, "the Host header names no address of this server; open it as http://127.0.0.1")
+        origin = request.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            raise _Refused(403, "the request comes from a page of another site; open this server's own")
+        wait = self._rate.wait_seconds(request.client.host if request.client else "")
+        if wait:
+            raise _Refused(429, "too many requests; wait a little", {"Retry-After": str(int(wait) + 1)})
+
+    async def list_runs(self, request: Request) -> Response:
+        """GET /api/runs."""
+        found = [_describe(name, run) for name, run in self.runs.items()]
+        reply = RunsReply(runs=found, max_words=self.limits.words, max_trees=self.limits.trees)
+        return _reply(reply)
+
+    async def ask(self, question: Question, request: Request) -> Response:
+        """POST /api/QUESTION."""
+        body = await self._body(request)
+        try:
+            asked = question.request.model_validate(body, strict=True)
+        except ValidationError as error:
+            raise _Refused(400, _explain(error)) from None
+        name = getattr(asked, "run", None) or next(iter(self.runs))
+        if name not in self.runs:
+            raise _Refused(404, f"there is no run {name!r}; take one of {', '.join(self.runs)}")
+        if self._waiting >= self.limits.waiting:
+            raise _Refused(503, "too many requests are waiting; try again", {"Retry-After": "1"})
+        self._waiting += 1
+        try:
+            return _reply(await self._compute(partial(question.answer, self.runs[name], asked, self.limits)))
+        except InputError as error:
+            raise _Refused(400, str(error).replace(self.runs[name].name, name)) from None
+        except ResourceError as error:
+            raise _Refused(503, str(error)) from None
+        except SimplePCFGError as error:
+            raise _Refused(500, str(error).replace(self.runs[name].name, name)) from None
+        finally:
+            self._waiting -= 1
+
+    async def _compute(self, answer: Callable[[], BaseModel]) -> BaseModel:
+        if self._threads is None:  # made inside the event loop that it belongs to
+            self._threads = anyio.CapacityLimiter(self._workers)
+        return await anyio.to_thread.run_sync(answer, limiter=self._threads)
+
+    async def _body(self, request: Request) -> Any:
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise _Refused(415, "send the request as application/json")
+        parts, size = [], 0
+        async for part in request.stream():
+            size += len(part)
+            if size > self.limits.body_bytes:
+                raise _Refused(413, f"the request is larger than {self.limits.body_bytes} bytes; send less")
+            parts.append(part)
+        try:
+            found = json.loads(b"".join(parts))
+            # Escapes such as \\ud800 alone are no character, and could not be sent back.
+            json.dumps(found, ensure_ascii=False).encode()
+            return found
+        except (ValueError, RecursionError):
+            raise _Refused(400, "the request is not JSON; send one object in UTF-8") from None
+
+
+def make_app(
+    runs: Mapping[str, Run],
+    limits: Limits | None = None,
+    *,
+    names: frozenset[str] | None = LOCAL_NAMES,
+    workers: int | None = None,
+) -> Starlette:
+    """The application for these runs; no request can reach any other.
+
+    ``names`` are the host names by which it may be asked, None for any. Grammars are computed here, once. The process's
+    torch is set to one thread for each of the ``workers`` (one a core), which answer side by side.
+    """
+    if not runs:
+        raise InputError("no runs to serve; give at least one")
+    if workers is None:
+        workers = max(1, torch.get_num_threads())
+        torch.set_num_threads(1)
+    for run in runs.values():
+        if run.shares_rules:
+            _ = run.grammar
+    service = _Service(runs, limits or Limits(), names, workers)
+    document = json.dumps(openapi_document()).encode()
+    routes = [
+        Route("/api/runs", service.guarded(service.list_runs), methods=["GET"]),
+        Route("/openapi.json", service.guarded(_constant(document, "application/json")), methods=["GET"]),
+        *(
+            Route(f"/api/{question.name}", service.guarded(partial(service.ask, question)), methods=["POST"])
+            for question in QUESTIONS
+        ),
+        *(
+            Route(path, service.guarded(_constant(content, kind)), methods=["GET"])
+            for path, (content, kind) in _page_files().items()
+        ),
+    ]
+    return Starlette(routes=routes, exception_handlers={404: _not_here, 405: _not_here})
+
+
+def _page_files() -> dict[str, tuple[bytes, str]]:
+    """The files of the page by their paths, read once: a request never opens any."""
+    found: dict[str, tuple[bytes, str]] = {}
+    for item in files("simplepcfg.serving").joinpath("page").iterdir():
+        suffix = item.name[item.name.rfind(".") :]
+        if suffix in KINDS:
+            found["/" if item.name == "index.html" else f"/{item.name}"] = (item.read_bytes(), KINDS[suffix])
+    found["/figures.css"] = (stylesheet(root=":root").encode(), KINDS[".css"])
+    return found
+
+
+def _constant(content: bytes, kind: str) -> Handler:
+    async def handle(request: Request) -> Response:
+        return Response(content, media_type=kind)
+
+    return handle
+
+
+def _describe(name: str, run: Run) -> RunReply:
+    model = run.config.model
+    return RunReply(
+        name=name,
+        kind=model.kind,
+        nonterminals=getattr(model, "nonterminals", None),
+        preterminals=getattr(model, "preterminals", None),
+        vocabulary=len(run.vocabulary),
+        questions=questions_of(run),
+        facts=dict(run_facts(run, read_history(run.directory))),
+    )
+
+
+def _reply(message: BaseModel) -> Response:
+    return Response(message.model_dump_json(exclude_none=False), media_type="application/json")
+
+
+def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse({"error": " ".join(message.split())}, status, headers=dict(headers or {}))
+
+
+async def _not_here(request: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 404)
+    text = "there is nothing here; /openapi.json lists what there is" if status == 404 else "use another method"
+    response = _error(status, text, getattr(error, "headers", None))
+    response.headers.update(SAFETY)
+    return response
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"][:4])
+    return f"{place}: {first['msg'].lower()}" if place else f"the request: {first['msg'].lower()}"

@@ -1,0 +1,128 @@
+"""The JSON interface gives what the Python interface gives."""
+
+import math
+
+import pytest
+from starlette.testclient import TestClient
+
+from simplepcfg.run import Run
+
+SENTENCE = "the old dog saw , the cat ."
+
+
+def ask(client: TestClient, question: str, **body):
+    answer = client.post(f"/api/{question}", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_runs(client: TestClient) -> None:
+    found = client.get("/api/runs").json()
+    assert [item["name"] for item in found["runs"]] == ["tiny", "other"]
+    assert found["runs"][0]["kind"] == "sn-pcfg"
+    assert found["runs"][0]["nonterminals"] == 4
+    assert "describe_symbol" in found["runs"][0]["questions"]
+    assert "/" not in found["runs"][0]["name"]
+
+
+@pytest.mark.parametrize("decode", ["mbr", "viterbi"])
+@pytest.mark.parametrize("constraints", [None, {"forbid": [[0, 3]]}, {"require": [[0, 3]], "bonus": [[0, 2, 1.5]]}])
+def test_parse(client: TestClient, run: Run, decode: str, constraints: dict | None) -> None:
+    found = ask(client, "parse", run="tiny", sentence=SENTENCE, decode=decode, constraints=constraints, svg=True)
+    (tree,) = run.parse_spans([SENTENCE], [constraints], decode=decode)
+    assert found["tree"]["brackets"] == tree.to_brackets()
+    assert found["tree"]["words"] == SENTENCE.split()
+    assert found["tree"]["svg"].startswith("<svg")
+    (score,) = run.score([SENTENCE], [constraints])
+    assert found["log_probability"] == pytest.approx(score)
+    (free,) = run.score([SENTENCE])
+    assert found["share"] == pytest.approx(math.exp(score - free))
+
+
+def test_score(client: TestClient, run: Run) -> None:
+    found = ask(client, "score", sentence="the zebra")
+    assert found["log_probability"] == pytest.approx(run.score(["the zebra"])[0])
+    assert found["unknown"] == ["zebra"]
+    assert ask(client, "score", sentence="dog")["log_probability"] is None  # no tree has one word
+
+
+def test_chart(client: TestClient, run: Run) -> None:
+    found = ask(client, "chart", sentence=SENTENCE, symbols=3, svg=True)
+    chart = run.chart(SENTENCE, symbols=3)
+    assert found["words"] == chart.words
+    assert found["places"] == chart.places
+    assert [span["probability"] for span in found["spans"]] == [span.probability for span in chart.spans]
+    assert found["spans"][0]["symbols"][0]["symbol"] == chart.spans[0].symbols[0][0]
+    assert found["svg"].count('class="cell"') == len(chart.spans)
+
+
+def test_trees(client: TestClient, run: Run) -> None:
+    found = ask(client, "k_best", sentence=SENTENCE, k=3)["trees"]
+    (best,) = run.k_best([SENTENCE], 3)
+    assert [tree["brackets"] for tree in found] == [scored.tree.to_brackets() for scored in best]
+    assert found[0]["log_probability"] == pytest.approx(best[0].log_probability)
+    drawn = ask(client, "sample_trees", sentence=SENTENCE, samples=4, seed=7)["trees"]
+    (sampled,) = run.sample_trees([SENTENCE], 4, seed=7)
+    assert [tree["brackets"] for tree in drawn] == [scored.tree.to_brackets() for scored in sampled]
+
+
+def test_surprisal(client: TestClient, run: Run) -> None:
+    found = ask(client, "surprisal", sentence=SENTENCE, svg=True)
+    (records,) = run.surprisal([SENTENCE])
+    assert [item["surprisal"] for item in found["words"]] == [record.surprisal for record in records]
+    assert "<svg" in found["svg"]
+
+
+@pytest.mark.parametrize("prefix", ["", "the old"])
+def test_complete(client: TestClient, run: Run, prefix: str) -> None:
+    found = ask(client, "complete", prefix=prefix, k=4)
+    expected = run.complete(prefix, 4)
+    assert [(item["word"], item["probability"]) for item in found["words"]] == expected.words
+    assert found["end"] == expected.end
+
+
+def test_describe_symbol(client: TestClient, run: Run) -> None:
+    found = ask(client, "describe_symbol", run="other", symbol="NT-2")
+    expected = run.describe_symbol("NT-2")
+    assert [child["symbol"] for child in found["left"]] == [child.symbol for child in expected.left]
+    assert [item["word"] for item in found["words"]] == [word for word, _ in expected.words]
+
+
+def test_openapi_names_every_path_and_validates_replies(client: TestClient) -> None:
+    from simplepcfg.serving.questions import QUESTIONS
+
+    document = client.get("/openapi.json").json()
+    assert document["openapi"].startswith("3.1")
+    assert set(document["paths"]) == {"/api/runs", *(f"/api/{question.name}" for question in QUESTIONS)}
+    for question in QUESTIONS:
+        assert callable(getattr(Run, question.name))  # the words of the Python interface
+    references = set(_references(document))
+    assert references
+    for reference in references:
+        assert reference.removeprefix("#/components/schemas/") in document["components"]["schemas"]
+
+
+def _references(value):
+    if isinstance(value, dict):
+        if "$ref" in value:
+            yield value["$ref"]
+        for item in value.values():
+            yield from _references(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _references(item)
+
+
+def test_a_hidden_markov_model_has_scores_but_no_trees(tmp_path, run: Run) -> None:
+    import simplepcfg
+    from simplepcfg.serving.app import make_app
+    from tiny_runs import tiny_sentences
+
+    sizes = {"model.states": 4, "model.embedding": 8, "training.epochs": 1, "training.threads": 1}
+    chain = simplepcfg.fit(tiny_sentences(30), config="hmm-4096", settings=sizes, device="cpu")
+    client = TestClient(make_app({"chain": chain}, workers=1), base_url="http://localhost")
+    assert client.get("/api/runs").json()["runs"][0]["questions"] == ["score", "surprisal", "complete"]
+    assert ask(client, "score", sentence="the dog")["log_probability"] < 0
+    answer = client.post("/api/parse", json={"sentence": "the dog"})
+    assert answer.status_code == 400
+    assert "has no trees" in answer.json()["error"]
