@@ -15,7 +15,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     torch.set_num_threads(1)
 
-OPT_IN = ("gpu", "slow", "peer")
+OPT_IN = ("gpu", "slow", "browser", "peer")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

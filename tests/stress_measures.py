@@ -46,7 +46,7 @@ class Errors:
 
 @contextmanager
 def tf32_operands(wanted: bool) -> Iterator[None]:
-    """The yardstick's operands rounded to TF32's ten bits by hand: a card multiplies small batches exactly instead."""
+    """The yardstick's operands rounded to TF32's ten bits by hand: a GPU multiplies small batches exactly instead."""
     if not wanted:
         yield
         return
@@ -146,7 +146,7 @@ class Allowance:
 
     @staticmethod
     def truncating(precision: str) -> "Allowance":
-        """Triton's interpreter cuts bf16 off where a card rounds: it errs by spacing / √3, and always downwards.
+        """Triton's interpreter cuts bf16 off where a GPU rounds: it errs by spacing / √3, and always downwards.
 
         So a word's two cuts, of half a spacing each, add up instead of averaging. Measured over the interpreted set:
         log Z low by up to 5.5e-3 nats a word, counts off by up to 3.2 times what the yardstick's are.

@@ -15,7 +15,6 @@ TOY_SETTINGS = [
     "model.nonterminals=4",
     "model.preterminals=8",
     "model.embedding=8",
-    "model.residual_blocks=1",
     "training.epochs=3",
     "training.batch_size=8",
     "training.log_every=2",

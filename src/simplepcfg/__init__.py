@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from simplepcfg.ensembles import Ensemble, ensemble
     from simplepcfg.run import Run
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Ensemble", "Run", "__version__", "ensemble", "fit", "load"]
 
 _HOMES = {

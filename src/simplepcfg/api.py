@@ -17,7 +17,8 @@ from simplepcfg.training.config import RunConfig
 from simplepcfg.training.config_files import load_config
 from simplepcfg.training.corpus import TextSource
 from simplepcfg.training.loop import train as train_run
-from simplepcfg.training.progress import Reporter, make_reporter
+from simplepcfg.training.progress import Reporter
+from simplepcfg.training.reporters import make_reporter
 from simplepcfg.training.run_folder import load_run
 from simplepcfg.training.signals import Interrupted
 

@@ -1,5 +1,8 @@
 """The errors a user can meet: one line that names the value and the fix, and the command line's exit code."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class SimplePCFGError(Exception):
     """Base of every error that is the user's to read, not a defect of the program."""
@@ -23,3 +26,14 @@ class ResourceError(SimplePCFGError):
     """Too little memory or disk for what was asked."""
 
     exit_code = 4
+
+
+@contextmanager
+def naming_file(name: object) -> Iterator[None]:
+    """Give an OSError that names no file, as that of a full disk during a write, the name of this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None or isinstance(error, BrokenPipeError):
+            raise
+        raise OSError(error.errno, error.strerror, str(name)) from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,23 +11,25 @@ import torch
 from torch import nn
 
 from simplepcfg.answers import labelled
-from simplepcfg.answers.batched import Result, cells_a_batch, in_batches
+from simplepcfg.answers.batched import Result, cells_a_batch, hopeless, in_batches
 from simplepcfg.answers.beliefs import (
     ConstraintList,
     TaggedWord,
     bonus_of_batch,
     divergences,
     entropies,
-    span_posteriors,
     tagged_words,
+    word_span_marginals,
 )
 from simplepcfg.answers.completion import MAX_LENGTH, Completion, complete
 from simplepcfg.answers.evaluation import evaluate, evaluate_treebank
 from simplepcfg.answers.labelled import SampledText, ScoredTree
 from simplepcfg.answers.parsing import k_best_blocks, parse_blocks, parse_spans
 from simplepcfg.answers.scoring import log_probabilities
-from simplepcfg.answers.surprisal import WordSurprisal, surprisal_records
+from simplepcfg.answers.span_chart import SpanChart, chart_of
+from simplepcfg.answers.surprisal import SurprisalTable, surprisal_records
 from simplepcfg.data.batching import Batch
+from simplepcfg.data.constraints import Constraints
 from simplepcfg.data.preprocessing import Prepared, Preprocessing
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import Vocabulary
@@ -42,6 +44,7 @@ from simplepcfg.training.failures import resource_errors
 if TYPE_CHECKING:
     from nltk.tree import Tree
 
+    from simplepcfg.answers.symbol_guide import SymbolDescription, SymbolGuide
     from simplepcfg.answers.symbol_report import SymbolReport
 
 DRAWING_ADVICE = "draw fewer at a time, or lower max_length"
@@ -70,6 +73,7 @@ class Run:
         self.directory = directory
         self.best = dict(best or {})
         self._grammar: Any = None
+        self._guide: SymbolGuide | None = None
 
     @property
     def name(self) -> str:
@@ -130,7 +134,7 @@ class Run:
         bonus = bonus_of_batch(constraints, prepared, self.device)
         return log_probabilities(self, [item.tokens for _, item in prepared], bonus)
 
-    def surprisal(self, sentences: Iterable[Sentence]) -> list[list[WordSurprisal]]:
+    def surprisal(self, sentences: Iterable[Sentence]) -> list[SurprisalTable]:
         """For each sentence a record a word and one for its end: surprisal and entropy of what could come, in nats.
 
         Exact, over all trees: the surprisals of a sentence, its end's included, add up to −log p of the sentence.
@@ -225,8 +229,26 @@ class Run:
     def span_marginals(
         self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None
     ) -> list[torch.Tensor]:
-        """Posterior of each span over the tokens that the run sees, [tokens + 1, tokens + 1] a sentence."""
-        return span_posteriors(self, self.prepare(sentences), constraints)
+        """Posterior of each span (i, j) over each sentence's words as given, [words + 1, words + 1] a sentence.
+
+        Words are counted as in constraints and in the spans of `parse`, dropped punctuation included. It is the share
+        of the trees in which the words of the span that the run sees are a constituent: what `require` would leave. An
+        `<eos>` that the run adds is not counted, and may be part of a constituent that ends with the last word.
+        """
+        return word_span_marginals(self, self.prepare(sentences), constraints)
+
+    def chart(
+        self,
+        sentence: Sentence,
+        constraints: Constraints | Mapping[str, Any] | None = None,
+        *,
+        symbols: int = 0,
+    ) -> SpanChart:
+        """The span marginals of one sentence over its words, with the `symbols` likeliest symbols of each span.
+
+        A notebook shows it as a triangle; `to_svg()` gives the picture.
+        """
+        return chart_of(self, sentence, constraints, symbols)
 
     def tags(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[list[TaggedWord]]:
         """For each word its most probable preterminal, summed over all derivations, and that one's posterior."""
@@ -247,6 +269,20 @@ class Run:
         from simplepcfg.answers.inspection import describe_symbols
 
         return describe_symbols(self, sentences, top=top)
+
+    def describe_symbol(self, symbol: str) -> SymbolDescription:
+        """One symbol, such as "NT-12" or "T-5", by the grammar alone: its likeliest children and words."""
+        from simplepcfg.answers.symbol_guide import SymbolGuide
+
+        if self._guide is None:
+            self._guide = SymbolGuide(self)
+        return self._guide.describe(symbol)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what the run is, and how it learned."""
+        from simplepcfg.answers.run_summary import run_html
+
+        return run_html(self)
 
     def evaluate(
         self,
@@ -280,7 +316,8 @@ class Run:
         with resource_errors("saving the run", "choose another folder"):
             folder.path.mkdir(parents=True, exist_ok=True)
             self.vocabulary.save(folder.vocabulary)
-            write_tensor_file(folder.model, host_copy(self.model.state_dict()), self.best)
+            weights = host_copy(self.model.state_dict())
+            write_tensor_file(folder.model, weights, self.best, vocabulary=self.vocabulary.checksum)
             save_config(self.config, folder.config)
         return folder.path
 
@@ -298,6 +335,16 @@ class Run:
     ) -> list[Result]:
         """`compute` on batches of like length, results in the input's order; `otherwise` below `least` words."""
         return in_batches(self, sentences, compute, otherwise, least)
+
+    def first_too_long(self, sentences: Sequence[Sentence]) -> tuple[int, str] | None:
+        """The index of the first sentence whose chart no memory of this machine could hold, and why; or None."""
+        for index, (words, tags) in enumerate(split_sentences(sentences)):
+            if hopeless(self, len(words) + 1) is None:  # of any of its words, and an <eos>
+                continue
+            reason = hopeless(self, len(self.preprocessing.apply(words, tags).tokens))
+            if reason is not None:
+                return index, reason
+        return None
 
     @property
     def cells_a_batch(self) -> int:

@@ -21,7 +21,6 @@ from simplepcfg.evaluation.treebank import BASELINES, Treebank, refuse_misspelt_
 from simplepcfg.models.compound import CompoundConfig
 from simplepcfg.run import Run
 from simplepcfg.training.config import RunConfig
-from simplepcfg.training.config_files import load_config
 from simplepcfg.training.run_folder import RunFolder
 
 
@@ -66,14 +65,14 @@ def evaluate_systems(
     asked: Sequence[System | str],
     file: str,
     *,
-    predictions: str | None = None,
+    predictions: Sequence[str] = (),
     together: bool = False,
     decode: str = "mbr",
     importance: int = 0,
     device: str = "auto",
     remark: Callable[[str], None] = lambda text: None,
 ) -> list[Column]:
-    """Columns in the order of what is asked for; then, where asked for, of all runs together; the predictions' last.
+    """Columns in the order of what is asked for; then, where asked for, of all runs together; predictions last.
 
     A string is a baseline's name, a run's folder, or a folder of runs, which is a group, as ``System.named`` has it.
     Each run's own preprocessing is applied to the file; baselines and predictions take that of the first run. Runs
@@ -81,6 +80,9 @@ def evaluate_systems(
     """
     systems = [System.named(system) if isinstance(system, str) else system for system in asked]
     names = [system.name for system in systems]
+    twice = next((path for path in predictions if list(predictions).count(path) > 1), None)
+    if twice is not None:
+        raise InputError(f"--predictions {twice} is given twice; give each file once")
     repeated = next((system.name for system in systems if system.grouped and names.count(system.name) > 1), None)
     if repeated is not None:
         raise InputError(f"--group {repeated}: another column has this name; choose another")
@@ -127,13 +129,25 @@ def evaluate_systems(
         from simplepcfg.ensembles import Ensemble
 
         columns.append(_alone(Ensemble([runs.get(name) for name in folders]).evaluate_treebank(treebanks.get(common))))
-    if predictions is not None:
-        guesses = items if predictions == file else list(read_trees(predictions))  # a pipe has no second reading
-        report, different = treebanks.get(common).predictions(predictions, guesses)
+    for path in predictions:
+        guesses = items if path == file else list(read_trees(path))  # a pipe has no second reading
+        report, different = treebanks.get(common).predictions(path, guesses)
         if different:
-            remark(f"{predictions}: {different} trees have other words than {file}; is it the same text?")
+            remark(f"{path}: {different} trees have other words than {file}; is it the same text?")
         columns.append(_alone(report))
     return columns
+
+
+def unique_names(runs: Iterable[Run]) -> dict[str, Run]:
+    """Runs by the names of their folders; the second of two that are called alike is demo-2."""
+    found: dict[str, Run] = {}
+    for run in runs:
+        base = run.directory.resolve().name if run.directory is not None else run.name
+        name, number = base, 2
+        while name in found:
+            name, number = f"{base}-{number}", number + 1
+        found[name] = run
+    return found
 
 
 class _Runs:
@@ -171,9 +185,9 @@ def _naming(folder: str) -> Iterator[None]:
     try:
         yield
     except SimplePCFGError as error:
-        if folder in str(error):
-            raise
-        raise type(error)(f"{folder}: {error}") from None
+        if folder not in str(error):
+            error.args = (f"{folder}: {error}",)
+        raise
 
 
 def _alone(report: EvaluationReport) -> Column:
@@ -185,7 +199,7 @@ def _preprocessing(folder: str) -> Preprocessing:
 
 
 def _config(folder: str) -> RunConfig:
-    return load_config(RunFolder(Path(folder)).config, environment={})
+    return RunFolder(Path(folder)).read_config()
 
 
 def _runs_inside(name: str) -> list[str]:
@@ -199,9 +213,9 @@ def _runs_inside(name: str) -> list[str]:
         return []
 
 
-def _refuse_without_trees(systems: Iterable[System], predictions: str | None, together: bool, file: str) -> None:
+def _refuse_without_trees(systems: Iterable[System], predictions: Sequence[str], together: bool, file: str) -> None:
     if together:
         raise InputError(f"--ensemble needs gold trees but {file} is plain text; leave it out")
     baselines = [system.name for system in systems if not system.folders]
-    for name in [*baselines, *([predictions] if predictions else [])]:
+    for name in [*baselines, *predictions]:
         raise InputError(f"{name} needs gold trees but {file} is plain text; give a file of bracketed trees")

@@ -124,7 +124,7 @@ def test_bad_sizes_are_named(text: str) -> None:
     ("backends", "precisions", "message"),
     [
         (["cuda"], None, "backend 'cuda' is not measured"),
-        (["triton"], None, "needs a CUDA card"),
+        (["triton"], None, "needs a CUDA GPU"),
         (None, ["fp8"], "precision 'fp8' is unknown"),
         (["torch"], ["bf16"], "no backend asked for has precision bf16"),
     ],
@@ -197,13 +197,13 @@ def test_times_are_taken_in_turns_and_bounded() -> None:
 
 @pytest.mark.gpu
 def test_every_variant_of_a_card() -> None:
-    card = torch.device("cuda")
-    results = list(benchmark_inside([Size(2, 6, 64, 128)], choose_variants(card), card, repeats=3))
+    gpu = torch.device("cuda")
+    results = list(benchmark_inside([Size(2, 6, 64, 128)], choose_variants(gpu), gpu, repeats=3))
     assert all(result.times is not None and result.peak_bytes for result in results)
 
 
 def test_torch_is_enough() -> None:
-    """A machine with a card may have torch and triton and nothing else of what the package needs."""
+    """A machine with a GPU may have torch and triton and nothing else of what the package needs."""
     hidden = ["typer", "rich", "pydantic", "nltk", "safetensors", "tomli_w"]
     code = f"import sys; sys.modules.update(dict.fromkeys({hidden})); import simplepcfg.benchmarking.report"
     subprocess.run([sys.executable, "-c", code], check=True)

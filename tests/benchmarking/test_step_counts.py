@@ -11,7 +11,7 @@ STATES, TAGS, WIDTH, WORDS = 6, 12, 8, 50
 
 
 def test_networks_rules_and_words_are_the_products_of_the_model() -> None:
-    """Counted in the modules, called one by one; backward has twice as many."""
+    """Counted in the modules, called one by one; the root's network, which reads one row, is left out."""
     model = SimpleNPCFG(
         SimpleNPCFGConfig(nonterminals=STATES, preterminals=TAGS, embedding=WIDTH), vocabulary_size=WORDS + 1
     )
@@ -19,13 +19,12 @@ def test_networks_rules_and_words_are_the_products_of_the_model() -> None:
     states, tags = model.symbols[:STATES], model.symbols[STATES:]
     inputs = (
         (model.parent, states),
-        (model.root, states),
         (model.left_child, model.symbols),
         (model.right_child, model.symbols),
         (model.emission, tags),
     )
     with FlopCounterMode(display=False) as counter:
-        parents, _, left, right, features = (network(rows) for network, rows in inputs)
+        parents, left, right, features = (network(rows) for network, rows in inputs)
     assert counter.get_total_flops() == size.forward()["networks"].flops
     with FlopCounterMode(display=False) as counter:
         (parents @ left.T).sum().backward(retain_graph=True, inputs=[parents, left])

@@ -27,7 +27,7 @@ def rank_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_importance_samples_stand_beside_the_bound(call: Call, compound_run: Path, trees_file: Path) -> None:
     found = [json.loads(call("evaluate", compound_run, trees_file, "--importance", 4, "--json", "-").out) for _ in "12"]
     assert found[0] == found[1]
-    report = found[0]
+    (report,) = found[0]
     assert report["likelihood"] == "ELBO at the posterior mean"
     assert report["importance_samples"] == 4
     assert report["importance_perplexity"] == pytest.approx(

@@ -33,7 +33,8 @@ def spans_of(line: str) -> set[tuple[int, ...]]:
 def test_constraints_hold(call: Call, tiny_run: Path, other_run: Path, asked: Path, more: list[str]) -> None:
     options = ["--constraints", asked, "--format", "json", *more, *([other_run] if more == ["--with"] else [])]
     result = call("parse", tiny_run, *options, stdin=SENTENCES)
-    assert (result.code, result.err) == (0, "")
+    assert result.code == 0
+    assert result.err == "" or result.err.startswith("not in the vocabulary, hence <unk>: ")
     assert len(result.lines) == 4
     first, last = spans_of(result.lines[0]), spans_of(result.lines[3])
     assert (1, 5) in first

@@ -24,7 +24,7 @@ def test_trees_give_f1_and_perplexity(call: Call, tiny_run: Path, trees_file: Pa
     target = tmp_path / "report.json"
     result = call("evaluate", tiny_run, trees_file, "--json", target)
     assert result.code == 0
-    report = json.loads(target.read_text())
+    (report,) = json.loads(target.read_text())
     assert report.keys() >= REQUIRED
     assert report["sentences"] == trees_file.read_text().count("\n")
     assert report["perplexity_tokens"] == report["tokens"] + report["sentences"]
@@ -55,7 +55,7 @@ def test_viterbi_trees_are_those_that_parse_prints(
 def test_text_gives_perplexity_alone(call: Call, tiny_run: Path, text_file: Path, tmp_path: Path) -> None:
     target = tmp_path / "report.json"
     assert call("evaluate", tiny_run, text_file, "--json", target).code == 0
-    report = json.loads(target.read_text())
+    (report,) = json.loads(target.read_text())
     assert report["sentence_f1"] is None
     assert report["corpus_f1"] is None
     scores = load(tiny_run).score(text_file.read_text().splitlines())
@@ -75,7 +75,7 @@ def test_several_runs_and_baselines(call: Call, tiny_run: Path, eos_run: Path, t
 
 
 def test_gold_as_predictions_is_perfect(call: Call, trees_file: Path) -> None:
-    report = json.loads(call("evaluate", trees_file, "--predictions", trees_file, "--json", "-").out)
+    (report,) = json.loads(call("evaluate", trees_file, "--predictions", trees_file, "--json", "-").out)
     assert report["sentence_f1"] == report["corpus_f1"] == 100
     assert report["log_likelihood_nats"] is None
 
@@ -95,7 +95,7 @@ def test_predictions_without_punctuation_are_aligned(call: Call, tmp_path: Path)
     gold, guess = tmp_path / "gold.trees", tmp_path / "guess.trees"
     gold.write_text("(S (NP (DT a) (NN dog)) (, ,) (VP (VBZ sees) (NP (DT a) (NN cat))) (. .))\n")
     guess.write_text("(X (X (T a) (T dog)) (X (T sees) (X (T a) (T cat))))\n")
-    assert json.loads(call("evaluate", gold, "--predictions", guess, "--json", "-").out)["sentence_f1"] == 100
+    assert json.loads(call("evaluate", gold, "--predictions", guess, "--json", "-").out)[0]["sentence_f1"] == 100
 
 
 def test_predictions_of_other_sentences(call: Call, trees_file: Path, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_one_word_sentences_are_counted(call: Call, tiny_run: Path, tmp_path: Pa
 def test_trees_without_penn_tags_keep_their_words(call: Call, tmp_path: Path) -> None:
     gold = tmp_path / "gold.trees"
     gold.write_text("(X (X (T a) (T b)) (T ,) (X (T c) (T d)))\n")
-    report = json.loads(call("evaluate", "oracle", gold, "--json", "-").out)
+    (report,) = json.loads(call("evaluate", "oracle", gold, "--json", "-").out)
     assert (report["tokens"], report["sentence_f1"]) == (4, pytest.approx(100))
 
 

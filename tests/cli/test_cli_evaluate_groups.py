@@ -41,11 +41,11 @@ def test_groups_by_name_and_pattern(call: Call, seeds: Path, trees_file: Path) -
     pattern = call("evaluate", trees_file, "--group", f"ours={seeds}/seed-*", "--json", "-")
     assert named.code == 0
     assert json.loads(named.out) == json.loads(pattern.out)
-    assert json.loads(named.out)["name"] == "ours"
+    assert json.loads(named.out)[0]["name"] == "ours"
 
 
 def test_groups_on_text(call: Call, seeds: Path, text_file: Path) -> None:
-    found = json.loads(call("evaluate", seeds, text_file, "--interval", "--resamples", 50, "--json", "-").out)
+    (found,) = json.loads(call("evaluate", seeds, text_file, "--interval", "--resamples", 50, "--json", "-").out)
     assert found["sentence_f1"] is None
     assert found["intervals"]["perplexity"]["low"] < found["perplexity"] < found["intervals"]["perplexity"]["high"]
 

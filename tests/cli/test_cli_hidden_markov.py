@@ -17,6 +17,7 @@ SETTINGS = [
     "data.eos=true",
     "model.states=5",
     "model.embedding=8",
+    "model.networks=residual",
     "model.initial_scores=1.0",
     "training.epochs=1",
     "training.device=cpu",

@@ -26,12 +26,12 @@ def test_every_line_is_answered(call: Call, tiny_run: Path, pipe: Pipe, command:
 
 def test_evaluate(call: Call, tiny_run: Path, trees_file: Path, pipe: Pipe) -> None:
     result = call("evaluate", tiny_run, pipe(trees_file.read_text() * 20), "--json", "-")
-    assert json.loads(result.out)["sentences"] == 500
+    assert json.loads(result.out)[0]["sentences"] == 500
 
 
 def test_one_pipe_as_gold_and_as_predictions(call: Call, trees_file: Path, pipe: Pipe) -> None:
     fifo = pipe(trees_file.read_text())
-    assert json.loads(call("evaluate", fifo, "--predictions", fifo, "--json", "-").out)["sentence_f1"] == 100
+    assert json.loads(call("evaluate", fifo, "--predictions", fifo, "--json", "-").out)[0]["sentence_f1"] == 100
 
 
 def test_train(call: Call, text_file: Path, pipe: Pipe, tmp_path: Path) -> None:

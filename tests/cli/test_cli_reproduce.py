@@ -4,18 +4,22 @@ import csv
 import json
 import os
 import signal
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 
 from command_calls import Call
 from simplepcfg import load
 from simplepcfg.data.synthetic import generate_treebank
 from simplepcfg.errors import ResourceError
+from simplepcfg.evaluation.report import POSTERIOR_MEAN
 from simplepcfg.reproduction import runner
-from simplepcfg.reproduction.rendering import Line, table_lines
-from simplepcfg.reproduction.tables import TABLES, paper_table
+from simplepcfg.reproduction.lines import Line, table_lines
+from simplepcfg.reproduction.rendering import CSV_COLUMNS
+from simplepcfg.reproduction.tables import paper_table
 from simplepcfg.training.progress import Reporter, StepReport
 
 SMALL = [
@@ -60,7 +64,7 @@ def test_a_row_beside_the_papers_figure(
     report = record["report"]
     assert report["perplexity_tokens"] == report["tokens"] + 12  # one <eos> a sentence
     page = (out / "table.md").read_text()
-    assert f"| {report['perplexity']:,.2f} | 1 of 1 | {report['perplexity_tokens']:,} | 125.4 ± 4.1 |" in page
+    assert f"| {report['perplexity']:,.2f} | 125.4 ± 4.1 | 1 of 1 | {report['perplexity_tokens']:,} |" in page
     assert "`model.nonterminals=16`" in page
     rows = {row["row"]: row for row in csv.DictReader((out / "table.csv").open())}
     assert float(rows["sn-pcfg-4096"]["mean"]) == report["perplexity"]
@@ -92,7 +96,7 @@ def test_interrupted_and_resumed(
 
     asked = ["reproduce", "parsing", "--data", data, "--rows", "sn-pcfg-4096", "--seeds", 1, *SMALL, "--out"]
     with monkeypatch.context() as patch:
-        patch.setattr("simplepcfg.training.progress.make_reporter", lambda quiet: Stopping())
+        patch.setattr("simplepcfg.training.reporters.make_reporter", lambda quiet: Stopping())
         stopped = call(*asked, tmp_path / "stopped")
     assert stopped.code == 128 + number
     assert f"stopped by {number.name} in sn-pcfg-4096 seed 1; the same command goes on" in stopped.err
@@ -120,10 +124,14 @@ def test_all_rows_of_parsing_without_training(
     scores = json.loads(call("evaluate", *found, data / "test.trees", "--json", "-").out)
     assert {score["name"]: score["sentence_f1"] for score in scores} == {k: v["sentence_f1"] for k, v in found.items()}
     page = (tmp_path / "out" / "table.md").read_text()
-    for quoted in ("PRPN", "S-DIORA", "Fast-R2D2", "Li and Lu 2023"):
+    for quoted, figure in (("PRPN", "37.4"), ("S-DIORA", "57.6"), ("Fast-R2D2", "57.2")):
         (line,) = [line for line in page.splitlines() if line.startswith(f"| {quoted} |")]
-        assert "quoted" in line
-        assert "not quoted here" in line
+        assert line.endswith(f"| – | – | {figure} | – | – | – | – | quoted in Liu et al. 2023, table 4 |")
+    assert "not quoted here" not in page
+    (line,) = [line for line in page.splitlines() if "| n-pcfg-128 |" in line]
+    assert "| – | 56.7 ± 3.7 | – | 181.1 ± 15.3 | 0 of 4 | – | Liu et al. 2023, table 4; the configuration" in line
+    (line,) = [line for line in page.splitlines() if "| tn-pcfg-250 |" in line]
+    assert "| – | – | – | – | 0 of 4 | – | the released size; the paper has it in table 3" in line
 
 
 def test_anyones_trees_in_the_same_table(call: Call, data: Path, tmp_path: Path) -> None:
@@ -131,23 +139,25 @@ def test_anyones_trees_in_the_same_table(call: Call, data: Path, tmp_path: Path)
     out, theirs = tmp_path / "out", tmp_path / "theirs.trees"
     theirs.write_text((data / "test.trees").read_text())
     asked = ["reproduce", "parsing", "--data", data, "--out", out, "--rows", "left-branching"]
-    first = call(*asked, "--predictions", f"diora={theirs}", "--predictions", theirs)
+    first = call(*asked, "--predictions", f"s-diora={theirs}", "--predictions", theirs)
     assert first.code == 0, first.err
-    scores = json.loads(call("evaluate", "--predictions", theirs, data / "test.trees", "--json", "-").out)
+    (scores,) = json.loads(call("evaluate", "--predictions", theirs, data / "test.trees", "--json", "-").out)
     found = {record["row"]: record for record in results(out)}
-    assert list(found) == ["diora", "theirs", "left-branching"]
-    for name in ("diora", "theirs"):
+    assert list(found) == ["s-diora", "theirs", "left-branching"]
+    for name in ("s-diora", "theirs"):
         assert found[name]["report"]["sentence_f1"] == scores["sentence_f1"] == 100.0
     page = (out / "table.md").read_text()
-    assert "| DIORA | diora | – | 100.0 | 1 | – | not quoted here | quoted; its figure has a place in" in page
+    quoted = (
+        "| S-DIORA | s-diora | – | 100.0 | 57.6 | – | – | 1 | – | quoted in Liu et al. 2023, table 4; scored here: /"
+    )
+    assert quoted in page
     assert page.count("scored here: ") == 2
-    assert "| theirs | theirs | – | 100.0 | 1 | – | not quoted here | scored here: /" in page
-    assert "| PRPN | prpn | – | – | – |" in page
+    assert "| theirs | theirs | – | 100.0 | – | – | – | 1 | – | scored here: /" in page
     again = call(*asked)
     assert (again.code, again.out) == (0, first.out)
 
     theirs.write_text("".join((data / "test.trees").read_text().splitlines(keepends=True)[::-1]))
-    refused = call(*asked, "--predictions", f"diora={theirs}")
+    refused = call(*asked, "--predictions", f"s-diora={theirs}")
     assert refused.code == 2
     assert "not the trees that" in refused.err
     assert len(results(out)) == 3
@@ -212,7 +222,10 @@ def test_languages(call: Call, tmp_path: Path) -> None:
     found = {(record["row"], record["language"]) for record in results(tmp_path / "out")}
     assert found == {(row, language) for row in ("sn-pcfg-4096", "oracle") for language in ("french", "german")}
     assert (tmp_path / "out" / "runs" / "sn-pcfg-4096" / "german" / "seed-1" / "config.toml").is_file()
-    assert "| german: SN-PCFG |" in (tmp_path / "out" / "table.md").read_text()
+    page = (tmp_path / "out" / "table.md").read_text()
+    (line,) = [line for line in page.splitlines() if line.startswith("| german: SN-PCFG | sn-pcfg-4096 |")]
+    assert "| 46.7 ± 4.9 |" in line
+    assert "| 157.8 ± 65.6 | 1 of 1 |" in line
 
 
 def test_a_failing_row_does_not_stop_the_others(
@@ -240,15 +253,85 @@ def test_a_result_cut_short_by_a_crash_is_done_again(call: Call, data: Path, tmp
 
 
 def test_speed(call: Call, tmp_path: Path) -> None:
-    asked = ["reproduce", "speed", "--out", tmp_path / "out", "--rows", "2x4x4x8", "--device", "cpu"]
+    out = tmp_path / "out"
+    asked = ["reproduce", "speed", "--out", out, "--rows", "2x4x4x8", "--device", "cpu"]
     first = call(*asked)
     assert first.code == 0
     assert "2x4x4x8" in first.out
-    measured = (tmp_path / "out" / "results.jsonl").read_text()
+    measured = (out / "results.jsonl").read_text()
+    (out / "table.csv").write_text("when,machine\nnow,here\n")  # as of a version that had other columns
     again = call(*asked)
-    assert again.out == first.out
-    assert (tmp_path / "out" / "results.jsonl").read_text() == measured
-    assert "| 2x4x4x8 | torch | fp32 | eager |" in (tmp_path / "out" / "table.md").read_text()
+    assert (again.code, again.out) == (0, first.out)
+    assert (out / "results.jsonl").read_text() == measured
+    page = (out / "table.md").read_text()
+    assert "| 2x4x4x8 | ours | torch | fp32 | eager |" in page
+    published = "| 16x40x8192x16384 | FlashInside | paper\\_recompute | fp32 | eager | – | – | – | 39 | – | 1 | – |"
+    assert published in page
+    rows = list(csv.DictReader((out / "table.csv").open()))
+    assert [row["backend"] for row in rows[:3]] == ["log_sum_exp", "log_einsum_exp", "torch"]
+    assert float(rows[0]["speed_ratio"]) == 1.0  # no ratio of memory: so small a pass may not grow the process at all
+
+
+@pytest.mark.parametrize("section", ["model", "training", "data", "model of a run that is gone"])
+def test_results_of_another_configuration_are_refused(call: Call, data: Path, tmp_path: Path, section: str) -> None:
+    """A row of the same name may have been trained otherwise in an earlier version: no mean is over both."""
+    asked = ["reproduce", "parsing", "--data", data, "--out", tmp_path, *SMALL, "--rows"]
+    assert call(*asked, "sn-pcfg-128", "--seeds", 1).code == 0
+    run = tmp_path / "runs" / "sn-pcfg-128" / "seed-1"
+    if section.endswith("gone"):
+        run.rename(tmp_path / "moved")
+        (record,) = results(tmp_path)
+        record["model"].pop("embedding")
+        (tmp_path / "results.jsonl").write_text(json.dumps(record) + "\n")
+    else:
+        values = tomllib.loads((run / "config.toml").read_text())
+        key = {"model": "embedding", "training": "epochs", "data": "max_length"}[section]
+        values[section][key] += 1
+        (run / "config.toml").write_text(tomli_w.dumps(values))
+    refused = call(*asked, "sn-pcfg-128", "--seeds", 2)
+    assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
+    said = f"sn-pcfg-128 seed 1 has another [{section.split()[0]}] than the row has in this version; give another --out"
+    assert said in refused.err
+    # What is not averaged anew stays in the table.
+    assert call(*asked, "oracle").code == 0
+    assert "| SN-PCFG | sn-pcfg-128 | 128 |" in (tmp_path / "table.md").read_text()
+
+
+def test_rows_of_an_earlier_version_stay_and_are_named(call: Call, data: Path, tmp_path: Path) -> None:
+    asked = ["reproduce", "parsing", "--data", data, "--out", tmp_path, "--rows", "oracle"]
+    assert call(*asked).code == 0
+    (record,) = results(tmp_path)
+    earlier = {**record, "row": "gone", "seed": 1, "config": "gone"}
+    with (tmp_path / "results.jsonl").open("a") as stream:
+        stream.write(json.dumps(earlier) + "\n")
+    assert call(*asked).code == 0
+    (line,) = [line for line in (tmp_path / "table.md").read_text().splitlines() if line.startswith("| gone |")]
+    assert "this version's table has no such row" in line
+
+
+def test_f1_and_perplexity_stand_beside_the_papers(call: Call, data: Path, tmp_path: Path) -> None:
+    asked = ["reproduce", "parsing", "--data", data, "--out", tmp_path, "--seeds", 1, *SMALL]
+    assert call(*asked, "--rows", "sn-pcfg-128,right-branching").code == 0
+    found = {record["row"]: record["report"] for record in results(tmp_path)}
+    report = found["sn-pcfg-128"]
+    assert set(results(tmp_path)[0]) == {
+        *("table", "row", "language", "seed", "config", "model", "test", "test_sha256", "when", "simplepcfg", "commit"),
+        "report",
+    }
+    assert {"sentence_f1", "perplexity", "perplexity_tokens", "likelihood", "best"} <= set(report)
+    page = (tmp_path / "table.md").read_text()
+    assert "| states | S-F1, ours | S-F1, paper | perplexity, ours | perplexity, paper | runs | tokens |" in page
+    cells = f"| {report['sentence_f1']:.1f} | 51.1 ± 4.1 | {report['perplexity']:,.2f} | 231.7 ± 8.1 | 1 of 1 |"
+    assert cells in page
+    assert f"| {found['right-branching']['sentence_f1']:.1f} | 39.5 | – | – | 1 | – |" in page
+    rows = {row["row"]: row for row in csv.DictReader((tmp_path / "table.csv").open())}
+    ours = rows["sn-pcfg-128"]
+    assert (ours["metric"], float(ours["mean"]), ours["paper"]) == ("sentence_f1", report["sentence_f1"], "51.1 ± 4.1")
+    assert (float(ours["perplexity"]), ours["perplexity_paper"]) == (report["perplexity"], "231.7 ± 8.1")
+    assert (rows["right-branching"]["perplexity"], rows["prpn"]["paper"]) == ("", "37.4")
+    assert list(ours) == list(CSV_COLUMNS)
+    assert list(rows) == [row.name for row in paper_table("parsing").rows]
+    assert all(row["source"] or not row["paper"] for row in rows.values())
 
 
 @pytest.mark.parametrize(
@@ -268,7 +351,7 @@ def test_speed(call: Call, tmp_path: Path) -> None:
         (["lm", "--data", "{data}", "--set", "name=x"], "name is the row's; leave it out"),
         (["lm", "--data", "{data}", "--set", "data.train=a.txt"], "data.train is train in the folder of --data"),
         (["lm", "--data", "{data}", "--set", 'data={{valid="b"}}'], "data.valid is valid in the folder of --data"),
-        (["lm", "--data", "{data}", "--set", "model.nonterminals=8"], "row hmm-4096: "),
+        (["lm", "--data", "{data}", "--set", "model.nonterminals=8"], "row hmm-4096"),
         (["speed", "--data", "{data}"], "leave out --data"),
         (["speed", "--seeds", "3"], "leave out --data, --set, --seeds and --predictions"),
         (["speed", "--rows", "sn-pcfg"], "16,20,512,1024"),
@@ -302,14 +385,6 @@ def test_another_table_or_setting_needs_another_folder(call: Call, data: Path, t
     assert "was begun with table parsing, not speed" in call("reproduce", "speed", "--out", tmp_path).err
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_every_figure_has_a_source(name: str) -> None:
-    for row in paper_table(name).rows:
-        assert sum([bool(row.configs), row.baseline is not None, row.quoted]) == 1
-        if any(row.figures.values()):
-            assert row.source
-
-
 def test_results_on_another_test_file_are_not_averaged(call: Call, tmp_path: Path) -> None:
     data = write_text(tmp_path / "data")
     asked = ["reproduce", "parsing", "--data", data, "--out", tmp_path / "out", "--rows"]
@@ -339,14 +414,26 @@ def test_impossible_sentences_make_perplexity_infinite_and_nothing_else() -> Non
         return {"perplexity": perplexity, "sentence_f1": 60.0, **counts}
 
     good, better, bad = report(120.0, 0), report(110.0, 0), report(None, 3)
-    assert line("parsing", good, bad).ours_text == "60.0 ± 0.0"
-    assert "infinite" not in line("parsing", good, bad).note
+    on_trees = line("parsing", good, bad)
+    assert on_trees.main.ours_text == "60.0 ± 0.0"
+    assert (on_trees.runs, on_trees.perplexity.ours_text) == (2, "120.00")
+    assert "not in the mean perplexity: 1 of 2 runs, whose perplexity is infinite" in on_trees.note
     mixed = line("lm", good, bad, better)
-    assert mixed.ours_text == line("lm", good, better).ours_text == "115.00 ± 7.07"
-    assert mixed.cells[4] == "2 of 3"
+    assert mixed.main.ours_text == line("lm", good, better).main.ours_text == "115.00 ± 7.07"
+    assert mixed.cells[5] == "2 of 3"
     assert "not in the mean: 1 of 3 runs, whose perplexity is infinite" in mixed.note
-    assert line("lm", bad, bad).ours_text == "inf"
+    assert line("lm", bad, bad).main.ours_text == "inf"
     assert line("lm", good).note == line("lm", better).note
+
+
+def test_a_bound_on_the_likelihood_is_named() -> None:
+    table = paper_table("parsing")
+    (row,) = table.choose(["sc-pcfg-2048"])
+    report = {"sentence_f1": 60.0, "perplexity": 150.0, "impossible_sentences": 0, "sentences": 9}
+    record = {"report": report | {"perplexity_tokens": 50, "likelihood": POSTERIOR_MEAN}}
+    lines = {line.row.name: line for line in table_lines(table, [""], {(row.name, "", 1): record}, {}, 4, [row])}
+    assert f"our perplexity is by the {POSTERIOR_MEAN}" in lines["sc-pcfg-2048"].cells[-1]
+    assert lines["sc-pcfg-2048"].cells[3:9] == ["60.0", "60.6 ± 3.6", "150.00", "–", "1 of 4", "50"]
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,8 @@ def test_baselines_have_no_sentences(call: Call) -> None:
 
 def test_viterbi_trees_have_symbols(call: Call, tiny_run: Path) -> None:
     result = call("parse", tiny_run, "--decode", "viterbi", stdin=SENTENCES)
-    assert (result.code, result.err) == (0, "")
+    assert result.code == 0
+    assert result.err == "" or result.err.startswith("not in the vocabulary, hence <unk>: ")
     first, last = Tree.fromstring(result.lines[0]), Tree.fromstring(result.lines[4])
     assert first.leaves() == ["The", "dog", ",", "sees", "a", "cat", "."]
     assert [label for _, label in first.pos() if label == "T"] == ["T", "T"]  # the comma and the full stop
@@ -209,7 +210,7 @@ def test_random_trees_of_sentences(tiny_run: Path) -> None:
     assert [item.log_probability for item in alone] == [-math.inf] * 400
     assert all(item.log_probability <= run.score(sentences)[0] + 1e-4 for item in drawn[:5])
     share = sum((1, 6) in {(i, j) for i, j, _ in item.tree.spans} for item in drawn) / 400
-    exact = float(run.span_marginals(sentences)[0][1, 5])
+    exact = float(run.span_marginals(sentences)[0][1, 6])
     assert abs(share - exact) < 5 * math.sqrt(exact * (1 - exact) / 400)
     assert run.sample_trees(sentences, 3, seed=5) == run.sample_trees(sentences, 3, seed=5)
     kept = run.sample_trees(sentences[:1], 20, [{"require": [[1, 6]]}])[0]

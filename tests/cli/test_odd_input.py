@@ -48,7 +48,8 @@ def spoil_facts(run: Path) -> str:
 
 
 def spoil_sizes(run: Path) -> str:
-    text = (run / "config.toml").read_text(encoding="utf-8")
+    lines = (run / "config.toml").read_text(encoding="utf-8").splitlines(keepends=True)
+    text = "".join(lines[1:])  # the first is a checksum
     (run / "config.toml").write_text(text.replace("nonterminals = 4", "nonterminals = 5"), encoding="utf-8")
     return "checkpoint.safetensors"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from simplepcfg.benchmarking.memory import available_memory, is_out_of_memory, peak_on_card, peak_on_cpu, release
+from simplepcfg.benchmarking.memory import available_memory, is_out_of_memory, peak_on_cpu, peak_on_gpu, release
 from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.timing import DTYPES, Machine, Times, captured, matrix_mode, measure
 from simplepcfg.benchmarking.workload import forward_backward
@@ -23,8 +23,9 @@ PRECISIONS: dict[str, tuple[str, ...]] = {
     "triton": ("fp32", "tf32", "bf16"),
 }
 CARD_ONLY = ("paper", "paper_recompute", "triton")
-# The table of the paper: its two sizes of grammar and two lengths; then larger ones.
-CARD_SIZES = tuple(Size(16, n, states, 2 * states) for states in (512, 8192, 4096, 32768) for n in (20, 40))
+# The paper's table: its two sizes of grammar and two lengths; then others.
+PAPER_SIZES = tuple(Size(16, n, states, 2 * states) for states in (512, 8192) for n in (20, 40))
+CARD_SIZES = (*PAPER_SIZES, *(Size(16, n, states, 2 * states) for states in (4096, 32768) for n in (20, 40)))
 CPU_SIZES = (Size(4, 20, 128, 256), Size(4, 20, 512, 1024))
 QUICK_SIZES = {"cuda": (Size(16, 20, 512, 1024),), "cpu": (Size(4, 10, 64, 128),)}
 
@@ -60,7 +61,7 @@ class Result:
 
 
 def default_sizes(device: torch.device, quick: bool = False) -> tuple[Size, ...]:
-    """What is measured unless something else is asked for: minutes on a card, less than two on a CPU."""
+    """What is measured unless something else is asked for: minutes on a GPU, less than two on a CPU."""
     if quick:
         return QUICK_SIZES[device.type]
     return CARD_SIZES if device.type == "cuda" else CPU_SIZES
@@ -74,9 +75,7 @@ def choose_variants(
         if name not in PRECISIONS:
             raise InputError(f"backend {name!r} is not measured; take some of {', '.join(PRECISIONS)}")
         if name in CARD_ONLY and device.type != "cuda":
-            raise InputError(
-                f"backend {name!r} needs a CUDA card; on this device take log_sum_exp,log_einsum_exp,torch"
-            )
+            raise InputError(f"backend {name!r} needs a CUDA GPU; on this device take log_sum_exp,log_einsum_exp,torch")
     for name in precisions or ():
         if name not in DTYPES:
             raise InputError(f"precision {name!r} is unknown; take some of {', '.join(DTYPES)}")
@@ -147,13 +146,13 @@ def _bare_result(size: Size, variant: Variant, machine: Machine) -> Result:
 def _measured(result: Result, device: torch.device, repeats: int, budget_s: float) -> Result:
     size, variant = result.size, result.variant
     release()
-    # A card says itself when it is full, so only what is hopeless is not tried; a CPU would swap, or be killed.
+    # A GPU says itself when it is full, so only what is hopeless is not tried; a CPU would swap, or be killed.
     doubt = 0.5 if device.type == "cuda" else 1.0
     if doubt * size.memory(variant.backend, variant.precision) > available_memory(device):
         return replace(result, failure="OOM")
     try:
         with matrix_mode(variant.precision):
-            run = _on_card if device.type == "cuda" else _on_cpu
+            run = _on_gpu if device.type == "cuda" else _on_cpu
             times, peak = run(size, variant, device, repeats, budget_s)
     except Exception as error:
         if not is_out_of_memory(error):
@@ -169,10 +168,10 @@ def _on_cpu(size: Size, variant: Variant, device: torch.device, repeats: int, bu
     return measure(forward_backward(size, variant.backend, variant.precision, device), device, repeats, budget_s), peak
 
 
-def _on_card(size: Size, variant: Variant, device: torch.device, repeats: int, budget_s: float) -> tuple[Times, float]:
+def _on_gpu(size: Size, variant: Variant, device: torch.device, repeats: int, budget_s: float) -> tuple[Times, float]:
     step: Callable[[], object] = forward_backward(size, variant.backend, variant.precision, device)
     step()  # compiles, and allocates the libraries' workspaces
-    peak = peak_on_card(step)
+    peak = peak_on_gpu(step)
     if variant.mode == "graph":
         release()
         step = captured(step)

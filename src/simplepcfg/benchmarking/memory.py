@@ -1,6 +1,6 @@
 """Peak memory of a forward and backward pass, above its inputs.
 
-On a card, what torch's allocator had handed out at most. On a CPU, the growth of a process of its own (resident set,
+On a GPU, what torch's allocator had handed out at most. On a CPU, the growth of a process of its own (resident set,
 as the system counts it: VmHWM), which runs the pass once: whatever allocates there, torch or a library, is counted.
 """
 
@@ -40,7 +40,7 @@ def available_memory(device: torch.device) -> float:
     return free
 
 
-def peak_on_card(function: Callable[[], object]) -> float:
+def peak_on_gpu(function: Callable[[], object]) -> float:
     """Bytes above what was allocated before, of a function that has run at least once."""
     release()
     torch.cuda.synchronize()

@@ -136,7 +136,7 @@ def check_columns(path: Path, names: Sequence[str] = FIELDS) -> None:
 
 
 def machine_name(device: torch.device) -> str:
-    """The card's name, or the processor's where the system tells."""
+    """The GPU's name, or the processor's where the system tells."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     try:

@@ -34,10 +34,11 @@ class StepSize:
         """Of each part before the inside algorithm."""
         states, tags = self.inside.nonterminals, self.inside.preterminals
         symbols, width = states + tags, self.embedding
-        rows = 2 * states + 2 * symbols + tags  # parents and root, left and right children, tags
+        rows = states + 2 * symbols  # parents, left and right children: one layer each
+        # Emissions have five layers. The activations that are written and read again by backward: of a residual layer
+        # its ReLU's result and its output, of emissions the first layer's output and three for each of two blocks.
         return {
-            # Activations: the first layer's output and three a block are written, and read again by backward.
-            "networks": Work(10.0 * rows * width * width, 7.0 * rows * width * self.item),
+            "networks": Work(2.0 * (rows + 5 * tags) * width * width, (2.0 * rows + 7.0 * tags) * width * self.item),
             "rules": Work(4.0 * states * symbols * width, 2.0 * states * symbols * self.item),
             "emissions": Work(
                 2.0 * tags * (self.words + self.inside.words) * width, 1.0 * tags * self.words * self.item

@@ -31,7 +31,7 @@ class Times:
 def measure(function: Callable[[], object], device: torch.device, repeats: int, budget_s: float) -> Times:
     """Median and spread over up to ``repeats`` runs, fewer where they would take longer than ``budget_s``."""
     if device.type == "cuda":
-        return _measure_on_card(function, repeats, budget_s)
+        return _measure_on_gpu(function, repeats, budget_s)
     first = _once(function)
     if first > 500 * budget_s:  # a second run would go over: this one must do
         return Times.of([first])
@@ -56,7 +56,7 @@ def _once(function: Callable[[], object]) -> float:
     return 1000 * (time.perf_counter() - began)
 
 
-def _measure_on_card(function: Callable[[], object], repeats: int, budget_s: float) -> Times:
+def _measure_on_gpu(function: Callable[[], object], repeats: int, budget_s: float) -> Times:
     """By Triton's own timer where it is there and affordable (it adds seven runs), else by events."""
     function()
     first = _by_events(function, 1)[0]
@@ -94,7 +94,7 @@ def captured(function: Callable[[], object]) -> Callable[[], None]:
 
 @contextmanager
 def matrix_mode(precision: str) -> Iterator[None]:
-    """Let float32 products use TF32 on a card where that is what is measured."""
+    """Let float32 products use TF32 on a GPU where that is what is measured."""
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     try:
@@ -109,7 +109,7 @@ class Machine:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         if device.type == "cuda" and device.index is not None:
-            torch.cuda.set_device(device)  # Triton launches on the current card
+            torch.cuda.set_device(device)  # Triton launches on the current GPU
         self._rates: dict[str, float] = {}
 
     def flops_per_second(self, precision: str) -> float:

@@ -12,7 +12,7 @@ from simplepcfg.ops.inside import inside
 def forward_backward(size: Size, backend: str, precision: str, device: torch.device) -> Callable[[], object]:
     """A function that runs log Z and its gradients by all inputs, which are made here, once.
 
-    Left and right are the halves of one buffer, and in bf16 on a card they are stored so: backends that can take them
+    Left and right are the halves of one buffer, and in bf16 on a GPU they are stored so: backends that can take them
     as they are then copy nothing.
     """
     generator = torch.Generator(device).manual_seed(0)

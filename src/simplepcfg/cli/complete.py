@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
-from simplepcfg.cli.output import note, refuse_unwritable, write_json, write_lines
+from simplepcfg.cli.output import note, refuse_unwritable, table_row, write_json, write_lines
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def rows(found: "Completion") -> Iterator[str]:
     """The table, and below it what was drawn."""
     yield "word\tprobability"
     for word, probability in found.words:
-        yield f"{word}\t{probability:.6f}"
+        yield table_row([word, f"{probability:.6f}"])
     yield f"<end>\t{found.end:.6f}"
     if found.samples:
         yield ""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
     from simplepcfg.data.constraints import Constraints
@@ -30,7 +30,16 @@ def with_constraints(
     lines = read_constraints(path)
     waiting: tuple[Chunk, list[Constraints]] | None = None
     done = 0
-    for chunk in chunks:
+    remaining = iter(chunks)
+    while True:
+        try:
+            chunk = next(remaining, None)
+        except ResourceError:  # a sentence that is too long: those before it are answered
+            if waiting is not None:
+                yield waiting
+            raise
+        if chunk is None:
+            break
         if waiting is not None:
             yield waiting
         found = list(islice(lines, len(chunk)))

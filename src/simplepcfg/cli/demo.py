@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simplepcfg.cli.drawing import draw_tree, side_by_side
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, results_console, write_lines
+from simplepcfg.drawing.text_trees import draw_tree, side_by_side
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def train_or_resume(out: Path, device: str, quiet: bool) -> None:
         write_treebank(out)
         train(with_builtin_text(load_config(CONFIG), out), out, device=device, reporter=make_reporter(quiet))
         return
-    saved = load_config(folder.config, environment={})
+    saved = folder.read_config()
     if saved.name != CONFIG:
         raise InputError(f"{out} holds a run that is not the demo; give another folder with --out")
     write_treebank(out)

@@ -31,8 +31,8 @@ def command(
         ),
     ],
     predictions: Annotated[
-        str | None,
-        typer.Option("--predictions", metavar="FILE", help="Also score these bracketed trees against FILE."),
+        list[str] | None,
+        typer.Option("--predictions", metavar="FILE", help="Also score these bracketed trees; repeatable."),
     ] = None,
     decode: Annotated[
         Decode,
@@ -92,7 +92,7 @@ def command(
       simplepcfg evaluate test.trees --group ours=runs/a-* --group theirs=runs/b-* --compare theirs
     """
     *names, file = arguments
-    if not names and not groups and predictions is None:
+    if not names and not groups and not predictions:
         raise InputError(f"nothing to evaluate on {file}; name a run folder, a baseline, or --predictions FILE")
     if ensemble and decode is Decode.viterbi:
         raise InputError("--ensemble averages span posteriors; leave out --decode viterbi")
@@ -110,11 +110,11 @@ def command(
 
     systems = [*map(System.named, names), *map(System.group, groups or ())]
     if compare is not None and not ensemble:
-        refuse_unknown_column(compare, [system.name for system in systems] + ([predictions] if predictions else []))
+        refuse_unknown_column(compare, [system.name for system in systems] + (predictions or []))
     columns = evaluate_systems(
         systems,
         file,
-        predictions=predictions,
+        predictions=predictions or (),
         together=ensemble,
         decode=decode.value,
         importance=importance,

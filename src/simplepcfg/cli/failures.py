@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from simplepcfg.cli.output import STANDARD_OUTPUT
 from simplepcfg.errors import SimplePCFGError
 
 BAD_INPUT, NUMERICAL, RESOURCES, INTERRUPTED, BROKEN_PIPE = 2, 3, 4, 130, 141
@@ -74,6 +75,8 @@ def silence_stdout() -> None:
 
 def _explain_os_error(error: OSError) -> int:
     place = f"{error.filename}: " if error.filename is not None else ""
+    if error.filename == STANDARD_OUTPUT:  # what is left in its buffer cannot be written at exit either
+        silence_stdout()
     complain(f"{place}{error.strerror or error}")
     return RESOURCES if error.errno in OUT_OF_SPACE else BAD_INPUT
 

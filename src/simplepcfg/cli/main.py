@@ -11,10 +11,24 @@ from typing import Annotated, Any
 import typer
 
 from simplepcfg import __version__
-from simplepcfg.cli import benchmark, complete, demo, evaluate, parse, prepare, reproduce, sample, score, show, train
+from simplepcfg.cli import (
+    benchmark,
+    complete,
+    demo,
+    evaluate,
+    parse,
+    prepare,
+    report,
+    reproduce,
+    sample,
+    score,
+    serve,
+    show,
+    train,
+)
 from simplepcfg.cli.failures import exit_code_of
-from simplepcfg.cli.output import write_lines
-from simplepcfg.errors import InputError
+from simplepcfg.cli.output import STANDARD_OUTPUT, write_lines
+from simplepcfg.errors import InputError, naming_file
 
 app = typer.Typer(
     add_completion=False,
@@ -22,7 +36,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help keeps the examples' lines as they are
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for module in (demo, train, evaluate, parse, score, complete, sample, show, reproduce):
+for module in (demo, train, evaluate, parse, score, complete, sample, show, serve, report, reproduce):
     app.command(module.NAME, short_help=module.SUMMARY)(module.command)
 app.add_typer(prepare.app, name=prepare.NAME, short_help=prepare.SUMMARY)
 app.add_typer(benchmark.app, name=benchmark.NAME, short_help=benchmark.SUMMARY)
@@ -59,10 +73,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
     _write_utf8()
     try:
         _refuse_empty_values(command, given)
+        _refuse_repeated(command, given)
         with warnings.catch_warnings(), command.make_context("simplepcfg", given) as context:
             warnings.showwarning = _show_in_one_line
             command.invoke(context)
-        sys.stdout.flush()
+        with naming_file(STANDARD_OUTPUT):
+            sys.stdout.flush()
     except BaseException as error:
         code = exit_code_of(error)
         if code is None:
@@ -80,6 +96,28 @@ def _refuse_empty_values(command: Any, given: Sequence[str]) -> None:
             return
         if name in options and (not value if separator else after == ""):
             raise InputError(f"{name} is empty; give it a value, or leave it out")
+
+
+def _refuse_repeated(command: Any, given: Sequence[str]) -> None:
+    """An option with a value that is given twice, where one counts: the first would be left out without a word."""
+    words = iter(given)
+    names: dict[str, Any] = {}
+    seen: dict[int, str] = {}
+    for word in words:
+        if word == "--":
+            return
+        if word in getattr(command, "commands", {}):
+            command = command.commands[word]
+            names = {name: option for option in command.params for name in option.opts}
+            continue
+        name, separator, value = word.partition("=")
+        option = names.get(name)
+        if option is None or option.param_type_name != "option" or option.is_flag:
+            continue
+        value = value if separator else next(words, "")
+        if not option.multiple and seen.setdefault(id(option), value) != value:
+            first = seen[id(option)]
+            raise InputError(f"{name} is given twice, as {first} and {value}; give it once")
 
 
 def _options_with_values(command: Any) -> Iterator[str]:

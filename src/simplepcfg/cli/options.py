@@ -4,12 +4,15 @@ import sys
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import islice
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from simplepcfg.cli.output import note
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, ResourceError
+
+if TYPE_CHECKING:
+    from simplepcfg.run import Run
 
 Result = TypeVar("Result")
 
@@ -54,17 +57,29 @@ def with_remark(results: Iterable[Result], remark: str, quiet: bool) -> Iterator
         yield result
 
 
-def sentence_chunks(path: str, quiet: bool = False) -> Iterator[list[Any]]:
+def sentence_chunks(path: str, quiet: bool = False, run: "Run | None" = None) -> Iterator[list[Any]]:
     """Sentences of a file or of standard input (`-`), line for line; of trees, the trees.
 
-    At a keyboard each line is answered at once.
+    At a keyboard each line is answered at once. A sentence that is too long for this machine and `run` is a
+    ResourceError that names its line, after all sentences before it.
     """
     at_keyboard = path == "-" and sys.stdin.isatty()
     if at_keyboard:
         note("type one sentence a line; Ctrl-D ends", quiet)
     from simplepcfg.data.readers import read_sentences, read_trees, sniff
 
-    items: Iterator[Any] = read_trees(path) if sniff(path) == "trees" else read_sentences(path, keep_blank=True)
+    are_trees = sniff(path) == "trees"
+    items: Iterator[Any] = read_trees(path) if are_trees else read_sentences(path, keep_blank=True)
     size = 1 if at_keyboard else CHUNK
+    done = 0
     while chunk := list(islice(items, size)):
+        too_long = None if run is None else run.first_too_long(chunk)
+        if too_long is not None:
+            index, reason = too_long
+            if index:
+                yield chunk[:index]
+            name = "standard input" if path == "-" else path
+            place = f"{name}: tree {done + index + 1}" if are_trees else f"{name}:{done + index + 1}"
+            raise ResourceError(f"{place}: {reason}")
         yield chunk
+        done += len(chunk)

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, naming_file
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 # A table that is not drawn on a terminal is neither folded nor cut: whoever reads it has no width.
 FILE_WIDTH = 1_000_000
+STANDARD_OUTPUT = "standard output"
 
 
 def results_console() -> "Console":
@@ -21,6 +22,12 @@ def results_console() -> "Console":
     from rich.console import Console
 
     class PipedConsole(Console):
+        def print(self, *objects: Any, **options: Any) -> None:
+            """A full disk is named, as in `write_lines`."""
+            with naming_file(STANDARD_OUTPUT):
+                super().print(*objects, **options)
+                self.file.flush()
+
         def on_broken_pipe(self) -> None:
             """Rich would leave with exit code 1; that of a closed pipe is the command line's to give."""
             raise BrokenPipeError
@@ -38,8 +45,21 @@ def note(message: str, quiet: bool = False) -> None:
 def write_lines(lines: Iterable[str]) -> None:
     """Data for the next program: no wrapping, no colour; a closed pipe shows here, not at exit."""
     for line in lines:
-        sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+        with naming_file(STANDARD_OUTPUT):
+            sys.stdout.write(line + "\n")
+    with naming_file(STANDARD_OUTPUT):
+        sys.stdout.flush()
+
+
+def table_row(cells: Iterable[str]) -> str:
+    """Cells apart by tabs; one that holds a quotation mark or a tab is quoted, as spreadsheets and pandas read it."""
+    return "\t".join(_quoted(cell) for cell in cells)
+
+
+def _quoted(cell: str) -> str:
+    if not any(character in cell for character in '"\t\r\n'):
+        return cell
+    return '"' + cell.replace('"', '""') + '"'
 
 
 def refuse_unwritable(path: str) -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simplepcfg.cli.constrained import with_constraints
-from simplepcfg.cli.drawing import draw_tree
 from simplepcfg.cli.options import Decode, Device, Quiet, sentence_chunks, with_remark
 from simplepcfg.cli.output import write_lines
+from simplepcfg.cli.unknown_words import UnknownWords
+from simplepcfg.drawing.text_trees import draw_tree
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -149,8 +150,11 @@ def _k_best_chunks(
     from simplepcfg.api import load
 
     model = load(run, device)
-    for chunk, asked in with_constraints(sentence_chunks(file, quiet), constraints, file):
+    unknown = UnknownWords(model)
+    for chunk, asked in with_constraints(sentence_chunks(file, quiet, model), constraints, file):
+        unknown.count(chunk)
         yield from model.k_best_blocks(chunk, k, asked)
+    unknown.tell(quiet)
 
 
 def _parsed_chunks(
@@ -171,15 +175,19 @@ def _parsed_chunks(
     from simplepcfg.api import load
 
     model = load(run, device)
+    unknown = UnknownWords(model)
+    group = None
     if others:
         from simplepcfg.ensembles import ensemble
 
         group = ensemble([model, *others], device)
-        for chunk, asked in with_constraints(sentence_chunks(file, quiet), constraints, file):
+    for chunk, asked in with_constraints(sentence_chunks(file, quiet, model), constraints, file):
+        unknown.count(chunk)
+        if group is not None:
             yield from group.parse_blocks(chunk, asked)
-        return
-    for chunk, asked in with_constraints(sentence_chunks(file, quiet), constraints, file):
-        yield from model.parse_blocks(chunk, asked, decode=decode.value)
+        else:
+            yield from model.parse_blocks(chunk, asked, decode=decode.value)
+    unknown.tell(quiet)
 
 
 def _baseline_chunks(name: str, file: str, quiet: bool) -> Iterator[list["SpanTree"]]:

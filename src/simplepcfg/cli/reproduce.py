@@ -70,7 +70,7 @@ def command(
     \b
     Example:
       simplepcfg reproduce parsing --data data/wsj --rows sn-pcfg-4096,right-branching --seeds 4
-      simplepcfg reproduce parsing --data data/wsj --rows right-branching --predictions diora=diora.trees
+      simplepcfg reproduce parsing --data data/wsj --rows right-branching --predictions s-diora=s-diora.trees
       simplepcfg reproduce lm --data data/ptb --rows sn-pcfg-4096 --seeds 1 --set training.epochs=3
       simplepcfg reproduce speed --out reproduction/speed
     """
@@ -83,17 +83,17 @@ def command(
             raise InputError(
                 "speed reads no text and trains nothing; leave out --data, --set, --seeds and --predictions"
             )
-        from simplepcfg.reproduction.speed import reproduce_speed, rich_cells
+        from simplepcfg.reproduction.speed import reproduce_speed, rich_speed
 
-        cells = reproduce_speed(place, rows=chosen, device=device, remark=lambda text: note(text, quiet))
-        results_console().print(rich_cells(cells))
+        measured = reproduce_speed(place, rows=chosen, device=device, remark=lambda text: note(text, quiet))
+        results_console().print(rich_speed(measured))
     else:
         if data is None:
             raise InputError(f"{table.value} needs text; give --data DIR, a folder that `simplepcfg prepare` wrote")
         from simplepcfg.reproduction.rendering import rich_lines
         from simplepcfg.reproduction.runner import reproduce
         from simplepcfg.reproduction.tables import paper_table
-        from simplepcfg.training.progress import make_reporter
+        from simplepcfg.training.reporters import make_reporter
 
         lines = reproduce(
             table.value,

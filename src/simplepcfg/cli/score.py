@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simplepcfg.cli.options import Device, Quiet, refuse_baseline, sentence_chunks, with_remark
-from simplepcfg.cli.output import write_lines
+from simplepcfg.cli.output import table_row, write_lines
+from simplepcfg.cli.unknown_words import UnknownWords
 
 if TYPE_CHECKING:
     from simplepcfg.answers.surprisal import WordSurprisal
@@ -40,7 +41,8 @@ def command(
 
     With --surprisal, a tab-separated table instead: a row for each word and one, <end>, for the end of each sentence.
     surprisal_bits is -log2 P(word | the words before it), summed over all trees; entropy_bits is that of what could
-    have come in its place. token is the word as the model sees it; words it does not look at have NA.
+    have come in its place. token is the word as the model sees it; words it does not look at have NA. A word with a
+    quotation mark is quoted and the mark doubled, as pandas.read_csv(sep="\\t") and spreadsheets read it.
 
     \b
     Example:
@@ -52,27 +54,37 @@ def command(
 
     refuse_baseline(run)
     model = load(run, device)
+    unknown = UnknownWords(model)
     if surprisal:
         numbers, header = count(1), ["\t".join(COLUMNS)]
-        for chunk in sentence_chunks(file, quiet):
+        for chunk in sentence_chunks(file, quiet, model):
+            unknown.count(chunk)
             found = model.surprisal(chunk)
             write_lines(header)  # not before something was read and computed: a refusal prints nothing
             header = []
             for records in found:
                 write_lines(surprisal_rows(next(numbers), records))
         write_lines(header)
+        unknown.tell(quiet)
         return
-    scores = (model.score(chunk) for chunk in sentence_chunks(file, quiet))
+
+    def answers() -> Iterator[list[float]]:
+        for chunk in sentence_chunks(file, quiet, model):
+            unknown.count(chunk)
+            yield model.score(chunk)
+
+    scores = answers()
     unit = EXACT if model.shares_rules else INEXACT
     for values in with_remark(scores, f"unit: nats ({unit}), one number a line", quiet):
         write_lines(f"{value:.6f}" for value in values)
+    unknown.tell(quiet)
 
 
 def surprisal_rows(sentence: int, records: list["WordSurprisal"]) -> Iterator[str]:
     """A sentence's rows of the table; sentences and positions count from 1."""
     for position, record in enumerate(records, start=1):
         token = NOTHING if record.token is None else record.token
-        yield "\t".join([str(sentence), str(position), record.word, token, *_bits(record.surprisal, record.entropy)])
+        yield table_row([str(sentence), str(position), record.word, token, *_bits(record.surprisal, record.entropy)])
 
 
 def _bits(*nats: float | None) -> list[str]:

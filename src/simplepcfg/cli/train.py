@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,13 @@ NAME = "train"
 SUMMARY = "Learn a grammar from text."
 DEMO = "demo"
 OPTION_OF = {"data.train": "--train", "data.valid": "--valid", "seed": "--seed", "training.device": "--device"}
+
+
+class Log(StrEnum):
+    """Programs that show training."""
+
+    tensorboard = "tensorboard"
+    wandb = "wandb"
 
 
 def command(
@@ -49,6 +57,10 @@ def command(
         Path | None,
         typer.Option("--resume", metavar="DIR", help="Go on with the run in this folder, instead of CONFIG."),
     ] = None,
+    log: Annotated[
+        list[Log] | None,
+        typer.Option("--log", help="Also write events for this program to show; repeatable.", show_default=False),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Learn a grammar from text; the best model by validation likelihood is kept in the run's folder.
@@ -61,11 +73,12 @@ def command(
       simplepcfg train sn-pcfg-small --train train.txt --valid valid.txt --out runs/first
       simplepcfg train sn-pcfg-small --train train.txt --set training.epochs=3 --seed 7
       simplepcfg train --resume runs/first
+      simplepcfg train sn-pcfg-small --train train.txt --log tensorboard
       torchrun --nproc_per_node=2 -m simplepcfg train sn-pcfg --train train.txt
     """
     from simplepcfg.training.config_files import load_config
     from simplepcfg.training.loop import train as train_run
-    from simplepcfg.training.progress import make_reporter
+    from simplepcfg.training.reporters import make_reporter
     from simplepcfg.training.run_folder import RunFolder
 
     quiet = quiet or is_follower()
@@ -82,8 +95,9 @@ def command(
             raise InputError("--resume DIR goes on with the run in DIR; leave out CONFIG and --out")
         folder = RunFolder(resume)
         folder.require(folder.config)
-        saved = load_config(folder.config, changes, environment={}) if changes else None
-        result = train_run(saved, resume, resume=True, device=device, reporter=make_reporter(quiet))
+        saved = folder.read_config(changes) if changes else None
+        reporter = make_reporter(quiet, log or (), resume)
+        result = train_run(saved, resume, resume=True, device=device, reporter=reporter)
     else:
         if config is None:
             raise InputError("name a configuration (a TOML file or a built-in name), or --resume DIR")
@@ -102,7 +116,8 @@ def command(
                 write_treebank(directory)
             chosen = with_builtin_text(chosen, directory)
         refuse_one_pipe_twice(chosen.data.train, chosen.data.valid)
-        result = train_run(chosen, directory, device=device, reporter=make_reporter(quiet))
+        reporter = make_reporter(quiet, log or (), directory, chosen.model_dump())
+        result = train_run(chosen, directory, device=device, reporter=reporter)
     best = result.best
     score = f"{best.perplexity:.2f}" if best.perplexity is not None else "infinite"
     note(f"best epoch {best.epoch} of {result.epochs}: validation perplexity {score}", quiet)

@@ -93,7 +93,7 @@ def find_predictions(table: PaperTable, texts: Sequence[Text], given: Sequence[s
             raise InputError(f"--predictions {item}: {f'a second {name}' if name else 'no name'}; write NAME=FILE")
         names.add(name)
         row = rows.get(name, Row(name, name))
-        if row.configs or row.baseline:
+        if row.configuration or row.baseline:
             raise InputError(f"--predictions {item}: the row {name} is computed here; write OTHER-NAME={path}")
         for text in texts:
             file = path / f"{text.language}.trees" if text.language else path
@@ -156,8 +156,12 @@ def _prepared_settings(description: Path) -> tuple[str, ...]:
         return ()
     try:
         keys = tomllib.loads(description.read_text("utf-8")).get("data", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        if not isinstance(keys, dict):
+            raise ValueError("data is no table")
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"{description}: damaged ({error}); write the folder with `simplepcfg prepare` again"
         ) from None
-    return tuple(f"data.{key}={json.dumps(keys[key], ensure_ascii=False)}" for key in PREPARED_KEYS if key in keys)
+    return tuple(
+        f"data.{key}={json.dumps(keys[key], ensure_ascii=False, default=str)}" for key in PREPARED_KEYS if key in keys
+    )

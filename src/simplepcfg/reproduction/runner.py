@@ -25,7 +25,8 @@ from simplepcfg.reproduction.jobs import (
     sha256,
     text_preprocessing,
 )
-from simplepcfg.reproduction.rendering import REPORT_NUMBERS, Line, table_lines, write_tables
+from simplepcfg.reproduction.lines import REPORT_NUMBERS, Line, table_lines
+from simplepcfg.reproduction.rendering import write_tables
 from simplepcfg.reproduction.state import ReproductionFolder
 from simplepcfg.reproduction.tables import PaperTable, paper_table
 from simplepcfg.training.config import RunConfig
@@ -72,6 +73,10 @@ def reproduce(
     folder.refuse_other_predictions(
         {job.key: (job.predictions, sha256(job.predictions)) for job in jobs if job.predictions}
     )
+    folder.refuse_other_configurations(configs)
+    for text in texts:
+        if text.language and text.language.lower() not in table.languages:
+            remark(f"{text.language}: the paper has figures of {', '.join(table.languages)} alone")
     failures: dict[tuple[str, str, int], SimplePCFGError] = {}
 
     def lines() -> list[Line]:
@@ -79,8 +84,8 @@ def reproduce(
 
     with RunFolder(folder.path).locked():
         for row in chosen:
-            if row.configs and row.config is None:
-                remark(f"{row.name}: the configuration {row.configs[0]} is not installed; the row is left out")
+            if row.configuration and row.config is None:
+                remark(f"{row.name}: the configuration {row.configuration} is not installed; the row is left out")
         for job in jobs:
             if job.key in folder.read_results():
                 continue

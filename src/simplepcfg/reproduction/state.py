@@ -16,7 +16,9 @@ from typing import Any
 import tomli_w
 
 from simplepcfg.errors import InputError
-from simplepcfg.training.files import write_text
+from simplepcfg.training.config import RunConfig
+from simplepcfg.training.config_files import load_config
+from simplepcfg.training.files import remove_leftovers, write_text
 
 Key = tuple[str, str, int]  # row, language ("" where there is one text), seed (0 of what has none)
 
@@ -45,6 +47,7 @@ class ReproductionFolder:
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file; give a folder for the reproduction")
         if not self.begun.exists():
+            remove_leftovers(self.path)  # of a process that was killed as it began
             if self.path.is_dir() and any(self.path.iterdir()):
                 raise InputError(f"{self.path} holds other files and no {self.begun.name}; give a new folder")
             self.path.mkdir(parents=True, exist_ok=True)
@@ -52,7 +55,7 @@ class ReproductionFolder:
             return
         try:
             found = tomllib.loads(self.begun.read_text("utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{self.begun}: damaged ({error}); restore it from a copy") from None
         if not isinstance(found.get("table"), str) or not isinstance(found.get("settings"), list):
             raise InputError(
@@ -72,7 +75,7 @@ class ReproductionFolder:
         for number, line in enumerate(self._lines(), start=1):
             try:
                 record = json.loads(line)
-            except json.JSONDecodeError as error:
+            except (ValueError, RecursionError) as error:
                 raise InputError(f"{self.results}:{number}: not a result ({error}); remove the line") from None
             if (wrong := _what_is_wrong(record, self._report_numbers)) is not None:
                 raise InputError(f"{self.results}:{number}: not a result ({wrong}); remove the line")
@@ -100,6 +103,32 @@ class ReproductionFolder:
                 raise InputError(
                     f"{path}: not the trees that {self.results} has as {key[0]}; give another name, or another --out"
                 )
+
+    def refuse_other_configurations(self, configs: Mapping[Key, RunConfig]) -> None:
+        """One mean is of one configuration; `configs` has what this version's rows would be trained with.
+
+        What an earlier version trained under the same name may have been something else. A run folder tells it best,
+        since this version reads older configurations; of a run whose folder is gone, the result names the model.
+        """
+        now = {(row, language): config.model_dump(mode="json") for (row, language, _), config in configs.items()}
+        results = self.read_results()
+        for key in dict.fromkeys([*configs, *results]):
+            row, language, seed = key
+            config = self.run(*key) / "config.toml"
+            if (row, language) not in now:
+                continue
+            if config.is_file():
+                place, found = config, load_config(config, environment={}).model_dump(mode="json")
+            elif key in results:
+                place, found = self.results, {"model": results[key].get("model")}
+            else:
+                continue
+            for section in ("model", "training", "data"):
+                if section in found and found[section] != now[row, language][section]:
+                    raise InputError(
+                        f"{place}: {row} seed {seed} has another [{section}] than the row has in this version; give "
+                        "another --out"
+                    )
 
     def append(self, record: dict[str, Any]) -> None:
         """Write a result so that it is there whole or not at all."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -14,6 +14,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.training.config_files import builtin_configs
 
 TABLES = ("lm", "parsing", "multilingual")
+METRICS = ("sentence_f1", "perplexity")  # keys of an evaluation's JSON and of a row of tables.toml
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +23,24 @@ class Row:
 
     name: str
     model: str
-    size: str = ""  # states, as the paper counts them; "" where that is the configuration's own
-    configs: tuple[str, ...] = ()  # the first that is installed is taken
+    size: str = ""  # states, as the paper counts them; "" where the row has none
+    configuration: str = ""  # the built-in configuration that is trained, installed or not
     settings: tuple[str, ...] = ()
+    recipe_of: str = ""  # of a recipe of ours: the row of the same model with the released or the paper's settings
     baseline: str | None = None
     quoted: bool = False
-    figures: dict[str, str] = field(default_factory=dict)  # by language; "" where a table has one text
+    published: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # figures by metric, then by language
     source: str = ""
+    remark: str = ""
 
     @property
     def config(self) -> str | None:
-        """The built-in configuration that is trained; None where none is installed."""
-        return next((name for name in self.configs if name in builtin_configs()), None)
+        """The built-in configuration that is trained; None where it is not installed."""
+        return self.configuration if self.configuration in builtin_configs() else None
+
+    def figure(self, metric: str, language: str) -> str:
+        """The published figure as printed, or ""; `language` is "" where a table has one text."""
+        return self.published.get(metric, {}).get(language.lower(), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,7 @@ class PaperTable:
 
     name: str
     title: str
-    metric: str  # a key of an evaluation's JSON: perplexity or sentence_f1
+    metric: str  # what the table is about, one of `METRICS`
     settings: tuple[str, ...]
     rows: tuple[Row, ...]
 
@@ -50,6 +57,17 @@ class PaperTable:
     def on_trees(self) -> bool:
         """Whether its test file holds gold trees."""
         return self.metric != "perplexity"
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What is shown, in this order: perplexity stands beside F1 as in the paper."""
+        return ("sentence_f1", "perplexity") if self.on_trees else ("perplexity",)
+
+    @property
+    def languages(self) -> list[str]:
+        """Languages that the paper has figures of; [""] where a table has one text."""
+        found = (language for row in self.rows for figures in row.published.values() for language in figures)
+        return list(dict.fromkeys(found))
 
     def choose(self, names: Sequence[str] | None) -> list[Row]:
         """The rows of these names in the table's order, or all."""
@@ -62,25 +80,59 @@ class PaperTable:
         return [row for row in self.rows if names is None or row.name in names]
 
 
+@dataclass(frozen=True, slots=True)
+class SpeedRow:
+    """An algorithm of the paper's table of speed and memory; figures by `setting_name`."""
+
+    name: str
+    backend: str  # of the benchmark, measured in fp32
+    speed: Mapping[str, str]
+    memory: Mapping[str, str]
+    source: str
+
+
 @cache
 def paper_table(name: str) -> PaperTable:
     """One of `TABLES`."""
-    text = (resources.files("simplepcfg") / "reproduction" / "tables.toml").read_text("utf-8")
-    values = tomllib.loads(text)[name]
+    values = _tables()[name]
     rows = tuple(_row(entry) for entry in values["rows"])
     return PaperTable(name, values["title"], values["metric"], tuple(values["settings"]), rows)
 
 
-def _row(entry: dict[str, Any]) -> Row:
-    figures = entry.get("figures", {"": entry["figure"]} if entry.get("figure") else {})
+@cache
+def speed_rows() -> tuple[SpeedRow, ...]:
+    """The rows of the table `speed`, in the paper's order."""
+    return tuple(SpeedRow(**entry) for entry in _tables()["speed"]["rows"])
+
+
+def speed_title() -> str:
+    """The title of the table `speed`."""
+    title: str = _tables()["speed"]["title"]
+    return title
+
+
+def setting_name(nonterminals: int, n: int) -> str:
+    """How tables.toml names a setting of the table `speed`."""
+    return f"N = {nonterminals}, n = {n}"
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    return tomllib.loads((resources.files("simplepcfg") / "reproduction" / "tables.toml").read_text("utf-8"))
+
+
+def _row(entry: Mapping[str, Any]) -> Row:
+    figures = {metric: entry[metric] for metric in METRICS if metric in entry}
     return Row(
         name=entry["name"],
         model=entry["model"],
         size=entry.get("size", ""),
-        configs=tuple(entry.get("config", ())),
+        configuration=entry.get("config", ""),
         settings=tuple(entry.get("settings", ())),
+        recipe_of=entry.get("recipe_of", ""),
         baseline=entry.get("baseline"),
         quoted=entry.get("quoted", False),
-        figures=figures,
+        published={metric: found if isinstance(found, Mapping) else {"": found} for metric, found in figures.items()},
         source=entry.get("source", ""),
+        remark=entry.get("remark", ""),
     )

@@ -1,0 +1,73 @@
+"""`simplepcfg report`: figures and tables of runs in one HTML file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simplepcfg.cli.options import Device, Quiet, refuse_baseline
+from simplepcfg.cli.output import note, refuse_unwritable
+from simplepcfg.errors import InputError
+
+NAME = "report"
+SUMMARY = "Show runs in one HTML file of figures."
+
+
+def command(
+    arguments: Annotated[
+        list[str], typer.Argument(metavar="RUN... [TREES]", help="Folders of trained runs; last, a file of gold trees.")
+    ],
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="The HTML file to write.")] = "report.html",
+    figures: Annotated[
+        Path | None, typer.Option("--figures", metavar="DIR", help="Also write each figure as an SVG file.")
+    ] = None,
+    png: Annotated[bool, typer.Option("--png", help="With --figures: as PNG files too.")] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="Look at the first N trees, no more.")
+    ] = 1000,
+    device: Device = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Write learning curves, scores, symbols, parses and calibration of runs into one file that needs no network.
+
+    Without TREES there are learning curves and symbols alone. Trees are chosen by span marginals; symbols are those of
+    the most probable trees.
+
+    \b
+    Example:
+      simplepcfg report runs/demo runs/demo/test.trees
+      simplepcfg report runs/a runs/b test.trees --out compare.html --figures figures
+    """
+    names = list(arguments)
+    file = names.pop() if len(names) > 1 and not Path(names[-1]).is_dir() else None
+    for name in names:
+        refuse_baseline(name, "record to report")
+    refuse_unwritable(out)
+    if out == "-":
+        raise InputError("--out - is no file; give one, such as report.html")
+    if png and figures is None:
+        raise InputError("--png has no effect without --figures; give --figures DIR")
+    from simplepcfg.api import load
+    from simplepcfg.data.readers import read_trees, sniff
+    from simplepcfg.reports import make_report
+    from simplepcfg.reports.files import png_renderer, write_figures
+    from simplepcfg.systems import unique_names
+    from simplepcfg.training.files import write_text
+
+    if png:
+        png_renderer()  # refused before anything is computed
+    trees = None
+    if file is not None:
+        if sniff(file) == "text":
+            raise InputError(f"{file} is plain text; a report needs bracketed trees, or leave it out")
+        trees = list(read_trees(file))
+        if len(trees) > limit:
+            note(f"{file}: the first {limit:,} of {len(trees):,} trees; --limit changes that", quiet)
+            trees = trees[:limit]
+    runs = unique_names([load(name, device) for name in names])
+    report = make_report(runs, trees, source=file or "", remark=lambda text: note(text, quiet))
+    write_text(Path(out), report.to_html())
+    note(f"written: {out}", quiet)
+    if figures is not None:
+        written = write_figures(report.figures, figures, png=png)
+        note(f"written: {len(written)} figures in {figures}", quiet)

@@ -1,0 +1,93 @@
+"""`simplepcfg serve`: a local page on which trained runs can be tried, and a JSON interface to them."""
+
+from typing import Annotated, Any
+
+import typer
+
+from simplepcfg.cli.options import Device, Quiet, refuse_baseline
+from simplepcfg.cli.output import note, write_lines
+from simplepcfg.errors import InputError, ResourceError
+
+NAME = "serve"
+SUMMARY = "Open a local page to try runs on."
+# What is served when no run is named; None while no grammar comes with the package.
+DEFAULT_RUN: str | None = None
+
+
+def command(
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="RUN...", help="Folders of trained runs.", show_default=False)
+    ] = None,
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="Where to listen; beyond this machine: 0.0.0.0.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Where to listen; 0 takes any free one.")
+    ] = 8000,
+    max_words: Annotated[
+        int, typer.Option("--max-words", metavar="N", min=2, max=1000, help="The longest sentence that is answered.")
+    ] = 80,
+    rate: Annotated[
+        float, typer.Option("--rate", metavar="N", min=0.1, help="Requests a second of one client, on average.")
+    ] = 50.0,
+    device: Device = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Serve a page on this machine: trees, span marginals, surprisal, next words, two runs side by side.
+
+    Its JSON interface is described at /openapi.json. No request can read files or load other runs than those named
+    here. Ctrl-C ends it.
+
+    \b
+    Example:
+      simplepcfg serve runs/demo
+      simplepcfg serve runs/demo runs/another --port 9000
+    """
+    names = list(runs or ([DEFAULT_RUN] if DEFAULT_RUN else []))
+    if not names:
+        raise InputError("no run to serve; name the folder of a trained run, as in simplepcfg serve runs/demo")
+    try:
+        import starlette  # noqa: F401
+        import uvicorn
+    except ImportError:
+        raise InputError("serving needs starlette and uvicorn; pip install 'simplepcfg[serve]'") from None
+    from simplepcfg.api import load
+    from simplepcfg.serving.app import LOCAL_NAMES, make_app
+    from simplepcfg.serving.limits import Limits
+    from simplepcfg.systems import unique_names
+
+    for name in names:
+        refuse_baseline(name, "answers to serve")
+    loaded = unique_names([load(name, device) for name in names])
+    limits = Limits(words=max_words, requests_a_second=rate, burst=max(200, int(4 * rate)))
+    local = host in LOCAL_NAMES
+    app = make_app(loaded, limits, names=LOCAL_NAMES if local else None)
+    if not local:
+        note(f"listening on {host}: whoever reaches this machine can ask these runs", quiet)
+    listener = _listen(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    write_lines([f"http://{shown}:{listener.getsockname()[1]}"])
+    note("Ctrl-C ends it", quiet)
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, limit_concurrency=1024, timeout_keep_alive=5, server_header=False
+    )
+    try:
+        uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        listener.close()
+
+
+def _listen(host: str, port: int) -> Any:
+    import socket
+
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(512)
+    except OSError as error:
+        listener.close()
+        reason = error.strerror or str(error)
+        raise ResourceError(f"cannot listen on {host}:{port} ({reason}); give another --host or --port") from None
+    return listener

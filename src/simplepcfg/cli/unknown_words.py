@@ -1,0 +1,39 @@
+"""A remark on words that a run does not know: its numbers are then those of `<unk>`."""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from simplepcfg.cli.output import note
+
+if TYPE_CHECKING:
+    from simplepcfg.run import Run
+
+SHOWN = 5
+
+
+class UnknownWords:
+    """Counts over the sentences of a command."""
+
+    def __init__(self, run: "Run") -> None:
+        self._run = run
+        self._words: Counter[str] = Counter()
+        self._total = 0
+
+    def count(self, sentences: list[Any]) -> None:
+        """Look at some more sentences."""
+        known = self._run.vocabulary
+        for words, item in self._run.prepare(sentences):
+            self._total += len(item.kept)
+            # An added <eos> is a token beyond those that are kept.
+            pairs = zip(item.kept, item.tokens, strict=False)
+            self._words.update(words[place] for place, token in pairs if token not in known)
+
+    def tell(self, quiet: bool) -> None:
+        """One line, if there are any: how many, and the most frequent of them."""
+        unknown = sum(self._words.values())
+        if not unknown:
+            return
+        shown = " ".join(word for word, _ in self._words.most_common(SHOWN))
+        more = " …" if len(self._words) > SHOWN else ""
+        share = f"{unknown:,} of {self._total:,} words ({100 * unknown / self._total:.1f} %)"
+        note(f"not in the vocabulary, hence <unk>: {share}: {shown}{more}", quiet)

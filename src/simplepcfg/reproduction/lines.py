@@ -1,0 +1,166 @@
+"""What was found for each row of a table, beside what was published."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simplepcfg.errors import SimplePCFGError
+from simplepcfg.evaluation.columns import Spread
+from simplepcfg.evaluation.report import POSTERIOR_MEAN
+from simplepcfg.reproduction.state import Key
+from simplepcfg.reproduction.tables import PaperTable, Row
+
+NOTHING = "–"
+# What a line needs of a report, beside the table's metric.
+REPORT_NUMBERS = ("perplexity", "impossible_sentences", "perplexity_tokens", "sentences")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One metric of a row: mean and spread of our runs, and the published figure."""
+
+    metric: str
+    ours: Spread | None
+    paper: str  # as printed; "" where the paper has none
+    infinite: int = 0  # runs of infinite perplexity that the mean leaves out
+
+    @property
+    def ours_text(self) -> str:
+        """Mean ± standard deviation over seeds."""
+        return NOTHING if self.ours is None else self.ours.format(2 if self.metric == "perplexity" else 1)
+
+    @property
+    def cells(self) -> list[str]:
+        """Ours and the paper's."""
+        return [self.ours_text, self.paper or NOTHING]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of the paper on one text: what was found, what was published, and how it came about."""
+
+    row: Row
+    language: str
+    figures: tuple[Figure, ...]  # the table's metric first
+    runs: int  # in the mean of the table's metric
+    seeds: int
+    tokens: int | None  # that perplexity is over
+    sentences: int | None  # of the test file
+    note: str
+
+    @property
+    def main(self) -> Figure:
+        """The table's metric."""
+        return self.figures[0]
+
+    @property
+    def perplexity(self) -> Figure:
+        """Perplexity, which every table has."""
+        return next(figure for figure in self.figures if figure.metric == "perplexity")
+
+    @property
+    def remarks(self) -> str:
+        """Where the published figure stands, then what is to be said about ours."""
+        return "; ".join(filter(None, [self.row.source, self.note]))
+
+    @property
+    def cells(self) -> list[str]:
+        """As shown."""
+        name = f"{self.language}: {self.row.model}" if self.language else self.row.model
+        figures = [cell for figure in self.figures for cell in figure.cells]
+        runs = f"{self.runs} of {self.seeds}" if self.row.configuration else f"{self.runs}"
+        runs = NOTHING if self.row.quoted and not self.runs else runs
+        counted = f"{self.tokens:,}" if self.tokens else NOTHING
+        return [name, self.row.name, self.row.size or NOTHING, *figures, runs, counted, self.remarks]
+
+
+def table_lines(
+    table: PaperTable,
+    languages: Sequence[str],
+    results: Mapping[Key, dict[str, Any]],
+    failures: Mapping[Key, SimplePCFGError],
+    seeds: int,
+    chosen: Sequence[Row],
+    settings: Sequence[str] = (),
+) -> list[Line]:
+    """All rows of the table, also those that were not asked for this time: what was found earlier stays in it."""
+    known = {row.name for row in table.rows}
+    others = [Row(name, name) for name in dict.fromkeys(name for name, _, _ in results) if name not in known]
+    lines = []
+    for language in languages:
+        for row in (*table.rows, *others):
+            found = [
+                record for (name, text, _), record in sorted(results.items()) if (name, text) == (row.name, language)
+            ]
+            reports = [record["report"] for record in found]
+            figures = tuple(_figure(row, metric, language, reports) for metric in table.metrics)
+            failed = [error for (name, text, _), error in failures.items() if (name, text) == (row.name, language)]
+            status = _status(row, found, row in chosen, failed, row.name in known)
+            lines.append(
+                Line(
+                    row,
+                    language,
+                    figures,
+                    len(reports) - figures[0].infinite,
+                    max(seeds, len(reports)),
+                    reports[0]["perplexity_tokens"] if reports else None,
+                    reports[0]["sentences"] if reports else None,
+                    "; ".join(filter(None, [_recipe(row), row.remark, status, *_about(row, found, figures, settings)])),
+                )
+            )
+    return lines
+
+
+def _figure(row: Row, metric: str, language: str, reports: Sequence[Mapping[str, Any]]) -> Figure:
+    """Where some runs have a finite perplexity, theirs is shown, and a remark counts the others."""
+    paper = row.figure(metric, language)
+    possible = [report for report in reports if metric != "perplexity" or not report["impossible_sentences"]]
+    values = [report[metric] for report in possible] or [math.inf for _ in reports]
+    return Figure(metric, Spread.of(values), paper, len(reports) - len(possible) if possible else 0)
+
+
+def _recipe(row: Row) -> str:
+    return f"our recipe; the row {row.recipe_of} has the settings of what was published" if row.recipe_of else ""
+
+
+def _status(
+    row: Row,
+    found: Sequence[Mapping[str, Any]],
+    asked: bool,
+    failed: Sequence[SimplePCFGError],
+    known: bool,
+) -> str:
+    """Where our figure comes from, or why there is none."""
+    scored = [f"scored here: {record['predictions']}" for record in found if "predictions" in record]
+    if scored:
+        return scored[0]
+    if row.quoted:
+        return ""
+    if not known:
+        return "this version's table has no such row"
+    if row.configuration and row.config is None:
+        return f"the configuration {row.configuration} is not installed"
+    if failed:
+        return f"failed: {failed[0]}"
+    if not found:
+        return "not finished" if asked else "not asked for"
+    return ""
+
+
+def _about(
+    row: Row, found: Sequence[Mapping[str, Any]], figures: Sequence[Figure], settings: Sequence[str]
+) -> list[str]:
+    """What our figures are to be read with."""
+    remarks = []
+    if found and settings and row.configuration:
+        remarks.append("trained with other settings than the paper's")
+    if any(record["report"].get("likelihood") == POSTERIOR_MEAN for record in found):
+        remarks.append(f"our perplexity is by the {POSTERIOR_MEAN}")
+    infinite = figures[-1].infinite
+    if infinite:
+        mean = "the mean" if len(figures) == 1 else "the mean perplexity"
+        remarks.append(f"not in {mean}: {infinite} of {len(found)} runs, whose perplexity is infinite")
+    return remarks

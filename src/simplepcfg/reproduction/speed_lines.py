@@ -1,0 +1,170 @@
+"""Measured speed and memory relative to the paper's references, beside the paper's relative figures."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simplepcfg.benchmarking.inside import PAPER_SIZES, PRECISIONS
+from simplepcfg.benchmarking.report import FIELDS
+from simplepcfg.benchmarking.sizes import Size
+from simplepcfg.reproduction.tables import SpeedRow, setting_name, speed_rows
+
+NOTHING = "–"
+# Name of each column, and whether it holds numbers.
+COLUMNS = {
+    "size": False,
+    "algorithm": False,
+    "backend": False,
+    "precision": False,
+    "mode": False,
+    "median (ms)": True,
+    "peak (MB)": True,
+    "speed ×, ours": True,
+    "speed ×, paper": True,
+    "memory ×, ours": True,
+    "memory ×, paper": True,
+    "machine": False,
+}
+FLASH_INSIDE, ON_A_CPU = "paper_recompute", "torch"  # what memory is relative to
+OTHER_ALGORITHMS = {"paper": "FlashInside, sums of splits saved", "torch": "ours", "triton": "ours"}
+Report = Mapping[str, Any]  # a row of `simplepcfg benchmark inside --csv`
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedLine:
+    """One algorithm at one size on one machine."""
+
+    report: Report
+    machine: str  # "" where it was not measured
+    speed: float | None  # relative to the first algorithm that runs
+    memory: float | None  # relative to FlashInside
+    paper: SpeedRow | None  # the paper's row of this algorithm
+
+    @property
+    def algorithm(self) -> str:
+        """The paper's name of it; "ours" of our own."""
+        names = OTHER_ALGORITHMS | {row.backend: row.name for row in speed_rows()}
+        return names.get(self.report["backend"], "")
+
+    @property
+    def setting(self) -> str:
+        """The paper's setting that this size is one of; "" where it is none."""
+        values = self.report
+        is_paper = values["P"] == 2 * values["N"] and values.get("lengths", "equal") == "equal"
+        return setting_name(values["N"], values["n"]) if is_paper else ""
+
+    @property
+    def paper_speed(self) -> str:
+        """As published, or ""."""
+        return self.paper.speed.get(self.setting, "") if self.paper else ""
+
+    @property
+    def paper_memory(self) -> str:
+        """As published, or ""."""
+        return self.paper.memory.get(self.setting, "") if self.paper else ""
+
+    @property
+    def source(self) -> str:
+        """Of the published figures, where there are any."""
+        return self.paper.source if self.paper and (self.paper_speed or self.paper_memory) else ""
+
+    @property
+    def cells(self) -> list[str]:
+        """As shown under `COLUMNS`."""
+        report = self.report
+        numbers = (_shown(report["ms_p50"]), _shown(report["peak_mb"]))
+        relative = (_shown(self.speed, 3), self.paper_speed, _shown(self.memory, 3), self.paper_memory)
+        texts = [
+            *("x".join(str(report[key]) for key in ("B", "n", "N", "P")), self.algorithm),
+            *(report["backend"], report["precision"], report["mode"], *numbers, *relative, self.machine),
+        ]
+        return [text or NOTHING for text in texts]
+
+
+def speed_lines(measured: Iterable[tuple[str, Report]]) -> list[SpeedLine]:
+    """Lines of all measurements, given as machine and report, and of every row and setting of the paper."""
+    groups: dict[tuple[Any, ...], list[Report]] = {}
+    for machine, report in measured:
+        groups.setdefault((machine, *(report[key] for key in ("B", "n", "N", "P"))), []).append(report)
+    lines = []
+    for (machine, *sizes), reports in groups.items():
+        lines += _group(machine, [*reports, *_not_measured(Size(*sizes), reports)])
+    settings = {line.setting for line in lines}
+    for size in PAPER_SIZES:
+        if setting_name(size.nonterminals, size.n) not in settings:
+            lines += _group("", _not_measured(size, ()))
+    return lines
+
+
+def speed_csv(lines: Sequence[SpeedLine]) -> str:
+    """The columns of `benchmark inside --csv`, then what they are relative to and what was published."""
+    stream = io.StringIO()
+    added = ("algorithm", "speed_ratio", "memory_ratio", "paper_speed_ratio", "paper_memory_ratio", "source")
+    writer = csv.DictWriter(stream, (*FIELDS, *added), restval="", extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for line in lines:
+        values = (line.algorithm, line.speed, line.memory, line.paper_speed, line.paper_memory, line.source)
+        writer.writerow({**line.report, **dict(zip(added, values, strict=True))})
+    return stream.getvalue()
+
+
+def _group(machine: str, reports: Sequence[Report]) -> list[SpeedLine]:
+    """Lines of one size on one machine, in the benchmark's order: the slowest algorithm first."""
+    order = list(PRECISIONS)
+    ordered = sorted(reports, key=lambda report: order.index(report["backend"]) if report["backend"] in order else 99)
+    slowest = next((report["ms_p50"] for report in ordered if report["ms_p50"]), None)
+    smallest = _reference_peak(ordered)
+    lines = []
+    for report in ordered:
+        time, peak = report["ms_p50"], report["peak_mb"]
+        speed = slowest / time if slowest and time else None
+        memory = peak / smallest if smallest and peak else None
+        lines.append(SpeedLine(report, machine if _is_measured(report) else "", speed, memory, _paper_row(report)))
+    return lines
+
+
+def _reference_peak(reports: Sequence[Report]) -> float | None:
+    """Megabytes of FlashInside; of our own backend where the paper's kernels cannot run."""
+    plain = {report["backend"]: report for report in reports if _is_plain(report) and _is_measured(report)}
+    reference = plain.get(FLASH_INSIDE, plain.get(ON_A_CPU))
+    return None if reference is None else reference["peak_mb"]
+
+
+def _not_measured(size: Size, reports: Sequence[Report]) -> list[Report]:
+    """Empty reports of the paper's algorithms at a size of the paper's, where `reports` have none."""
+    sizes = {"B": size.batch, "n": size.n, "N": size.nonterminals, "P": size.preterminals}
+    setting = setting_name(size.nonterminals, size.n)
+    found = {report["backend"] for report in reports if _is_plain(report)}
+    is_paper = size.preterminals == 2 * size.nonterminals and any(setting in row.speed for row in speed_rows())
+    return [
+        {**sizes, "backend": row.backend, "precision": "fp32", "mode": "eager", "ms_p50": None, "peak_mb": None}
+        for row in speed_rows()
+        if is_paper and row.backend not in found
+    ]
+
+
+def _paper_row(report: Report) -> SpeedRow | None:
+    if not _is_plain(report):
+        return None
+    return next((row for row in speed_rows() if row.backend == report["backend"]), None)
+
+
+def _is_measured(report: Report) -> bool:
+    """Whether it is of a benchmark, which says when it ran."""
+    return "when" in report
+
+
+def _is_plain(report: Report) -> bool:
+    """As the paper measures: in float32, without CUDA graphs."""
+    return report["precision"] == "fp32" and report["mode"] == "eager"
+
+
+def _shown(value: float | None, digits: int = 4) -> str:
+    """So many digits, and all of a larger number's integer part."""
+    if value is None:
+        return ""
+    return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"

@@ -1,0 +1,120 @@
+"""`simplepcfg report`: one file that needs nothing else, figures beside it, refusals in one line."""
+
+import re
+import shutil
+import sys
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from command_calls import Call
+
+SECTIONS = ["Runs", "Learning curves", "Scores", "F1 by length", "Recall by label", "Symbols and gold labels"]
+SECTIONS += ["Best and worst parses", "Calibration of span probabilities", "Symbols in use"]
+
+
+class Balanced(HTMLParser):
+    """Counts elements that are opened and not closed."""
+
+    VOID = frozenset({"meta", "br", "link"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.headings: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "h2":
+            self.headings.append(data)
+
+
+def read(path: Path) -> tuple[str, list[str]]:
+    html = path.read_text()
+    parser = Balanced()
+    parser.feed(html)
+    assert parser.open == []
+    return html, parser.headings
+
+
+def test_report_with_trees(call: Call, tiny_run: Path, eos_run: Path, trees_file: Path, tmp_path: Path) -> None:
+    out, figures = tmp_path / "report.html", tmp_path / "figures"
+    found = call("report", tiny_run, eos_run, trees_file, "--out", out, "--figures", figures)
+    assert (found.code, found.out) == (0, "")
+    html, headings = read(out)
+    assert headings == SECTIONS
+    assert "right-branching" in html
+    assert "run-2" in html  # both folders are called run
+    addresses = set(re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?([^"')> ]+)""", html))
+    assert all(address.startswith("#") for address in addresses)
+    assert "<script" not in html
+    names = {path.name for path in figures.iterdir()}
+    assert {"perplexity.svg", "f1-by-length.svg", "recall-by-label.svg", "calibration.svg"} <= names
+    assert {"symbols-run.svg", "symbols-run-2.svg", "parse-run-1.svg", "parse-run-1-gold.svg"} <= names
+    for path in figures.iterdir():
+        assert ET.parse(path).getroot().tag.endswith("svg")
+
+
+def test_report_without_trees(call: Call, tiny_run: Path, tmp_path: Path) -> None:
+    assert call("report", tiny_run, "--out", tmp_path / "report.html").code == 0
+    _, headings = read(tmp_path / "report.html")
+    assert headings == ["Runs", "Learning curves", "Symbols in use"]
+
+
+def test_report_of_a_bare_model(call: Call, tiny_run: Path, trees_file: Path, tmp_path: Path) -> None:
+    """A run that was saved has no record of its training."""
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in ("config.toml", "vocabulary.txt", "model.safetensors"):
+        shutil.copy(tiny_run / name, bare / name)
+    found = call("report", bare, trees_file, "--out", tmp_path / "r.html", "--limit", "5")
+    assert found.code == 0
+    assert "the first 5 of 25 trees" in found.err
+    assert "record of its training" in (tmp_path / "r.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nothing"], "no such run folder"),
+        (["right-branching"], "no record to report"),
+        (["{run}", "{text}"], "is plain text"),
+        (["{run}", "--png"], "--png has no effect without --figures"),
+        (["{run}", "--out", "-"], "is no file"),
+        (["{run}", "--out", "no/such/folder.html"], "there is no folder"),
+    ],
+)
+def test_refusals(call: Call, tiny_run: Path, text_file: Path, arguments: list[str], words: str) -> None:
+    found = call("report", *(item.format(run=tiny_run, text=text_file) for item in arguments))
+    assert found.code == 2
+    assert words in found.err
+    assert found.err.count("\n") == 1
+
+
+def test_png_needs_a_renderer(call: Call, tiny_run: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "cairosvg", None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = call("report", tiny_run, "--out", tmp_path / "r.html", "--figures", tmp_path / "f", "--png")
+    assert found.code == 2
+    assert "simplepcfg[figures]" in found.err
+    assert found.err.count("\n") == 1
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_png_by_a_program(call: Call, tiny_run: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "cairosvg", None)
+    program = tmp_path / "rsvg-convert"
+    program.write_text("#!/bin/sh\nprintf 'PNG of '\nwc -c\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    found = call("report", tiny_run, "--out", tmp_path / "r.html", "--figures", tmp_path / "f", "--png")
+    assert found.code == 0
+    assert (tmp_path / "f" / "perplexity.png").read_text().startswith("PNG of ")

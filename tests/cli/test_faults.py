@@ -1,0 +1,157 @@
+"""Bad input that used to get through, or to be refused without the place that the user needs."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from command_calls import Call
+from simplepcfg.answers import batched
+from simplepcfg.answers.completion import MOST_SAMPLES
+from simplepcfg.api import load
+from simplepcfg.cli.output import table_row
+from simplepcfg.errors import InputError, ResourceError
+
+CONLLU = "# text = the dog\n1\tthe\tthe\tDET\tDT\t_\t2\tdet\t_\t_\n2\tdog\tdog\tNOUN\tNN\t_\t0\troot\t_\t_\n"
+
+
+@pytest.mark.parametrize("command", ["parse", "score", "evaluate"])
+def test_conllu_is_refused_by_name(call: Call, tiny_run: Path, tmp_path: Path, command: str) -> None:
+    file = tmp_path / "file.conllu"
+    file.write_text(CONLLU)
+    result = call(command, tiny_run, file)
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert "file.conllu: is CoNLL-U, not plain text or bracketed trees; write its words" in result.err
+
+
+def test_conllu_is_refused_by_prepare_and_from_standard_input(call: Call, tiny_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text(CONLLU)
+    result = call("prepare", "text", tmp_path / "train.txt", "--out", tmp_path / "out")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "train.txt: is CoNLL-U" in result.err
+    assert not (tmp_path / "out").exists()
+    assert "standard input: is CoNLL-U" in call("parse", tiny_run, stdin=CONLLU).err
+
+
+@pytest.mark.parametrize("options", [["score"], ["score", "--surprisal"], ["parse"]])
+def test_unknown_words_are_mentioned(call: Call, tiny_run: Path, options: list[str]) -> None:
+    result = call(options[0], tiny_run, *options[1:], stdin="the Zyzzyva followed the dog .\nthe Zyzzyva\n")
+    assert result.code == 0
+    assert "not in the vocabulary, hence <unk>: 2 of 7 words (28.6 %): Zyzzyva" in result.err
+    assert "vocabulary" not in call(options[0], tiny_run, *options[1:], stdin="the dog followed the cat .\n").err
+    assert call(options[0], tiny_run, *options[1:], "--quiet", stdin="the Zyzzyva followed the dog .\n").err == ""
+
+
+def test_several_predictions_are_columns(call: Call, trees_file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.trees"
+    other.write_text(trees_file.read_text())
+    result = call("evaluate", "--predictions", trees_file, "--predictions", other, trees_file, "--json", "-")
+    assert [report["name"] for report in json.loads(result.out)] == [str(trees_file), str(other)]
+    twice = call("evaluate", "--predictions", other, "--predictions", other, trees_file)
+    assert (twice.code, twice.err.count("\n")) == (2, 1)
+    assert "is given twice" in twice.err
+
+
+def test_an_option_given_twice_is_refused(call: Call, tiny_run: Path, trees_file: Path) -> None:
+    result = call("evaluate", tiny_run, trees_file, "--seed", 1, "--seed=2")
+    assert (result.code, result.out) == (2, "")
+    assert "--seed is given twice, as 1 and 2; give it once" in result.err
+    assert call("complete", tiny_run, "the", "-k", 2, "--top", 3).code == 2
+    assert call("evaluate", "oracle", trees_file, "--seed", 1, "--seed", 1).code == 0
+
+
+def test_json_is_a_list_of_any_number(call: Call, trees_file: Path) -> None:
+    for names in (["oracle"], ["oracle", "random"]):
+        found = json.loads(call("evaluate", *names, trees_file, "--format", "json").out)
+        assert [report["name"] for report in found] == names
+
+
+@pytest.mark.parametrize("command", ["score", "parse"])
+def test_a_line_too_long_is_named_after_the_answers_before_it(
+    call: Call, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    file = tmp_path / "file.txt"
+    file.write_text("the dog followed the cat\n\n" + "the dog " * 60_000 + "\nthe dog\n")
+    result = call(command, tiny_run, file)
+    assert (result.code, len(result.lines)) == (4, 2)
+    assert "file.txt:3: a sentence of 120000 words needs about" in result.err
+    asked = tmp_path / "asked.jsonl"
+    asked.write_text("\n\n\n\n")
+    if command == "parse":
+        result = call(command, tiny_run, file, "--constraints", asked)
+        assert (result.code, len(result.lines)) == (4, 2)
+    monkeypatch.setattr(batched, "SURELY_FITS", 1)
+    with pytest.raises(ResourceError, match=r"sentence 1 \('the dog the"):
+        load(tiny_run).score(["the dog", "the dog " * 60_000])
+
+
+def test_test_trees_alone_are_told_as_such(call: Call, trees_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "bank").mkdir()
+    (tmp_path / "bank" / "test.trees").write_text(trees_file.read_text())
+    result = call("prepare", "brackets", tmp_path / "bank", "--out", tmp_path / "out")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "by their names, all files are test; a vocabulary is made from training text" in result.err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a full disk")
+@pytest.mark.parametrize("arguments", [["parse", "random"], ["evaluate", "random"]])
+def test_a_full_disk_is_named(trees_file: Path, arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "simplepcfg", *arguments, str(trees_file), "--quiet"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (4, "simplepcfg: standard output: No space left on device\n")
+
+
+def test_a_full_disk_in_prepare_names_the_file(
+    call: Call, text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from simplepcfg.data import preparation
+
+    class Full(io.StringIO):
+        name = ""
+
+        def write(self, text: str) -> int:
+            raise OSError(28, "No space left on device")
+
+    def full(path: Path) -> Full:
+        stream = Full()
+        stream.name = str(path)
+        return stream
+
+    monkeypatch.setattr(preparation, "_new_file", full)
+    result = call("prepare", "text", text_file, "--out", tmp_path / "out")
+    assert result.code == 4
+    assert result.err == f"simplepcfg: {tmp_path / 'out' / 'train.txt'}: No space left on device\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_surprisal_can_be_read_with_quotation_marks_in_it(call: Call, eos_run: Path) -> None:
+    words = ['"', "the", '"dog"', "5'2\""]
+    result = call("score", eos_run, "--surprisal", stdin=" ".join(words) + "\nthe dog\n")
+    rows = list(csv.reader(io.StringIO(result.out), delimiter="\t"))  # by the rules of pandas.read_csv(sep="\t")
+    assert {len(row) for row in rows} == {6}
+    assert [row[2] for row in rows[1:5]] == words
+    assert table_row(["a", "b c", ""]) == "a\tb c\t"
+
+
+def test_absurd_numbers_are_refused(call: Call, tiny_run: Path, text_file: Path, trees_file: Path) -> None:
+    huge = 10**12
+    for arguments in (
+        ["parse", tiny_run, text_file, "--decode", "viterbi", "--k", huge],
+        ["complete", tiny_run, "the", "--samples", huge],
+        ["evaluate", "random", trees_file, "--interval", "--resamples", huge],
+        ["evaluate", "random", "oracle", trees_file, "--compare", "random", "--resamples", huge],
+    ):
+        result = call(*arguments)
+        assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+        assert str(huge) in result.err
+    run = load(tiny_run)
+    with pytest.raises(InputError, match="samples"):
+        run.sample_trees(["the dog"], huge)
+    with pytest.raises(InputError, match="samples"):
+        run.complete("the", samples=MOST_SAMPLES + 1)
