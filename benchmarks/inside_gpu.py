@@ -1,4 +1,4 @@
-"""Every backend of the inside algorithm on a card, forward and backward, and a batch of mixed lengths.
+"""Every backend of the inside algorithm on a GPU, forward and backward, and a batch of mixed lengths.
 
     python benchmarks/inside_gpu.py [--rows 1,2,mixed] [--backends paper_recompute,triton] [--precision bf16]
 
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
-        parser.error("torch sees no CUDA card here; on a CPU run benchmarks/inside_cpu.py")
+        parser.error("torch sees no CUDA GPU here; on a CPU run benchmarks/inside_cpu.py")
     names = arguments.rows.split(",")
     unknown = [name for name in names if name not in ("mixed", *map(str, range(1, len(ROWS) + 1)))]
     if unknown:

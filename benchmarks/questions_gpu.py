@@ -1,4 +1,4 @@
-"""What else a grammar can be asked, on a card: time and memory beside the inside algorithm's forward pass.
+"""What else a grammar can be asked, on a GPU: time and memory beside the inside algorithm's forward pass.
 
     python benchmarks/questions_gpu.py [--sizes 16,40,4096,8192] [--rows viterbi,sample-16] [--repeats 20]
 
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simplepcfg.benchmarking.memory import is_out_of_memory, peak_on_card, release
+from simplepcfg.benchmarking.memory import is_out_of_memory, peak_on_gpu, release
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.timing import Times, measure
@@ -143,7 +143,7 @@ def main() -> None:
     if unknown:
         parser.error(f"--rows {unknown[0]} is unknown; take some of {', '.join(ROWS)}")
     if not torch.cuda.is_available():
-        parser.error("torch sees no CUDA card here")
+        parser.error("torch sees no CUDA GPU here")
     where = environment(torch.device("cuda"), arguments.commit)
     print(f"{where['machine']}, torch {where['torch']}, triton {where['triton']}, commit {where['commit']}")
     with torch.no_grad():
@@ -179,7 +179,7 @@ def measure_row(name: str, inputs: Inputs, repeats: int) -> tuple[Times, float] 
     try:
         function(inputs)  # compiles its kernels
         times = measure(lambda: function(inputs), torch.device("cuda"), repeats, BUDGET_S)
-        return times, peak_on_card(lambda: function(inputs))
+        return times, peak_on_gpu(lambda: function(inputs))
     except (ImportError, AttributeError) as error:
         return f"not there: {error}"
     except (RuntimeError, ResourceError) as error:

@@ -16,7 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
-PAGES = tuple(Path(__file__).parent.parent / name for name in ("README.md", "docs/performance.md", "docs/reproduce.md"))
+PAGES = tuple(
+    Path(__file__).parent.parent / name
+    for name in ("README.md", "docs/performance.md", "docs/pictures.md", "docs/recipes.md")
+)
 MARKED = re.compile(r"(<!-- begin: (?P<name>[\w-]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)
 # Where and with what a row was measured: said once below a table, not in every row.
 PROVENANCE = {
@@ -176,7 +179,7 @@ TABLES = {
     ),
     "curves": Table(
         "curves.csv",
-        "simplepcfg reproduce lm`, `python experiments/run.py experiments/ptb.toml` and `python benchmarks/curves.py",
+        "python experiments/run.py experiments/networks.toml",
         {
             "name": "row",
             "precision": "precision",
@@ -185,7 +188,6 @@ TABLES = {
             "train_perplexity": "training perplexity, last epoch",
             "valid_perplexity": "validation, epoch by epoch",
             "test_perplexity": "test",
-            "furthest_count_ratio": "rule counts over 3n − 1, furthest step",
         },
         ("name", "precision", "seed", "epoch", "machine", "commit"),  # epochs of two runs do not mix
         fold={
@@ -193,8 +195,19 @@ TABLES = {
             "train_perplexity": lambda values: values[-1],
             "valid_perplexity": lambda values: ", ".join(_cell(value) for value in values),
             "test_perplexity": lambda values: "".join(values),
-            "furthest_count_ratio": lambda values: max(filter(None, values), key=_from_one, default=""),
         },
+    ),
+    "time-to-perplexity": Table(
+        "time_to_perplexity.csv",
+        "python benchmarks/time_to_perplexity.py",
+        {
+            "config": "configuration",
+            "epochs": "epochs",
+            "seconds": "seconds, everything included",
+            "test_perplexity": "test perplexity",
+            "goal": "the paper's",
+        },
+        ("config", "epochs", "machine"),
     ),
     "dense-cpu": Table(
         "dense_cpu.csv",
@@ -224,6 +237,22 @@ TABLES = {
             "bf16_speedup": "times faster, bf16",
         },
         (*SIZES, "V", "machine", "threads"),
+    ),
+    "serve-load": Table(
+        "serve_load.csv",
+        "python benchmarks/serve_load.py",
+        {
+            "question": "question",
+            "nonterminals": "N",
+            "length": "words",
+            "at_once": "at once",
+            "requests": "requests",
+            "errors": "errors",
+            "p50_s": "p50 (s)",
+            "p95_s": "p95 (s)",
+            "requests_per_s": "requests a second",
+        },
+        ("question", "nonterminals", "length", "at_once", "machine", "threads"),
     ),
     "parse-throughput": Table(
         "parse_throughput.csv",
@@ -339,10 +368,6 @@ def _cell(value: str) -> str:
         return f"{int(number):,}"
     digits = max(0, 3 - len(str(int(abs(number)))) + 1) if abs(number) >= 1 else 4
     return f"{number:,.{digits}f}"
-
-
-def _from_one(value: str) -> float:
-    return abs(float(value) - 1)
 
 
 def _is_number(value: str) -> bool:

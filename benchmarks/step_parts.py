@@ -1,11 +1,11 @@
-"""What a training step of an SN-PCFG does beside the inside algorithm, part by part on a card, each as a CUDA graph.
+"""What a training step of an SN-PCFG does beside the inside algorithm, part by part on a GPU, each as a CUDA graph.
 
     python benchmarks/step_parts.py [--sizes 4096,8192] [--parts networks,rules] [--precision bf16]
 
 Needs torch, triton, pydantic, nltk, safetensors and tomli_w (PYTHONPATH=src where the package is not installed).
 P = 2N, D = 512; forward, then forward and backward together; the update with its norm, clipping and counts;
 the whole step. The floor is the larger of the flops at --tflops and the bytes that must move at --tbytes. The last five
-options change how the work is cut, to find what suits a card. Appends to results/step_parts.csv.
+options change how the work is cut, to find what suits a GPU. Appends to results/step_parts.csv.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--overlap", type=int, choices=[0, 1], default=int(streams.OVERLAP), help="two streams")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
-        parser.error("torch sees no CUDA card here; on a CPU run benchmarks/step_cpu.py")
+        parser.error("torch sees no CUDA GPU here; on a CPU run benchmarks/step_cpu.py")
     softmax.SCORE_BYTES, rules.GRADIENT_BYTES = arguments.score_mb << 20, arguments.gradient_mb << 20
     softmax.LONGEST_HELD = {"forward": arguments.held_forward, "backward": arguments.held_backward}
     streams.OVERLAP = bool(arguments.overlap)
@@ -151,15 +151,15 @@ def all_parts(arguments: argparse.Namespace, states: int) -> list[Part]:
     ).to(DEVICE)
     model.precision = precision
     model.train()
-    networks = (model.parent, model.left_child, model.right_child, model.root, model.emission)
-    rows = ((0, states), (0, symbols), (0, symbols), (0, states), (states, symbols))
+    networks = (model.parent, model.left_child, model.right_child, model.emission)
+    rows = ((0, states), (0, symbols), (0, symbols), (states, symbols))
     weights = [network.weights() for network in networks]
     leaves = [model.symbols, *(tensor for each in weights for tensor in each)]
 
     def run_networks() -> tuple[Tensor, ...]:
         return residual_networks(model.symbols, rows, weights, precision=precision)
 
-    parents, left, right, _, features = (tensor.detach().requires_grad_() for tensor in run_networks())
+    parents, left, right, features = (tensor.detach().requires_grad_() for tensor in run_networks())
     words = torch.randint(0, count, (arguments.batch, arguments.length), device=DEVICE)
 
     def run_rules() -> tuple[Tensor, ...]:

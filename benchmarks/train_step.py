@@ -190,7 +190,7 @@ def training_figures(
 def above_floor(
     arguments: argparse.Namespace, config: RunConfig, folder: Path, milliseconds: float | None
 ) -> dict[str, object]:
-    """What a step's matrix products take at a card's rate in bf16, and how many times that it took."""
+    """What a step's matrix products take at a GPU's rate in bf16, and how many times that it took."""
     model = config.model
     counted = model.kind == "sn-pcfg" and arguments.precision in {"auto", "bf16"}
     if not counted or resolve_device(arguments.device).type != "cuda":
@@ -246,7 +246,7 @@ def reset_peak(device: torch.device) -> None:
 
 
 def peak(device: torch.device) -> dict[str, object]:
-    """Megabytes on the card at the worst moment: in tensors, and held by torch."""
+    """Megabytes on the GPU at the worst moment: in tensors, and held by torch."""
     if device.type != "cuda":
         return {"peak_mb": None, "peak_reserved_mb": None}
     allocated, reserved = torch.cuda.max_memory_allocated(device), torch.cuda.max_memory_reserved(device)
