@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt
 
-.PHONY: demo test test-slow lint format types check clean
+.PHONY: demo test test-slow test-browser lint format types check clean
 
 demo: $(VENV)/.installed
 	$(BIN)/simplepcfg demo
@@ -15,6 +15,10 @@ test: $(VENV)/.installed-test
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m slow
+
+# Chromium and its driver come from the distribution's packages, which takes root where they are missing.
+test-browser: $(VENV)/.installed-browser
+	$(BIN)/python -m pytest -m browser
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -41,9 +45,16 @@ $(VENV)/.installed-test: $(VENV)/.installed
 	$(PIP) -e ".[test]"
 	@touch $@
 
+$(VENV)/.installed-browser: $(VENV)/.installed-test
+	$(PIP) -e ".[browser]"
+	command -v chromium && command -v chromedriver || \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core; }
+	npm install --silent --no-audit --no-fund --prefix .browser axe-core@4.11
+	@touch $@
+
 $(VENV)/.installed-dev: $(VENV)/.installed-test
 	$(PIP) -e ".[dev]"
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .browser .pytest_cache .mypy_cache .ruff_cache
