@@ -6,7 +6,8 @@ from torch import Tensor
 from simplepcfg.ops.inside import inside
 from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.marginals.counts import RuleCounts
-from simplepcfg.ops.marginals.outside import Rows, outside_rows
+from simplepcfg.ops.marginals.outside import outside_rows
+from simplepcfg.ops.marginals.rows import Rows
 from simplepcfg.ops.marginals.wanted_spans import flat_cells
 
 __all__ = ["Rows", "RuleCounts", "outside_rows", "rule_counts", "symbol_posteriors", "tag_posteriors"]

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from simplepcfg.ops.inside import inside
 from simplepcfg.ops.inside.arguments import InsideArguments
-from simplepcfg.ops.marginals.outside import Rows, outside_rows
+from simplepcfg.ops.marginals.outside import outside_rows
+from simplepcfg.ops.marginals.rows import Rows
 
 # Parents whose rows of rules are looked at together: their scores may be float64, and never exist for all at once.
 CHUNK_BYTES = 64 * 2**20
