@@ -16,8 +16,8 @@ from simplepcfg.drawing.text_trees import draw_tree
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
-    from simplepcfg.answers.labelled import ScoredTree
     from simplepcfg.data.trees import SpanTree
+    from simplepcfg.inference.labelled_trees import ScoredTree
 
 NAME = "parse"
 SUMMARY = "Print a tree for each sentence."
@@ -147,7 +147,7 @@ def _refuse_k(k: int, decode: Decode) -> None:
 def _k_best_chunks(
     run: str, file: str, device: str, quiet: bool, k: int, constraints: str | None
 ) -> Iterator[list[list["ScoredTree"]]]:
-    from simplepcfg.api import load
+    from simplepcfg.inference.api import load
 
     model = load(run, device)
     unknown = UnknownWords(model)
@@ -172,13 +172,13 @@ def _parsed_chunks(
         yield from _baseline_chunks(run, file, quiet)
         return
     refuse_misspelt_baseline(run)
-    from simplepcfg.api import load
+    from simplepcfg.inference.api import load
 
     model = load(run, device)
     unknown = UnknownWords(model)
     group = None
     if others:
-        from simplepcfg.ensembles import ensemble
+        from simplepcfg.inference.ensembles import ensemble
 
         group = ensemble([model, *others], device)
     for chunk, asked in with_constraints(sentence_chunks(file, quiet, model), constraints, file):
@@ -194,7 +194,7 @@ def _baseline_chunks(name: str, file: str, quiet: bool) -> Iterator[list["SpanTr
     """Trees that need no model, over the words that are left without punctuation."""
     from simplepcfg.data.preprocessing import Preprocessing
     from simplepcfg.evaluation.treebank import brancher
-    from simplepcfg.sentences import original_tree, split_sentences
+    from simplepcfg.inference.sentences import original_tree, split_sentences
 
     branch = brancher(name)  # refuses oracle before anything is read
     preprocessing = Preprocessing()
