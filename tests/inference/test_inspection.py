@@ -18,8 +18,8 @@ SENTENCES = ["dog", "", *tiny_sentences(12, seed=4)]
 KINDS = {
     "sn-pcfg": [],
     "n-pcfg": ["model.kind=n-pcfg"],
-    "rank-pcfg": ["model.kind=rank-pcfg", "model.networks=residual", "model.rank=5", "model.initial_scores=2"],
-    "tn-pcfg": ["model.kind=tn-pcfg", "model.rank=5", "model.initial_scores=2"],
+    "rank-pcfg": ["model.kind=rank-pcfg", "model.networks=residual", "model.rank=5", "model.init_logit_std=2"],
+    "tn-pcfg": ["model.kind=tn-pcfg", "model.rank=5", "model.init_logit_std=2"],
 }
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.deferred_checks import Doubts
+from simplepcfg.ops.deferred_checks import DeferredChecks
 from simplepcfg.ops.dense.cells import Cells
 from simplepcfg.ops.dense.chart import DenseChart
 from simplepcfg.ops.dense.products import rows_by_rules
@@ -29,13 +29,18 @@ class Backward:
     """One backward pass over a filled chart, which it only reads: it can be run again."""
 
     def __init__(
-        self, chart: DenseChart, grad: Tensor, wanted: Wanted, careful: bool = False, doubts: Doubts | None = None
+        self,
+        chart: DenseChart,
+        grad: Tensor,
+        wanted: Wanted,
+        careful: bool = False,
+        checks: DeferredChecks | None = None,
     ) -> None:
         self.chart = chart
         self.grad = grad  # [B], the loss's weight of each sentence; the recursion itself is that of log Z
         self.wanted = wanted
         self.careful = careful
-        self.doubts = doubts
+        self.checks = checks
         self.gradients = Cells(torch.zeros_like(chart.cells.values))  # by β as a left and as a right child
         self.by_sums = chart.zeros(chart.rows_above(1), chart.nonterminals)  # the widest spans first
         # The same times the factor of a split with one word, by width: spans by their last word, then by their first.
@@ -172,8 +177,8 @@ class Backward:
     def _finite(self, *tensors: Tensor | None) -> bool:
         """Whether no tensor holds NaN or an infinity: its sum would, though one of huge numbers may be infinite too."""
         given = [tensor for tensor in tensors if tensor is not None]
-        if self.doubts is not None:
+        if self.checks is not None:
             for tensor in given:
-                self.doubts.note(~tensor.sum().isfinite())
+                self.checks.record(~tensor.sum().isfinite())
             return True
         return all(math.isfinite(float(tensor.sum())) or bool(tensor.isfinite().all()) for tensor in given)
