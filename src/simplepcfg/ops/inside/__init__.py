@@ -66,8 +66,9 @@ def inside(
     Args:
         log_emissions: ``[B, n, P]``, log emit[T, w_i] of every preterminal at every position; -inf is allowed.
         root: ``[N]`` or ``[B, N]``, probabilities of S → A.
-        left, right: ``[N, N + P]`` or ``[B, N, N + P]``, probabilities of the left and right child given the
-            parent; nonterminal columns first, then preterminals.
+        left: ``[N, N + P]`` or ``[B, N, N + P]``, probabilities of the left child given the parent; nonterminal
+            columns first, then preterminals. Each row sums to 1.
+        right: the same for the right child.
         lengths: ``[B]``, the sentences' lengths where they differ; what lies beyond is never read.
         span_bonus: ``[B, n + 1, n + 1]``, a log-weight for every tree that has the span (i, j), of width 2 or
             more; -inf forbids the span. The gradient by it is the span's posterior.
