@@ -159,7 +159,7 @@ def questions_of(run: Run) -> list[str]:
     found = ["score"]
     if run.has_trees:
         found += ["parse", "chart", "k_best", "sample_trees"]
-    if run.shares_rules and hasattr(run.grammar, "prefix_states"):
+    if run.shares_rules:
         found += ["surprisal", "complete"]
     if run.shares_rules and run.has_trees:
         found.append("describe_symbol")
