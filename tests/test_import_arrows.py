@@ -15,6 +15,8 @@ SOURCE = Path(simplepcfg.__file__).parent
 # What each part may import beside itself. Those not named here (cli, run, api, …) are the top of the house.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
+    # Folders of data, and where they lie.
+    "pretrained": set(),
     # Pictures are made of plain values, so that everybody may draw.
     "drawing": {"errors"},
     "ops": {"errors"},
@@ -22,7 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "grammars": {"errors", "ops"},
     "models": {"errors", "ops", "grammars"},
     "evaluation": {"errors", "ops", "grammars", "models", "data"},
-    "training": {"errors", "drawing", "ops", "grammars", "models", "data", "evaluation"},
+    "training": {"errors", "drawing", "pretrained", "ops", "grammars", "models", "data", "evaluation"},
     "benchmarking": {"errors", "ops"},
     # Of run the type alone, or a circle would close when it is imported.
     "answers": {"errors", "drawing", "ops", "grammars", "data", "evaluation", "training", "sentences", "run"},

@@ -24,16 +24,19 @@ from simplepcfg.training.reporters import make_reporter
 # gum/LICENSE.txt gives these genres as CC BY; between two genres some lines are left out where the end is not certain.
 GUM_CC_BY = ((0, 491), (1143, 1531), (2649, 3515), (3871, 4487))
 EVERY_PARAGRAPH = 12  # of each novel one paragraph in so many is taken, so that all 99 are heard
-SHORTEST, LONGEST, LONGEST_VALID = 4, 30, 40
-HELD_OUT = 15  # one Wikipedia sentence in so many is held out
+SHORTEST, LONGEST, LONGEST_VALID = 4, 25, 30
+HELD_OUT = 30  # one Wikipedia sentence in so many is held out
 
-CONFIG = "sn-pcfg-small"
+CONFIG = "sn-pcfg-english"
 SETTINGS = [
     'name="english"',
-    "data.vocabulary_size=10000",
     f"data.max_length={LONGEST}",
+    "model.nonterminals=128",
+    "model.preterminals=256",
+    "model.embedding=128",
+    "training.epochs=4",
+    "training.average_decay=0.999",
     "training.threads=1",
-    "training.patience=0",
 ]
 
 PREPROCESSING = Preprocessing()

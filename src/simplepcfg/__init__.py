@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from simplepcfg.api import fit, load
+    from simplepcfg.data.raw_text import split_raw
     from simplepcfg.ensembles import Ensemble, ensemble
     from simplepcfg.run import Run
 
 __version__ = "0.2.0"
-__all__ = ["Ensemble", "Run", "__version__", "ensemble", "fit", "load"]
+__all__ = ["Ensemble", "Run", "__version__", "ensemble", "fit", "load", "split_raw"]
 
 _HOMES = {
     "Ensemble": "simplepcfg.ensembles",
@@ -16,6 +17,7 @@ _HOMES = {
     "ensemble": "simplepcfg.ensembles",
     "fit": "simplepcfg.api",
     "load": "simplepcfg.api",
+    "split_raw": "simplepcfg.data.raw_text",
 }
 
 

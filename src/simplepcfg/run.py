@@ -324,7 +324,7 @@ class Run:
     def prepare(self, sentences: Iterable[Sentence]) -> list[tuple[Sequence[str], Prepared]]:
         """Each sentence's words, and what the model sees of them."""
         apply = self.preprocessing.apply
-        return [(words, apply(words, tags)) for words, tags in split_sentences(sentences)]
+        return [(words, apply(words, tags)) for words, tags in split_sentences(sentences, self.preprocessing)]
 
     def in_batches(
         self,
@@ -338,7 +338,7 @@ class Run:
 
     def first_too_long(self, sentences: Sequence[Sentence]) -> tuple[int, str] | None:
         """The index of the first sentence whose chart no memory of this machine could hold, and why; or None."""
-        for index, (words, tags) in enumerate(split_sentences(sentences)):
+        for index, (words, tags) in enumerate(split_sentences(sentences, self.preprocessing)):
             if hopeless(self, len(words) + 1) is None:  # of any of its words, and an <eos>
                 continue
             reason = hopeless(self, len(self.preprocessing.apply(words, tags).tokens))

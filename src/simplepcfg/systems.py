@@ -19,6 +19,7 @@ from simplepcfg.evaluation.columns import Column
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import BASELINES, Treebank, refuse_misspelt_baseline
 from simplepcfg.models.compound import CompoundConfig
+from simplepcfg.pretrained import run_directory
 from simplepcfg.run import Run
 from simplepcfg.training.config import RunConfig
 from simplepcfg.training.run_folder import RunFolder
@@ -88,7 +89,7 @@ def evaluate_systems(
         raise InputError(f"--group {repeated}: another column has this name; choose another")
     folders = list(dict.fromkeys(folder for system in systems for folder in system.folders))
     for folder in folders:
-        found = RunFolder(Path(folder))
+        found = RunFolder(run_directory(folder))
         found.require(found.config, found.vocabulary, found.model)
     if together and len(folders) < 2:
         raise InputError(f"--ensemble has {len(folders)} run; name the folders of at least two different ones")
@@ -199,7 +200,7 @@ def _preprocessing(folder: str) -> Preprocessing:
 
 
 def _config(folder: str) -> RunConfig:
-    return RunFolder(Path(folder)).read_config()
+    return RunFolder(run_directory(folder)).read_config()
 
 
 def _runs_inside(name: str) -> list[str]:

@@ -27,7 +27,9 @@ def evaluate(
     """See ``Run.evaluate``."""
     refuse_unknown_decoder(decode)
     if isinstance(data, str | PathLike):
-        items: list[Any] = list(read_trees(data) if sniff(data) == "trees" else read_sentences(data))
+        items: list[Any] = list(
+            read_trees(data) if sniff(data) == "trees" else read_sentences(data, split=run.preprocessing.split)
+        )
     else:
         items = listed(data)
     if not items:

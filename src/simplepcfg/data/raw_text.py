@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import islice
 from typing import Any
 
-# Written without the last period, in lower case, as Punkt wants them. A period after one of these ends no sentence.
-ABBREVIATIONS = frozenset(
-    # Titles.
-    "mr mrs ms messrs mme mlle dr prof rev revd hon st ste sr jr esq capt col gen lt sgt maj cmdr cpl adm gov sen rep "
-    "pres supt fr bros mt ft "
-    # Reference, measure and commerce.
-    "no nos vol vols p pp ch chap sec fig figs eq eqs ed eds op cf viz vs v al etc e.g i.e e.g. i.e. ca c approx est "
-    "dept univ inc ltd co corp assn ave blvd rd oz lb lbs ft in sq hr hrs min mins "
-    # Time and place.
-    "jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat sun a.m p.m b.c a.d "
-    "u.s u.k u.n u.s.a d.c n.y l.a ph.d m.d b.a m.a d.phil".split()
-) - {"in", "sun", "sat", "mar", "no", "fig"}  # words of their own more often than not
+LOOKED_AT = 100  # sentences, before text is called untokenised
+UNTOKENIZED = "looks untokenised, with punctuation that is part of words, as in `fire.`"
+
+# Titles; reference, measure and commerce; time and place. Written without the last period, in lower case, as Punkt
+# wants them: a period after one of these ends no sentence. Left out are those that are words of their own more often
+# than not, such as in, no, sun and mar.
+_ABBREVIATIONS = """
+    mr mrs ms messrs mme mlle dr prof rev revd hon st ste sr jr esq capt col gen lt sgt maj cmdr cpl adm gov sen rep
+    pres supt fr bros mt ft
+    nos vol vols p pp ch chap sec figs eq eqs ed eds op cf viz vs v al etc e.g i.e ca c approx est dept univ inc ltd co
+    corp assn ave blvd rd oz lb lbs sq hr hrs min mins
+    jan feb apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri a.m p.m b.c a.d u.s u.k u.n u.s.a
+    d.c n.y l.a ph.d m.d b.a m.a d.phil
+"""
+ABBREVIATIONS = frozenset(_ABBREVIATIONS.split())
 
 # Marks that never stand inside a word, which Penn's conventions do not name.
 _DASHES = re.compile(r"(—+|―+|–(?=\s)|(?<=\s)–|…|--+)")
@@ -45,16 +49,25 @@ def split_sentences_of_text(text: str) -> Iterator[str]:
         yield from sentences_of_paragraph(" ".join(paragraph.split()))
 
 
-def sentences_of_lines(lines: Iterable[str], whole_lines: bool = False) -> Iterator[str]:
-    """Sentences of a stream of lines, paragraph by paragraph; with `whole_lines` each line is a paragraph."""
+def words_of_lines(lines: Iterable[str]) -> Iterator[list[str]]:
+    """As `split_raw`, of a stream of lines."""
+    return (words for sentence in sentences_of_lines(lines) if (words := tokenize(sentence)))
+
+
+def sentences_of_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Sentences of a stream of lines, which may be folded or hold a paragraph each.
+
+    A paragraph is done at an empty line, or after a line that ends as sentences do and before one that begins as they
+    do, so that not all of a file has to be held.
+    """
     held: list[str] = []
     for line in lines:
-        if line.strip():
-            held.append(line)
-        if held and (whole_lines or not line.strip()):
-            yield from sentences_of_paragraph(" ".join(" ".join(held).split()))
+        words = line.split()
+        if held and (not words or (_ends_as_raw(held[-1]) and not _goes_on(words[0]))):
+            yield from sentences_of_paragraph(" ".join(held))
             held.clear()
-    yield from sentences_of_paragraph(" ".join(" ".join(held).split()))
+        held += words
+    yield from sentences_of_paragraph(" ".join(held))
 
 
 def sentences_of_paragraph(paragraph: str) -> list[str]:
@@ -73,12 +86,23 @@ def tokenize(sentence: str) -> list[str]:
     return [token for piece in _DASHES.split(sentence) if piece for token in _tokens(piece)]
 
 
-def looks_untokenized(words: Iterable[str]) -> bool:
+def plain_apostrophes(word: str) -> str:
+    """A word with the apostrophe of a typewriter, as training text and models write it."""
+    return word.translate(_APOSTROPHE)
+
+
+def looks_untokenized(words: Sequence[str]) -> bool:
     """Whether the last word of a sentence ends in punctuation, as "fire." does, or a word inside it in a comma."""
     listed = list(words)
     return any(len(word) > 1 and word[-1] in ",;!?" and word[-2].isalnum() for word in listed) or (
         len(listed) > 1 and _ends_as_raw(listed[-1])
     )
+
+
+def mostly_untokenized(sentences: Iterable[Sequence[str]]) -> bool:
+    """Whether a third or more of the first hundred sentences that have words look untokenised."""
+    first = list(islice((words for words in sentences if words), LOOKED_AT))
+    return bool(first) and 3 * sum(map(looks_untokenized, first)) >= len(first)
 
 
 def _ends_as_raw(word: str) -> bool:

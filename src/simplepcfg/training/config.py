@@ -24,6 +24,11 @@ class DataConfig(Preprocessing):
         description="Validation file, from which the best epoch is chosen. Without one, a seeded 5 % of the "
         "training sentences is held out.",
     )
+    raw: bool = Field(
+        default=False,
+        description="Files of text are raw: paragraphs, folded or one a line, which are split into sentences and "
+        "words. Needs data.tokenize.",
+    )
     vocabulary_size: int = Field(
         default=10_000, ge=0, lt=LIMIT, description="The most frequent training words that are kept; 0 keeps all."
     )
@@ -34,6 +39,12 @@ class DataConfig(Preprocessing):
         lt=LIMIT,
         description="Longer training sentences are left out (validation is never cut); 0 keeps all.",
     )
+
+    @model_validator(mode="after")
+    def _raw_text_is_tokenized(self) -> "DataConfig":
+        if self.raw and not self.tokenize:
+            raise ValueError("data.raw = true needs data.tokenize = true; set both")
+        return self
 
     @property
     def preprocessing(self) -> Preprocessing:
