@@ -14,13 +14,13 @@ from statistics import mean
 
 import torch
 
-from simplepcfg.api import load
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.cli.demo_data import test_file, with_builtin_text, write_treebank
 from simplepcfg.data.readers import read_trees
 from simplepcfg.evaluation.perplexity import perplexity
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.evaluation.true_grammar import true_log_probability
+from simplepcfg.inference.api import load
 from simplepcfg.training import load_config, train
 
 RESULTS = Path(__file__).parent / "results" / "demo.csv"

@@ -18,7 +18,7 @@ from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.errors import SimplePCFGError
 from simplepcfg.models import build_model
 from simplepcfg.training import RunConfig, RunFolder, load_config, resolve_device, train
-from simplepcfg.training.progress import StepReport
+from simplepcfg.training.reporting.progress import StepReport
 from train_step import Enough, Watch, first_lines, peak, reset_peak
 
 RESULTS = Path(__file__).parent / "results" / "models_gpu.csv"

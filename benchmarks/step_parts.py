@@ -29,12 +29,12 @@ from simplepcfg.ops.neural import (
     softmax,
     streams,
 )
-from simplepcfg.training.config import TrainingConfig
-from simplepcfg.training.fused_update import FusedUpdate
-from simplepcfg.training.gradients import Gradients
-from simplepcfg.training.programs import BatchGradient
-from simplepcfg.training.tally import StepTally
-from simplepcfg.training.update import rate_groups
+from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.training.step.fused_update import FusedUpdate
+from simplepcfg.training.step.gradients import Gradients
+from simplepcfg.training.step.programs import BatchGradient
+from simplepcfg.training.step.tally import StepTally
+from simplepcfg.training.step.update import rate_groups
 
 RESULTS = Path(__file__).parent / "results" / "step_parts.csv"
 DEVICE = torch.device("cuda")

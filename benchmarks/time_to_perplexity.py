@@ -15,9 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from simplepcfg.api import load
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.data.readers import read_sentences
+from simplepcfg.inference.api import load
 from simplepcfg.training import resolve_device
 
 RESULTS = Path(__file__).parent / "results" / "time_to_perplexity.csv"

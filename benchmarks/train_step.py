@@ -20,7 +20,6 @@ from typing import Any
 import torch
 
 from simplepcfg import Run
-from simplepcfg.api import load
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.step import StepSize
@@ -28,9 +27,10 @@ from simplepcfg.benchmarking.timing import Times
 from simplepcfg.data.readers import read_sentences
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import SimplePCFGError
+from simplepcfg.inference.api import load
 from simplepcfg.models import build_model
 from simplepcfg.training import Reporter, RunConfig, RunFolder, StepTime, StepTimer, load_config, resolve_device, train
-from simplepcfg.training.progress import EpochReport, StepReport
+from simplepcfg.training.reporting.progress import EpochReport, StepReport
 
 RESULTS = Path(__file__).parent / "results" / "train_step.csv"
 

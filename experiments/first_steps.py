@@ -20,11 +20,11 @@ from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.models import build_model
 from simplepcfg.models.simple_npcfg import SimpleNPCFG
 from simplepcfg.training import load_config, resolve_device
-from simplepcfg.training.config import RunConfig
-from simplepcfg.training.corpus import prepare_corpus
-from simplepcfg.training.device import set_precision
-from simplepcfg.training.distributed import Group
-from simplepcfg.training.step import Step
+from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.training.machine.device import set_precision
+from simplepcfg.training.step.distributed import Group
+from simplepcfg.training.step.step import Step
+from simplepcfg.training.text.corpus import prepare_corpus
 
 SAMPLED_PARENTS = 256
 

@@ -27,7 +27,7 @@ from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.training import Interrupted, Reporter, RunConfig, RunFolder, load_config, resolve_device, train
-from simplepcfg.training.progress import EpochReport, StepReport
+from simplepcfg.training.reporting.progress import EpochReport, StepReport
 
 COLUMNS = (
     "minutes",

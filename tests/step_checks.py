@@ -7,10 +7,10 @@ import torch
 
 from simplepcfg.data.batching import Batch, collate
 from simplepcfg.models import NPCFG, SimpleNPCFG, SimpleNPCFGConfig
-from simplepcfg.training.config import TrainingConfig
-from simplepcfg.training.device import set_precision
-from simplepcfg.training.distributed import Group
-from simplepcfg.training.step import Step
+from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.training.machine.device import set_precision
+from simplepcfg.training.step.distributed import Group
+from simplepcfg.training.step.step import Step
 
 SIZES = SimpleNPCFGConfig(nonterminals=6, preterminals=10, embedding=16, initial_scores=1.0)
 WORDS = 12

@@ -55,7 +55,7 @@ def borrowed_names(files: dict[str, str]) -> list[str]:
 
 
 def test_private_names_stay_in_their_folder() -> None:
-    assert {"run.py", "ops/inside/plan.py"} <= set(FILES)
+    assert {"inference/run.py", "ops/inside/plan.py"} <= set(FILES)
     assert borrowed_names(FILES) == []
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from threading import Thread
 
 from simplepcfg.data.synthetic import generate_treebank
-from simplepcfg.training.config_files import load_config
+from simplepcfg.training.config.files import load_config
 from simplepcfg.training.loop import train
 
 SETTINGS = [

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import torch
 
-from simplepcfg.training.checkpoint import Checkpoint
-from simplepcfg.training.progress import Reporter, StepReport
-from simplepcfg.training.run_folder import RunFolder
-from simplepcfg.training.tensor_files import read_tensor_file
+from simplepcfg.training.reporting.progress import Reporter, StepReport
+from simplepcfg.training.storage.checkpoint import Checkpoint
+from simplepcfg.training.storage.run_folder import RunFolder
+from simplepcfg.training.storage.tensor_files import read_tensor_file
 
 TOY_SETTINGS = [
     "model.nonterminals=4",

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import torch
 
-from simplepcfg.training.config_files import save_config
-from simplepcfg.training.run_folder import RunFolder, load_run
-from simplepcfg.training.tensor_files import host_copy, write_tensor_file
+from simplepcfg.training.config.files import save_config
+from simplepcfg.training.storage.run_folder import RunFolder, load_run
+from simplepcfg.training.storage.tensor_files import host_copy, write_tensor_file
 
 MOST_BYTES = 15_000_000
 

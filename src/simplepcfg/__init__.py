@@ -2,21 +2,22 @@
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from simplepcfg.api import fit, load
-    from simplepcfg.data.raw_text import split_raw
-    from simplepcfg.ensembles import Ensemble, ensemble
-    from simplepcfg.run import Run
+from simplepcfg.version import __version__
 
-__version__ = "0.2.0"
+if TYPE_CHECKING:
+    from simplepcfg.data.raw_text import split_raw
+    from simplepcfg.inference.api import fit, load
+    from simplepcfg.inference.ensembles import Ensemble, ensemble
+    from simplepcfg.inference.run import Run
+
 __all__ = ["Ensemble", "Run", "__version__", "ensemble", "fit", "load", "split_raw"]
 
 _HOMES = {
-    "Ensemble": "simplepcfg.ensembles",
-    "Run": "simplepcfg.run",
-    "ensemble": "simplepcfg.ensembles",
-    "fit": "simplepcfg.api",
-    "load": "simplepcfg.api",
+    "Ensemble": "simplepcfg.inference.ensembles",
+    "Run": "simplepcfg.inference.run",
+    "ensemble": "simplepcfg.inference.ensembles",
+    "fit": "simplepcfg.inference.api",
+    "load": "simplepcfg.inference.api",
     "split_raw": "simplepcfg.data.raw_text",
 }
 

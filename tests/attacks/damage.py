@@ -67,7 +67,7 @@ def _finding(whole: RunFolder, copy: RunFolder, name: str, number: int, label: s
 def _means_the_same(whole: RunFolder, copy: RunFolder, name: str) -> bool:
     """A flipped line end, or a byte of a comment, can leave the meaning as it is."""
     if name == "config":
-        from simplepcfg.training.config_files import load_config
+        from simplepcfg.training.config.files import load_config
 
         return load_config(copy.config, environment={}) == load_config(whole.config, environment={})
     if name == "vocabulary":
@@ -82,7 +82,7 @@ def _means_the_same(whole: RunFolder, copy: RunFolder, name: str) -> bool:
 
 
 def _same_weights(one: RunFolder, other: RunFolder) -> bool:
-    from simplepcfg.training.tensor_files import read_tensor_file
+    from simplepcfg.training.storage.tensor_files import read_tensor_file
 
     (a, _), (b, _) = read_tensor_file(one.model), read_tensor_file(other.model)
     return a.keys() == b.keys() and all(bool((a[name] == b[name]).all()) for name in a)
@@ -90,7 +90,7 @@ def _same_weights(one: RunFolder, other: RunFolder) -> bool:
 
 def truncate_last_kilobyte(run: Path, folder: Path) -> list[Outcome]:
     """Every shorter length within the last kilobyte of model and checkpoint."""
-    from simplepcfg.training.tensor_files import read_checked_tensor_file
+    from simplepcfg.training.storage.tensor_files import read_checked_tensor_file
 
     found = []
     for name in ("model", "checkpoint"):

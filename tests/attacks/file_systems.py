@@ -15,7 +15,7 @@ from attacks.kills import fork
 from attacks.outcomes import Outcome
 from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.training import RunFolder, load_config, load_run, train
-from simplepcfg.training.progress import Reporter, StepReport
+from simplepcfg.training.reporting.progress import Reporter, StepReport
 from toy_runs import TOY_SETTINGS, differences, toy_sentences
 
 NOBODY = 65534

@@ -23,9 +23,9 @@ from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import SimplePCFGError
 from simplepcfg.reproduction.state import ReproductionFolder
-from simplepcfg.training.checkpoint import Checkpoint
-from simplepcfg.training.config_files import load_config, save_config
-from simplepcfg.training.tensor_files import write_tensor_file
+from simplepcfg.training.config.files import load_config, save_config
+from simplepcfg.training.storage.checkpoint import Checkpoint
+from simplepcfg.training.storage.tensor_files import write_tensor_file
 
 SECONDS = 10
 EXIT_CODES = {0, 2, 3, 4}

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from simplepcfg.api import load
 from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.inference.api import load
 from simplepcfg.reports import make_report
 from tiny_runs import make_tiny_run
 

@@ -12,7 +12,7 @@ from command_calls import Call
 from simplepcfg import load
 from simplepcfg.data.vocabulary import EOS
 from simplepcfg.errors import InputError
-from simplepcfg.run import Run
+from simplepcfg.inference.run import Run
 
 
 def test_a_table_with_the_end(call: Call, tiny_run: Path) -> None:
@@ -78,7 +78,7 @@ def test_samples(call: Call, tiny_run: Path, eos_run: Path) -> None:
 
 
 def test_samples_follow_the_distribution(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simplepcfg.answers.completion.CHART_BYTES", 200_000)  # so that they are drawn in parts
+    monkeypatch.setattr("simplepcfg.inference.completion.CHART_BYTES", 200_000)  # so that they are drawn in parts
     run = load(tiny_run)
     count = 600
     found = run.complete("the dog", k=3, samples=count, max_length=3)

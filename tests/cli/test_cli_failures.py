@@ -13,7 +13,7 @@ from command_calls import Call
 from simplepcfg.cli import score
 from simplepcfg.cli.main import run as run_command
 from simplepcfg.errors import NumericalError, ResourceError
-from simplepcfg.run import Run
+from simplepcfg.inference.run import Run
 
 COMMANDS = ["demo", "train", "evaluate", "parse", "score", "complete"]
 

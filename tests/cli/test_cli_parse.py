@@ -13,11 +13,11 @@ from nltk.tree import Tree
 
 from command_calls import Call
 from simplepcfg import load
-from simplepcfg.answers import batched
 from simplepcfg.cli import parse
 from simplepcfg.cli.options import sentence_chunks
 from simplepcfg.cli.output import write_lines
 from simplepcfg.errors import InputError
+from simplepcfg.inference import batches as batched
 from tiny_runs import tiny_sentences
 
 AWKWARD = "The dog , sees a cat .\n\ndog\n. ,\n( the man ) sleeps\n"

@@ -20,7 +20,7 @@ from simplepcfg.reproduction import runner
 from simplepcfg.reproduction.lines import Line, table_lines
 from simplepcfg.reproduction.rendering import CSV_COLUMNS
 from simplepcfg.reproduction.tables import paper_table
-from simplepcfg.training.progress import Reporter, StepReport
+from simplepcfg.training.reporting.progress import Reporter, StepReport
 
 SMALL = [
     *("--set", "model.nonterminals=16", "--set", "model.preterminals=16", "--set", "model.embedding=8"),
@@ -96,7 +96,7 @@ def test_interrupted_and_resumed(
 
     asked = ["reproduce", "parsing", "--data", data, "--rows", "sn-pcfg-4096", "--seeds", 1, *SMALL, "--out"]
     with monkeypatch.context() as patch:
-        patch.setattr("simplepcfg.training.reporters.make_reporter", lambda quiet: Stopping())
+        patch.setattr("simplepcfg.training.reporting.reporters.make_reporter", lambda quiet: Stopping())
         stopped = call(*asked, tmp_path / "stopped")
     assert stopped.code == 128 + number
     assert f"stopped by {number.name} in sn-pcfg-4096 seed 1; the same command goes on" in stopped.err

@@ -10,8 +10,8 @@ from nltk.tree import Tree
 
 from command_calls import Call
 from simplepcfg import load
-from simplepcfg.answers import labelled
 from simplepcfg.data.brackets import parse_tree
+from simplepcfg.inference import labelled_trees as labelled
 from tiny_runs import tiny_sentences
 
 SENTENCES = "The dog , sees a cat .\n\ndog\n. ,\nthe man sleeps\n"
@@ -73,7 +73,7 @@ def test_sentences_are_printed_as_they_are_drawn(
     call: Call, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A block at a time, of which an interruption loses none; all together they are what Python gives."""
-    monkeypatch.setattr("simplepcfg.answers.labelled.SENTENCES_AT_ONCE", 5)
+    monkeypatch.setattr("simplepcfg.inference.labelled_trees.SENTENCES_AT_ONCE", 5)
     whole = call("sample", tiny_run, "--count", 12, "--json", tmp_path / "all.json")
     assert len(whole.lines) == 12
     assert [" ".join(item.tree.words) for item in load(tiny_run).sample(12).trees] == whole.lines
@@ -96,7 +96,7 @@ def test_sentences_are_printed_as_they_are_drawn(
 
 
 def test_long_sentences_are_drawn_fewer_at_a_time(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simplepcfg.answers.labelled.TOKENS_AT_ONCE", 100)
+    monkeypatch.setattr("simplepcfg.inference.labelled_trees.TOKENS_AT_ONCE", 100)
     assert [len(block.trees) for block in load(tiny_run).sample_blocks(7, max_length=30)] == [3, 3, 1]
 
 

@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from command_calls import Call
-from simplepcfg.systems import unique_names
+from simplepcfg.inference.systems import unique_names
 
 
 def test_without_a_run(call: Call) -> None:

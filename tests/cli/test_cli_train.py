@@ -7,7 +7,7 @@ import pytest
 from command_calls import Call
 from simplepcfg import load
 from simplepcfg.errors import InputError
-from simplepcfg.training.config_files import load_config
+from simplepcfg.training.config.files import load_config
 from tiny_runs import SETTINGS
 
 SET = [argument for setting in SETTINGS for argument in ("--set", setting)]

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from command_calls import Call
-from simplepcfg.answers import batched
-from simplepcfg.answers.completion import MOST_SAMPLES
-from simplepcfg.api import load
 from simplepcfg.cli.output import table_row
 from simplepcfg.errors import InputError, ResourceError
+from simplepcfg.inference import batches as batched
+from simplepcfg.inference.api import load
+from simplepcfg.inference.completion import MOST_SAMPLES
 
 CONLLU = "# text = the dog\n1\tthe\tthe\tDET\tDT\t_\t2\tdet\t_\t_\n2\tdog\tdog\tNOUN\tNN\t_\t0\troot\t_\t_\n"
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import nn
 
-from simplepcfg.api import load
 from simplepcfg.evaluation.likelihood import log_likelihoods
 from simplepcfg.evaluation.second_look import SecondLook
 from simplepcfg.grammars import (
@@ -20,6 +19,7 @@ from simplepcfg.grammars import (
     SimpleGrammar,
 )
 from simplepcfg.grammars.float64 import bytes_in_float64, in_float64
+from simplepcfg.inference.api import load
 from simplepcfg.models.simple_cpcfg import SimpleCPCFG, SimpleCPCFGConfig
 from tiny_runs import make_tiny_run
 

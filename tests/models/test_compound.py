@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from simplepcfg.answers.labelled import sample_blocks
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseEmissions, SimpleGrammar
+from simplepcfg.inference.labelled_trees import sample_blocks
 from simplepcfg.models.compound import CompoundConfig, CompoundModel, Posterior, SentenceEncoder
 
 WORDS = torch.tensor([[1, 2, 3, 1], [3, 3, 1, 0], [2, 1, 0, 0]])

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import FactoredEmissions
-from simplepcfg.ops.neural import emission_log_probabilities, emissions, log_normaliser, powers, softmax
+from simplepcfg.ops.neural import emission_log_probabilities, emissions, log_normaliser, softmax
+from simplepcfg.ops.neural import exponentials as powers
 from simplepcfg.ops.neural.naive import naive_emission_log_probabilities, naive_log_normaliser
 
 SIZES = [(1, 1, 1), (7, 9, 5), (20, 67, 16), (130, 33, 8)]

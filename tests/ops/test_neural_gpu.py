@@ -21,13 +21,13 @@ from simplepcfg.ops.neural import (
     softmax,
     streams,
 )
+from simplepcfg.ops.neural.exponentials import powers_of_product
 from simplepcfg.ops.neural.naive import (
     naive_emission_log_probabilities,
     naive_log_normaliser,
     naive_residual_network,
     naive_rule_probabilities,
 )
-from simplepcfg.ops.neural.powers import powers_of_product
 
 pytestmark = pytest.mark.gpu
 

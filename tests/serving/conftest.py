@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import simplepcfg
-from simplepcfg.run import Run
+from simplepcfg.inference.run import Run
 from simplepcfg.serving.app import make_app
 from simplepcfg.serving.limits import Limits
 from tiny_runs import make_tiny_run

@@ -5,7 +5,7 @@ import math
 import pytest
 from starlette.testclient import TestClient
 
-from simplepcfg.run import Run
+from simplepcfg.inference.run import Run
 
 SENTENCE = "the old dog saw , the cat ."
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from simplepcfg.run import Run
+from simplepcfg.inference.run import Run
 from simplepcfg.serving.app import make_app
 from simplepcfg.serving.limits import Limits, RateLimiter
 from simplepcfg.serving.questions import QUESTIONS

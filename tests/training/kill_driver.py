@@ -22,8 +22,8 @@ from typing import Any
 import torch
 
 from simplepcfg.training import RunFolder, load_config, load_run, train
-from simplepcfg.training import files as files_module
-from simplepcfg.training.checkpoint import Checkpoint
+from simplepcfg.training.storage import atomic_files as files_module
+from simplepcfg.training.storage.checkpoint import Checkpoint
 from toy_runs import TOY_SETTINGS, differences, toy_sentences
 
 

@@ -16,8 +16,8 @@ from simplepcfg.cli.main import run
 from simplepcfg.data.batching import Batch, collate
 from simplepcfg.errors import ResourceError
 from simplepcfg.models import SimpleNPCFG
-from simplepcfg.training.distributed import Group, joined
-from simplepcfg.training.metrics import JsonLines
+from simplepcfg.training.step.distributed import Group, joined
+from simplepcfg.training.storage.metrics import JsonLines
 from step_checks import make_step, mixed_batches, tiny_model
 
 RANK = int(os.environ["RANK"])
@@ -92,7 +92,7 @@ def sabotage(what: str) -> None:
 def _terminate_self_at_step(step: int) -> None:
     import signal
 
-    from simplepcfg.training.step import Step
+    from simplepcfg.training.step.step import Step
 
     call, calls = Step.__call__, iter(range(10**6))
 

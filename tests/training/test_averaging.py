@@ -8,9 +8,9 @@ from torch import nn
 
 from simplepcfg.errors import InputError
 from simplepcfg.training import RunFolder, load_run, train
-from simplepcfg.training.averaging import WeightAverage
-from simplepcfg.training.checkpoint import Checkpoint
-from simplepcfg.training.tensor_files import read_tensor_file
+from simplepcfg.training.step.ema import WeightAverage
+from simplepcfg.training.storage.checkpoint import Checkpoint
+from simplepcfg.training.storage.tensor_files import read_tensor_file
 
 
 def test_by_hand() -> None:

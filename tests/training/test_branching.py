@@ -11,8 +11,8 @@ from simplepcfg.data.batching import collate
 from simplepcfg.errors import InputError
 from simplepcfg.models import NeuralHMMConfig, build_model
 from simplepcfg.training import Interrupted, RunFolder, train
-from simplepcfg.training.branching import Branching, lean
-from simplepcfg.training.config import TrainingConfig
+from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.training.step.branching_bias import Branching, lean
 from step_checks import FakeCapturer, make_step, mixed_batches, tiny_model
 from toy_runs import SignalAt, differences
 

@@ -13,12 +13,12 @@ from simplepcfg.errors import NumericalError
 from simplepcfg.models import CPCFG, NPCFG, CPCFGConfig, NPCFGConfig, SimpleNPCFG, SimpleNPCFGConfig, npcfg
 from simplepcfg.ops.neural import rule_softmax
 from simplepcfg.training import Interrupted, RunFolder, train
-from simplepcfg.training.capture import side_stream
-from simplepcfg.training.checkpoint import Checkpoint, TrainingState
-from simplepcfg.training.distributed import Group
-from simplepcfg.training.step import Step
-from simplepcfg.training.tally import mirror
-from simplepcfg.training.timing import StepTimer
+from simplepcfg.training.step.capture import side_stream
+from simplepcfg.training.step.distributed import Group
+from simplepcfg.training.step.step import Step
+from simplepcfg.training.step.tally import mirror
+from simplepcfg.training.step.timing import StepTimer
+from simplepcfg.training.storage.checkpoint import Checkpoint, TrainingState
 from step_checks import (
     WORDS,
     largest_difference,

@@ -14,13 +14,13 @@ import pytest
 
 from simplepcfg.errors import NumericalError, ResourceError
 from simplepcfg.training import RunFolder, load_run, loop, train
-from simplepcfg.training import files as files_module
-from simplepcfg.training.checkpoint import Checkpoint
-from simplepcfg.training.distributed import Group
-from simplepcfg.training.failures import resource_errors
-from simplepcfg.training.files import TEMPORARY_SUFFIX, write_bytes
-from simplepcfg.training.progress import EpochReport, Reporter, StepReport
-from simplepcfg.training.signals import Interrupted
+from simplepcfg.training.machine.failures import resource_errors
+from simplepcfg.training.machine.signals import Interrupted
+from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport
+from simplepcfg.training.step.distributed import Group
+from simplepcfg.training.storage import atomic_files as files_module
+from simplepcfg.training.storage.atomic_files import TEMPORARY_SUFFIX, write_bytes
+from simplepcfg.training.storage.checkpoint import Checkpoint
 from toy_runs import differences, leftovers
 
 

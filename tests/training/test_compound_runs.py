@@ -7,9 +7,9 @@ import pytest
 
 from simplepcfg.data.synthetic import generate_treebank
 from simplepcfg.evaluation.perplexity import perplexity, unigram_log_likelihood
-from simplepcfg.run import Run
+from simplepcfg.inference.run import Run
 from simplepcfg.training import Interrupted, RunFolder, load_config, load_run, train
-from simplepcfg.training.checkpoint import Checkpoint
+from simplepcfg.training.storage.checkpoint import Checkpoint
 from toy_runs import SignalAt, differences
 
 SMALL = [

@@ -8,9 +8,9 @@ from simplepcfg import __version__
 from simplepcfg.errors import InputError
 from simplepcfg.models import KINDS
 from simplepcfg.training import RunConfig, builtin_configs, load_config, save_config
-from simplepcfg.training.config_files import parse_value
-from simplepcfg.training.config_keys import all_keys, nearest_key
-from simplepcfg.training.config_reference import INHERITED, config_reference
+from simplepcfg.training.config.files import parse_value
+from simplepcfg.training.config.keys import all_keys, nearest_key
+from simplepcfg.training.config.reference import INHERITED, config_reference
 
 
 def write(path: Path, text: str) -> Path:

@@ -9,11 +9,11 @@ import torch
 from simplepcfg.data.synthetic import generate_treebank
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.perplexity import unigram_log_likelihood
+from simplepcfg.inference.run import Run
 from simplepcfg.models import build_model
-from simplepcfg.run import Run
 from simplepcfg.training import load_config, load_run, train
-from simplepcfg.training.health import rule_count_ratio
-from simplepcfg.training.memory import estimate
+from simplepcfg.training.machine.memory import estimate
+from simplepcfg.training.step.health import rule_count_ratio
 
 SMALL = [
     "model.nonterminals=8",

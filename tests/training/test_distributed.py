@@ -12,7 +12,7 @@ import pytest
 import torch.distributed
 
 from simplepcfg.training import Interrupted, RunFolder, load_config, train
-from simplepcfg.training.checkpoint import Checkpoint
+from simplepcfg.training.storage.checkpoint import Checkpoint
 from toy_runs import TOY_SETTINGS, SignalAt, leftovers
 
 TESTS = Path(__file__).parents[1]

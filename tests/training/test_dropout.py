@@ -14,8 +14,8 @@ from simplepcfg.evaluation import likelihood
 from simplepcfg.models import LowRankHMMConfig, NeuralHMMConfig, SimpleNPCFGConfig, build_model
 from simplepcfg.models.npcfg import NPCFGConfig
 from simplepcfg.training import Interrupted, RunFolder, load_config, train
-from simplepcfg.training.config import TrainingConfig
-from simplepcfg.training.dropout import StateDropout, draw_owners, draw_rows, kept_count
+from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.training.step.dropout import StateDropout, draw_owners, draw_rows, kept_count
 from step_checks import make_step, mixed_batches, tiny_model, weights
 from toy_runs import LEVERS, TOY_SETTINGS, SignalAt, differences, toy_sentences
 

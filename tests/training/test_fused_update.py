@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 from simplepcfg.ops.update import count_batch, fused
-from simplepcfg.training.averaging import WeightAverage
-from simplepcfg.training.config import TrainingConfig
-from simplepcfg.training.fused_update import FusedUpdate
-from simplepcfg.training.gradients import Gradients
-from simplepcfg.training.tally import StepTally
-from simplepcfg.training.update import DeviceUpdate, RateGroup
+from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.training.step.ema import WeightAverage
+from simplepcfg.training.step.fused_update import FusedUpdate
+from simplepcfg.training.step.gradients import Gradients
+from simplepcfg.training.step.tally import StepTally
+from simplepcfg.training.step.update import DeviceUpdate, RateGroup
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from simplepcfg.errors import InputError
-from simplepcfg.training import RunFolder, health, load_config, train
-from simplepcfg.training.health import rule_count_ratio
+from simplepcfg.training import RunFolder, load_config, train
+from simplepcfg.training.step import health
+from simplepcfg.training.step.health import rule_count_ratio
 from step_checks import mixed_batches, tiny_model
 
 

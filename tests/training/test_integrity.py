@@ -15,12 +15,12 @@ from damage import KINDS, flip_bits
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.training import RunFolder, load_run, train
-from simplepcfg.training import files as files_module
-from simplepcfg.training.checkpoint import Checkpoint
-from simplepcfg.training.checksums import DamagedFileError
-from simplepcfg.training.files import write_bytes
-from simplepcfg.training.progress import Reporter
-from simplepcfg.training.tensor_files import read_checked_tensor_file, read_tensor_file, write_tensor_file
+from simplepcfg.training.reporting.progress import Reporter
+from simplepcfg.training.storage import atomic_files as files_module
+from simplepcfg.training.storage.atomic_files import write_bytes
+from simplepcfg.training.storage.checkpoint import Checkpoint
+from simplepcfg.training.storage.checksums import DamagedFileError
+from simplepcfg.training.storage.tensor_files import read_checked_tensor_file, read_tensor_file, write_tensor_file
 from toy_runs import differences
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs-0.1"

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from simplepcfg.training import train
-from simplepcfg.training.progress import Reporter, StepReport
+from simplepcfg.training.reporting.progress import Reporter, StepReport
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
 DEVICES = [pytest.param("cpu", marks=pytest.mark.slow), pytest.param("cuda", marks=pytest.mark.gpu)]

@@ -11,7 +11,7 @@ from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.evaluation.perplexity import PerplexityReport
 from simplepcfg.models import SimpleNPCFG
 from simplepcfg.training import PlainReporter, RunFolder, load_run, train, trainer
-from simplepcfg.training.checkpoint import Checkpoint
+from simplepcfg.training.storage.checkpoint import Checkpoint
 from simplepcfg.training.trainer import MAX_SKIPPED_IN_A_ROW, Trainer
 
 

@@ -9,9 +9,10 @@ import torch
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import ResourceError
 from simplepcfg.models import KINDS, SimpleNPCFGConfig, build_model
-from simplepcfg.training import PlainReporter, memory, train
-from simplepcfg.training.corpus import Corpus
-from simplepcfg.training.device import ALLOCATOR_SETTINGS, grow_memory_in_place
+from simplepcfg.training import PlainReporter, train
+from simplepcfg.training.machine import memory
+from simplepcfg.training.machine.device import ALLOCATOR_SETTINGS, grow_memory_in_place
+from simplepcfg.training.text.corpus import Corpus
 
 
 def test_estimate_counts_what_it_says() -> None:

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from simplepcfg.training import LiveReporter, PlainReporter, Reporter, make_reporter, train
-from simplepcfg.training.progress import duration
+from simplepcfg.training.reporting.progress import duration
 
 
 def test_plain_lines_go_to_standard_error(make_config, tmp_path: Path, capsys) -> None:
@@ -26,7 +26,7 @@ def test_quiet(make_config, tmp_path: Path, capsys) -> None:
 
 
 def test_live_display(make_config, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("simplepcfg.training.live_display.REDRAW_SECONDS", 0.0)
+    monkeypatch.setattr("simplepcfg.training.reporting.live_display.REDRAW_SECONDS", 0.0)
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=150, highlight=False)
     train(make_config(), tmp_path / "run", reporter=LiveReporter(console))
@@ -37,7 +37,7 @@ def test_live_display(make_config, tmp_path: Path, monkeypatch) -> None:
 
 def test_no_colour(make_config, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr("simplepcfg.training.live_display.REDRAW_SECONDS", 0.0)
+    monkeypatch.setattr("simplepcfg.training.reporting.live_display.REDRAW_SECONDS", 0.0)
     screen = io.StringIO()
     train(
         make_config(),

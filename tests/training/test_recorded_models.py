@@ -10,11 +10,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from model_checks import tiny_model_of
 from simplepcfg.models import MODELS, npcfg
-from simplepcfg.ops.doubts import Doubts, holds, noting, present_doubts
+from simplepcfg.ops.deferred_checks import Doubts, holds, noting, present_doubts
 from simplepcfg.ops.neural import rule_softmax
-from simplepcfg.training.config import TrainingConfig
-from simplepcfg.training.dropout import StateDropout
-from simplepcfg.training.programs import BatchPrograms
+from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.training.step.dropout import StateDropout
+from simplepcfg.training.step.programs import BatchPrograms
 from step_checks import (
     WORDS,
     FakeCapturer,

@@ -11,8 +11,8 @@ import torch
 
 from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.training import Interrupted, PlainReporter, Reporter, RunFolder, load_run, train, trainer
-from simplepcfg.training.checkpoint import Checkpoint
-from simplepcfg.training.progress import EpochReport
+from simplepcfg.training.reporting.progress import EpochReport
+from simplepcfg.training.storage.checkpoint import Checkpoint
 from toy_runs import SignalAt, differences, toy_sentences
 
 

@@ -9,7 +9,7 @@ import torch
 from simplepcfg.errors import NumericalError
 from simplepcfg.models import SimpleNPCFG
 from simplepcfg.training import RunFolder, train, trainer
-from simplepcfg.training.progress import Reporter
+from simplepcfg.training.reporting.progress import Reporter
 from toy_runs import leftovers
 
 

@@ -14,8 +14,8 @@ from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.models import build_model
 from simplepcfg.training import LiveReporter, Reporter, RunFolder, load_config, make_reporter, train
-from simplepcfg.training.progress import EpochReport, StepReport
-from simplepcfg.training.snapshot import Observer, Snapshot
+from simplepcfg.training.reporting.progress import EpochReport, StepReport
+from simplepcfg.training.reporting.snapshot import Observer, Snapshot
 from toy_runs import differences
 
 WORDS = ["the", "dog", "sees", "a", "cat", "man", "bird", "likes"]
@@ -109,7 +109,7 @@ def test_the_identity_is_told(make_config, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("width", "beside"), [(150, True), (80, False)])
 def test_live_display(make_config, tmp_path: Path, monkeypatch, width: int, beside: bool) -> None:
-    monkeypatch.setattr("simplepcfg.training.live_display.REDRAW_SECONDS", 0.0)
+    monkeypatch.setattr("simplepcfg.training.reporting.live_display.REDRAW_SECONDS", 0.0)
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=width, height=40, highlight=False)
     train(make_config(), tmp_path / "run", reporter=LiveReporter(console))
@@ -163,7 +163,7 @@ def test_wandb(make_config, tmp_path: Path, monkeypatch) -> None:
 
 
 def test_refusals(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("simplepcfg.training.event_logs.find_spec", lambda name: None)
+    monkeypatch.setattr("simplepcfg.training.reporting.event_logs.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"pip install 'simplepcfg\[log\]'"):
         make_reporter(True, ["tensorboard"], tmp_path)
     with pytest.raises(InputError, match="pip install wandb"):

@@ -10,14 +10,14 @@ import torch
 from model_checks import tiny_model_of
 from simplepcfg.errors import ResourceError
 from simplepcfg.models import MODELS, NPCFGConfig, SimpleCPCFG, SimpleCPCFGConfig, SimpleNPCFG
-from simplepcfg.training.checkpoint import TrainingState
-from simplepcfg.training.config import TrainingConfig
-from simplepcfg.training.distributed import Group
-from simplepcfg.training.gradients import Gradients
-from simplepcfg.training.programs import BatchPrograms
-from simplepcfg.training.step import Step
-from simplepcfg.training.tally import StepTally, mirror
-from simplepcfg.training.update import rate_groups
+from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.training.step.distributed import Group
+from simplepcfg.training.step.gradients import Gradients
+from simplepcfg.training.step.programs import BatchPrograms
+from simplepcfg.training.step.step import Step
+from simplepcfg.training.step.tally import StepTally, mirror
+from simplepcfg.training.step.update import rate_groups
+from simplepcfg.training.storage.checkpoint import TrainingState
 from step_checks import (
     SIZES,
     WORDS,

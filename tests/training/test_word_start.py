@@ -9,8 +9,8 @@ from torch import Tensor
 from model_checks import tiny_model_of
 from simplepcfg.models import KINDS, build_model
 from simplepcfg.training import RunFolder, load_run, train
-from simplepcfg.training.corpus import prepare_corpus
-from simplepcfg.training.word_start import largest_singular_vectors, neighbour_vectors, turn_to_neighbours
+from simplepcfg.training.text.corpus import prepare_corpus
+from simplepcfg.training.text.word_start import largest_singular_vectors, neighbour_vectors, turn_to_neighbours
 from step_checks import tiny_model
 
 # Ids 1 and 2 stand between the same words, 3 and 4 likewise; 7 never occurs.

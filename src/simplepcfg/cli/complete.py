@@ -12,8 +12,8 @@ from simplepcfg.cli.output import note, refuse_unwritable, table_row, write_json
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
-    from simplepcfg.answers.completion import Completion
-    from simplepcfg.run import Run
+    from simplepcfg.inference.completion import Completion
+    from simplepcfg.inference.run import Run
 
 NAME = "complete"
 SUMMARY = "Print the likeliest next words after a beginning."
@@ -48,7 +48,7 @@ def command(
       simplepcfg complete runs/demo "the old dog"
       simplepcfg complete runs/demo "the old dog" --samples 5 --seed 1
     """
-    from simplepcfg.api import load
+    from simplepcfg.inference.api import load
 
     refuse_baseline(run)
     if k < 0:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from simplepcfg.data.trees import SpanTree
     from simplepcfg.evaluation.report import EvaluationReport
     from simplepcfg.evaluation.treebank import Treebank
-    from simplepcfg.run import Run
+    from simplepcfg.inference.run import Run
     from simplepcfg.training import RunConfig, RunFolder
 
 NAME = "demo"
@@ -42,10 +42,10 @@ def command(
       simplepcfg demo
       simplepcfg demo --out runs/another-demo
     """
-    from simplepcfg.api import load
     from simplepcfg.cli.demo_data import test_file
     from simplepcfg.data.readers import read_trees
     from simplepcfg.evaluation.treebank import BASELINES, Treebank
+    from simplepcfg.inference.api import load
 
     train_or_resume(out, device, quiet)
     run = load(out, device)
@@ -61,7 +61,7 @@ def train_or_resume(out: Path, device: str, quiet: bool) -> None:
     """Train into a new folder, or go on with the demo that is in it; one that is finished stays as it is."""
     from simplepcfg.cli.demo_data import with_builtin_text, write_treebank
     from simplepcfg.training import RunFolder, load_config, make_reporter, train
-    from simplepcfg.training.device import resolve_device
+    from simplepcfg.training.machine.device import resolve_device
 
     folder = RunFolder(out)
     if not folder.config.exists():
@@ -84,7 +84,7 @@ def train_or_resume(out: Path, device: str, quiet: bool) -> None:
 
 def is_finished(folder: "RunFolder", config: "RunConfig") -> bool:
     """Whether resuming would find nothing left to do."""
-    from simplepcfg.training.checkpoint import Checkpoint
+    from simplepcfg.training.storage.checkpoint import Checkpoint
 
     if not (folder.checkpoint.exists() and folder.model.exists()):
         return False
@@ -97,7 +97,7 @@ def perplexity_table(run: "Run", treebank: "Treebank", induced: "EvaluationRepor
     from simplepcfg.cli.demo_data import train_file
     from simplepcfg.evaluation.perplexity import perplexity, uniform_log_likelihood, unigram_log_likelihood
     from simplepcfg.evaluation.true_grammar import true_log_probability
-    from simplepcfg.training.corpus import read_tokens
+    from simplepcfg.training.text.corpus import read_tokens
 
     assert induced.perplexity is not None
     assert run.directory is not None

@@ -106,7 +106,7 @@ def command(
         with_intervals,
     )
     from simplepcfg.evaluation.rendering import latex_report, markdown_report, rich_table
-    from simplepcfg.systems import System, evaluate_systems
+    from simplepcfg.inference.systems import System, evaluate_systems
 
     systems = [*map(System.named, names), *map(System.group, groups or ())]
     if compare is not None and not ensemble:

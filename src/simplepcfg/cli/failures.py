@@ -51,7 +51,7 @@ def exit_code_of(error: BaseException) -> int | None:
 def complain(message: str) -> None:
     """One line on standard error, whatever the message held; of several processes that fail alike, the first speaks."""
     if is_follower():
-        from simplepcfg.training.distributed import let_the_first_speak
+        from simplepcfg.training.step.distributed import let_the_first_speak
 
         let_the_first_speak()
         return

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from simplepcfg import __version__
 from simplepcfg.cli import (
     benchmark,
     complete,
@@ -30,6 +29,7 @@ from simplepcfg.cli import (
 from simplepcfg.cli.failures import exit_code_of
 from simplepcfg.cli.output import STANDARD_OUTPUT, write_lines
 from simplepcfg.errors import InputError, naming_file
+from simplepcfg.version import __version__
 
 app = typer.Typer(
     add_completion=False,

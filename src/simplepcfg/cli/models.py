@@ -40,7 +40,7 @@ def command(
 def _row(name: str) -> str:
     from simplepcfg.data.vocabulary import Vocabulary
     from simplepcfg.pretrained import run_directory
-    from simplepcfg.training.run_folder import RunFolder
+    from simplepcfg.training.storage.run_folder import RunFolder
 
     folder = RunFolder(run_directory(name))
     model = folder.read_config().model

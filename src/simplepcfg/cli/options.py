@@ -12,7 +12,7 @@ from simplepcfg.cli.output import note
 from simplepcfg.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
-    from simplepcfg.run import Run
+    from simplepcfg.inference.run import Run
 
 Result = TypeVar("Result")
 

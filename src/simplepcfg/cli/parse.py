@@ -13,8 +13,8 @@ from simplepcfg.cli.unknown_words import UnknownWords
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
-    from simplepcfg.answers.labelled import ScoredTree
     from simplepcfg.data.trees import SpanTree
+    from simplepcfg.inference.labelled_trees import ScoredTree
 
 NAME = "parse"
 SUMMARY = "Print a tree for each sentence."
@@ -118,7 +118,7 @@ def _refuse_k(k: int, decode: Decode) -> None:
 def _k_best_chunks(
     run: str, file: str, device: str, quiet: bool, raw: bool, k: int, constraints: str | None
 ) -> Iterator[list[list["ScoredTree"]]]:
-    from simplepcfg.api import load
+    from simplepcfg.inference.api import load
 
     model = load(run, device)
     unknown = UnknownWords(model)
@@ -144,13 +144,13 @@ def _parsed_chunks(
         yield from _baseline_chunks(run, file, quiet, raw)
         return
     refuse_misspelt_baseline(run)
-    from simplepcfg.api import load
+    from simplepcfg.inference.api import load
 
     model = load(run, device)
     unknown = UnknownWords(model)
     group = None
     if others:
-        from simplepcfg.ensembles import ensemble
+        from simplepcfg.inference.ensembles import ensemble
 
         group = ensemble([model, *others], device)
     for chunk, asked in with_constraints(sentence_chunks(file, quiet, model, raw), constraints, file):
@@ -166,7 +166,7 @@ def _baseline_chunks(name: str, file: str, quiet: bool, raw: bool) -> Iterator[l
     """Trees that need no model, over the words that are left without punctuation."""
     from simplepcfg.data.preprocessing import Preprocessing
     from simplepcfg.evaluation.treebank import brancher
-    from simplepcfg.sentences import original_tree, split_sentences
+    from simplepcfg.inference.sentences import original_tree, split_sentences
 
     branch = brancher(name)  # refuses oracle before anything is read
     preprocessing = Preprocessing()

@@ -93,7 +93,7 @@ def command(
         from simplepcfg.reproduction.rendering import rich_lines
         from simplepcfg.reproduction.runner import reproduce
         from simplepcfg.reproduction.tables import paper_table
-        from simplepcfg.training.reporters import make_reporter
+        from simplepcfg.training.reporting.reporters import make_reporter
 
         lines = reproduce(
             table.value,

@@ -8,7 +8,7 @@ from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, refuse_unwritable, write_json, write_lines
 
 if TYPE_CHECKING:
-    from simplepcfg.answers.labelled import SampledText
+    from simplepcfg.inference.labelled_trees import SampledText
 
 NAME = "sample"
 SUMMARY = "Print random sentences of a grammar."
@@ -43,7 +43,7 @@ def command(
       simplepcfg sample runs/demo --count 5
       simplepcfg sample runs/demo --temperature 0.7 --seed 1 --trees
     """
-    from simplepcfg.api import load
+    from simplepcfg.inference.api import load
 
     refuse_baseline(run)
     if json is not None:

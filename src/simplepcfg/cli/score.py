@@ -12,7 +12,7 @@ from simplepcfg.cli.output import table_row, write_lines
 from simplepcfg.cli.unknown_words import UnknownWords
 
 if TYPE_CHECKING:
-    from simplepcfg.answers.surprisal import WordSurprisal
+    from simplepcfg.inference.surprisal import WordSurprisal
 
 NAME = "score"
 SUMMARY = "Print the log-probability of each sentence, or of each word."
@@ -52,7 +52,7 @@ def command(
       simplepcfg score runs/demo sentences.txt --surprisal > words.tsv
       simplepcfg score english story.txt --raw
     """
-    from simplepcfg.api import load
+    from simplepcfg.inference.api import load
 
     refuse_baseline(run)
     model = load(run, device)

@@ -11,7 +11,7 @@ from simplepcfg.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simplepcfg.answers.symbol_report import Child, SymbolReport, SymbolUse, Usage
+    from simplepcfg.inference.symbol_report import Child, SymbolReport, SymbolUse, Usage
 
 NAME = "show"
 SUMMARY = "Show what a run's symbols are used for."
@@ -50,9 +50,9 @@ def command(
         raise InputError(f"--least {least}; it must be 0 or more")
     if json is not None:
         refuse_unwritable(json)
-    from simplepcfg.answers.inspection import describe_symbols
-    from simplepcfg.api import load
     from simplepcfg.data.readers import read_sentences, read_trees, sniff
+    from simplepcfg.inference.api import load
+    from simplepcfg.inference.inspection import describe_symbols
 
     refuse_baseline(run, "symbols")
     model = load(run, device)

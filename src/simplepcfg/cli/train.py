@@ -81,10 +81,10 @@ def command(
       simplepcfg train sn-pcfg-small --train train.txt --log tensorboard
       torchrun --nproc_per_node=2 -m simplepcfg train sn-pcfg --train train.txt
     """
-    from simplepcfg.training.config_files import load_config
+    from simplepcfg.training.config.files import load_config
     from simplepcfg.training.loop import train as train_run
-    from simplepcfg.training.reporters import make_reporter
-    from simplepcfg.training.run_folder import RunFolder
+    from simplepcfg.training.reporting.reporters import make_reporter
+    from simplepcfg.training.storage.run_folder import RunFolder
 
     quiet = quiet or is_follower()
     changes = list(settings or [])
@@ -115,7 +115,7 @@ def command(
             if config != DEMO:
                 raise InputError(f"{config} names no training text; give --train FILE")
             from simplepcfg.cli.demo_data import with_builtin_text, write_treebank
-            from simplepcfg.training.device import resolve_device
+            from simplepcfg.training.machine.device import resolve_device
 
             if not is_follower():  # those wait for the first, which writes it before it joins them
                 RunFolder(directory).refuse_if_taken()
@@ -134,7 +134,7 @@ def command(
 
 def refuse_set_twice(settings: list[str], options: Mapping[str, object]) -> None:
     """An option and a --set that contradict each other: one of them would have no effect."""
-    from simplepcfg.training.config_files import parse_value
+    from simplepcfg.training.config.files import parse_value
 
     for setting in settings:
         key, _, text = setting.partition("=")

@@ -11,8 +11,8 @@ from simplepcfg.drawing.text_trees import draw_tree
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
-    from simplepcfg.answers.labelled import ScoredTree
     from simplepcfg.data.trees import SpanTree
+    from simplepcfg.inference.labelled_trees import ScoredTree
 
 MOST_PICTURES = 200
 

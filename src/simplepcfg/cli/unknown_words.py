@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from simplepcfg.cli.output import note
 
 if TYPE_CHECKING:
-    from simplepcfg.run import Run
+    from simplepcfg.inference.run import Run
 
 SHOWN = 5
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import tomli_w
 
-from simplepcfg import __version__
 from simplepcfg.data.vocabulary import UNK, Vocabulary
 from simplepcfg.errors import InputError, naming_file
+from simplepcfg.version import __version__
 
 DESCRIPTION = "prepared.toml"
 _UNFINISHED = ".unfinished"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from simplepcfg.answers.run_summary import perplexity_curve, run_facts
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.drawing import Series, line_plot
 from simplepcfg.errors import InputError
+from simplepcfg.inference.run import Run
+from simplepcfg.inference.run_summary import perplexity_curve, run_facts
 from simplepcfg.reports.measured import Measured, measure
 from simplepcfg.reports.page import Figure, Note, Report, Section, Table
 from simplepcfg.reports.parses import confusion_parts, gallery_parts
 from simplepcfg.reports.scores import calibration_figure, label_figure, length_figure, score_table
-from simplepcfg.run import Run
-from simplepcfg.training.history import read_history
+from simplepcfg.training.storage.history import read_history
 
 TOP_SYMBOLS = 15
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from simplepcfg.answers.parsing import mbr_spans
 from simplepcfg.data.preprocessing import spans_over
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
@@ -13,7 +12,8 @@ from simplepcfg.evaluation.calibration import Calibration, calibration
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.symbol_labels import SymbolLabels, symbol_labels
 from simplepcfg.evaluation.treebank import BASELINES, Treebank
-from simplepcfg.run import Run
+from simplepcfg.inference.parsing import mbr_spans
+from simplepcfg.inference.run import Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from simplepcfg import __version__
 from simplepcfg.drawing import stylesheet
+from simplepcfg.version import __version__
 
 _STYLE = """
 :root { color-scheme: light dark; }

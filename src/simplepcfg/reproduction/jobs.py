@@ -12,8 +12,8 @@ from pathlib import Path
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.errors import InputError
 from simplepcfg.reproduction.tables import PaperTable, Row
-from simplepcfg.training.config import RunConfig
-from simplepcfg.training.config_files import load_config, parse_value
+from simplepcfg.training.config.files import load_config, parse_value
+from simplepcfg.training.config.schema import RunConfig
 
 # What a job sets itself, and by what.
 OWN_KEYS = {

@@ -7,12 +7,12 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import simplepcfg
 from simplepcfg.evaluation.rendering import escape_markdown, markdown_table
 from simplepcfg.reproduction.lines import Figure, Line
 from simplepcfg.reproduction.state import ReproductionFolder
 from simplepcfg.reproduction.tables import PaperTable
-from simplepcfg.training.files import write_text
+from simplepcfg.training.storage.atomic_files import write_text
+from simplepcfg.version import __version__
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -58,7 +58,7 @@ def markdown(table: PaperTable, lines: Sequence[Line], settings: Sequence[str]) 
         parts.append(f"**Not the paper's settings:** every row was trained with {changed}.")
     rows = [[escape_markdown(cell) for cell in line.cells] for line in lines]
     parts.append(markdown_table(header(table), rows, words=_words(table)))
-    parts.append(f"Written by simplepcfg {simplepcfg.__version__}.")
+    parts.append(f"Written by simplepcfg {__version__}.")
     return "\n\n".join(parts) + "\n"
 
 

@@ -8,13 +8,12 @@ from pathlib import Path
 from signal import Signals
 from typing import Any
 
-import simplepcfg
-from simplepcfg.api import load
 from simplepcfg.benchmarking.report import current_commit
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.readers import read_trees
 from simplepcfg.errors import InputError, NumericalError, ResourceError, SimplePCFGError
 from simplepcfg.evaluation.treebank import Treebank
+from simplepcfg.inference.api import load
 from simplepcfg.reproduction.jobs import (
     Job,
     find_jobs,
@@ -29,11 +28,12 @@ from simplepcfg.reproduction.lines import REPORT_NUMBERS, Line, table_lines
 from simplepcfg.reproduction.rendering import write_tables
 from simplepcfg.reproduction.state import ReproductionFolder
 from simplepcfg.reproduction.tables import PaperTable, paper_table
-from simplepcfg.training.config import RunConfig
+from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.loop import train
-from simplepcfg.training.progress import Reporter
-from simplepcfg.training.run_folder import RunFolder
-from simplepcfg.training.signals import Interrupted
+from simplepcfg.training.machine.signals import Interrupted
+from simplepcfg.training.reporting.progress import Reporter
+from simplepcfg.training.storage.run_folder import RunFolder
+from simplepcfg.version import __version__
 
 
 def reproduce(
@@ -165,7 +165,7 @@ def _record(job: Job, table: PaperTable, config: RunConfig | None, report: dict[
         "test_sha256": sha256(job.text.test),
         **predicted,
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
-        "simplepcfg": simplepcfg.__version__,
+        "simplepcfg": __version__,
         "commit": current_commit(),
         "report": report,
     }

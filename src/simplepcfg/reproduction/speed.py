@@ -14,8 +14,8 @@ from simplepcfg.evaluation.rendering import escape_markdown, markdown_table
 from simplepcfg.reproduction.speed_lines import COLUMNS, SpeedLine, speed_csv, speed_lines
 from simplepcfg.reproduction.state import Key, ReproductionFolder
 from simplepcfg.reproduction.tables import speed_title
-from simplepcfg.training.device import resolve_device
-from simplepcfg.training.files import write_text
+from simplepcfg.training.machine.device import resolve_device
+from simplepcfg.training.storage.atomic_files import write_text
 
 if TYPE_CHECKING:
     from rich.table import Table

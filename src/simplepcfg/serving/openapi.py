@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from simplepcfg import __version__
 from simplepcfg.serving.messages import ErrorReply, RunsReply
 from simplepcfg.serving.questions import QUESTIONS
+from simplepcfg.version import __version__
 
 _ERRORS = {
     "400": "The request is no JSON object of this form, or what it asks for cannot be.",

@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from simplepcfg.answers.labelled import ScoredTree
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.drawing import span_chart, surprisal_bars, tree_picture
 from simplepcfg.errors import InputError
-from simplepcfg.run import Run
+from simplepcfg.inference.labelled_trees import ScoredTree
+from simplepcfg.inference.run import Run
 from simplepcfg.serving import messages
 from simplepcfg.serving.limits import Limits
 

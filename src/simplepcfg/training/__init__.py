@@ -1,15 +1,15 @@
 """Training: configuration, the loop, checkpoints, and the folder that a run leaves behind."""
 
-from simplepcfg.training.config import DataConfig, RunConfig, TrainingConfig
-from simplepcfg.training.config_files import builtin_configs, load_config, save_config
-from simplepcfg.training.device import resolve_device
-from simplepcfg.training.live_display import LiveReporter
+from simplepcfg.training.config.files import builtin_configs, load_config, save_config
+from simplepcfg.training.config.schema import DataConfig, RunConfig, TrainingConfig
 from simplepcfg.training.loop import TrainingResult, train
-from simplepcfg.training.progress import PlainReporter, Reporter
-from simplepcfg.training.reporters import make_reporter
-from simplepcfg.training.run_folder import LoadedRun, RunFolder, load_run
-from simplepcfg.training.signals import Interrupted
-from simplepcfg.training.timing import StepTime, StepTimer
+from simplepcfg.training.machine.device import resolve_device
+from simplepcfg.training.machine.signals import Interrupted
+from simplepcfg.training.reporting.live_display import LiveReporter
+from simplepcfg.training.reporting.progress import PlainReporter, Reporter
+from simplepcfg.training.reporting.reporters import make_reporter
+from simplepcfg.training.step.timing import StepTime, StepTimer
+from simplepcfg.training.storage.run_folder import LoadedRun, RunFolder, load_run
 
 __all__ = [
     "DataConfig",

@@ -12,25 +12,25 @@ import torch
 
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.training.checkpoint import Best, Checkpoint
-from simplepcfg.training.checksums import DamagedFileError, record_is_intact, sealed_record
-from simplepcfg.training.config import RunConfig
-from simplepcfg.training.config_files import save_config
-from simplepcfg.training.corpus import Corpus, TextSource, absolute_paths, prepare_corpus
-from simplepcfg.training.device import grow_memory_in_place, reproducible
-from simplepcfg.training.distributed import Group, joined
-from simplepcfg.training.failures import DISK_FULL, TRAINING_ADVICE, resource_errors
-from simplepcfg.training.files import remove_leftovers, sync_file, write_json
-from simplepcfg.training.memory import require_memory
-from simplepcfg.training.metrics import check_length, is_intact
-from simplepcfg.training.progress import Reporter
-from simplepcfg.training.run_folder import FORMAT, RunFolder, run_facts
-from simplepcfg.training.signals import StopSignals
-from simplepcfg.training.tensor_files import read_checked_tensor_file, stored_vocabulary
-from simplepcfg.training.timing import StepTimer
+from simplepcfg.training.config.files import save_config
+from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.training.machine.device import grow_memory_in_place, reproducible
+from simplepcfg.training.machine.failures import DISK_FULL, TRAINING_ADVICE, resource_errors
+from simplepcfg.training.machine.memory import require_memory
+from simplepcfg.training.machine.signals import StopSignals
+from simplepcfg.training.reporting.progress import Reporter
+from simplepcfg.training.step.distributed import Group, joined
+from simplepcfg.training.step.timing import StepTimer
+from simplepcfg.training.storage.atomic_files import remove_leftovers, sync_file, write_json
+from simplepcfg.training.storage.checkpoint import Best, Checkpoint
+from simplepcfg.training.storage.checksums import DamagedFileError, record_is_intact, sealed_record
+from simplepcfg.training.storage.metrics import check_length, is_intact
+from simplepcfg.training.storage.run_folder import FORMAT, RunFolder, run_facts
+from simplepcfg.training.storage.tensor_files import read_checked_tensor_file, stored_vocabulary
+from simplepcfg.training.text.corpus import Corpus, TextSource, absolute_paths, prepare_corpus
+from simplepcfg.training.text.word_start import turn_to_neighbours
 from simplepcfg.training.trainer import Trainer
 from simplepcfg.training.warm_start import start_from
-from simplepcfg.training.word_start import turn_to_neighbours
 
 # What a resumed run may change: how long and where it goes on, and where its text lies.
 CHANGEABLE = {

@@ -14,30 +14,30 @@ from simplepcfg.errors import NumericalError
 from simplepcfg.evaluation.likelihood import log_likelihoods
 from simplepcfg.evaluation.perplexity import PerplexityReport, perplexity
 from simplepcfg.models import build_model
-from simplepcfg.training.averaging import WeightAverage
-from simplepcfg.training.background import BackgroundWriter
-from simplepcfg.training.branching import Branching
-from simplepcfg.training.capture import side_stream
-from simplepcfg.training.checkpoint import Best, Checkpoint, Tally, TrainingState, capture, restore
-from simplepcfg.training.config import RunConfig
-from simplepcfg.training.corpus import Corpus
-from simplepcfg.training.curriculum import Curriculum
-from simplepcfg.training.device import set_precision, validation_precision
-from simplepcfg.training.distributed import Group
-from simplepcfg.training.dropout import StateDropout
-from simplepcfg.training.health import refuse_without_rules, rule_count_ratio
-from simplepcfg.training.metrics import JsonLines, NoLines
-from simplepcfg.training.pace import Pace
-from simplepcfg.training.progress import EpochReport, Reporter, StepReport
-from simplepcfg.training.records import epoch_record, step_record
-from simplepcfg.training.run_folder import RunFolder
-from simplepcfg.training.signals import Interrupted, StopSignals
-from simplepcfg.training.skipped import SkippedBatches
-from simplepcfg.training.snapshot import Observer
-from simplepcfg.training.step import Step
-from simplepcfg.training.tally import mirror
-from simplepcfg.training.tensor_files import host_copy
-from simplepcfg.training.timing import StepTimer
+from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.training.machine.device import set_precision, validation_precision
+from simplepcfg.training.machine.signals import Interrupted, StopSignals
+from simplepcfg.training.reporting.pace import Pace
+from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport
+from simplepcfg.training.reporting.snapshot import Observer
+from simplepcfg.training.step.branching_bias import Branching
+from simplepcfg.training.step.capture import side_stream
+from simplepcfg.training.step.distributed import Group
+from simplepcfg.training.step.dropout import StateDropout
+from simplepcfg.training.step.ema import WeightAverage
+from simplepcfg.training.step.health import refuse_without_rules, rule_count_ratio
+from simplepcfg.training.step.step import Step
+from simplepcfg.training.step.tally import mirror
+from simplepcfg.training.step.timing import StepTimer
+from simplepcfg.training.storage.background_writer import BackgroundWriter
+from simplepcfg.training.storage.checkpoint import Best, Checkpoint, Tally, TrainingState, capture, restore
+from simplepcfg.training.storage.metrics import JsonLines, NoLines
+from simplepcfg.training.storage.records import epoch_record, step_record
+from simplepcfg.training.storage.run_folder import RunFolder
+from simplepcfg.training.storage.skipped_batches import SkippedBatches
+from simplepcfg.training.storage.tensor_files import host_copy
+from simplepcfg.training.text.corpus import Corpus
+from simplepcfg.training.text.curriculum import Curriculum
 
 MAX_SKIPPED_IN_A_ROW = 20
 STEADY_RATE = 0.1  # of the networks, as a share of the embeddings'

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.training.run_folder import load_run
-from simplepcfg.training.tensor_files import load_weights
+from simplepcfg.training.storage.run_folder import load_run
+from simplepcfg.training.storage.tensor_files import load_weights
 
 # Names of the sizes that may grow, and of what says how weights begin that these replace; every other key of a model
 # must be the same.

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.deferred_checks import Doubts
 from simplepcfg.ops.dense.cells import Cells
 from simplepcfg.ops.dense.chart import DenseChart
 from simplepcfg.ops.dense.products import rows_by_rules
 from simplepcfg.ops.dense.rule_gradient import RuleGradient
-from simplepcfg.ops.doubts import Doubts
 from simplepcfg.ops.inside.scales import drop_out_of_range
 
 

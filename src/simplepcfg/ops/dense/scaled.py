@@ -5,12 +5,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.again import apart
+from simplepcfg.ops.deferred_checks import holds, present_doubts
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.backward import Backward, Wanted
 from simplepcfg.ops.dense.chart import DenseChart
 from simplepcfg.ops.dense.log_space import log_einsum_exp_dense_inside
-from simplepcfg.ops.doubts import holds, present_doubts
+from simplepcfg.ops.double_backward import apart
 
 Found = tuple[Tensor | None, Tensor | None, Tensor | None]
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.inside.arguments import check_lengths, check_probabilities
-from simplepcfg.ops.neural.products import check_precision
+from simplepcfg.ops.products import check_precision
 
 # The matrix itself, or two factors whose product it is.
 Transitions = Tensor | tuple[Tensor, Tensor]

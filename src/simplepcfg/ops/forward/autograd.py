@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.again import differentiable_gradients
+from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.forward.arguments import ForwardArguments
 from simplepcfg.ops.forward.naive import naive_forward
 from simplepcfg.ops.forward.scaled import Alphas, operands, scaled_alphas, scaled_gradients

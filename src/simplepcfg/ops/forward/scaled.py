@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.forward.arguments import ForwardArguments
-from simplepcfg.ops.neural.products import matrix_mode, runs_fused, wide_type
+from simplepcfg.ops.products import matrix_mode, runs_fused, wide_type
 
 # What flows back into a state that is all but impossible is cut off here: no sum or product then leaves float's range.
 LARGEST = {torch.float32: 2.0**100, torch.float64: 2.0**490}

@@ -29,7 +29,7 @@ def _fused_span_posteriors(arguments: InsideArguments) -> tuple[Tensor, Tensor]:
 
 
 def _paper_inside(arguments: InsideArguments, recompute: bool) -> Tensor:
-    from simplepcfg.ops.inside.paper import paper_inside
+    from simplepcfg.ops.paper_inside.chart import paper_inside
 
     return paper_inside(arguments, recompute)
 

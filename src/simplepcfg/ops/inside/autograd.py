@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.again import apart
+from simplepcfg.ops.double_backward import apart
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
 

@@ -5,14 +5,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.again import differentiable_gradients
+from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.inside import inside
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
 from simplepcfg.ops.neural.naive import naive_rule_probabilities
-from simplepcfg.ops.neural.products import runs_fused
 from simplepcfg.ops.neural.rules import check_features, gradients_by_features, rule_probabilities, stacked_softmaxes
 from simplepcfg.ops.neural.softmax import LEAST, softmax_backward
+from simplepcfg.ops.products import runs_fused
 
 
 def inside_of_features(

@@ -12,7 +12,7 @@ from simplepcfg.ops.inside import end_kernels, kernels, pair_kernels
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.plan import Plan, make_plan
 from simplepcfg.ops.inside.precision import precision_of
-from simplepcfg.ops.neural.products import matrix_mode, mm_wide
+from simplepcfg.ops.products import matrix_mode, mm_wide
 
 DEAD = kernels.DEAD.value
 # A tile of the split sums is this many splits by this many states on four warps: the fastest of the shapes measured on

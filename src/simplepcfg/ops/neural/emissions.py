@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.again import differentiable_gradients
 from simplepcfg.ops.backends import has_triton
+from simplepcfg.ops.double_backward import differentiable_gradients
+from simplepcfg.ops.neural.exponentials import powers_of_product
 from simplepcfg.ops.neural.naive import naive_emission_log_probabilities, naive_log_normaliser
-from simplepcfg.ops.neural.powers import powers_of_product
-from simplepcfg.ops.neural.products import (
+from simplepcfg.ops.neural.softmax import softmax_of_product
+from simplepcfg.ops.products import (
     add_mm_wide,
     aligned_rows,
     check_precision,
@@ -22,7 +23,6 @@ from simplepcfg.ops.neural.products import (
     runs_fused,
     wide_type,
 )
-from simplepcfg.ops.neural.softmax import softmax_of_product
 
 # Probabilities of all words up to this size are kept for backward; beyond, backward makes them again, part by part.
 KEPT_BYTES = 512 << 20

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.neural.products import wide_type
 from simplepcfg.ops.neural.softmax import LEAST, rule_softmax
+from simplepcfg.ops.products import wide_type
 
 
 def naive_rule_probabilities(

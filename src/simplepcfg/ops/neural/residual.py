@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.again import differentiable_gradients
+from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.neural.naive import naive_residual_network
-from simplepcfg.ops.neural.products import (
+from simplepcfg.ops.neural.residual_fused import Rows, fused_backward, fused_forward, is_layer
+from simplepcfg.ops.products import (
     add_mm_wide,
     check_precision,
     matrix_mode,
@@ -27,7 +28,6 @@ from simplepcfg.ops.neural.products import (
     runs_fused,
     wide_type,
 )
-from simplepcfg.ops.neural.residual_fused import Rows, fused_backward, fused_forward, is_layer
 
 
 def residual_networks(

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.neural.products import add_mm_wide, bmm_wide, mm_wide
 from simplepcfg.ops.neural.streams import lanes, spread
+from simplepcfg.ops.products import add_mm_wide, bmm_wide, mm_wide
 
 # Rows whose column sums one program makes, all of which it holds, by so many columns on so many warps.
 ROWS_A_PROGRAM = 128

@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.again import differentiable_gradients
+from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.neural.naive import naive_rule_probabilities
-from simplepcfg.ops.neural.products import (
+from simplepcfg.ops.neural.softmax import LEAST, check_least, softmax_backward, softmax_of_product
+from simplepcfg.ops.neural.streams import pipeline, slots
+from simplepcfg.ops.products import (
     add_mm_wide,
     check_precision,
     matrix_mode,
@@ -19,8 +21,6 @@ from simplepcfg.ops.neural.products import (
     runs_fused,
     wide_type,
 )
-from simplepcfg.ops.neural.softmax import LEAST, check_least, softmax_backward, softmax_of_product
-from simplepcfg.ops.neural.streams import pipeline, slots
 
 # Backward makes the gradient by the scores for this many bytes of rows at a time, but for no fewer rows than this: each
 # part is added to the children's gradient, which is read and written whole.

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.neural.products import aligned_rows, mm_wide, row_parts, wide_type
 from simplepcfg.ops.neural.streams import pipeline, slots
+from simplepcfg.ops.products import aligned_rows, mm_wide, row_parts, wide_type
 
 # Float32 scores of this size stay in the second-level cache of a large GPU between the product and the softmax. Of
 # long rows so few do that small products and softmaxes waste more than memory costs: kernels take this many bytes.

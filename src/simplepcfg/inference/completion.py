@@ -1,0 +1,142 @@
+"""What may come after the beginning of a sentence: the likeliest next words, its end, and continuations drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from simplepcfg.data.vocabulary import EOS, PAD_ID, UNK
+from simplepcfg.errors import InputError, NumericalError
+from simplepcfg.grammars.prefix import log_words_after
+from simplepcfg.inference.labelled_trees import seeded
+from simplepcfg.inference.sentences import split_sentences
+from simplepcfg.inference.surprisal import refuse_without_prefixes
+from simplepcfg.inference.trained_model import TrainedModel
+from simplepcfg.ops.dense.growing import GrowingDensePrefix
+from simplepcfg.ops.forward import GrowingForward
+from simplepcfg.ops.prefix import GrowingPrefix
+
+MAX_LENGTH = 40
+MOST_SAMPLES = 100_000  # continuations, all of which are held in memory
+# Continuations are drawn as many at a time as keep their charts below this.
+CHART_BYTES = 256 << 20
+Growing = GrowingPrefix | GrowingDensePrefix | GrowingForward
+# A distribution of next words whose sum misses 1 by more is none.
+MASS_TOLERANCE = 1e-2
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """Words drawn after a prefix, and whether the sentence came to its end before it was cut off."""
+
+    words: list[str]
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What may come after the beginning of a sentence."""
+
+    tokens: list[str]  # the prefix as the model sees it
+    unknown: list[str]  # those of its words that the vocabulary does not have: `<unk>` to the model
+    dropped: list[str]  # those of its words that the run does not look at: punctuation
+    log_probability: float  # nats: log P(a sentence begins so)
+    words: list[tuple[str, float]]  # the likeliest next words and their probabilities
+    end: float  # P(no word follows): `<eos>` where the run has it, or the end of the tree
+    entropy: float  # nats, of the next word or end
+    samples: list[Continuation]
+
+
+def complete(
+    run: TrainedModel, prefix: str | Sequence[str], k: int, samples: int, seed: int, max_length: int
+) -> Completion:
+    """See ``Run.complete``."""
+    refuse_without_prefixes(run)
+    for name, value, least in (("k", k, 0), ("samples", samples, 0), ("max_length", max_length, 1)):
+        if value < least:
+            raise InputError(f"{name} = {value}; give {least} or more")
+    if samples > MOST_SAMPLES:
+        raise InputError(f"samples = {samples}; draw at most {MOST_SAMPLES:,} at a time, with another seed each time")
+    generator = seeded(torch.device("cpu"), seed)  # words are drawn on the host, wherever the run lies
+    ((words, tags),) = split_sentences([prefix], run.preprocessing)
+    prepared = run.preprocessing.apply(words, tags)
+    tokens = prepared.tokens[: len(prepared.kept)]
+    if EOS in tokens:
+        raise InputError(f"the prefix holds {EOS}, which ends a sentence; give the words before it")
+    if len(tokens) > max_length:
+        raise InputError(f"the prefix has {len(tokens)} words, more than max_length = {max_length}; raise that")
+    seen = [token if token in run.vocabulary else UNK for token in tokens]
+    state: Growing = run.grammar.growing_prefix()
+    for index in run.vocabulary.encode(tokens):
+        _push(run, state, [index])
+    if float(state.log_prefix) == -math.inf:
+        raise InputError(f"no sentence of this grammar begins with {' '.join(seen)!r}; nothing can follow it")
+    probabilities = _distribution(run, state)[0]
+    ending = _ending(run)
+    order = torch.argsort(probabilities[:-1], descending=True, stable=True).tolist()
+    likeliest = [index for index in order[: k + 2] if index != PAD_ID and index not in ending][:k]
+    return Completion(
+        seen,
+        [words[place] for place, token in zip(prepared.kept, tokens, strict=True) if token not in run.vocabulary],
+        [word for place, word in enumerate(words) if place not in set(prepared.kept)],
+        float(state.log_prefix),
+        [(run.vocabulary.words[index], float(probabilities[index])) for index in likeliest],
+        float(probabilities[sorted(ending)].sum()),
+        float(torch.special.entr(probabilities).sum()),
+        _draw(run, state, samples, generator, max_length - len(tokens)),
+    )
+
+
+def _draw(run: TrainedModel, state: Growing, samples: int, generator: torch.Generator, most: int) -> list[Continuation]:
+    """Up to ``most`` words each, every word from the exact distribution after all words before it."""
+    at_once = max(1, CHART_BYTES // state.bytes_a_prefix(state.length + most + 1))
+    drawn: list[Continuation] = []
+    while len(drawn) < samples:
+        count = min(at_once, samples - len(drawn))
+        part = [Continuation([], False) for _ in range(count)]
+        own = state.copy()
+        own.select(torch.zeros(count, dtype=torch.int64))
+        going = list(range(count))
+        for _ in range(most + 1):
+            choices = torch.multinomial(_distribution(run, own), 1, generator=generator).squeeze(1).tolist()
+            ended = [choice in _ending(run) for choice in choices]
+            for index, end in zip(going, ended, strict=True):
+                part[index] = Continuation(part[index].words, end)
+            stay = [place for place, end in enumerate(ended) if not end and len(part[going[place]].words) < most]
+            if not stay:
+                break
+            for place in stay:
+                part[going[place]].words.append(run.vocabulary.words[choices[place]])
+            own.select(torch.tensor(stay))
+            _push(run, own, [choices[place] for place in stay])
+            going = [going[place] for place in stay]
+        drawn += part
+    return drawn
+
+
+def _distribution(run: TrainedModel, state: Growing) -> Tensor:
+    """P(next word) of every id and, last, P(the end) after each prefix: [S, V + 1] on the CPU, summing to 1."""
+    probabilities = log_words_after(run.grammar.emissions, state.next_tags(), state.log_end()).exp().cpu()
+    sums = probabilities.sum(-1, keepdim=True)
+    if not bool(((sums - 1).abs() < MASS_TOLERANCE).all()):
+        raise NumericalError(
+            f"{run.name}: probabilities of the next word sum to {float(sums.flatten()[0]):.4g}; its weights are "
+            "damaged, train it again"
+        )
+    return probabilities / sums
+
+
+def _push(run: TrainedModel, state: Growing, ids: Sequence[int]) -> None:
+    with torch.no_grad():
+        words = torch.tensor(ids, device=run.device)[:, None]
+        state.push(run.grammar.emissions.log_probabilities(words)[:, 0])
+
+
+def _ending(run: TrainedModel) -> set[int]:
+    """Columns of the next word's distribution after which a sentence is over."""
+    end = {len(run.vocabulary)}
+    return end | set(run.vocabulary.encode([EOS])) if run.preprocessing.eos and EOS in run.vocabulary else end

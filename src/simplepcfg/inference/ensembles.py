@@ -1,0 +1,153 @@
+"""Several runs as one parser: the tree whose spans have the largest posterior on average."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike, fspath
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from simplepcfg.data.batching import evaluation_batches
+from simplepcfg.data.constraints import token_bonuses
+from simplepcfg.data.preprocessing import Prepared
+from simplepcfg.data.readers import read_trees
+from simplepcfg.data.trees import SpanTree
+from simplepcfg.errors import InputError
+from simplepcfg.evaluation.likelihood import MOST_CELLS
+from simplepcfg.evaluation.report import EvaluationReport
+from simplepcfg.evaluation.treebank import Spans, Treebank
+from simplepcfg.inference.api import load
+from simplepcfg.inference.batches import blocks
+from simplepcfg.inference.marginals import ConstraintList, span_posteriors
+from simplepcfg.inference.run import Run
+from simplepcfg.inference.sentences import (
+    Sentence,
+    as_tree,
+    listed,
+    nltk_trees,
+    original_tree,
+    shortened,
+    split_sentences,
+)
+from simplepcfg.ops.mbr import best_trees
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
+
+Tagged = Sequence[tuple[Sequence[str], Sequence[str] | None]]
+
+
+def ensemble(runs: Iterable[Run | str | PathLike[str]], device: str = "auto") -> Ensemble:
+    """Runs, or folders of runs, as one parser.
+
+    simplepcfg.ensemble(["runs/seed-1", "runs/seed-2"]).parse(["the old man sees a dog ."])
+    """
+    if isinstance(runs, str):
+        raise InputError(f"runs is the single string {runs!r}; give a list of runs or folders")
+    return Ensemble([run if isinstance(run, Run) else load(run, device) for run in runs])
+
+
+class Ensemble:
+    """Each run prepares and encodes the sentences itself; all of them must keep the same words."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        if not runs:
+            raise InputError("an ensemble of no runs; give at least one")
+        self.runs = list(runs)
+
+    @property
+    def name(self) -> str:
+        """What it is called in reports."""
+        return f"mean of {len(self.runs)} runs"
+
+    def parse(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[Tree]:
+        """As `Run.parse`."""
+        return nltk_trees(self.parse_spans(sentences, constraints))
+
+    def parse_spans(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[SpanTree]:
+        """As `Run.parse_spans`."""
+        return self._trees(list(split_sentences(sentences, self.runs[0].preprocessing)), constraints)
+
+    def parse_blocks(
+        self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None
+    ) -> Iterator[list[SpanTree]]:
+        """As `Run.parse_blocks`."""
+        split = list(split_sentences(sentences, self.runs[0].preprocessing))
+        if constraints is not None:  # all are checked before the first part
+            prepare = self.runs[0].preprocessing.apply
+            token_bonuses(constraints, [(words, prepare(words, tags)) for words, tags in split])
+        for part in blocks(self.runs[0], [len(words) for words, _ in split]):
+            yield self._trees(split[part], None if constraints is None else constraints[part])
+
+    def _trees(self, split: Tagged, constraints: ConstraintList | None) -> list[SpanTree]:
+        decoded = self._decode(split, constraints)
+        prepared = [self.runs[0].preprocessing.apply(words, tags) for words, tags in split]
+        return [
+            original_tree(words, item, spans) for (words, _), item, spans in zip(split, prepared, decoded, strict=True)
+        ]
+
+    def evaluate(self, data: str | PathLike[str] | Iterable[Sentence], name: str | None = None) -> EvaluationReport:
+        """F1 on trees or a file of them; averaged posteriors have no likelihood, and so no perplexity."""
+        items = list(read_trees(data)) if isinstance(data, str | PathLike) else listed(data)
+        trees = [tree for item in items if (tree := as_tree(item)) is not None]
+        if not items or len(trees) < len(items):
+            raise InputError("an ensemble is evaluated on trees; evaluate single runs on sentences")
+        source = fspath(data) if isinstance(data, str | PathLike) else None
+        return self.evaluate_treebank(Treebank(trees, self.runs[0].preprocessing, source), name)
+
+    def evaluate_treebank(self, treebank: Treebank, name: str | None = None) -> EvaluationReport:
+        """F1 on gold trees that have been prepared as the first run wants them."""
+        decoded = self._decode([(tree.words, tree.tags) for tree in treebank.original], None)
+        spans = [item.word_spans(found) for item, found in zip(treebank.prepared, decoded, strict=True)]
+        return treebank.report(name or self.name, spans)
+
+    def _decode(self, sentences: Tagged, constraints: ConstraintList | None) -> list[Spans]:
+        total: list[Tensor] = []
+        first: list[Prepared] = []
+        for run in self.runs:
+            prepared = [run.preprocessing.apply(words, tags) for words, tags in sentences]
+            if not first:
+                first = prepared
+            self._refuse_other_words(run, sentences, first, prepared)
+            pairs = [(words, item) for (words, _), item in zip(sentences, prepared, strict=True)]
+            found = span_posteriors(run, pairs, constraints)
+            total = [a + b for a, b in zip(total, found, strict=True)] if total else found
+        forbidden = None
+        if constraints is not None:
+            bonuses = token_bonuses(constraints, [(w, item) for (w, _), item in zip(sentences, first, strict=True)])
+            forbidden = [None if bonus is None else bonus == -torch.inf for bonus in bonuses]
+        return _trees(total, forbidden)
+
+    def _refuse_other_words(
+        self, run: Run, sentences: Tagged, first: Sequence[Prepared], prepared: Sequence[Prepared]
+    ) -> None:
+        for (words, _), one, other in zip(sentences, first, prepared, strict=True):
+            if one.kept != other.kept or len(one.tokens) != len(other.tokens):
+                raise InputError(
+                    # Quoted, not counted: callers pass sentences in parts, so a number here is not the file's line.
+                    f"sentence {shortened(words)!r}: {self.runs[0].name} sees {len(one.tokens)} tokens, {run.name} "
+                    f"{len(other.tokens)}; an ensemble needs runs whose preprocessing keeps the same words"
+                )
+
+
+def _trees(tables: Sequence[Tensor], forbidden: Sequence[Tensor | None] | None) -> list[Spans]:
+    """The best tree of each table, [tokens + 1, tokens + 1]."""
+    found: list[Spans] = [[] for _ in tables]
+    places = [index for index, table in enumerate(tables) if table.shape[0] > 2]
+    sizes = [tables[index].shape[0] - 1 for index in places]
+    for chosen in evaluation_batches(sizes, max_cells=MOST_CELLS):
+        posts = sizes[chosen[-1]] + 1
+        stacked = torch.zeros(len(chosen), posts, posts)
+        mask = torch.zeros(len(chosen), posts, posts, dtype=torch.bool)
+        for row, k in enumerate(chosen):
+            here = tables[places[k]]
+            stacked[row, : len(here), : len(here)] = here
+            bars = None if forbidden is None else forbidden[places[k]]
+            if bars is not None:
+                mask[row, : len(here), : len(here)] = bars
+        lengths = torch.tensor([sizes[k] for k in chosen])
+        for k, spans in zip(chosen, best_trees(stacked, lengths, None if forbidden is None else mask), strict=True):
+            found[places[k]] = spans
+    return found

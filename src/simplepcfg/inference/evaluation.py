@@ -1,0 +1,86 @@
+"""How good a run is on a text: F1 against gold trees, perplexity on these or on plain sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from os import PathLike, fspath
+from typing import Any
+
+from simplepcfg.data.readers import read_sentences, read_trees, sniff
+from simplepcfg.data.vocabulary import EOS, UNK_ID
+from simplepcfg.errors import InputError
+from simplepcfg.evaluation.perplexity import perplexity
+from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport, VocabularyUse
+from simplepcfg.evaluation.treebank import Treebank
+from simplepcfg.inference.parsing import mbr_spans, refuse_unknown_decoder, viterbi_spans
+from simplepcfg.inference.scoring import importance_log_probabilities, log_probabilities
+from simplepcfg.inference.sentences import Sentence, as_tree, listed
+from simplepcfg.inference.trained_model import TrainedModel
+
+
+def evaluate(
+    run: TrainedModel, data: str | PathLike[str] | Iterable[Sentence], name: str, decode: str, importance: int
+) -> EvaluationReport:
+    """See ``Run.evaluate``."""
+    refuse_unknown_decoder(decode)
+    if isinstance(data, str | PathLike):
+        items: list[Any] = list(
+            read_trees(data) if sniff(data) == "trees" else read_sentences(data, split=run.preprocessing.split)
+        )
+    else:
+        items = listed(data)
+    if not items:
+        raise InputError("nothing to evaluate; give at least one tree or sentence")
+    trees = [as_tree(item) for item in items]
+    gold = [tree for tree in trees if tree is not None]
+    if not gold:
+        return _evaluate_text(run, items, name, importance)
+    if len(gold) < len(items):
+        raise InputError(f"item {trees.index(None)} is no tree but others are; give trees or sentences, not both")
+    source = fspath(data) if isinstance(data, str | PathLike) else None
+    return evaluate_treebank(run, Treebank(gold, run.preprocessing, source), name, decode, importance)
+
+
+def evaluate_treebank(
+    run: TrainedModel, treebank: Treebank, name: str, decode: str, importance: int
+) -> EvaluationReport:
+    """See ``Run.evaluate_treebank``."""
+    tokens = [item.tokens for item in treebank.prepared]
+    if not run.has_trees:
+        report = EvaluationReport(name, len(treebank.gold), treebank.tokens)
+        return replace(report, **_language_model(run, tokens, importance))
+    decoded = viterbi_spans(run, tokens) if decode == "viterbi" else mbr_spans(run, tokens)
+    spans = [item.word_spans(found) for item, found in zip(treebank.prepared, decoded, strict=True)]
+    return replace(treebank.report(name, spans), **_language_model(run, tokens, importance))
+
+
+def _evaluate_text(run: TrainedModel, items: Sequence[Sentence], name: str, importance: int) -> EvaluationReport:
+    prepared = run.prepare(items)
+    tokens = [item.tokens for _, item in prepared]
+    if all(len(item) < 2 for item in tokens):
+        raise InputError(f"none of {len(items)} sentences has two words or more; perplexity needs one that has")
+    kept = sum(len(item.kept) for _, item in prepared)
+    return EvaluationReport(name, len(items), kept, **_language_model(run, tokens, importance))
+
+
+def _language_model(run: TrainedModel, tokens: Sequence[Sequence[str]], importance: int) -> dict[str, Any]:
+    """The part of a report that is about likelihoods."""
+    lengths, eos = [len(item) for item in tokens], run.preprocessing.eos
+    found: dict[str, Any] = {
+        "perplexity": perplexity(log_probabilities(run, tokens), lengths, eos),
+        "likelihood": "exact" if run.shares_rules else POSTERIOR_MEAN,
+        "vocabulary": _vocabulary_use(run, tokens),
+    }
+    if importance:
+        sampled = perplexity(importance_log_probabilities(run, tokens, importance), lengths, eos)
+        found |= {"importance": sampled, "importance_samples": importance}
+    return found
+
+
+def _vocabulary_use(run: TrainedModel, tokens: Sequence[Sequence[str]]) -> VocabularyUse:
+    """Over the sentences that perplexity is over: those of one word are not."""
+    known = run.vocabulary
+    words = [word for item in tokens if len(item) >= 2 for word in item if word != EOS]
+    unknown = known.encode(words).count(UNK_ID)
+    return VocabularyUse(known.size, known.fingerprint, len(words), unknown)

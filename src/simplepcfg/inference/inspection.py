@@ -1,0 +1,126 @@
+"""What a grammar has learned: how much each symbol is used, for what, and over which words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.inference.sentences import Sentence
+from simplepcfg.inference.symbol_counts import (
+    OWN_SENTENCES,
+    child_probabilities,
+    expected_uses,
+    own_text,
+    shown_grammar,
+    top_words,
+    usage,
+    uses_in,
+    words_and_examples,
+)
+from simplepcfg.inference.symbol_report import Child, SymbolReport, SymbolUse, Weighted
+from simplepcfg.inference.trained_model import TrainedModel
+
+WORDS_AT_ONCE = 256
+
+
+def describe_symbols(
+    run: TrainedModel,
+    sentences: Iterable[Sentence] | None = None,
+    *,
+    top: int = 20,
+    least: float = 1.0,
+    source: str = "text",
+) -> SymbolReport:
+    """The `top` most used symbols of either kind, by expected uses over all derivations of the sentences.
+
+    Without sentences: of the run's validation or training text, if its file is still there (the first 1,000
+    sentences); else of 1,000 sentences that the grammar itself makes, in expectation.
+    """
+    if top < 1:
+        raise InputError(f"top = {top}; ask for at least one symbol")
+    grammar = shown_grammar(run)
+    tokens: list[list[str]] | None
+    if sentences is not None:
+        tokens = [item.tokens for _, item in run.prepare(sentences)]
+    else:
+        tokens, source = own_text(run)
+    if tokens is not None and not any(len(sentence) >= 2 for sentence in tokens):
+        raise InputError(f"{source}: no sentence has two words or more to count on; give longer ones")
+    if tokens is not None:
+        nonterminals, preterminals = uses_in(run, grammar, tokens)
+    else:
+        nonterminals, preterminals = (OWN_SENTENCES * uses for uses in expected_uses(grammar))
+    chosen = nonterminals.topk(min(top, len(nonterminals))).indices
+    chosen_tags = preterminals.topk(min(top, len(preterminals))).indices
+    names = _Names(run, chosen_tags)
+    if tokens is None:
+        found: list[tuple[list[Weighted], list[Weighted]]] = [([], []) for _ in chosen.tolist()]
+    else:
+        found = words_and_examples(run, grammar, tokens, chosen)
+    left, right = child_probabilities(grammar)
+    return SymbolReport(
+        run.name,
+        source,
+        None if tokens is None else sum(len(sentence) >= 2 for sentence in tokens),
+        usage(nonterminals, least),
+        usage(preterminals, least),
+        [
+            SymbolUse(
+                f"NT-{symbol}",
+                float(nonterminals[symbol]),
+                float(nonterminals[symbol] / nonterminals.sum()),
+                names.children(left[symbol]),
+                names.children(right[symbol]),
+                words,
+                examples,
+            )
+            for symbol, (words, examples) in zip(chosen.tolist(), found, strict=True)
+        ],
+        [
+            SymbolUse(
+                f"T-{tag}",
+                float(preterminals[tag]),
+                float(preterminals[tag] / preterminals.sum()),
+                [],
+                [],
+                names.emitted[k],
+                [],
+            )
+            for k, tag in enumerate(chosen_tags.tolist())
+        ],
+    )
+
+
+class _Names:
+    """Words of preterminals, from one pass over the vocabulary; nothing of size P × V is held."""
+
+    def __init__(self, run: TrainedModel, tags: Tensor) -> None:
+        vocabulary = run.vocabulary.words
+        chosen = tags.to(run.device)
+        ids = torch.arange(1, len(vocabulary), device=run.device)
+        best: Tensor | None = None
+        parts = []
+        with torch.no_grad():
+            for chunk in ids.split(WORDS_AT_ONCE):
+                scores = run.grammar.emissions.log_probabilities(chunk[None])[0]  # [words, P]
+                parts.append(scores[:, chosen].exp().cpu())
+                value, where = scores.max(0)
+                here = torch.stack([value.double(), chunk[where].double()])
+                best = here if best is None else torch.where(here[0] > best[0], here, best)
+        assert best is not None
+        self.first_word = [vocabulary[i] for i in best[1].long().tolist()]
+        table = torch.cat([torch.zeros(1, len(tags)), *parts])  # row 0 is padding
+        self.emitted = [top_words(run, table[:, k], 10) for k in range(len(tags))]
+
+    def children(self, rules: Tensor, most: int = 5) -> list[Child]:
+        """The likeliest of one parent's children on one side; a preterminal with its likeliest word."""
+        states = len(rules) - len(self.first_word)
+        values, indices = rules.detach().topk(min(most, len(rules)))
+        return [
+            Child(f"NT-{k}", value) if k < states else Child(f"T-{k - states}", value, self.first_word[k - states])
+            for value, k in zip(values.tolist(), indices.tolist(), strict=True)
+            if value > 0
+        ]

@@ -1,0 +1,220 @@
+"""Trees with a run's own symbols over original words: the best ones, the k best, and random sentences.
+
+Symbols have no names but numbers: nonterminal 12 is `NT-12`, preterminal 5 is `T-5`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from simplepcfg.data.batching import Batch
+from simplepcfg.data.preprocessing import Prepared
+from simplepcfg.data.trees import PHRASE_LABEL, WORD_LABEL, SpanTree
+from simplepcfg.data.vocabulary import EOS
+from simplepcfg.errors import InputError
+from simplepcfg.grammars import HiddenMarkovModel
+from simplepcfg.grammars.sampling import SampledSentences
+from simplepcfg.inference.batches import in_batches
+from simplepcfg.inference.marginals import Bonus, Words
+from simplepcfg.inference.sentences import original_tree
+from simplepcfg.inference.trained_model import TrainedModel
+from simplepcfg.ops.trees import LabelledTree
+
+NO_TREE = LabelledTree([], [], [], -math.inf)
+# Random sentences are drawn as many at a time as these allow: enough to share a step, few enough to hold and to show.
+SENTENCES_AT_ONCE = 4096
+TOKENS_AT_ONCE = 1 << 20
+# A compound model makes a grammar for each.
+GRAMMARS_AT_ONCE = 16
+MOST_TREES = 10_000  # of one sentence, all of which are held in memory
+MOST_TRIES = 100  # in a row, on average, for a sentence that is not too long
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredTree:
+    """A tree and the natural log-probability of the words with it; -inf where it only stands in for one."""
+
+    tree: SpanTree
+    log_probability: float
+
+    def _repr_svg_(self) -> str:
+        """For notebooks."""
+        return self.tree.to_svg()
+
+
+@dataclass(frozen=True, slots=True)
+class SampledText:
+    """Random sentences of a run."""
+
+    trees: list[ScoredTree]  # with the words as the model knows them: prepared, `<unk>` among them, up to any `<eos>`
+    # The probability of a sentence that is not too long, given which all were drawn; of a compound model an estimate.
+    kept: float
+
+
+def best_trees(run: TrainedModel, prepared: Words, bonus: Bonus) -> list[SpanTree]:
+    """The most probable tree of each sentence with its symbols; see ``Run.parse``."""
+
+    def compute(batch: Batch) -> list[LabelledTree]:
+        return run.grammar_of(batch).viterbi(batch.words, batch.lengths, span_bonus=bonus(batch)).listed()
+
+    with torch.no_grad():
+        found = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: NO_TREE)
+    return [labelled_tree(words, item, tree) for (words, item), tree in zip(prepared, found, strict=True)]
+
+
+def k_best_trees(run: TrainedModel, prepared: Words, k: int, bonus: Bonus) -> list[list[ScoredTree]]:
+    """See ``Run.k_best``."""
+    if not 1 <= k <= MOST_TREES:
+        raise InputError(f"k = {k}; ask for 1 to {MOST_TREES:,} trees a sentence")
+
+    def compute(batch: Batch) -> list[list[LabelledTree]]:
+        return run.grammar_of(batch).k_best(batch.words, batch.lengths, k=k, span_bonus=bonus(batch))
+
+    with torch.no_grad():
+        found = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: [NO_TREE])
+    return _over_words(prepared, [trees or [NO_TREE] for trees in found])
+
+
+def _over_words(prepared: Words, found: Sequence[Sequence[LabelledTree]]) -> list[list[ScoredTree]]:
+    return [
+        [ScoredTree(labelled_tree(words, item, tree), tree.log_probability) for tree in trees]
+        for (words, item), trees in zip(prepared, found, strict=True)
+    ]
+
+
+def sampled_trees(run: TrainedModel, prepared: Words, samples: int, seed: int, bonus: Bonus) -> list[list[ScoredTree]]:
+    """See ``Run.sample_trees``."""
+    if not 1 <= samples <= MOST_TREES:
+        raise InputError(f"samples = {samples}; ask for 1 to {MOST_TREES:,} trees a sentence")
+    generator = seeded(run.device, seed)
+
+    def compute(batch: Batch) -> list[list[LabelledTree]]:
+        given = {"samples": samples, "generator": generator, "span_bonus": bonus(batch)}
+        return run.grammar_of(batch).sample_trees(batch.words, batch.lengths, **given).listed()
+
+    with torch.no_grad():
+        found = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: [NO_TREE] * samples)
+    return _over_words(prepared, found)
+
+
+def seeded(device: torch.device, seed: int) -> torch.Generator:
+    """A generator of its own for one question."""
+    if not 0 <= seed < 2**63:
+        raise InputError(f"seed = {seed}; give one from 0 to 2^63 - 1")
+    return torch.Generator(device).manual_seed(seed)
+
+
+def sample_blocks(
+    run: TrainedModel, count: int, max_length: int, temperature: float, seed: int
+) -> Iterator[SampledText]:
+    """See ``Run.sample_blocks``."""
+    generator = seeded(run.device, seed)
+    if count < 1:
+        raise InputError(f"count = {count}; ask for at least one sentence")
+    at_once = min(SENTENCES_AT_ONCE, max(1, TOKENS_AT_ONCE // max(max_length, 1)))
+    if not run.shares_rules:
+        draw, at_once = _sample_compound, GRAMMARS_AT_ONCE
+    elif isinstance(run.grammar, HiddenMarkovModel):
+        draw = _sample_chains
+    else:
+        draw = _sample_sentences
+    for first in range(0, count, at_once):
+        yield draw(run, min(at_once, count - first), max_length, temperature, generator)
+
+
+def _sample_sentences(
+    run: TrainedModel, count: int, max_length: int, temperature: float, generator: torch.Generator
+) -> SampledText:
+    drawn = run.grammar.sample(count, max_length=max_length, temperature=temperature, generator=generator)
+    return SampledText(_drawn_trees(run, drawn), math.exp(drawn.log_kept))
+
+
+def _sample_compound(
+    run: TrainedModel, count: int, max_length: int, temperature: float, generator: torch.Generator
+) -> SampledText:
+    """A vector z for each sentence, from the prior, and the sentence from the grammar of z.
+
+    Given that a sentence is not too long, a z comes as often as its grammar makes such sentences: it is kept with that
+    probability, and another is drawn else. The mean of these probabilities is the estimate of the limit's own.
+    """
+    trees: list[ScoredTree] = []
+    kept = tries = 0.0
+    while len(trees) < count:
+        grammar = run.model.random_grammar(generator)  # type: ignore[operator]
+        drawn = grammar.sample(1, max_length=max_length, temperature=temperature, generator=generator)
+        share = math.exp(drawn.log_kept)
+        kept, tries = kept + share, tries + 1
+        if tries >= MOST_TRIES and kept < tries / MOST_TRIES:
+            raise InputError(
+                f"sentences of at most {max_length} words have {kept / tries:.2g} of the probability, too little to "
+                "draw any in good time; give a larger max_length"
+            )
+        if float(torch.rand((), generator=generator, device=generator.device)) < share:
+            trees += _drawn_trees(run, drawn)
+    return SampledText(trees, kept / tries)
+
+
+def _drawn_trees(run: TrainedModel, drawn: SampledSentences) -> list[ScoredTree]:
+    end = run.vocabulary.encode([EOS])[0] if run.preprocessing.eos and EOS in run.vocabulary else None
+    lengths = drawn.lengths.tolist()
+    ids = drawn.words[:, : max(lengths)].tolist()
+    trees = []
+    for row, length, tree in zip(ids, lengths, drawn.trees.listed(), strict=True):
+        words = run.vocabulary.decode(row[: row.index(end) if end in row else length])
+        trees.append(ScoredTree(_sampled_tree(words, tree), tree.log_probability))
+    return trees
+
+
+def _sampled_tree(words: list[str], tree: LabelledTree) -> SpanTree:
+    """Over the words that were drawn, or those before the first `<eos>`, which ends a sentence and is not shown."""
+    if not words:
+        return SpanTree((), (), ())
+    if len(words) < len(tree.tags):
+        return labelled_tree(words, Prepared(words, list(range(len(words)))), tree)
+    spans = tuple((i, j, f"NT-{label}") for (i, j), label in zip(tree.spans, tree.labels, strict=True))
+    return SpanTree(tuple(words), tuple(f"T-{tag}" for tag in tree.tags), spans)
+
+
+def _sample_chains(
+    run: TrainedModel, count: int, max_length: int, temperature: float, generator: torch.Generator
+) -> SampledText:
+    """Sentences of a hidden Markov model, ended by `<eos>`, which is not shown: flat trees, tagged by states."""
+    (end,) = run.vocabulary.encode([EOS])
+    drawn = run.grammar.sample(count, max_length=max_length, temperature=temperature, generator=generator, end=end)
+    columns = (drawn.words, drawn.lengths, drawn.states, drawn.log_probabilities)
+    trees = []
+    for ids, length, states, score in zip(*(column.tolist() for column in columns), strict=True):
+        words = tuple(run.vocabulary.decode(ids[: length - 1]))
+        tags = tuple(f"T-{state}" for state in states[: length - 1])
+        spans = ((0, length - 1, PHRASE_LABEL),) if words else ()
+        trees.append(ScoredTree(SpanTree(words, tags, spans), score))
+    return SampledText(trees, math.exp(drawn.log_kept))
+
+
+def labelled_tree(words: Sequence[str], prepared: Prepared, tree: LabelledTree) -> SpanTree:
+    """A model's tree over its tokens as a tree over the original words; words that it did not see are plain `T`.
+
+    Where an added `<eos>` is cut off, a span that then covers the same words as one below it goes, and the lower one's
+    symbol stays. Where there is no tree, all words hang from one `X`.
+    """
+    if not tree.labels:
+        return original_tree(words, prepared, [])
+    kept = prepared.kept
+    n = len(kept)
+    labels: dict[tuple[int, int], str] = {}
+    for (i, j), label in zip(tree.spans, tree.labels, strict=True):  # parents first: the lower one's label is last
+        if min(j, n) - i >= 2:
+            labels[i, min(j, n)] = f"NT-{label}"
+    tags = [WORD_LABEL] * len(words)
+    for index, tag in zip(kept, tree.tags, strict=False):
+        tags[index] = f"T-{tag}"
+    spans = [
+        (0, len(words), label) if (i, j) == (0, n) else (kept[i], kept[j - 1] + 1, label)
+        for (i, j), label in labels.items()
+    ]
+    spans.sort(key=lambda span: (span[0], -span[1]))
+    return SpanTree(tuple(words), tuple(tags), tuple(spans) or ((0, len(words), PHRASE_LABEL),))

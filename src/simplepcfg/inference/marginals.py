@@ -1,0 +1,184 @@
+"""What a run believes about the derivations of sentences: tags, span posteriors, entropy, divergence."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from simplepcfg.data.batching import Batch
+from simplepcfg.data.constraints import Constraints, stacked_bonuses, token_bonuses
+from simplepcfg.data.preprocessing import Prepared
+from simplepcfg.errors import InputError
+from simplepcfg.inference.batches import in_batches
+from simplepcfg.inference.sentences import Sentence
+from simplepcfg.inference.trained_model import TrainedModel
+
+# One for each sentence: as an object, as a dictionary of the same keys, or None.
+ConstraintList = Sequence[Constraints | Mapping[str, Any] | None]
+Words = Sequence[tuple[Sequence[str], Prepared]]
+Bonus = Callable[[Batch], Tensor | None]  # a weight for each span of a batch
+
+
+class TaggedWord(NamedTuple):
+    """A word with its most probable preterminal and that one's posterior; None and 0 for what the run does not see."""
+
+    word: str
+    tag: int | None
+    probability: float
+
+
+def bonus_of_batch(constraints: ConstraintList | None, prepared: Words, device: torch.device) -> Bonus:
+    """For batches of the sentences of two tokens or more, the bonus that their constraints amount to."""
+    if constraints is None:
+        return lambda batch: None
+    bonuses = [
+        bonus
+        for bonus, (_, item) in zip(token_bonuses(constraints, prepared), prepared, strict=True)
+        if len(item.tokens) >= 2
+    ]
+
+    def stacked(batch: Batch) -> Tensor | None:
+        found = stacked_bonuses([bonuses[index] for index in batch.indices], batch.words.shape[1])
+        return None if found is None else found.to(device)
+
+    return stacked
+
+
+def span_posteriors(run: TrainedModel, prepared: Words, constraints: ConstraintList | None) -> list[Tensor]:
+    """Posterior of each span over each sentence's tokens: [tokens + 1, tokens + 1] on the CPU; 0 below two tokens."""
+    bonus = bonus_of_batch(constraints, prepared, run.device)
+
+    def compute(batch: Batch) -> list[Tensor]:
+        with torch.no_grad():
+            found = run.grammar_of(batch).span_marginals(batch.words, batch.lengths, span_bonus=bonus(batch)).cpu()
+        return [table[: n + 1, : n + 1] for table, n in zip(found, batch.lengths.tolist(), strict=True)]
+
+    tables = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: torch.zeros(0, 0))
+    for index, (_, item) in enumerate(prepared):
+        if len(item.tokens) < 2:
+            tables[index] = torch.zeros(len(item.tokens) + 1, len(item.tokens) + 1)
+    return tables
+
+
+def word_span_marginals(run: TrainedModel, prepared: Words, constraints: ConstraintList | None) -> list[Tensor]:
+    """Posterior of each span over each sentence's words as they were given: [words + 1, words + 1]; see ``Run``.
+
+    What a run does not see is taken out of a span, as of a constraint: over `the dog , barks` the entries of `the dog`
+    and of `the dog ,` are the same. Spans of which less than two words are left have 0.
+    """
+    tables = span_posteriors(run, prepared, constraints)
+    endings = _posteriors_of_endings(run, prepared, constraints)
+    found = []
+    for (words, item), table, ending in zip(prepared, tables, endings, strict=True):
+        n = len(item.kept)
+        over_kept = table[: n + 1, : n + 1].clone()
+        if ending is not None:
+            over_kept[: n - 1, n] = ending
+        posts = torch.tensor([bisect_left(item.kept, place) for place in range(len(words) + 1)])
+        found.append(over_kept[posts][:, posts])
+    return found
+
+
+def _posteriors_of_endings(
+    run: TrainedModel, prepared: Words, constraints: ConstraintList | None
+) -> list[Tensor | None]:
+    """Where `<eos>` was added: the posterior [n - 1] of each span that ends with the last word, `<eos>` on it or not.
+
+    A tree may have both forms of such a span, so their posteriors cannot be added. What is wanted is the share of
+    the trees that are left when the span is required, which takes a sum over trees for each of them.
+    """
+    given = [None] * len(prepared) if constraints is None else list(constraints)
+    asked: list[tuple[int, int]] = []  # sentence, and start of the span; a start of 0 asks for nothing
+    for index, (_, item) in enumerate(prepared):
+        if len(item.tokens) > len(item.kept) >= 2:
+            asked += [(index, start) for start in range(len(item.kept) - 1)]
+    own = token_bonuses(given, prepared)
+    bonuses = []
+    for index, start in asked:
+        required = Constraints(require=((start, len(prepared[index][1].kept)),))
+        as_kept = Prepared(prepared[index][1].tokens, list(range(len(prepared[index][1].kept))))
+        table = required.token_bonus(len(as_kept.kept), as_kept)
+        bonus = own[index]
+        bonuses.append(bonus if table is None else table if bonus is None else table + bonus)
+
+    def compute(batch: Batch) -> list[float]:
+        weights = stacked_bonuses([bonuses[index] for index in batch.indices], batch.words.shape[1])
+        weights = None if weights is None else weights.to(run.device)
+        with torch.no_grad():
+            return run.grammar_of(batch).log_partition(batch.words, batch.lengths, span_bonus=weights).tolist()
+
+    scores = in_batches(run, [prepared[index][1].tokens for index, _ in asked], compute, lambda: -math.inf)
+    found: list[Tensor | None] = [None] * len(prepared)
+    for position, (index, start) in enumerate(asked):
+        if start == 0:
+            last = position + len(prepared[index][1].kept) - 1
+            values = torch.tensor(scores[position:last], dtype=torch.float64)
+            found[index] = (values - values[0]).exp().nan_to_num(0.0).clamp(max=1.0).float()
+    return found
+
+
+def tagged_words(
+    run: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None
+) -> list[list[TaggedWord]]:
+    """See ``Run.tags``."""
+    prepared = run.prepare(sentences)
+    bonus = bonus_of_batch(constraints, prepared, run.device)
+
+    def compute(batch: Batch) -> list[list[tuple[int, float]]]:
+        with torch.no_grad():
+            found = run.grammar_of(batch).tag_marginals(batch.words, batch.lengths, span_bonus=bonus(batch))
+            best, which = found.max(-1)
+        return [
+            list(zip(tags, shares, strict=True))[:n]
+            for tags, shares, n in zip(which.tolist(), best.tolist(), batch.lengths.tolist(), strict=True)
+        ]
+
+    answers: list[list[tuple[int, float]]] = in_batches(run, [item.tokens for _, item in prepared], compute, list)
+    return [_over_words(words, item, answer) for (words, item), answer in zip(prepared, answers, strict=True)]
+
+
+def _over_words(words: Sequence[str], item: Prepared, answer: list[tuple[int, float]]) -> list[TaggedWord]:
+    found = [TaggedWord(word, None, 0.0) for word in words]
+    # An impossible sentence has no posterior; what it would show is the first tag at probability 0.
+    for index, (tag, share) in zip(item.kept, answer, strict=False):
+        found[index] = TaggedWord(words[index], tag if share > 0 else None, min(share, 1.0))
+    return found
+
+
+def entropies(run: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None) -> list[float]:
+    """See ``Run.entropy``."""
+    prepared = run.prepare(sentences)
+    bonus = bonus_of_batch(constraints, prepared, run.device)
+
+    def compute(batch: Batch) -> list[float]:
+        with torch.no_grad():
+            return run.grammar_of(batch).entropy(batch.words, batch.lengths, span_bonus=bonus(batch)).tolist()
+
+    return in_batches(run, [item.tokens for _, item in prepared], compute, lambda: -math.inf)
+
+
+def divergences(
+    run: TrainedModel, other: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None
+) -> list[float]:
+    """See ``Run.kl_divergence``."""
+    if run.vocabulary != other.vocabulary or run.preprocessing != other.preprocessing:
+        raise InputError(
+            f"{run.name} and {other.name} have different vocabularies or preprocessing; divergence needs runs of the "
+            "same words"
+        )
+    prepared = run.prepare(sentences)
+    bonus = bonus_of_batch(constraints, prepared, run.device)
+
+    def compute(batch: Batch) -> list[float]:
+        with torch.no_grad():
+            found = run.grammar_of(batch).kl_divergence(
+                other.grammar_of(batch), batch.words, batch.lengths, span_bonus=bonus(batch)
+            )
+        return found.tolist()
+
+    return in_batches(run, [item.tokens for _, item in prepared], compute, lambda: -math.inf)

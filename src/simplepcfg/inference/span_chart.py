@@ -1,0 +1,135 @@
+"""The span marginals of one sentence over its words, with the likeliest symbols of each span."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simplepcfg.data.batching import Batch
+from simplepcfg.data.constraints import Constraints
+from simplepcfg.data.preprocessing import Prepared
+from simplepcfg.errors import InputError
+from simplepcfg.grammars import RankGrammar
+from simplepcfg.inference.batches import in_batches
+from simplepcfg.inference.marginals import bonus_of_batch, span_posteriors
+from simplepcfg.inference.sentences import Sentence
+from simplepcfg.inference.trained_model import TrainedModel
+
+# A chart of all symbols of longer sentences or larger grammars would take too long or too much memory.
+MOST_NUMBERS = 1 << 25
+LARGEST_RANK_GRAMMAR = 64
+
+
+@dataclass(frozen=True, slots=True)
+class SpanProbability:
+    """A span over the words that the run sees: its marginal, and its likeliest symbols with theirs."""
+
+    start: int
+    end: int
+    probability: float
+    symbols: list[tuple[str, float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanChart:
+    """Marginals of all spans of two words or more; the words are those that the run looks at, as they were given.
+
+    ``places`` has the index of each of them in the sentence: without punctuation that the run drops. The marginals
+    add up to the number of words less one (of a run that adds ``<eos>``, with the spans that end in it left out, less).
+    """
+
+    words: list[str]
+    places: list[int]
+    spans: list[SpanProbability]
+
+    def table(self) -> list[list[float]]:
+        """``table[i][j]`` is the marginal of the span from word i up to, not including, word j."""
+        n = len(self.words)
+        found = [[0.0] * (n + 1) for _ in range(n + 1)]
+        for span in self.spans:
+            found[span.start][span.end] = span.probability
+        return found
+
+    def to_svg(self) -> str:
+        """The triangle of marginals as an SVG file's text."""
+        from simplepcfg.drawing import span_chart, standalone
+
+        return standalone(span_chart(self.words, self.table()))
+
+    def _repr_svg_(self) -> str:
+        """For notebooks."""
+        return self.to_svg()
+
+
+def chart_of(
+    run: TrainedModel, sentence: Sentence, constraints: Constraints | Mapping[str, Any] | None, symbols: int
+) -> SpanChart:
+    """See ``Run.chart``."""
+    if symbols < 0:
+        raise InputError(f"symbols = {symbols}; give 0 or more")
+    if not run.has_trees:
+        raise InputError(f"{run.name}: a model of kind {run.config.model.kind} has no spans; use an sn-pcfg")
+    prepared = run.prepare([sentence])
+    ((words, item),) = prepared
+    asked = None if constraints is None else [constraints]
+    n = len(item.kept)
+    cells = [(i, i + width) for width in range(2, n + 1) for i in range(n - width + 1)]
+    likeliest = _likeliest_symbols(run, prepared, asked, cells, symbols) if symbols and cells else None
+    if likeliest is None:
+        (marginals,) = span_posteriors(run, prepared, asked)
+        rows = marginals.tolist()
+        found = [SpanProbability(i, j, _clamped(rows[i][j])) for i, j in cells]
+    else:
+        totals, best = likeliest
+        found = [
+            SpanProbability(i, j, _clamped(total), names)
+            for (i, j), total, names in zip(cells, totals, best, strict=True)
+        ]
+    return SpanChart([words[place] for place in item.kept], list(item.kept), found)
+
+
+def _likeliest_symbols(
+    run: TrainedModel,
+    prepared: Sequence[tuple[Sequence[str], Prepared]],
+    constraints: Sequence[Constraints | Mapping[str, Any] | None] | None,
+    cells: list[tuple[int, int]],
+    count: int,
+) -> tuple[list[float], list[list[tuple[str, float]]]] | None:
+    """For each span its marginal, which is the sum over symbols, and the symbols with the largest ones.
+
+    None where a grammar cannot be asked for symbols, or they are too many.
+    """
+    bonus = bonus_of_batch(constraints, list(prepared), run.device)
+    rows = torch.tensor([(0, i, j) for i, j in cells])
+
+    def compute(batch: Batch) -> list[tuple[Tensor, Tensor, Tensor] | None]:
+        grammar = run.grammar_of(batch)
+        if isinstance(grammar, RankGrammar) and grammar.root.shape[-1] > LARGEST_RANK_GRAMMAR:
+            return [None]  # its symbols can be asked for only with all rules written out
+        if len(cells) * grammar.root.shape[-1] > MOST_NUMBERS:
+            return [None]
+        with torch.no_grad():
+            shares = grammar.symbol_marginals(
+                batch.words, batch.lengths, spans=rows.to(run.device), span_bonus=bonus(batch)
+            )
+            values, which = shares.topk(min(count, shares.shape[-1]), -1)
+        return [(shares.sum(-1).cpu(), values.cpu(), which.cpu())]
+
+    (found,) = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: None)
+    if found is None:
+        return None
+    totals, values, which = (part.tolist() for part in found)
+    best = [
+        [(f"NT-{symbol}", _clamped(share)) for share, symbol in zip(row, names, strict=True) if share > 0]
+        for row, names in zip(values, which, strict=True)
+    ]
+    return totals, best
+
+
+def _clamped(probability: float) -> float:
+    """Without what rounding adds beyond 0 and 1."""
+    return min(max(probability, 0.0), 1.0)

@@ -1,0 +1,88 @@
+"""The surprisal of each word of a text under a run, word for word of the original sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from simplepcfg.data.batching import Batch
+from simplepcfg.data.preprocessing import Prepared
+from simplepcfg.data.vocabulary import EOS, UNK
+from simplepcfg.errors import InputError, NumericalError
+from simplepcfg.grammars.prefix import next_word_entropies, surprisals
+from simplepcfg.inference.batches import in_batches
+from simplepcfg.inference.sentences import Sentence
+from simplepcfg.inference.trained_model import TrainedModel
+
+END = "<end>"
+
+
+@dataclass(frozen=True, slots=True)
+class WordSurprisal:
+    """One word of a sentence, or its end; in nats. None where the run does not look at the word: punctuation."""
+
+    word: str
+    token: str | None  # as the model sees it: prepared, and `<unk>` where the vocabulary does not have it
+    surprisal: float | None  # −log P(token | the tokens before it)
+    entropy: float | None  # of what could have stood here: any word, or the end
+
+
+class SurprisalTable(list[WordSurprisal]):
+    """The records of one sentence: a list, which a notebook shows as bars."""
+
+    def to_svg(self) -> str:
+        """Bars as an SVG file's text."""
+        from simplepcfg.drawing import standalone, surprisal_bars
+
+        columns = zip(*((record.word, record.surprisal, record.entropy) for record in self), strict=True)
+        words, surprisals, entropies = columns if self else ((), (), ())
+        return standalone(surprisal_bars(words, surprisals, entropies))
+
+    def _repr_svg_(self) -> str:
+        """For notebooks."""
+        return self.to_svg()
+
+
+def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence]) -> list[SurprisalTable]:
+    """See ``Run.surprisal``."""
+    refuse_without_prefixes(run)
+    prepared = run.prepare(sentences)
+
+    def compute(batch: Batch) -> list[tuple[list[float], list[float]]]:
+        states = run.grammar.prefix_states(batch.words, batch.lengths)
+        entropies = next_word_entropies(states, run.grammar.emissions).tolist()
+        words = surprisals(states.log_prefix).tolist()
+        ends = (states.log_prefix - states.log_sentence).nan_to_num(math.inf, posinf=math.inf).tolist()
+        lengths = batch.lengths.tolist()
+        return [([*words[b][:n], ends[b][n]], entropies[b][: n + 1]) for b, n in enumerate(lengths)]
+
+    # A sentence of which nothing is left has no end to ask for either.
+    found = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: ([], []), least=1)
+    if any(math.isnan(value) for values, _ in found for value in values):
+        raise NumericalError(f"{run.name}: surprisals are NaN; its weights are damaged, train it again")
+    return [_records(run, words, item, *values) for (words, item), values in zip(prepared, found, strict=True)]
+
+
+def refuse_without_prefixes(run: TrainedModel) -> None:
+    """Not every grammar can be asked from left to right."""
+    if not hasattr(run.grammar, "prefix_states"):
+        raise InputError(
+            f"{run.name}: a model of kind {run.config.model.kind} has no exact prefix probabilities, hence no "
+            "surprisals or next words; use an sn-pcfg"
+        )
+
+
+def _records(
+    run: TrainedModel, words: Sequence[str], item: Prepared, values: list[float], entropies: list[float]
+) -> SurprisalTable:
+    """A record for every original word, then for an `<eos>` that was added, then for the end."""
+    tokens = [token if token in run.vocabulary else UNK for token in item.tokens]
+    scored = [*zip(tokens, values, entropies, strict=False)]
+    records = SurprisalTable(WordSurprisal(word, None, None, None) for word in words)
+    for index, place in enumerate(item.kept):
+        records[place] = WordSurprisal(words[place], *scored[index])
+    records += [WordSurprisal(EOS, *rest) for rest in scored[len(item.kept) :]]
+    if values:
+        records.append(WordSurprisal(END, END, values[-1], entropies[-1]))
+    return records

@@ -1,0 +1,175 @@
+"""How often a grammar's symbols are used, in a text or in sentences of its own, and over which words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simplepcfg.data.batching import Batch
+from simplepcfg.errors import InputError
+from simplepcfg.grammars import DenseGrammar, RankGrammar, SimpleGrammar
+from simplepcfg.grammars.posteriors import rules_of
+from simplepcfg.inference.batches import in_batches
+from simplepcfg.inference.symbol_report import Usage, Weighted
+from simplepcfg.inference.trained_model import TrainedModel
+from simplepcfg.ops.inside.arguments import check_arguments
+from simplepcfg.ops.marginals import outside_rows
+
+# The run's own text is looked at as far as this, and of sentences that the grammar itself makes, so many are expected;
+# a text that the caller gives is counted to its end.
+OWN_SENTENCES = 1000
+# Left-to-right sums over ever deeper derivations stop here; grammars that need more have no finite expectation.
+MOST_ROUNDS = 5000
+COVERED = 0.99
+
+
+def shown_grammar(run: TrainedModel) -> Any:
+    """The grammar whose symbols can be counted: a rank model's is the one with all its rules, if it is small enough."""
+    grammar = run.grammar
+    if isinstance(grammar, RankGrammar):
+        return grammar.to_dense()
+    if not isinstance(grammar, SimpleGrammar | DenseGrammar):
+        raise InputError(
+            f"{run.name}: a model of kind {run.config.model.kind} has no constituents whose symbols could be shown; "
+            "use an sn-pcfg"
+        )
+    return grammar
+
+
+def child_probabilities(grammar: Any) -> tuple[Tensor, Tensor]:
+    """P(left child | parent) and P(right child | parent), [N, N + P] each; a dense grammar's rules are added up."""
+    if isinstance(grammar, DenseGrammar):
+        return grammar.rules.sum(-1), grammar.rules.sum(-2)
+    return grammar.left, grammar.right
+
+
+def expected_uses(grammar: Any) -> tuple[Tensor, Tensor]:
+    """Expected uses of each nonterminal and preterminal in one sentence that the grammar makes: [N], [P] in float64.
+
+    uses = root + uses · (left + right), summed over ever deeper derivations until nothing is added.
+    """
+    states = grammar.root.shape[-1]
+    left, right = (rules.detach().double() for rules in child_probabilities(grammar))
+    children = left + right  # [N, N + P]
+    layer = grammar.root.detach().double()
+    total = torch.zeros_like(layer)
+    for _ in range(MOST_ROUNDS):
+        total += layer
+        layer = layer @ children[:, :states]
+        if float(layer.sum()) <= 1e-9 * float(total.sum()):
+            return total.cpu(), (total @ children[:, states:]).cpu()
+        if float(layer.sum()) > 1e12:
+            break
+    raise InputError("the grammar's own sentences have no finite expected length; give a text to count on")
+
+
+def own_text(run: TrainedModel) -> tuple[list[list[str]] | None, str]:
+    """The first sentences of the run's validation or training text, if it is still there, and what they come from."""
+    from simplepcfg.training.text.corpus import read_tokens
+
+    for name in (run.config.data.valid, run.config.data.train):
+        if name is not None and name != "-" and Path(name).is_file():
+            return read_tokens(name, run.preprocessing)[:OWN_SENTENCES], name
+    return None, "the grammar itself"
+
+
+def uses_in(run: TrainedModel, grammar: Any, tokens: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
+    """Expected uses of each nonterminal and preterminal over all derivations of a text: [N], [P] in float64."""
+    uses = [torch.zeros((), dtype=torch.float64)] * 2
+
+    def compute(batch: Batch) -> list[None]:
+        with torch.no_grad():
+            counts = grammar.rule_counts(batch.words, batch.lengths)
+        uses[0] = uses[0] + counts.parents.double().cpu()
+        uses[1] = uses[1] + counts.preterminals.double().cpu()
+        return [None] * len(batch)
+
+    in_batches(run, tokens, compute, lambda: None)
+    if not float(uses[0].sum()) > 0:
+        raise InputError(f"{run.name} gives no sentence of this text a tree; give another text to count on")
+    return uses[0], uses[1]
+
+
+def usage(uses: Tensor, least: float) -> Usage:
+    """How evenly symbols are used."""
+    share = uses / uses.sum()
+    entropy = -torch.special.xlogy(share, share).sum()
+    falling = share.sort(descending=True).values.cumsum(0)
+    covering = int((falling < COVERED).sum()) + 1
+    return Usage(len(uses), float(entropy.exp()), min(covering, len(uses)), least, int((uses >= least).sum()))
+
+
+def _posteriors(grammar: Any, batch: Batch, symbols: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Posteriors of some nonterminals over spans, [rows, symbols], with the spans' cells of [B, n + 1, n + 1].
+
+    Width by width, so that the surest spans of each can be told apart from those of the others.
+    """
+    if isinstance(grammar, DenseGrammar):
+        found = grammar.symbol_marginals(batch.words, batch.lengths)[..., symbols]  # [B, n + 1, n + 1, symbols]
+        cells = torch.arange(found[..., 0].numel(), device=found.device).view(found.shape[:3])
+        for width in range(2, found.shape[1]):
+            rows = torch.diagonal(found, width, 1, 2).transpose(1, 2)  # [B, spans, symbols]
+            yield rows.flatten(0, 1), torch.diagonal(cells, width, 1, 2).flatten()
+        return
+    given = check_arguments(*rules_of(grammar, batch.words, batch.lengths), batch.lengths, None, grammar.precision)
+    _, tables = outside_rows(given, grammar.backend)
+    for table in tables:
+        if table.outside is not None:
+            yield table.outside[:, symbols].float() * table.inside[:, symbols].float(), table.cells
+
+
+def words_and_examples(
+    run: TrainedModel, grammar: Any, tokens: Sequence[Sequence[str]], chosen: Tensor, most: int = 5
+) -> list[tuple[list[Weighted], list[Weighted]]]:
+    """For each chosen nonterminal: words below it with their share, and the surest spans of different words."""
+    below = torch.zeros(len(run.vocabulary), len(chosen), dtype=torch.float64)
+    examples: list[dict[str, float]] = [{} for _ in chosen.tolist()]
+    scored = [sentence for sentence in tokens if len(sentence) >= 2]
+    picked = chosen.to(run.device)
+
+    def compute(batch: Batch) -> list[None]:
+        n = batch.words.shape[1]
+        with torch.no_grad():
+            # Posteriors where a span begins, less those where one ends: summed up, what lies over each word.
+            steps = torch.zeros(len(batch) * (n + 1), len(chosen), dtype=torch.float64, device=run.device)
+            surest: list[tuple[Tensor, Tensor]] = []
+            for share, cells in _posteriors(grammar, batch, picked):
+                start, end = cells.div(n + 1, rounding_mode="floor"), cells % (n + 1)
+                sentence = start.div(n + 1, rounding_mode="floor")
+                steps.index_add_(0, start, share.double())
+                steps.index_add_(0, sentence * (n + 1) + end, share.double().neg_())
+                values, rows = share.topk(min(most, len(share)), 0)
+                surest.append((values, cells[rows]))
+            over = steps.view(len(batch), n + 1, -1).cumsum(1)[:, :n].cpu()
+            below.index_add_(0, batch.words.flatten().cpu(), over.flatten(0, 1))
+            values, places = (torch.cat(parts) for parts in zip(*surest, strict=True))  # [candidates, chosen]
+            values, order = values.topk(min(4 * most, len(values)), 0)
+            places = places.gather(0, order)
+        for k, (column, found) in enumerate(zip(values.T.tolist(), places.T.tolist(), strict=True)):
+            for value, cell in zip(column, found, strict=True):
+                b, i, j = cell // (n + 1) ** 2, cell // (n + 1) % (n + 1), cell % (n + 1)
+                if value > 0:
+                    text = " ".join(scored[batch.indices[b]][i:j])
+                    examples[k][text] = max(value, examples[k].get(text, 0.0))
+            best = sorted(examples[k].items(), key=lambda item: -item[1])[:most]
+            examples[k] = dict(best)
+        return [None] * len(batch)
+
+    in_batches(run, tokens, compute, lambda: None)
+    below[0] = 0.0  # padding
+    return [
+        (top_words(run, below[:, k] / below[:, k].sum().clamp(min=math.ulp(0.0)), most), list(examples[k].items()))
+        for k in range(len(chosen))
+    ]
+
+
+def top_words(run: TrainedModel, shares: Tensor, most: int = 5) -> list[Weighted]:
+    """The words with the largest shares."""
+    values, ids = shares.topk(min(most, len(shares)))
+    words = run.vocabulary.words
+    return [(words[i], value) for value, i in zip(values.tolist(), ids.tolist(), strict=True) if value > 0]

@@ -1,0 +1,114 @@
+"""What one symbol stands for, by the grammar alone: its likeliest children on either side, and its words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.inference.symbol_counts import child_probabilities, shown_grammar
+from simplepcfg.inference.symbol_report import Child, Weighted
+from simplepcfg.inference.trained_model import TrainedModel
+
+WORDS_AT_ONCE = 256
+WORDS_KEPT = 20
+# Words below a nonterminal are expected over derivations of up to this depth; what lies deeper weighs little.
+DEPTH = 32
+
+_NAME = re.compile(r"(NT|T)-([0-9]{1,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolDescription:
+    """A symbol's likeliest children (of a nonterminal) and words.
+
+    Of a preterminal these are the words that it emits, with their probabilities; of a nonterminal those expected below
+    it, with their share.
+    """
+
+    symbol: str
+    left: list[Child]
+    right: list[Child]
+    words: list[Weighted]
+
+
+class SymbolGuide:
+    """The words of all preterminals, found in one pass over the vocabulary; then any symbol is described at once."""
+
+    def __init__(self, run: TrainedModel) -> None:
+        self._vocabulary = run.vocabulary.words
+        self._grammar: Any = shown_grammar(run)
+        left, right = child_probabilities(self._grammar)
+        self._left, self._right = left.detach().cpu(), right.detach().cpu()
+        self._shares, self._ids = _likeliest_words(run)  # [P, WORDS_KEPT] each
+
+    def describe(self, symbol: str, most: int = 10) -> SymbolDescription:
+        """One symbol by its name, such as NT-12 or T-5."""
+        found = _NAME.fullmatch(symbol)
+        nonterminals, preterminals = self._left.shape[0], self._shares.shape[0]
+        limit = {"NT": nonterminals, "T": preterminals}[found[1]] if found else 0
+        if not found or int(found[2]) >= limit:
+            raise InputError(
+                f"symbol {symbol!r} is none of this grammar; take one of NT-0 to NT-{nonterminals - 1} or T-0 to "
+                f"T-{preterminals - 1}"
+            )
+        index = int(found[2])
+        if found[1] == "T":
+            return SymbolDescription(symbol, [], [], self._words(index, most))
+        return SymbolDescription(
+            symbol, self._children(self._left[index]), self._children(self._right[index]), self._below(index, most)
+        )
+
+    def _words(self, tag: int, most: int) -> list[Weighted]:
+        pairs = zip(self._ids[tag, :most].tolist(), self._shares[tag, :most].tolist(), strict=True)
+        return [(self._vocabulary[word], share) for word, share in pairs if share > 0]
+
+    def _children(self, rules: Tensor, most: int = 5) -> list[Child]:
+        states = self._left.shape[0]
+        values, indices = rules.topk(min(most, len(rules)))
+        return [
+            Child(f"NT-{k}", value)
+            if k < states
+            else Child(f"T-{k - states}", value, self._vocabulary[int(self._ids[k - states, 0])])
+            for value, k in zip(values.tolist(), indices.tolist(), strict=True)
+            if value > 0
+        ]
+
+    def _below(self, symbol: int, most: int) -> list[Weighted]:
+        """Expected words under a nonterminal; of each preterminal its likeliest words alone."""
+        states = self._left.shape[0]
+        children = (self._left + self._right).double()  # [N, N + P]
+        layer = torch.zeros(states, dtype=torch.float64)
+        layer[symbol] = 1.0
+        tags = torch.zeros(children.shape[1] - states, dtype=torch.float64)
+        for _ in range(DEPTH):
+            tags += layer @ children[:, states:]
+            layer = layer @ children[:, :states]
+            if float(layer.sum()) < 1e-6:
+                break
+        weights = (tags / tags.sum())[:, None] * self._shares.double()
+        total = torch.zeros(len(self._vocabulary), dtype=torch.float64)
+        total.index_add_(0, self._ids.flatten(), weights.flatten())
+        values, ids = total.topk(min(most, len(total)))
+        pairs = zip(ids.tolist(), values.tolist(), strict=True)
+        return [(self._vocabulary[word], share) for word, share in pairs if share > 0]
+
+
+def _likeliest_words(run: TrainedModel) -> tuple[Tensor, Tensor]:
+    """Probabilities and ids of each preterminal's likeliest words: [P, kept] each; nothing of size P × V is held."""
+    ids = torch.arange(1, len(run.vocabulary), device=run.device)  # 0 is padding
+    best: tuple[Tensor, Tensor] | None = None
+    with torch.no_grad():
+        for chunk in ids.split(WORDS_AT_ONCE):
+            scores = run.grammar.emissions.log_probabilities(chunk[None])[0].float().T  # [P, words]
+            where = chunk.expand_as(scores)
+            if best is not None:
+                scores, where = torch.cat([best[0], scores], 1), torch.cat([best[1], where], 1)
+            values, order = scores.topk(min(WORDS_KEPT, scores.shape[1]), 1)
+            best = values, where.gather(1, order)
+    assert best is not None
+    return best[0].exp().cpu(), best[1].cpu()

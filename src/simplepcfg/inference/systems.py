@@ -1,0 +1,222 @@
+"""Runs, groups of runs, baselines and anyone's trees, evaluated on one file: the columns of a table."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simplepcfg.data.preprocessing import Preprocessing
+from simplepcfg.data.readers import read_sentences, read_trees, sniff
+from simplepcfg.data.trees import SpanTree
+from simplepcfg.errors import InputError, SimplePCFGError
+from simplepcfg.evaluation.columns import Column
+from simplepcfg.evaluation.report import EvaluationReport
+from simplepcfg.evaluation.treebank import BASELINES, Treebank, refuse_misspelt_baseline
+from simplepcfg.inference.api import load
+from simplepcfg.inference.run import Run
+from simplepcfg.models.compound import CompoundConfig
+from simplepcfg.pretrained import run_directory
+from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.training.storage.run_folder import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """What is shown under one name: a baseline, one run's folder, or those of a group of runs."""
+
+    name: str
+    folders: tuple[str, ...] = ()  # none: the name is a baseline's
+    grouped: bool = False
+
+    @classmethod
+    def named(cls, name: str) -> System:
+        """A baseline, a run's folder, or a folder of nothing but runs' folders, which is a group."""
+        if name in BASELINES:
+            return cls(name)
+        refuse_misspelt_baseline(name)
+        inner = _runs_inside(name)
+        return cls(name, tuple(inner), grouped=True) if inner else cls(name, (name,))
+
+    @classmethod
+    def group(cls, text: str) -> System:
+        """From NAME=RUN,RUN,…; each may be a pattern such as runs/seed-*, or a folder of runs."""
+        name, separator, listed = text.partition("=")
+        parts = [part for part in listed.split(",") if part]
+        if not separator or not name or not parts:
+            raise InputError(f'--group "{text}" is not of the form NAME=RUN,RUN, as in ours=runs/seed-1,runs/seed-2')
+        folders: list[str] = []
+        for part in parts:
+            found = [part] if os.path.exists(part) else sorted(glob.glob(part))
+            if not found:
+                raise InputError(f"--group {name}: {part} is no run folder and matches none; name existing folders")
+            for folder in found:
+                folders += _runs_inside(folder) or [folder]
+        twice = next((folder for folder in folders if folders.count(folder) > 1), None)
+        if twice is not None:
+            raise InputError(f"--group {name}: {twice} is named twice; a mean counts each run once")
+        return cls(name, tuple(folders), grouped=True)
+
+
+def evaluate_systems(
+    asked: Sequence[System | str],
+    file: str,
+    *,
+    predictions: Sequence[str] = (),
+    together: bool = False,
+    decode: str = "mbr",
+    importance: int = 0,
+    device: str = "auto",
+    remark: Callable[[str], None] = lambda text: None,
+) -> list[Column]:
+    """Columns in the order of what is asked for; then, where asked for, of all runs together; predictions last.
+
+    A string is a baseline's name, a run's folder, or a folder of runs, which is a group, as ``System.named`` has it.
+    Each run's own preprocessing is applied to the file; baselines and predictions take that of the first run. Runs
+    without trees (hidden Markov models) have perplexity alone.
+    """
+    systems = [System.named(system) if isinstance(system, str) else system for system in asked]
+    names = [system.name for system in systems]
+    twice = next((path for path in predictions if list(predictions).count(path) > 1), None)
+    if twice is not None:
+        raise InputError(f"--predictions {twice} is given twice; give each file once")
+    repeated = next((system.name for system in systems if system.grouped and names.count(system.name) > 1), None)
+    if repeated is not None:
+        raise InputError(f"--group {repeated}: another column has this name; choose another")
+    folders = list(dict.fromkeys(folder for system in systems for folder in system.folders))
+    for folder in folders:
+        found = RunFolder(run_directory(folder))
+        found.require(found.config, found.vocabulary, found.model)
+    if together and len(folders) < 2:
+        raise InputError(f"--ensemble has {len(folders)} run; name the folders of at least two different ones")
+    compound = (
+        {folder for folder in folders if isinstance(_config(folder).model, CompoundConfig)} if importance else set()
+    )
+    if importance and not compound:
+        raise InputError(f"--importance {importance} but no compound run; log p of the others is exact, leave it out")
+    runs = _Runs(device, keep=together)
+    is_text = sniff(file) == "text"
+    if is_text:
+        _refuse_without_trees(systems, predictions, together, file)
+    items: list[Any] = list(read_sentences(file) if is_text else read_trees(file))
+    common = _preprocessing(folders[0]) if folders else Preprocessing()
+    treebanks = _Treebanks(items, file)
+    reports: dict[str, EvaluationReport] = {}
+    for folder in folders:
+        run = runs.get(folder)
+        samples = importance if folder in compound else 0
+        if not (is_text or run.has_trees):
+            kind = run.config.model.kind
+            if together:
+                raise InputError(f"--ensemble: {folder} is of kind {kind}, which has no span posteriors; leave it out")
+            remark(f"{folder}: a model of kind {kind} has no trees; only its perplexity is shown")
+        with _naming(folder):
+            if is_text:
+                reports[folder] = run.evaluate(items, folder, importance=samples)
+            else:
+                gold = treebanks.get(run.preprocessing)
+                reports[folder] = run.evaluate_treebank(gold, folder, decode=decode, importance=samples)
+    columns = []
+    for system in systems:
+        found_reports = tuple(reports[folder] for folder in system.folders)
+        if not found_reports:
+            found_reports = (treebanks.get(common).baseline(system.name),)
+        columns.append(Column(system.name, found_reports, system.grouped))
+    if together:
+        from simplepcfg.inference.ensembles import Ensemble
+
+        columns.append(_alone(Ensemble([runs.get(name) for name in folders]).evaluate_treebank(treebanks.get(common))))
+    for path in predictions:
+        guesses = items if path == file else list(read_trees(path))  # a pipe has no second reading
+        report, different = treebanks.get(common).predictions(path, guesses)
+        if different:
+            remark(f"{path}: {different} trees have other words than {file}; is it the same text?")
+        columns.append(_alone(report))
+    return columns
+
+
+def unique_names(runs: Iterable[Run]) -> dict[str, Run]:
+    """Runs by the names of their folders; the second of two that are called alike is demo-2."""
+    found: dict[str, Run] = {}
+    for run in runs:
+        base = run.directory.resolve().name if run.directory is not None else run.name
+        name, number = base, 2
+        while name in found:
+            name, number = f"{base}-{number}", number + 1
+        found[name] = run
+    return found
+
+
+class _Runs:
+    """Loaded one after the other, so that many large ones fit; kept only where all are needed at once."""
+
+    def __init__(self, device: str, keep: bool) -> None:
+        self._device, self._keep = device, keep
+        self._loaded: dict[str, Run] = {}
+
+    def get(self, folder: str) -> Run:
+        if folder in self._loaded:
+            return self._loaded[folder]
+        run = load(folder, self._device)
+        if self._keep:
+            self._loaded[folder] = run
+        return run
+
+
+class _Treebanks:
+    """Gold trees by preprocessing, each prepared once."""
+
+    def __init__(self, trees: Sequence[SpanTree], source: str) -> None:
+        self._trees, self._source = trees, source
+        self._prepared: dict[Preprocessing, Treebank] = {}
+
+    def get(self, preprocessing: Preprocessing) -> Treebank:
+        if preprocessing not in self._prepared:
+            self._prepared[preprocessing] = Treebank(self._trees, preprocessing, self._source)
+        return self._prepared[preprocessing]
+
+
+@contextmanager
+def _naming(folder: str) -> Iterator[None]:
+    """Of several runs, an error says which one it is about."""
+    try:
+        yield
+    except SimplePCFGError as error:
+        if folder not in str(error):
+            error.args = (f"{folder}: {error}",)
+        raise
+
+
+def _alone(report: EvaluationReport) -> Column:
+    return Column(report.name, (report,))
+
+
+def _preprocessing(folder: str) -> Preprocessing:
+    return _config(folder).data.preprocessing
+
+
+def _config(folder: str) -> RunConfig:
+    return RunFolder(run_directory(folder)).read_config()
+
+
+def _runs_inside(name: str) -> list[str]:
+    """Finished runs in a folder that is none itself."""
+    folder = Path(name)
+    try:
+        if not folder.is_dir() or RunFolder(folder).holds_a_run():
+            return []
+        return [str(inner) for inner in sorted(folder.iterdir()) if RunFolder(inner).model.is_file()]
+    except OSError:
+        return []
+
+
+def _refuse_without_trees(systems: Iterable[System], predictions: Sequence[str], together: bool, file: str) -> None:
+    if together:
+        raise InputError(f"--ensemble needs gold trees but {file} is plain text; leave it out")
+    baselines = [system.name for system in systems if not system.folders]
+    for name in [*baselines, *predictions]:
+        raise InputError(f"{name} needs gold trees but {file} is plain text; give a file of bracketed trees")

@@ -1,0 +1,95 @@
+"""A trained model with what is needed to ask it: its vocabulary, its preprocessing and its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from simplepcfg.data.batching import Batch
+from simplepcfg.data.preprocessing import Prepared, Preprocessing
+from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.errors import InputError
+from simplepcfg.grammars import HiddenMarkovModel
+from simplepcfg.inference.sentences import Sentence, split_sentences
+from simplepcfg.training.config.schema import RunConfig
+
+
+class TrainedModel:
+    """A model, its vocabulary and its configuration: what every question of this package is asked of.
+
+    ``Run``, which users call, adds the questions themselves.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        vocabulary: Vocabulary,
+        config: RunConfig,
+        *,
+        directory: Path | None = None,
+        best: dict[str, Any] | None = None,
+    ) -> None:
+        self.model = model.eval()
+        self.vocabulary = vocabulary
+        self.config = config
+        self.directory = directory
+        self.best = dict(best or {})
+        self._grammar: Any = None
+
+    @property
+    def name(self) -> str:
+        """What the run is called in reports: its folder, or the name in its configuration."""
+        return str(self.directory) if self.directory is not None else self.config.name
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """What happens to words before the model sees them."""
+        return self.config.data.preprocessing
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model lies."""
+        return next(self.model.parameters()).device
+
+    @property
+    def grammar(self) -> Any:
+        """The rules, computed once from the weights; what differentiates asks ``run.model.grammar()`` instead.
+
+        A model whose rules differ by sentence has none to show.
+        """
+        if not self.shares_rules:
+            raise InputError(
+                f"{self.name}: a model of kind {self.config.model.kind} makes its rules for each sentence; what needs "
+                "one grammar for all sentences cannot be asked of it, use an sn-pcfg"
+            )
+        if self._grammar is None:
+            with torch.no_grad():
+                # Detached too: emissions hold the word embeddings, which are weights and would ask for gradients.
+                self._grammar = self.model.grammar().detached()  # type: ignore[operator]
+        return self._grammar
+
+    @property
+    def shares_rules(self) -> bool:
+        """Whether all sentences have the same rules; a compound model makes them for each."""
+        return bool(self.model.shares_rules)
+
+    @property
+    def has_trees(self) -> bool:
+        """Whether its sentences have constituents; those of a hidden Markov model have states, and no F1."""
+        return not (self.shares_rules and isinstance(self.grammar, HiddenMarkovModel))
+
+    def grammar_of(self, batch: Batch) -> Any:
+        """The rules for the sentences of a batch: the run's own, or those that a compound model makes for them."""
+        if self.shares_rules:
+            return self.grammar
+        with torch.no_grad():
+            return self.model.grammar(batch.words, batch.lengths)  # type: ignore[operator]
+
+    def prepare(self, sentences: Iterable[Sentence]) -> list[tuple[Sequence[str], Prepared]]:
+        """Each sentence's words, and what the model sees of them."""
+        apply = self.preprocessing.apply
+        return [(words, apply(words, tags)) for words, tags in split_sentences(sentences, self.preprocessing)]

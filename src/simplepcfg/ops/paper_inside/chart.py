@@ -1,0 +1,213 @@
+"""FlashInside as the paper describes it (Liu et al. 2023), a reference for benchmarks: log space, one merge kernel a
+width over the splits of every span, matrix products by torch, and a hand-written backward that saves the splits'
+sums or computes them again. Equal lengths and rules shared by the batch only.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
+from simplepcfg.ops.paper_inside import kernels as kernels
+
+
+def paper_inside(arguments: InsideArguments, recompute: bool) -> Tensor:
+    """log Z of each sentence; ``recompute`` saves nothing a split, and computes it again in backward."""
+    _check(arguments)
+    if arguments.log_emissions.shape[1] == 1:
+        return log_einsum_exp_inside(arguments)
+    dtype = arguments.log_emissions.dtype
+    return _PaperInside.apply(
+        arguments.log_emissions,
+        arguments.root,
+        arguments.left.to(dtype),
+        arguments.right.to(dtype),
+        arguments.precision == "tf32",
+        recompute,
+    )
+
+
+def _check(arguments: InsideArguments) -> None:
+    reason = None
+    if arguments.lengths is not None:
+        reason = "sentences of different lengths"
+    elif arguments.batched_rules or arguments.root.dim() == 2:
+        reason = "rules of each sentence's own"
+    elif arguments.span_bonus is not None:
+        reason = "a span bonus"
+    elif arguments.precision == "bf16":
+        reason = "precision bf16"
+    if reason is not None:
+        raise InputError(f"the paper's backend, a reference for benchmarks, does not take {reason}; use backend auto")
+
+
+class _PaperInside(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        log_emissions, root, left, right, tf32, recompute = inputs
+        chart = LogChart(log_emissions, root, left, right, tf32, save_sums=not recompute and any(ctx.needs_input_grad))
+        log_z = chart.fill()
+        if any(ctx.needs_input_grad):
+            ctx.save_for_backward(log_emissions, root, left, right)
+            ctx.chart = chart
+        return log_z
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Any:
+        ctx.saved_tensors  # noqa: B018  torch's check that no input was changed in place meanwhile
+        return *ctx.chart.backward(grads[0]), None, None
+
+
+class LogChart:
+    """log η, log ζ and log β of every span, [rows, N] each, and each row's maximum of log β (of emissions, for words).
+
+    Backward only reads it.
+    """
+
+    def __init__(
+        self, log_emissions: Tensor, root: Tensor, left: Tensor, right: Tensor, tf32: bool, *, save_sums: bool
+    ) -> None:
+        self.batch, self.n, self.tags = log_emissions.shape
+        self.states = root.shape[0]
+        self.emissions = log_emissions.detach().reshape(-1, self.tags).contiguous()
+        self.root, self.left, self.right = root.detach(), left.detach(), right.detach()
+        self.tf32, self.save_sums = tf32, save_sums
+        rows = self.rows(self.n).stop
+        self.log_eta, self.log_zeta = self._empty(rows, self.states), self._empty(rows, self.states)
+        self.log_beta, self.maxima = self._empty(rows, self.states), self._empty(rows)
+        self.sums: dict[int, Tensor] = {}  # by width: [spans, splits, N]
+        self.log_z: Tensor
+
+    def rows(self, width: int) -> slice:
+        """The rows of a width."""
+        first = self.batch * ((width - 1) * (self.n + 1) - (width - 1) * width // 2)
+        return slice(first, first + self.batch * (self.n - width + 1))
+
+    def fill(self) -> Tensor:
+        """Run the forward pass; log Z of each sentence."""
+        torch.amax(self.emissions, 1, out=self.maxima[self.rows(1)])
+        self._multiply(1)
+        for width in range(2, self.n + 1):
+            self._merge(width)
+            if width < self.n:
+                self._multiply(width)
+        top = self.log_beta[self.rows(self.n)] + self.root.log()
+        self.log_z = torch.logsumexp(top, 1)
+        return self.log_z.clone()
+
+    def _merge(self, width: int) -> None:
+        rows = self.rows(width)
+        spans = rows.stop - rows.start
+        block, blocks, block_k = self._tile(spans)
+        maxima = self._empty(spans, blocks)
+        if self.save_sums:
+            self.sums[width] = self._empty(spans, width - 1, self.states)
+        kernels.merge_fwd_kernel[(spans, blocks)](
+            self.log_eta, self.log_zeta, self.log_beta, maxima, self.sums.get(width, maxima), width, self.batch,
+            self.n, self.states, SAVE=self.save_sums, WORK=self._work(), BLOCK_K=block_k, BLOCK=block,
+        )  # fmt: skip
+        torch.amax(maxima, 1, out=self.maxima[rows])
+
+    def _normalised(self, width: int) -> Tensor:
+        """exp(log β − maximum) of a width's spans, or of the words' emissions."""
+        rows = self.rows(width)
+        logs = self.emissions if width == 1 else self.log_beta[rows]
+        values = torch.empty_like(logs)
+        count, columns = logs.shape
+        block = _block(columns)
+        kernels.normalise_kernel[(count, triton.cdiv(columns, block))](
+            logs, self.maxima[rows], values, columns, BLOCK=block
+        )
+        return values
+
+    def _multiply(self, width: int) -> None:
+        """log η and log ζ of a width: out of logs, two matrix products, back to logs."""
+        rows = self.rows(width)
+        values = self._normalised(width)
+        eta, zeta = self.log_eta[rows], self.log_zeta[rows]
+        with self._matrix_mode():
+            torch.mm(values, self._columns(self.left, width).T, out=eta)
+            torch.mm(values, self._columns(self.right, width).T, out=zeta)
+        block = _block(self.states)
+        kernels.log_fwd_kernel[(rows.stop - rows.start, triton.cdiv(self.states, block))](
+            eta, zeta, self.maxima[rows], self.states, BLOCK=block
+        )
+
+    def backward(self, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Gradients by log_emissions, root, left and right."""
+        possible = self.log_z > -torch.inf
+        weight = torch.where(possible, grad, 0.0)[:, None]
+        log_z = torch.where(possible, self.log_z, 0.0)[:, None]
+        top = self.log_beta[self.rows(self.n)]
+        by_log_beta = (top + self.root.log() - log_z).exp_().mul_(weight)
+        by_root = torch.where(weight == 0, 0.0, (top - log_z).exp_().mul_(weight)).sum(0)
+        by_eta, by_zeta = torch.zeros_like(self.log_eta), torch.zeros_like(self.log_zeta)
+        by_left, by_right = torch.zeros_like(self.left), torch.zeros_like(self.right)
+        for width in range(self.n, 1, -1):
+            self._spread(width, by_log_beta, by_eta, by_zeta)
+            by_log_beta = self._unmultiply(width - 1, by_eta, by_zeta, by_left, by_right)
+        return by_log_beta.view(self.batch, self.n, self.tags), by_root, by_left, by_right
+
+    def _spread(self, width: int, by_log_beta: Tensor, by_eta: Tensor, by_zeta: Tensor) -> None:
+        """From the spans of a width to their children."""
+        spans = by_log_beta.shape[0]
+        block, blocks, block_k = self._tile(spans)
+        kernels.merge_bwd_kernel[(spans, blocks)](
+            self.log_eta, self.log_zeta, self.log_beta, self.sums.get(width, by_eta), by_log_beta, by_eta, by_zeta,
+            width, self.batch, self.n, self.states, SAVED=self.save_sums, BLOCK_K=block_k, BLOCK=block,
+        )  # fmt: skip
+
+    def _unmultiply(self, width: int, by_eta: Tensor, by_zeta: Tensor, by_left: Tensor, by_right: Tensor) -> Tensor:
+        """Through the matrix products of a width: adds to the rules' gradients, returns the one by log β."""
+        rows = self.rows(width)
+        eta, zeta = by_eta[rows], by_zeta[rows]
+        block = _block(self.states)
+        kernels.log_bwd_kernel[(rows.stop - rows.start, triton.cdiv(self.states, block))](
+            self.log_eta[rows], self.log_zeta[rows], self.maxima[rows], eta, zeta, self.states, BLOCK=block
+        )
+        values = self._normalised(width)
+        with self._matrix_mode():
+            self._columns(by_left, width).addmm_(eta.T, values)
+            self._columns(by_right, width).addmm_(zeta.T, values)
+            by_values = torch.mm(eta, self._columns(self.left, width))
+            by_values.addmm_(zeta, self._columns(self.right, width))
+        return by_values.mul_(values)
+
+    def _columns(self, rules: Tensor, width: int) -> Tensor:
+        """The children that spans of this width can be: preterminals or nonterminals."""
+        return rules[:, self.states :] if width == 1 else rules[:, : self.states]
+
+    def _tile(self, spans: int) -> tuple[int, int, int]:
+        """States a tile, tiles, splits a tile: narrower where spans are too few to keep the GPU busy."""
+        block = _block(self.states)
+        while block > 128 and spans * triton.cdiv(self.states, block) < 528:
+            block //= 2
+        return block, triton.cdiv(self.states, block), 4
+
+    def _work(self) -> Any:
+        return tl.float64 if self.log_eta.dtype == torch.float64 else tl.float32
+
+    def _empty(self, *size: int) -> Tensor:
+        return torch.empty(size, dtype=self.emissions.dtype, device=self.emissions.device)
+
+    @contextmanager
+    def _matrix_mode(self) -> Iterator[None]:
+        before = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = self.tf32
+        try:
+            yield
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def _block(columns: int) -> int:
+    return min(triton.next_power_of_2(columns), 512)

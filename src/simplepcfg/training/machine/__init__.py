@@ -1,0 +1,1 @@
+"""The machine that trains: its device, its memory, its failures and its signals."""

@@ -1,0 +1,161 @@
+"""A guess at the memory training takes, made before anything is allocated: a killed process explains nothing."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from simplepcfg.errors import ResourceError
+from simplepcfg.evaluation.likelihood import CARD_SHARE, MOST_CELLS_ON_A_CARD, bytes_a_cell
+from simplepcfg.models import ModelConfig, build_model
+from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.training.machine.device import chosen_precision
+from simplepcfg.training.text.corpus import Corpus
+
+FLOAT = 4  # bytes of a float32
+HALF = 2
+# On a CPU: scores and probabilities of rules with the gradient of each; scores of emissions, exponentials, gradient.
+RULE_COPIES, EMISSION_COPIES = 4, 3
+# Numbers for each nonterminal and cell of a batch's square chart on a CPU, for each row of a packed one on a GPU.
+SQUARE_COPIES, PACKED_COPIES = 4, 6
+# On a GPU rules are computed some rows at a time, in buffers of about this many bytes. Scores in forward and their
+# gradient in backward have two more, together no larger than the rules, and than this unless there are over 130,000
+# symbols where the gradient by all rules is held, which scores are gone before, or over 260,000 where it is not.
+# Streams that run side by side have a workspace of a library's each, which is in the first of these, too.
+CHUNKS, RULE_BUFFERS, SCORE_BUFFERS = 352 * 2**20, 1024 * 2**20, 2048 * 2**20
+# Numbers of a chart's forward pass, for each nonterminal and cell of the square, of which half are rows.
+FORWARD_COPIES = 1.5
+# Probabilities of all words are kept for backward up to this size; larger ones pass through the buffers.
+KEPT_WORDS = 512 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the large things in memory, and the keys that make it smaller."""
+
+    what: str
+    size: int  # bytes
+    keys: str
+    stays: bool = False  # between steps, too
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What training on a text takes, whether its steps can be captured besides, and a line that says so."""
+
+    size: int  # bytes
+    capture: bool
+    note: str
+
+
+def estimate(
+    model: ModelConfig,
+    vocabulary: int,
+    batch: int,
+    longest: int,
+    device: str = "cpu",
+    precision: str = "fp32",
+    averaged: bool = False,
+) -> list[Part]:
+    """What a training step of `batch` sentences of `longest` words holds at once, part by part.
+
+    Symbols that steps leave out are counted as if they took part.
+    """
+    with torch.device("meta"):  # shapes only
+        weights = sum(parameter.numel() for parameter in build_model(model, vocabulary).parameters())
+    sizes = model.sizes(batch)
+    on_gpu = device == "cuda"
+    item = HALF if on_gpu and precision == "bf16" and not sizes.full_precision else FLOAT
+    table = sizes.tags * sizes.emission_tables
+    if on_gpu:
+        # Weights, flat gradients and those that autograd has just made, two moments; and what products read.
+        kept = 5 * FLOAT * weights + (HALF * weights if item == HALF else 0)
+        held = sizes.rule_gradient or item != HALF
+        rules = sizes.rules * item
+        by_rules = rules + (rules + min(rules, RULE_BUFFERS) if held else min(rules, SCORE_BUFFERS)) + CHUNKS
+        by_words = EMISSION_COPIES * FLOAT * batch * longest * sizes.tags
+        by_words += min(table * vocabulary * item, KEPT_WORDS)
+        spans, copies = batch * longest * (longest + 1) // 2, PACKED_COPIES * item
+    else:
+        kept = 4 * FLOAT * weights
+        by_rules = RULE_COPIES * sizes.rules * FLOAT
+        by_words = EMISSION_COPIES * FLOAT * table * vocabulary
+        spans, copies = batch * (longest + 1) ** 2, SQUARE_COPIES * FLOAT
+    kept += FLOAT * weights if averaged else 0
+    chart = copies * (sizes.span_numbers * spans + sizes.word_numbers * batch * longest)
+    emission_keys = "training.batch_size" if on_gpu else "data.vocabulary_size"
+    return [
+        Part("weights", kept, "model.embedding", stays=True),
+        Part("networks", sizes.activations * item, sizes.network_keys),
+        Part("rules", by_rules, sizes.rule_keys),
+        Part("emissions", by_words, f"{sizes.tag_keys} or {emission_keys}"),
+        Part("chart", chart, "training.batch_size or data.max_length"),
+    ]
+
+
+def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, processes: int = 1, here: int = 1) -> Needs:
+    """ResourceError if training on this text would not fit into the memory that is free now.
+
+    `processes` share a batch; `here` of them share this machine's memory, if they compute on its CPU.
+    """
+    settings = config.training
+    batch = -(-min(settings.batch_size, len(corpus.train)) // processes)
+    precision = chosen_precision(settings.precision, device)
+    sizes = (len(corpus.vocabulary), batch, max(map(len, corpus.train)), device.type, precision)
+    parts = estimate(config.model, *sizes, averaged=settings.average_decay > 0)
+    stay = sum(part.size for part in parts if part.stays)
+    step = sum(part.size for part in parts) - stay
+    free = available_memory(device)
+    if free is not None and device.type == "cpu":
+        free //= here
+    # When a step launched one by one is over, its memory is validation's, whose rules are in full precision.
+    rules = FLOAT * config.model.sizes(batch).rules
+    validation = rules + _charts(config.model, corpus, device, free) if device.type == "cuda" else 0
+    launched = stay + max(step, validation)
+    if free is not None and launched > free:
+        largest = max(parts, key=lambda part: part.size)
+        which, size = f"the {largest.what}", largest.size
+        if validation > step and rules > size:
+            which, size = "validation's rules in float32", rules
+        raise ResourceError(
+            f"training would take about {_gib(launched)}, of which {_gib(size)} for {which}, but {_gib(free)} are free "
+            f"on {device}; lower {largest.keys}"
+        )
+    # Captured steps have a pool of memory to themselves.
+    asked = device.type == "cuda" and settings.captured_shapes > 0
+    capture = asked and (free is None or launched + step <= free)
+    needed = launched + (step if capture else 0)
+    shares = ", ".join(f"{part.what} {_gib(part.size)}" for part in sorted(parts, key=lambda part: -part.size))
+    also = "; steps twice, captured and launched" if capture else ""
+    also += f"; validation {_gib(validation)}" if validation > step else ""
+    beside = "" if free is None else f" of {_gib(free)} free on {device}"
+    note = f"memory: about {_gib(needed)}{beside} ({shares}{also})"
+    if asked and not capture:
+        note += "; too little to capture steps, so they are launched one by one"
+    return Needs(needed, capture, note)
+
+
+def _charts(model: ModelConfig, corpus: Corpus, device: torch.device, free: int | None) -> int:
+    """Bytes of the charts of a batch of validation, which takes up to a share of the GPU's memory for them."""
+    cells = [len(sentence) ** 2 for sentence in corpus.valid]
+    total = torch.cuda.get_device_properties(device).total_memory if torch.cuda.is_available() else free
+    budget = min(sum(cells), MOST_CELLS_ON_A_CARD)
+    sizes = model.sizes(1)
+    if total is not None:
+        budget = min(budget, total // CARD_SHARE // max(bytes_a_cell(sizes, device), 1))
+    return int(FORWARD_COPIES * FLOAT * sizes.span_numbers * max(budget, max(cells, default=1)))
+
+
+def available_memory(device: torch.device) -> int | None:
+    """Bytes that can still be had on a device, or None where the system does not say."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    try:
+        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 / 10 else f"{size / 2**20:,.1f} MiB"

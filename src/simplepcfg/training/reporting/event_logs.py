@@ -1,0 +1,181 @@
+"""Training as events for other programs to show: TensorBoard and Weights & Biases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from simplepcfg.drawing.raster import tree_image
+from simplepcfg.errors import InputError
+from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport
+from simplepcfg.training.reporting.snapshot import Snapshot
+
+TENSORBOARD_FOLDER = "tensorboard"
+
+
+class EventReporter(Reporter):
+    """Names and values of what training tells; `_write` sends them on."""
+
+    wants_snapshots = True
+
+    def __init__(self) -> None:
+        self._at = 0  # the last step that was told
+
+    def step(self, report: StepReport) -> None:
+        """Whenever metrics are written."""
+        self._at = report.step
+        if report.logged:
+            values = {
+                "training/perplexity": report.perplexity,
+                "training/loss_nats_per_sentence": report.loss,
+                "training/gradient_norm": report.gradient_norm,
+                "training/learning_rate": report.learning_rate,
+                "training/skipped_steps": float(report.skipped_steps),
+                "training/words_per_second": report.words_per_second,
+            }
+            if report.rule_count_ratio is not None:
+                values["health/rule_count_ratio"] = report.rule_count_ratio
+            self._write(values, report.step)
+
+    def snapshot(self, snapshot: Snapshot) -> None:
+        """With the sample parse as an image."""
+        values = {}
+        if snapshot.identity is not None:
+            values["health/span_marginals_over_n_minus_1"] = snapshot.identity
+        if snapshot.symbols_in_use is not None:
+            values["symbols/nonterminals_in_use"] = snapshot.symbols_in_use
+        self._write(values, self._at)
+        if snapshot.tree is not None:
+            self._write_image("sample_parse", tree_image(snapshot.tree), snapshot.tree.to_brackets(), self._at)
+
+    def epoch(self, report: EpochReport) -> None:
+        """After every validation."""
+        values = {
+            "validation/perplexity": report.valid.perplexity,
+            "training/epoch_perplexity": report.train_perplexity,
+            "training/epoch": float(report.epoch),
+        }
+        self._write(values, self._at)
+
+    def _write(self, values: dict[str, float], step: int) -> None:
+        raise NotImplementedError
+
+    def _write_image(self, name: str, image: Any, caption: str, step: int) -> None:
+        raise NotImplementedError
+
+
+class TensorBoardReporter(EventReporter):
+    """Events in a folder of the run; the file is opened by the first event, so a refused run leaves none."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        _require("tensorboard", "PIL", extra="log")
+        self._directory = directory / TENSORBOARD_FOLDER
+        self._writer: Any = None
+
+    def _opened(self, step: int) -> Any:
+        if self._writer is None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            # What an interrupted session told beyond its checkpoint is hidden by what is told again.
+            self._writer = SummaryWriter(str(self._directory), purge_step=step)
+        return self._writer
+
+    def _write(self, values: dict[str, float], step: int) -> None:
+        for name, value in values.items():
+            if math.isfinite(value):
+                self._opened(step).add_scalar(name, value, step)
+
+    def _write_image(self, name: str, image: Any, caption: str, step: int) -> None:
+        import numpy
+
+        self._opened(step).add_image(name, numpy.asarray(image), step, dataformats="HWC")
+        self._opened(step).add_text(name, caption, step)
+
+    def close(self) -> None:
+        """Write what is waiting."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+class WandbReporter(EventReporter):
+    """Events for Weights & Biases, whose own settings say where they go."""
+
+    def __init__(self, directory: Path, settings: dict[str, Any] | None = None) -> None:
+        super().__init__()
+        _require("wandb", extra=None)
+        _require("PIL", extra="log")
+        self._directory, self._settings = directory, settings
+        self._session: Any = None
+
+    def _opened(self) -> Any:
+        import wandb
+
+        if self._session is None:
+            self._session = wandb.init(project="simplepcfg", name=self._directory.name, config=self._settings or {})
+        return wandb
+
+    def _write(self, values: dict[str, float], step: int) -> None:
+        finite = {name: value for name, value in values.items() if math.isfinite(value)}
+        if finite:
+            self._opened()
+            self._session.log(finite, step=step)
+
+    def _write_image(self, name: str, image: Any, caption: str, step: int) -> None:
+        wandb = self._opened()
+        self._session.log({name: wandb.Image(image, caption=caption)}, step=step)
+
+    def close(self) -> None:
+        """Send what is waiting."""
+        if self._session is not None:
+            self._session.finish()
+            self._session = None
+
+
+class Together(Reporter):
+    """Several reporters that are told the same."""
+
+    def __init__(self, reporters: Sequence[Reporter]) -> None:
+        self._reporters = list(reporters)
+        self.wants_snapshots = any(reporter.wants_snapshots for reporter in reporters)
+
+    def note(self, text: str) -> None:
+        """To all of them."""
+        for reporter in self._reporters:
+            reporter.note(text)
+
+    def step(self, report: StepReport) -> None:
+        """To all of them."""
+        for reporter in self._reporters:
+            reporter.step(report)
+
+    def snapshot(self, snapshot: Snapshot) -> None:
+        """To all of them."""
+        for reporter in self._reporters:
+            reporter.snapshot(snapshot)
+
+    def epoch(self, report: EpochReport) -> None:
+        """To all of them."""
+        for reporter in self._reporters:
+            reporter.epoch(report)
+
+    def close(self) -> None:
+        """Of all of them."""
+        for reporter in self._reporters:
+            reporter.close()
+
+
+def _require(*modules: str, extra: str | None) -> None:
+    for module in modules:
+        try:
+            found = find_spec(module) is not None
+        except ValueError:  # a module without a specification has been imported already
+            found = True
+        if not found:
+            name = {"PIL": "pillow"}.get(module, module)
+            fix = f"pip install 'simplepcfg[{extra}]'" if extra else f"pip install {name}"
+            raise InputError(f"these events need {name}, which is not installed; {fix}")

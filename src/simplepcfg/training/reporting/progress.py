@@ -1,0 +1,114 @@
+"""What training tells of itself, and plain lines of it on standard error."""
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import TextIO
+
+from simplepcfg.evaluation.perplexity import PerplexityReport
+from simplepcfg.training.reporting.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """Training at one moment; loss and perplexity are means since the last line of metrics."""
+
+    epoch: int  # from 1
+    epochs: int
+    batch: int
+    batches: int
+    step: int
+    loss: float  # nats a sentence
+    perplexity: float
+    words_per_second: float
+    seconds_left: float  # to the end of the last epoch, validation included in neither rate nor rest
+    logged: bool  # whether this step also wrote a line of metrics
+    gradient_norm: float = math.nan  # before clipping; mean since the last line of metrics
+    learning_rate: float = math.nan
+    skipped_steps: int = 0  # since the run began
+    rule_count_ratio: float | None = None  # with training.check_identity, where metrics are written
+
+    def describe(self) -> str:
+        """One line."""
+        return (
+            f"epoch {self.epoch}/{self.epochs}  step {self.step}  loss {self.loss:.2f} nats a sentence  "
+            f"perplexity {self.perplexity:.1f}  gradient norm {self.gradient_norm:.2f}  "
+            f"{self.words_per_second:,.0f} words/s  {duration(self.seconds_left)} left"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EpochReport:
+    """The outcome of an epoch."""
+
+    epoch: int  # from 1
+    epochs: int
+    train_perplexity: float
+    valid: PerplexityReport
+    best: bool
+    epochs_without_gain: int
+    patience: int
+    seconds: float  # since the run began, earlier sessions included
+
+    def describe(self) -> str:
+        """One line."""
+        if self.best:
+            verdict = "best so far"
+        else:
+            limit = f" of {self.patience}" if self.patience else ""
+            verdict = f"no gain for {self.epochs_without_gain}{limit} epochs"
+        return (
+            f"epoch {self.epoch}/{self.epochs}  train perplexity {self.train_perplexity:.2f}  "
+            f"validation {self.valid.describe()}  {verdict}  {duration(self.seconds)} elapsed"
+        )
+
+
+class Reporter:
+    """Says nothing; the base of the others and the quiet mode."""
+
+    # Whether `snapshot` is to be called: a look at the model costs a little time.
+    wants_snapshots = False
+
+    def note(self, text: str) -> None:
+        """A remark about the run."""
+
+    def step(self, report: StepReport) -> None:
+        """After every step."""
+
+    def snapshot(self, snapshot: Snapshot) -> None:
+        """Before every epoch's report, and now and then within long epochs."""
+
+    def epoch(self, report: EpochReport) -> None:
+        """After every validation; checkpoint and model of the epoch may still be on their way to the disk."""
+
+    def close(self) -> None:
+        """Training ended, one way or another."""
+
+
+class PlainReporter(Reporter):
+    """One line an epoch and one whenever metrics are written: for files, pipes and batch systems."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream
+
+    def note(self, text: str) -> None:
+        """Print a remark."""
+        print(text, file=self._stream or sys.stderr, flush=True)
+
+    def step(self, report: StepReport) -> None:
+        """Print a line where metrics got one."""
+        if report.logged:
+            self.note(report.describe())
+
+    def epoch(self, report: EpochReport) -> None:
+        """Print the epoch's outcome."""
+        self.note(report.describe())
+
+
+def duration(seconds: float) -> str:
+    """1:02:03 or 2:03."""
+    if not 0 <= seconds < float("inf"):
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,1 @@
+"""One step of training: gradients, what other processes found, the update, and its counters."""

@@ -1,0 +1,106 @@
+"""What takes part in each step: drawn from the seed and the step alone, so that a resumed run repeats it."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simplepcfg.data.batching import pinned
+from simplepcfg.errors import InputError
+from simplepcfg.models.thinning import Thinning
+from simplepcfg.training.config.schema import TrainingConfig
+
+# Large groups keep a multiple of this many symbols: tensor cores multiply such matrices best.
+ALIGNMENT = 64
+KERNEL_ALIGNMENT = 8  # of the features of an LHMM, of which there are few
+SEED_STRIDE = 1_000_003
+DROPOUTS = ("state_dropout", "embedding_dropout", "feature_dropout", "logit_dropout")
+# Keys that few models can follow, with what such a model has.
+NEEDED = (
+    ("feature_dropout", "kernel_features", "kernel features"),
+    ("logit_dropout", "drops_logits", "factors of transitions whose logits could be left out"),
+)
+
+
+class StateDropout:
+    """Tells a model before every step what to leave out; all processes of a group draw the same."""
+
+    def __init__(self, model: Any, settings: TrainingConfig, seed: int) -> None:
+        self._seed = seed
+        self._groups: tuple[int, ...] = ()
+        self._counts: tuple[int, ...] = ()
+        self._drawn: Tensor | None = None
+        shares = {name: getattr(settings, name) for name in DROPOUTS}
+        used = {name: share for name, share in shares.items() if share}
+        if not used:
+            return
+        if not hasattr(model, "thinning"):
+            name, share = next(iter(used.items()))
+            kind = model.config.kind
+            raise InputError(f"training.{name} = {share}: a model of kind {kind} leaves nothing out; set it to 0")
+        if settings.state_dropout and not getattr(model.config, "shared_embeddings", True):
+            raise InputError(
+                f"training.state_dropout = {settings.state_dropout} with model.shared_embeddings = false; a symbol "
+                "that is left out must have one embedding, set one of them to its default"
+            )
+        for name, attribute, what in NEEDED:
+            if name in used and not hasattr(model, attribute):
+                raise InputError(
+                    f"training.{name} = {used[name]}: a model of kind {model.config.kind} has no {what}; set it to 0"
+                )
+        symbols: tuple[int, ...] = model.symbol_groups
+        counts = tuple(kept_count(size, settings.state_dropout) for size in symbols)
+        self._dedicated = bool(getattr(model.config, "own_tags", 0.0)) and symbols[1] % symbols[0] == 0
+        if self._dedicated:
+            counts = (counts[0], counts[0] * (symbols[1] // symbols[0]))
+        if settings.state_dropout:
+            self._groups, self._counts = symbols, counts
+        if settings.feature_dropout:
+            features = model.kernel_features
+            self._groups += (features,)
+            self._counts += (kept_count(features, settings.feature_dropout, KERNEL_ALIGNMENT),)
+        kept = kernel_rows = None
+        if self._groups:
+            self._drawn = torch.zeros(sum(self._counts), dtype=torch.int64, device=model.symbols.device)
+            parts = self._drawn.split(self._counts)
+            kept = self._drawn[: sum(counts)] if settings.state_dropout else None
+            kernel_rows = parts[-1] if settings.feature_dropout else None
+        # Rows of features are drawn behind those of symbols but counted from 0.
+        self._first_feature = sum(self._groups[:-1]) if settings.feature_dropout else None
+        model.thinning = Thinning(counts, kept, settings.embedding_dropout, kernel_rows, settings.logit_dropout)
+
+    def draw(self, step: int) -> None:
+        """Choose the symbols and features of the step with this number, counted from 0."""
+        if self._drawn is None:
+            return
+        seed = (self._seed * SEED_STRIDE + step) % 2**63
+        drawn = (draw_owners if self._dedicated else draw_rows)(self._groups, self._counts, seed)
+        if self._first_feature is not None:
+            drawn[-self._counts[-1] :] -= self._first_feature
+        # In place, since captured steps read from there.
+        self._drawn.copy_(pinned(drawn, self._drawn.device), non_blocking=True)
+
+
+def kept_count(size: int, share: float, alignment: int = ALIGNMENT) -> int:
+    """How many of `size` symbols stay when about this share of them goes: at least one."""
+    kept = max(1, size - round(size * share))
+    return min(size, -(-kept // alignment) * alignment) if size >= 4 * alignment else kept
+
+
+def draw_rows(groups: tuple[int, ...], counts: tuple[int, ...], seed: int) -> Tensor:
+    """Rows of a table in which the groups lie one behind the other, `counts` of each, in order."""
+    generator = torch.Generator().manual_seed(seed)
+    drawn, first = [], 0
+    for size, count in zip(groups, counts, strict=True):
+        drawn.append(first + torch.randperm(size, generator=generator)[:count].sort().values)
+        first += size
+    return torch.cat(drawn)
+
+
+def draw_owners(groups: tuple[int, ...], counts: tuple[int, ...], seed: int) -> Tensor:
+    """As ``draw_rows``, but nonterminals stay with their dedicated preterminals: without them they have no words."""
+    (nonterminals, preterminals), (kept, _) = groups, counts
+    each = preterminals // nonterminals
+    owners = draw_rows((nonterminals,), (kept,), seed)
+    own = nonterminals + (owners[:, None] * each + torch.arange(each)).flatten()
+    return torch.cat([owners, own])

@@ -1,0 +1,68 @@
+"""The best run-time check there is: expected rule counts of a sentence of n words add up to 3n − 1.
+
+A dense grammar counts a rule once, not as a left and a right half: 2n.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from simplepcfg.errors import InputError
+from simplepcfg.grammars import DenseGrammar
+from simplepcfg.ops.dense import dense_inside
+from simplepcfg.ops.inside import inside
+from simplepcfg.training.config.schema import TrainingConfig
+
+CHUNK_NUMBERS = 2**24  # so that no float32 copy of a large rule matrix is made
+
+
+def refuse_without_rules(model: Any, settings: TrainingConfig) -> None:
+    """InputError where the check is asked for of a model without rules, before anything is trained."""
+    if settings.check_identity and getattr(model.config, "states", None):
+        raise InputError(
+            f"training.check_identity: a model of kind {model.config.kind} has no rules to count; set it to false"
+        )
+
+
+def rule_count_ratio(model: nn.Module, words: Tensor, lengths: Tensor) -> float | None:
+    """Σ |rule · d log Z / d rule| over all rules and emissions, divided by Σ (3n − 1): 1 if all is well.
+
+    Of `words` [B, n] on the model's device, `lengths` [B] on the CPU, in the precision that the model trains with. If
+    this holds and the weights' gradient is large nevertheless, the network amplifies it, not the inside algorithm.
+    None if no sentence has a probability.
+    """
+    with torch.no_grad():
+        grammar = model.grammar(words, lengths)  # type: ignore[operator]
+        grammar = grammar.to_simple() if hasattr(grammar, "to_simple") else grammar
+        dense = isinstance(grammar, DenseGrammar)
+        names = ("root", "rules") if dense else ("root", "left", "right")
+        if not all(hasattr(grammar, name) for name in (*names, "emissions")):
+            raise InputError("training.check_identity: this grammar has no left and right rules; set it to false")
+        log_emissions = grammar.emissions.log_probabilities(words)
+    rules = [getattr(grammar, name) for name in names]
+    leaves = [tensor.detach().requires_grad_() for tensor in (log_emissions, *rules)]
+    possible = lengths > 1
+    if not possible.any():
+        return None
+    with torch.enable_grad():
+        if dense:
+            log_z = dense_inside(*leaves, lengths=lengths, backend=grammar.backend)
+        else:
+            log_z = inside(*leaves, lengths=lengths, precision=grammar.precision, backend=grammar.backend)
+        possible = torch.isfinite(log_z.detach())
+        by_emission, *by_rule = torch.autograd.grad(torch.where(possible, log_z, 0.0).sum(), leaves)
+    found = by_emission.abs().sum(dtype=torch.float64)
+    for rule, gradient in zip(leaves[1:], by_rule, strict=True):
+        found = found + _expected_count(rule.detach(), gradient)
+    expected = torch.where(possible.cpu(), 2 * lengths if dense else 3 * lengths - 1, 0).sum()
+    return (found / expected).item() if expected else None
+
+
+def _expected_count(rule: Tensor, gradient: Tensor) -> Tensor:
+    """Σ |rule · gradient|, some rows at a time, in float32 at least and summed in float64."""
+    rules, gradients = rule.reshape(-1, rule.shape[-1]), gradient.reshape(-1, rule.shape[-1])
+    rows = max(1, CHUNK_NUMBERS // rules.shape[1])
+    kind = torch.promote_types(rule.dtype, torch.float32)
+    parts = zip(rules.split(rows), gradients.split(rows), strict=True)
+    return torch.stack([(a.to(kind) * b.to(kind)).abs().sum(dtype=torch.float64) for a, b in parts]).sum()

@@ -1,0 +1,1 @@
+"""What a run writes and reads back: checkpoints, weights, metrics, and their checksums."""

@@ -1,0 +1,83 @@
+"""Files that are either the old one or the new one, whatever happens in between."""
+
+import contextlib
+import errno
+import itertools
+import json
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from simplepcfg.errors import naming_file
+from simplepcfg.training.storage.checksums import crc32, crc32_of_file
+
+TEMPORARY_SUFFIX = ".writing"
+_NUMBERS = itertools.count()  # no two writes share a temporary file
+
+
+def write_bytes(
+    path: Path,
+    content: bytes | Sequence[bytes | memoryview],
+    renaming: AbstractContextManager[object] | None = None,
+) -> None:
+    """Replace `path` by `content` in one step that survives a power cut; `renaming` is held during that step.
+
+    The new file is read back first: until it is known to be on the disk as it should be, the old one stands.
+    """
+    pieces = [content] if isinstance(content, bytes) else content
+    temporary = path.with_name(f"{path.name}.{os.getpid()}-{next(_NUMBERS)}{TEMPORARY_SUFFIX}")
+    try:
+        with naming_file(path), open(temporary, "wb") as stream:
+            for piece in pieces:
+                stream.write(piece)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if crc32_of_file(temporary) != crc32(pieces):
+            raise OSError(errno.EIO, "what was written could not be read back; check the disk", str(path))
+        with renaming or nullcontext():
+            os.replace(temporary, path)
+    except BaseException:
+        # On a full disk the half-written file would keep the space that the user is about to look for.
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def write_text(path: Path, content: str) -> None:
+    """Replace `path` by UTF-8 text atomically."""
+    write_bytes(path, content.encode())
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Replace `path` by indented JSON atomically."""
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what an interrupted write left under a temporary name; no finished file is ever called so."""
+    for pattern in (f"*{TEMPORARY_SUFFIX}", "vocabulary.txt.*.tmp"):
+        for leftover in folder.glob(pattern):
+            leftover.unlink(missing_ok=True)
+
+
+def sync_file(path: Path) -> None:
+    """Force a file that someone else wrote, and its name, onto the disk."""
+    with open(path, "rb") as stream:
+        os.fsync(stream.fileno())
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` survive a power cut, where the system lets a folder be opened."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        with contextlib.suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

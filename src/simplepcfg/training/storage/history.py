@@ -1,0 +1,66 @@
+"""What a run folder says about how its model was trained: epochs and steps, as they were recorded."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from simplepcfg.training.storage.run_folder import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingHistory:
+    """Points of learning curves; empty of a run that was saved without a record of its training."""
+
+    steps: list[dict[str, Any]] = field(default_factory=list)  # lines of metrics.jsonl, see docs/runs.md
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float | None = None  # of training, all sessions together
+
+    def by_epoch(self, key: str) -> list[tuple[float, float]]:
+        """(epoch, value) of one number of the epochs' lines."""
+        return [(float(line["epoch"]), _number(line.get(key))) for line in self.epochs]
+
+    def by_step(self, key: str) -> list[tuple[float, float]]:
+        """(epoch as a fraction, value) of one number of the steps' lines."""
+        if not self.steps:
+            return []
+        last = self.epochs[-1] if self.epochs else self.steps[-1]
+        an_epoch = last["step"] / max(last["epoch"], 1)
+        return [(line["step"] / max(an_epoch, 1), _number(line.get(key))) for line in self.steps]
+
+
+def read_history(directory: Path | None) -> TrainingHistory:
+    """Read the record of a run; lines that cannot be read are left out, since nothing but pictures depends on them."""
+    if directory is None:
+        return TrainingHistory()
+    folder = RunFolder(directory)
+    lines = _lines(folder.metrics)
+    timings = [line["seconds"] for line in _lines(folder.timings) if isinstance(line.get("seconds"), int | float)]
+    return TrainingHistory(
+        [line for line in lines if line.get("kind") == "steps" and "step" in line],
+        [line for line in lines if line.get("kind") == "epoch" and "epoch" in line and "step" in line],
+        timings[-1] if timings else None,
+    )
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return []
+    found = []
+    for line in text.splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return found
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else math.nan

@@ -1,0 +1,242 @@
+"""The folder of a run: what lies in it, who may write to it, and how a finished model is read back.
+
+config.toml is written first and makes the folder a run. checkpoint.safetensors alone decides where training
+goes on: metrics.jsonl is cut back to the length it records, model.safetensors is written again from it.
+"""
+
+import os
+import platform
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.errors import InputError, NumericalError
+from simplepcfg.models import build_model
+from simplepcfg.pretrained import or_installed, run_directory
+from simplepcfg.training.config.files import load_config
+from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.training.machine.device import resolve_device
+from simplepcfg.training.storage.checksums import DamagedFileError, check_sealed_text
+from simplepcfg.training.storage.tensor_files import check_shapes, load_weights, read_checked_tensor_file, stored_shapes
+from simplepcfg.version import __version__
+
+# Of the folder as a whole: which files there are and what they mean. A later one is refused by name.
+FORMAT = 1
+HUB_FOLDERS = ("snapshots", "blobs")
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """Names of the files of a run."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """Every key of the configuration, defaults included."""
+        return self.path / "config.toml"
+
+    @property
+    def vocabulary(self) -> Path:
+        """The words, one a line."""
+        return self.path / "vocabulary.txt"
+
+    @property
+    def facts(self) -> Path:
+        """Versions, seed, device, and the identity of the data."""
+        return self.path / "run.json"
+
+    @property
+    def model(self) -> Path:
+        """Weights of the best epoch by validation likelihood."""
+        return self.path / "model.safetensors"
+
+    @property
+    def checkpoint(self) -> Path:
+        """Everything needed to go on: weights, best weights, optimiser, random state, position."""
+        return self.path / "checkpoint.safetensors"
+
+    @property
+    def metrics(self) -> Path:
+        """What was computed: equal for equal runs."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def timings(self) -> Path:
+        """When it was computed: wall-clock times, never equal."""
+        return self.path / "timings.jsonl"
+
+    @property
+    def skipped(self) -> Path:
+        """The batches of steps that were skipped; only there if there are any."""
+        return self.path / "skipped.jsonl"
+
+    @property
+    def resume_command(self) -> str:
+        """What to type to go on with this run."""
+        return f"simplepcfg train --resume {shlex.quote(str(self.path))}"
+
+    def holds_a_run(self) -> bool:
+        """Whether a run was ever begun here."""
+        files = (self.config, self.checkpoint, self.model, self.metrics, self.facts)
+        return any(file.exists() for file in files)
+
+    def refuse_if_taken(self) -> None:
+        """No run is ever overwritten."""
+        try:
+            is_file = self.path.exists() and not self.path.is_dir()
+            taken = self.config.exists()
+        except OSError as error:  # a name too long, or below a folder that may not be entered
+            raise InputError(f"{self.path}: cannot be a run folder ({error.strerror}); choose another") from None
+        if is_file:
+            raise InputError(f"{self.path} is a file; give a folder for the run")
+        if taken and self.model.exists() and not self.checkpoint.exists():
+            raise InputError(f"{self.path} already holds a model; choose another folder")
+        if taken:
+            raise InputError(
+                f"{self.path} already holds a run; go on with `{self.resume_command}`, or choose another folder"
+            )
+        if self.holds_a_run():
+            raise InputError(f"{self.path} holds parts of a run but no config.toml; choose another folder")
+
+    def require(self, *files: Path) -> None:
+        """InputError that names the first of `files` that is missing."""
+        if not self.path.is_dir():
+            raise InputError(
+                f"{self.path}: no such run folder; give one that `simplepcfg train` wrote (it holds config.toml)"
+                f"{or_installed()}"
+            )
+        for file in files:
+            if not file.is_file():
+                raise InputError(f"{self.path} is not a complete run: {file.name} is missing{self._advice(file)}")
+
+    def require_own(self, *files: Path) -> None:
+        """As `require`, and InputError if a file is a link that leads out of the folder.
+
+        A hub's cache has its files in `blobs` beside `snapshots`, and links to them; these are followed.
+        """
+        self.require(*files)
+        inside = self.path.resolve()
+        if inside.parent.name == HUB_FOLDERS[0]:
+            inside = inside.parent.parent
+        for file in files:
+            place = file.resolve()
+            if not place.is_relative_to(inside):
+                raise InputError(f"{file}: is a link out of the run folder, to {place}; put the file itself there")
+
+    def read_config(self, overrides: Sequence[str] = ()) -> RunConfig:
+        """The run's configuration, changed by overrides; DamagedFileError if it is not what was written."""
+        advice = "restore it from a copy or, if you changed it on purpose, delete its first line"
+        check_sealed_text(self.config, advice)
+        return load_config(self.config, overrides, environment={})
+
+    def check_vocabulary(self, vocabulary: Vocabulary, checksum: str | None) -> None:
+        """DamagedFileError if weights that name a checksum belong to other words; early versions named none."""
+        if checksum is not None and vocabulary.checksum != checksum:
+            raise DamagedFileError(self.vocabulary, "these are not the words that the weights were trained with")
+
+    def explained(self, error: DamagedFileError) -> InputError:
+        """The same error with what can still be used."""
+        if error.path == self.model and _is_verified(self.checkpoint):
+            advice = f"checkpoint.safetensors is intact, and `{self.resume_command}` writes the model again from it"
+        elif error.path == self.checkpoint and _is_verified(self.model):
+            advice = (
+                "model.safetensors, the best weights so far, is intact and can be used; to go on, restore the "
+                "checkpoint from a copy, or train into another folder with training.start_from"
+            )
+        else:
+            return error
+        return DamagedFileError(error.path, error.reason, advice)
+
+    def _advice(self, file: Path) -> str:
+        if file == self.model and self.config.is_file():
+            return f"; no epoch has been finished yet, go on with `{self.resume_command}`"
+        return ""
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep a second training process out; the lock goes with the process, however that ends."""
+        try:
+            import fcntl
+        except ImportError:  # no such locks on this system
+            yield
+            return
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(f"{self.path}: another process is training here; wait for it or stop it") from None
+            except OSError:  # a file system without locks
+                pass
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def run_facts(config: RunConfig, device: torch.device, data: dict[str, Any]) -> dict[str, Any]:
+    """What run.json says about where the numbers come from."""
+    return {
+        "format": FORMAT,
+        "simplepcfg": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "platform": platform.platform(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
+        "threads": torch.get_num_threads(),
+        "seed": config.seed,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "data": data,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedRun:
+    """A trained model with all that is needed to use it on new text."""
+
+    directory: Path
+    config: RunConfig
+    vocabulary: Vocabulary
+    model: nn.Module
+    device: torch.device
+    best: dict[str, Any]  # epoch, step and validation perplexity of these weights
+
+
+def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
+    """The best model of a run folder, in evaluation mode on `device`; a name may be that of an installed grammar."""
+    folder = RunFolder(run_directory(directory))
+    folder.require_own(folder.config, folder.vocabulary, folder.model)
+    config = folder.read_config()
+    vocabulary = Vocabulary.load(folder.vocabulary)
+    chosen = resolve_device(device)
+    try:
+        shapes = stored_shapes(folder.model)
+        with torch.device("meta"):  # no memory is taken for sizes that the weights do not have
+            check_shapes(build_model(config.model, len(vocabulary)), shapes, folder.model)
+        tensors, best, checksum, _ = read_checked_tensor_file(folder.model)
+    except DamagedFileError as error:
+        raise folder.explained(error) from None
+    folder.check_vocabulary(vocabulary, checksum)
+    with torch.random.fork_rng(devices=[]):  # the weights drawn here are overwritten at once
+        model = build_model(config.model, len(vocabulary))
+    load_weights(model, tensors, folder.model)
+    for name, tensor in model.state_dict().items():
+        if not bool(tensor.isfinite().all()):
+            raise NumericalError(f"{folder.model}: {name} is not finite; the weights are damaged, train it again")
+    return LoadedRun(folder.path, config, vocabulary, model.to(chosen).eval(), chosen, best)
+
+
+def _is_verified(path: Path) -> bool:
+    """Whether a file of tensors has a checksum and matches it."""
+    try:
+        return read_checked_tensor_file(path).verified
+    except InputError:
+        return False

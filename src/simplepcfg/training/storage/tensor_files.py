@@ -1,0 +1,164 @@
+"""Tensors and a JSON record in one safetensors file with a checksum, written in one step. No pickle anywhere."""
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import nn
+
+from simplepcfg.errors import InputError
+from simplepcfg.training.storage.atomic_files import write_bytes
+from simplepcfg.training.storage.checksums import DamagedFileError, chunks, crc32
+
+FORMAT = "simplepcfg-1"
+_FORMAT = re.compile(r"simplepcfg-(\d+)")
+# What stands in the header; anything else there is damage or of a later version.
+_KEYS = {"format", "record", "checksum", "vocabulary"}
+# The checksum is that of the whole file with zeros in its own place.
+_BEFORE_DIGITS, _DIGITS = b'"checksum":"crc32:', 8
+_NO_CHECKSUM = "crc32:" + "0" * _DIGITS
+# A header is a few kilobytes; safetensors itself takes no longer one than this.
+_MOST_HEADER_BYTES = 100_000_000
+
+
+class TensorFile(NamedTuple):
+    """What a file holds, and whether a checksum vouches for it: files of early versions have none."""
+
+    tensors: dict[str, torch.Tensor]
+    record: dict[str, Any]
+    vocabulary: str | None  # checksum of the words that the weights belong to
+    verified: bool
+
+
+def write_tensor_file(
+    path: Path,
+    tensors: Mapping[str, torch.Tensor],
+    record: dict[str, Any],
+    renaming: AbstractContextManager[object] | None = None,
+    vocabulary: str | None = None,
+) -> None:
+    """Replace `path` in one step by a safetensors file of `tensors` with `record` as JSON in its header."""
+    metadata = {"format": FORMAT, "record": json.dumps(record), "checksum": _NO_CHECKSUM}
+    if vocabulary is not None:
+        metadata["vocabulary"] = vocabulary
+    content = memoryview(save(dict(tensors), metadata=metadata))
+    header = bytes(content[: 8 + int.from_bytes(content[:8], "little")])
+    place = header.index(_BEFORE_DIGITS) + len(_BEFORE_DIGITS)
+    digits = f"{crc32([content]):0{_DIGITS}x}".encode()
+    write_bytes(path, [content[:place], digits, content[place + _DIGITS :]], renaming)
+
+
+def read_tensor_file(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """The tensors (on the CPU) and the record of a file of write_tensor_file."""
+    found = read_checked_tensor_file(path)
+    return found.tensors, found.record
+
+
+def read_checked_tensor_file(path: Path) -> TensorFile:
+    """All that a file holds, after its checksum has been compared; DamagedFileError where that does not fit."""
+    try:
+        verified = _compare_checksum(path)
+        with safe_open(path, framework="pt") as stream:
+            metadata = stream.metadata() or {}
+            _check_format(path, metadata)
+            tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+            record = json.loads(metadata["record"])
+            if not isinstance(record, dict):
+                raise DamagedFileError(path, "its record is no JSON object")
+            return TensorFile(tensors, record, metadata.get("vocabulary"), verified)
+    except (SafetensorError, KeyError, ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise DamagedFileError(path, str(error)) from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def stored_shapes(path: Path) -> dict[str, list[int]]:
+    """Names and shapes by the header alone, so that a model can be refused before memory is taken for it."""
+    try:
+        with safe_open(path, framework="pt") as stream:
+            _check_format(path, stream.metadata() or {})
+            return {name: stream.get_slice(name).get_shape() for name in stream.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise DamagedFileError(path, str(error)) from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def stored_vocabulary(path: Path) -> str | None:
+    """The checksum of the vocabulary by the header alone; None where there is none, or no header."""
+    try:
+        with safe_open(path, framework="pt") as stream:
+            return (stream.metadata() or {}).get("vocabulary")
+    except (SafetensorError, OSError):
+        return None
+
+
+def host_copy(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Copies on the CPU that share no memory with the originals or with one another."""
+    return {
+        name: tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+        for name, tensor in tensors.items()
+    }
+
+
+def load_weights(model: nn.Module, tensors: Mapping[str, torch.Tensor], path: Path) -> None:
+    """Put `tensors` into `model`; InputError in one line if they do not fit its configuration."""
+    check_shapes(model, {name: list(tensor.shape) for name, tensor in tensors.items()}, path)
+    model.load_state_dict(dict(tensors))
+
+
+def check_shapes(model: nn.Module, shapes: Mapping[str, list[int]], path: Path) -> None:
+    """InputError in one line if weights of these shapes do not fit a model, which may be on torch's meta device."""
+    expected = model.state_dict()
+    missing, unknown = sorted(expected.keys() - shapes.keys()), sorted(shapes.keys() - expected.keys())
+    if missing or unknown:
+        name = (missing or unknown)[0]
+        problem = "is missing" if missing else "has no place in the model"
+        raise InputError(f"{path}: weight {name} {problem}; the file belongs to another configuration")
+    for name, shape in shapes.items():
+        if list(shape) != list(expected[name].shape):
+            raise InputError(
+                f"{path}: weight {name} has shape {list(shape)} instead of "
+                f"{list(expected[name].shape)}; the file belongs to another configuration"
+            )
+
+
+def _compare_checksum(path: Path) -> bool:
+    """Whether the file has a checksum; DamagedFileError if it is another than that of its bytes."""
+    with open(path, "rb", buffering=0) as stream:
+        size = int.from_bytes(stream.read(8), "little")
+        if size > _MOST_HEADER_BYTES:
+            return False  # no header: safetensors says so
+        header = stream.read(size)
+        place = header.find(_BEFORE_DIGITS) + len(_BEFORE_DIGITS)
+        if place < len(_BEFORE_DIGITS):
+            return False
+        written = header[place : place + _DIGITS]
+        blank = header[:place] + b"0" * _DIGITS + header[place + _DIGITS :]
+        found = crc32(chunks(stream), crc32([size.to_bytes(8, "little"), blank]))
+    if written != f"{found:0{_DIGITS}x}".encode():
+        raise DamagedFileError(path, "its checksum does not match its content")
+    return True
+
+
+def _check_format(path: Path, metadata: Mapping[str, str]) -> None:
+    """InputError that names the format, if it is not this version's."""
+    found = metadata.get("format")
+    if found != FORMAT:
+        number = _FORMAT.fullmatch(found or "")
+        later = number is not None and int(number[1]) > int(FORMAT.rpartition("-")[2])
+        fix = "a later version of simplepcfg wrote it: upgrade" if later else "it was written by another program"
+        raise InputError(f'{path}: format "{found}" instead of "{FORMAT}"; {fix}')
+    strange = next((key for key in metadata if key not in _KEYS), None)
+    if strange is not None:
+        raise DamagedFileError(path, f"unexpected {strange!r} in its header")
+    if "checksum" in metadata and not re.fullmatch(r"crc32:[0-9a-f]{8}", metadata["checksum"]):
+        raise DamagedFileError(path, f"checksum {metadata['checksum']!r} of an unknown kind")
