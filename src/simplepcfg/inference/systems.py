@@ -102,8 +102,10 @@ def evaluate_systems(
     is_text = sniff(file) == "text"
     if is_text:
         _refuse_without_trees(systems, predictions, together, file)
-    items: list[Any] = list(read_sentences(file) if is_text else read_trees(file))
     common = _preprocessing(folders[0]) if folders else Preprocessing()
+    if is_text and any(_preprocessing(folder).tokenize != common.tokenize for folder in folders):
+        raise InputError("some of the runs tokenise text and others do not; evaluate them one after the other")
+    items: list[Any] = list(read_sentences(file, split=common.split) if is_text else read_trees(file))
     treebanks = _Treebanks(items, file)
     reports: dict[str, EvaluationReport] = {}
     for folder in folders:
