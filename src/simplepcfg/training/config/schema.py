@@ -33,6 +33,11 @@ class DataConfig(Preprocessing):
         default=10_000, ge=0, lt=LIMIT, description="The most frequent training words that are kept; 0 keeps all."
     )
     min_count: int = Field(default=1, ge=1, lt=LIMIT, description="A word seen less often than this becomes `<unk>`.")
+    unknown_classes: Literal["none", "signature"] = Field(
+        default="none",
+        description="`signature` gives words outside the vocabulary a class each by capital, digit, hyphen and English "
+        "ending, such as `<unk-ing>`, instead of `<unk>` for all. Perplexities with and without are not comparable.",
+    )
     max_length: int = Field(
         default=40,
         ge=0,

@@ -67,7 +67,9 @@ def prepare_corpus(
         train_tokens, valid_tokens = hold_out(train_tokens, seed, _name(source, "training"))
         notes.append(f"no validation text: {len(valid_tokens):,} sentences of the training text held out (seed {seed})")
     if vocabulary is None:
-        vocabulary = Vocabulary.from_sentences(train_tokens, config.vocabulary_size or None, config.min_count)
+        vocabulary = Vocabulary.from_sentences(
+            train_tokens, config.vocabulary_size or None, config.min_count, config.unknown_classes == "signature"
+        )
     encoded = [vocabulary.encode(tokens) for tokens in train_tokens]
     usable = _leave_out_unusable(encoded, config.max_length, notes, _name(source, "training"))
     held_out = [vocabulary.encode(tokens) for tokens in valid_tokens if tokens]
