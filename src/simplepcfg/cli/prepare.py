@@ -281,5 +281,12 @@ def _run(job: "Job", out: Path, quiet: bool, expected: dict[str, int] | None = N
     refuse_filled(out)
     with file_progress(job, quiet) as progress:
         done = prepare(job, out, progress)
-    for line in summary(job, done, expected or {}):
-        note(line, quiet)
+    if quiet:
+        return
+    from simplepcfg.training.machine.recommendation import fitting_configuration
+
+    *lines, last = summary(job, done, expected or {})
+    sentences = done.splits["train"].sentences
+    fitting = fitting_configuration(sentences, language_model=job.kind == "text")
+    for line in (*lines, f"for {sentences:,} sentences on this machine: {fitting}", last):
+        note(line)
