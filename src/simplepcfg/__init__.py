@@ -9,6 +9,7 @@ from simplepcfg.version import __version__
 
 if TYPE_CHECKING:
     from simplepcfg import models
+    from simplepcfg.data.raw_text import split_raw
     from simplepcfg.errors import InputError, NumericalError, ResourceError, SimplePCFGError
     from simplepcfg.grammars import DenseGrammar, Grammar, HiddenMarkovModel, RankGrammar, SimpleGrammar
     from simplepcfg.inference.api import fit, load
@@ -37,6 +38,7 @@ __all__ = [
     "load",
     "models",
     "span_marginals",
+    "split_raw",
 ]
 
 _HOMES = {
@@ -57,6 +59,7 @@ _HOMES = {
     "inside": "simplepcfg.ops.inside",
     "load": "simplepcfg.inference.api",
     "span_marginals": "simplepcfg.ops.inside",
+    "split_raw": "simplepcfg.data.raw_text",
 }
 
 

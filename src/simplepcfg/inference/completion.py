@@ -56,7 +56,7 @@ def complete(
     if samples > MOST_SAMPLES:
         raise InputError(f"samples = {samples}; draw at most {MOST_SAMPLES:,} at a time, with another seed each time")
     generator = seeded(torch.device("cpu"), seed)  # words are drawn on the host, wherever the run lies
-    ((words, tags),) = split_sentences([prefix])
+    ((words, tags),) = split_sentences([prefix], run.preprocessing)
     prepared = run.preprocessing.apply(words, tags)
     tokens = prepared.tokens[: len(prepared.kept)]
     if EOS in tokens:

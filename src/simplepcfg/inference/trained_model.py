@@ -93,4 +93,4 @@ class TrainedModel:
     def prepare(self, sentences: Iterable[Sentence]) -> list[tuple[Sequence[str], Prepared]]:
         """Each sentence's words, and what the model sees of them."""
         apply = self.preprocessing.apply
-        return [(words, apply(words, tags)) for words, tags in split_sentences(sentences)]
+        return [(words, apply(words, tags)) for words, tags in split_sentences(sentences, self.preprocessing)]

@@ -12,6 +12,8 @@ INHERITED = {
     "data.numbers": "`N` writes every number as `N`.",
     "data.punctuation": "`drop` removes punctuation: by tag in Penn-style trees, else what has no letter or digit.",
     "data.eos": "End every sentence with the word `<eos>`, as language models do.",
+    "data.tokenize": "Lines are sentences as people write them: `fire.` becomes `fire .` and `don’t` becomes `do n’t`, "
+    "by Penn's conventions. If false, words are what stands between white space.",
 }
 
 # The keys that people change first, in the order in which they meet them.
