@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.vocabulary import EOS, UNK
 from simplepcfg.errors import NumericalError
+from simplepcfg.evaluation.psycholinguistics.word_model import END, WordSurprisal
 from simplepcfg.grammars.prefix import next_word_entropies, surprisals
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.sentences import Sentence
 from simplepcfg.inference.trained_model import TrainedModel
-
-END = "<end>"
-
-
-@dataclass(frozen=True, slots=True)
-class WordSurprisal:
-    """One word of a sentence, or its end; in nats. None where the run does not look at the word: punctuation."""
-
-    word: str
-    token: str | None  # as the model sees it: prepared, and `<unk>` where the vocabulary does not have it
-    surprisal: float | None  # −log P(token | the tokens before it)
-    entropy: float | None  # of what could have stood here: any word, or the end
 
 
 class SurprisalTable(list[WordSurprisal]):
