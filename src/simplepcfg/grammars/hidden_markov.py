@@ -23,7 +23,7 @@ from simplepcfg.ops.forward import (
     k_best_states,
     prefix_log_probabilities,
     state_entropy,
-    state_posteriors,
+    state_marginals,
 )
 
 
@@ -109,7 +109,7 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
         return forward(sentences.log_emissions, *self._chain, lengths=sentences.lengths, **self._numerics)
 
     def _tag_marginals(self, sentences: Sentences) -> Tensor:
-        return state_posteriors(
+        return state_marginals(
             sentences.log_emissions,
             *self._chain,
             lengths=sentences.lengths,

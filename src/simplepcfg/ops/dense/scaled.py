@@ -36,7 +36,7 @@ class FilledChart:
         words, root, rules = Backward(self.chart, grad, wanted, checks=self.checks).run()
         if self.rows is None:
             return words, root, rules
-        tables = (wanted.posteriors, wanted.symbols)
+        tables = (wanted.marginals, wanted.symbols)
         seconds = [None if table is None else table[self.rows].double() for table in tables]
         asked = Wanted(wanted.words, wanted.root, wanted.rules, *seconds)
         found = Backward(self.second, grad[self.rows].double(), asked).run()
@@ -83,7 +83,7 @@ class _DenseInside(torch.autograd.Function):
             return *_differentiable_gradients(ctx.saved_tensors, needs, grads[0]), None
         bonus = torch.zeros_like(ctx.saved_tensors[3]) if needs[3] else None
         words, root, rules, _ = needs
-        return *ctx.chart.backward(grads[0], Wanted(words, root, rules, posteriors=bonus)), bonus, None
+        return *ctx.chart.backward(grads[0], Wanted(words, root, rules, marginals=bonus)), bonus, None
 
 
 def _differentiable_gradients(saved: Any, needs: tuple[bool, ...], grad: Tensor) -> list[Tensor | None]:

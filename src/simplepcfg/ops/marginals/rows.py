@@ -12,7 +12,7 @@ from torch import Tensor
 class Rows:
     """All spans of one width as rows; the scales of their values cancel in every product below.
 
-    The posterior of symbol X over a span is ``outside · inside``, and that of the rule A → X · as its left (right)
+    The marginal of symbol X over a span is ``outside · inside``, and that of the rule A → X · as its left (right)
     half is ``by_child[A] · rule[A, X] · inside[X]``.
     """
 
@@ -23,7 +23,7 @@ class Rows:
     by_child: Tensor  # [rows, 2N]: d log Z by the span's η, then by its ζ
 
     def symbols(self) -> Tensor:
-        """Posterior of each nonterminal over each span: [rows, N]."""
+        """Marginal of each nonterminal over each span: [rows, N]."""
         assert self.outside is not None
         wide = torch.promote_types(self.inside.dtype, torch.float32)
         return self.outside.to(wide) * self.inside.to(wide)
