@@ -17,8 +17,7 @@ from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
 PAGES = tuple(
-    Path(__file__).parent.parent / name
-    for name in ("README.md", "docs/performance.md", "docs/pictures.md", "docs/recipes.md")
+    Path(__file__).parent.parent / name for name in ("docs/performance.md", "docs/pictures.md", "docs/recipes.md")
 )
 MARKED = re.compile(r"(<!-- begin: (?P<name>[\w-]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)
 # Where and with what a row was measured: said once below a table, not in every row.

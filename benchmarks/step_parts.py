@@ -118,7 +118,7 @@ def row(
     failure: str,
 ) -> dict[str, object]:
     """Of the CSV file."""
-    names = ("batch", "length", "words", "precision", "initial_scores")
+    names = ("batch", "length", "words", "precision", "init_logit_std")
     names += ("score_mb", "gradient_mb", "held_forward", "held_backward", "overlap")
     ms = (times.p20, times.p50, times.p80) if times else (None, None, None)
     return {
@@ -145,7 +145,7 @@ def all_parts(arguments: argparse.Namespace, states: int) -> list[Part]:
     torch.manual_seed(0)
     model = SimpleNPCFG(
         SimpleNPCFGConfig(
-            nonterminals=states, preterminals=tags, embedding=WIDTH, initial_scores=arguments.initial_scores
+            nonterminals=states, preterminals=tags, embedding=WIDTH, init_logit_std=arguments.init_logit_std
         ),
         count + 1,
     ).to(DEVICE)

@@ -1,4 +1,4 @@
-"""What becomes of the tags that nonterminals begin with (model.own_tags), in the first steps of training.
+"""What becomes of the tags that nonterminals begin with (model.dedicated_preterminals), in the first steps of training.
 
     python experiments/first_steps.py CONFIG --train FILE [--steps 100] [--every 20] [--set KEY=VALUE]…
 

@@ -1,14 +1,110 @@
-"""What every grammar must satisfy, written once: call ``check_grammar`` with a grammar and sentences of its words."""
+"""What every grammar must satisfy, written once: call ``check_grammar`` with a grammar and sentences of its words.
+
+``check_questions`` goes through all questions and the log-emissions that may stand in place of words; of hidden Markov
+models, which have no spans, it is the whole contract.
+"""
 
 import math
+from collections.abc import Callable
+from inspect import getdoc, isfunction
 
+import pytest
 import torch
 from torch import Tensor
 
-from simplepcfg.grammars import SimpleGrammar
+from simplepcfg.errors import InputError
+from simplepcfg.grammars import Grammar
+
+Ask = Callable[[Grammar, Tensor, Tensor], object]
 
 
-def check_grammar(grammar: SimpleGrammar, words: Tensor, lengths: Tensor) -> None:
+def seeded() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+# Every question with a way to ask it, about word ids or log-emissions.
+QUESTIONS: dict[str, Ask] = {
+    "log_partition": lambda g, words, lengths: g.log_partition(words, lengths),
+    "span_marginals": lambda g, words, lengths: g.span_marginals(words, lengths),
+    "decode": lambda g, words, lengths: g.decode(words, lengths),
+    "viterbi": lambda g, words, lengths: g.viterbi(words, lengths).log_probability,
+    "k_best": lambda g, words, lengths: [[tree.spans for tree in trees] for trees in g.k_best(words, lengths, k=2)],
+    "sample_trees": lambda g, words, lengths: g.sample_trees(words, lengths, samples=2, generator=seeded()).labels,
+    "symbol_marginals": lambda g, words, lengths: g.symbol_marginals(words, lengths),
+    "tag_marginals": lambda g, words, lengths: g.tag_marginals(words, lengths),
+    "rule_counts": lambda g, words, lengths: g.rule_counts(words, lengths).root,
+    "entropy": lambda g, words, lengths: g.entropy(words, lengths),
+    "kl_divergence": lambda g, words, lengths: g.kl_divergence(g, words, lengths),
+    "tree_entropy": lambda g, words, lengths: g.tree_entropy(words, lengths),
+    "tree_kl_divergence": lambda g, words, lengths: g.tree_kl_divergence(g, words, lengths),
+    "prefix_log_probabilities": lambda g, words, lengths: g.prefix_log_probabilities(words, lengths),
+    "surprisal": lambda g, words, lengths: g.surprisal(words, lengths),
+    "prefix_states": lambda g, words, lengths: g.prefix_states(words, lengths).log_prefix,
+    "next_word_log_probabilities": lambda g, words, lengths: g.next_word_log_probabilities(words, lengths),
+    "next_word_entropy": lambda g, words, lengths: g.next_word_entropy(words, lengths),
+    "sample": lambda g, words, lengths: g.sample(2, max_length=4, generator=seeded()).words,
+    "growing_prefix": lambda g, words, lengths: g.growing_prefix().log_prefix,
+    "termination_probability": lambda g, words, lengths: g.termination_probability(),
+}
+# Those whose answers are about words, and which a grammar without emissions has not.
+ABOUT_WORDS = {"sample", "next_word_log_probabilities", "next_word_entropy"}
+
+
+def questions_of(kind: type) -> set[str]:
+    """The public methods of the interface, but for those that make another grammar or look words up."""
+    return {name for name, value in vars(kind).items() if isfunction(value) and not name.startswith("_")} - {
+        "detached",
+        "of_sentence",
+        "log_emissions",
+    }
+
+
+def check_questions(
+    grammar: Grammar, without_emissions: Grammar, words: Tensor, lengths: Tensor, unsupported: set[str]
+) -> None:
+    """Every question has an answer or says what to use instead, about log-emissions as about the words that have them.
+
+    ``without_emissions`` is the same grammar made without emissions.
+    """
+    assert questions_of(Grammar) == set(QUESTIONS)
+    logs = grammar.log_emissions(words, lengths)
+    for name, ask in QUESTIONS.items():
+        assert hasattr(grammar, name)
+        documentation = getdoc(getattr(type(grammar), name))
+        assert documentation is not None
+        assert documentation.splitlines()[0].endswith(".")
+        if name in unsupported:
+            refused = (lambda ask=ask: ask(grammar, words, lengths), lambda ask=ask: ask(grammar, logs, lengths))
+            for question in refused:
+                _check_refusal(question, f"{grammar.family} has no ", "use ")
+            continue
+        expected = ask(grammar, words, lengths)
+        torch.testing.assert_close(ask(grammar, logs, lengths), expected, rtol=0, atol=0)
+        if name in ABOUT_WORDS:
+            _check_refusal(
+                lambda ask=ask: ask(without_emissions, logs, lengths), "this grammar has no emissions", "give "
+            )
+        else:
+            torch.testing.assert_close(ask(without_emissions, logs, lengths), expected, rtol=0, atol=0)
+    _check_refusal(lambda: without_emissions.log_partition(words, lengths), "this grammar has no emissions", "give ")
+    _check_refusal(lambda: grammar.log_partition(logs[None], lengths), "log-emissions have shape", "give [B, n, P]")
+    one = int(lengths[0])
+    alone = without_emissions.log_partition(logs[0, :one])
+    torch.testing.assert_close(alone, grammar.log_partition(words, lengths)[:1])
+    assert not hasattr(grammar, "a_question_that_nobody_has")
+
+
+def _check_refusal(question: Callable[[], object], begins: str, advice: str) -> None:
+    """One line that says what is missing, then what to do instead."""
+    with pytest.raises(InputError) as caught:
+        question()
+    missing, _, instead = str(caught.value).partition("; ")
+    assert missing.startswith(begins)
+    assert advice in instead
+    assert "\n" not in str(caught.value)
+
+
+def check_grammar(grammar: Grammar, words: Tensor, lengths: Tensor) -> None:
     """Log-partition, marginals and trees are consistent with each other and do not depend on the batch."""
     log_z = grammar.log_partition(words, lengths)
     marginals = grammar.span_marginals(words, lengths)
@@ -44,7 +140,7 @@ def _check_tree(spans: list[tuple[int, int]], length: int) -> None:
         assert not any(i < a < j < b or a < i < b < j for a, b in spans)
 
 
-def _check_bonus(grammar: SimpleGrammar, words: Tensor, lengths: Tensor) -> None:
+def _check_bonus(grammar: Grammar, words: Tensor, lengths: Tensor) -> None:
     """A bonus of zero changes nothing; a forbidden span is in no tree."""
     batch, n = words.shape
     bonus = torch.zeros(batch, n + 1, n + 1)

@@ -12,7 +12,7 @@ from simplepcfg.training.machine.device import set_precision
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.step import Step
 
-SIZES = SimpleNPCFGConfig(nonterminals=6, preterminals=10, embedding=16, initial_scores=1.0)
+SIZES = SimpleNPCFGConfig(nonterminals=6, preterminals=10, embedding=16, init_logit_std=1.0)
 WORDS = 12
 
 

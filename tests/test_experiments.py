@@ -145,7 +145,12 @@ def first_steps(plan: Path, config: str, *arguments: str) -> subprocess.Complete
 def test_the_first_steps_of_own_tags(plan: Path) -> None:
     """Half of the left productions go to them at first; a rate that moves nothing leaves them all."""
     asked = ["model.nonterminals=16", "model.preterminals=16", "model.embedding=32", "training.batch_size=8"]
-    asked += ["model.normalised=true", "model.initial_scores=2", "model.own_tags=0.5", "training.learning_rate=1e-9"]
+    asked += [
+        "model.rms_norm=true",
+        "model.init_logit_std=2",
+        "model.dedicated_preterminals=0.5",
+        "training.learning_rate=1e-9",
+    ]
     settings = [part for setting in asked for part in ("--set", setting)]
     done = first_steps(plan, "sn-pcfg-small", *settings, "--steps", "4", "--every", "2", "--device", "cpu")
     assert done.returncode == 0, done.stderr

@@ -28,9 +28,9 @@ TOY_SETTINGS = [
 LEVERS = [
     "training.state_dropout=0.5",
     "training.embedding_dropout=0.25",
-    "training.average_decay=0.9",
+    "training.ema_decay=0.9",
     "training.weight_decay=0.1",
-    "model.normalised=true",
+    "model.rms_norm=true",
 ]
 
 

@@ -12,9 +12,9 @@ from simplepcfg import load
 from tiny_runs import make_tiny_run
 
 KINDS = {
-    "n-pcfg": ["model.kind=n-pcfg", "model.initial_scores=1"],
+    "n-pcfg": ["model.kind=n-pcfg", "model.init_logit_std=1"],
     "c-pcfg": ["model.kind=c-pcfg", "model.latent=3", "model.encoder=6"],
-    "rank-pcfg": ["model.kind=rank-pcfg", "model.networks=residual", "model.rank=5", "model.initial_scores=1"],
+    "rank-pcfg": ["model.kind=rank-pcfg", "model.networks=residual", "model.rank=5", "model.init_logit_std=1"],
     "tn-pcfg": ["model.kind=tn-pcfg", "model.rank=5"],
     "sc-pcfg": ["model.kind=sc-pcfg", "model.latent=3", "model.encoder=6"],
 }

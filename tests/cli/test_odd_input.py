@@ -80,7 +80,10 @@ def test_a_resume_that_is_refused_changes_nothing(call: Call, copy: Path, tmp_pa
         (["prepare", "brackets", "TREES", "--out", "p", "--split", "1e308,1e308,1e308"], "give three shares"),
         (["demo", "--device", "gpu", "--out", "dx"], "gpu"),
         (["train", "demo", "--device", "gpu", "--out", "dx"], "gpu"),
-        (["train", "sn-pcfg-small", "--train", "TEXT", "--out", "dx", "--set", "training.branching=1e300"], "1e+300"),
+        (
+            ["train", "sn-pcfg-small", "--train", "TEXT", "--out", "dx", "--set", "training.branching_bias=1e300"],
+            "1e+300",
+        ),
     ],
 )
 def test_refusals_leave_nothing(

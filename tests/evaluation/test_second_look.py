@@ -18,7 +18,7 @@ from simplepcfg.grammars import (
     RankGrammar,
     SimpleGrammar,
 )
-from simplepcfg.grammars.float64 import bytes_in_float64, in_float64
+from simplepcfg.grammars.tensor_fields import bytes_in_float64, in_float64
 from simplepcfg.inference.api import load
 from simplepcfg.models.simple_cpcfg import SimpleCPCFG, SimpleCPCFGConfig
 from tiny_runs import make_tiny_run

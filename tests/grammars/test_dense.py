@@ -11,7 +11,6 @@ from dense_oracle import dense_derivations, random_dense_case
 from random_grammars import random_case
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseEmissions, DenseGrammar, SimpleGrammar
-from simplepcfg.grammars.questions import QUESTIONS
 
 WORDS = torch.tensor([[1, 2, 3, 4, 5, 1], [6, 5, 0, 0, 0, 0], [3, 3, 3, 1, 0, 0], [2, 0, 0, 0, 0, 0]])
 LENGTHS = torch.tensor([6, 2, 4, 1])
@@ -123,12 +122,6 @@ def test_marginals_can_be_differentiated() -> None:
         return DenseGrammar(given.root, rules, given.emissions).span_marginals(WORDS[2:3, :4])
 
     assert torch.autograd.gradcheck(marginals, given.rules)
-
-
-def test_every_question_has_an_answer() -> None:
-    assert set(QUESTIONS) <= set(dir(DenseGrammar))
-    with pytest.raises(AttributeError, match="DenseGrammar has no attribute left"):
-        grammar().left  # noqa: B018
 
 
 @pytest.mark.parametrize("span", [[0, 0, -1], [0, 0, 9], [7, 0, 2], [0, 1, 2]])

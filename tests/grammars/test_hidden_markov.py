@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from simplepcfg.errors import InputError
-from simplepcfg.grammars import DenseEmissions, HiddenMarkovModel
-from simplepcfg.grammars.questions import QUESTIONS
+from simplepcfg.grammars import DenseEmissions, FactoredEmissions, HiddenMarkovModel
 
 STATES, WORDS, END = 3, 5, 4  # ids 1 … 4, of which 4 ends a sentence
 
@@ -191,20 +190,18 @@ def test_surprisals_have_gradients(kind: str) -> None:
     assert model.entropy(words, lengths).requires_grad
 
 
-UNANSWERED = ["span_marginals", "decode", "viterbi", "k_best", "sample_trees", "symbol_marginals", "rule_counts"]
-UNANSWERED += ["kl_divergence", "tree_entropy", "tree_kl_divergence", "termination_probability"]
-
-
-@pytest.mark.parametrize("question", UNANSWERED)
-def test_questions_without_an_answer_are_refused(question: str) -> None:
-    with pytest.raises(InputError, match=r"^hmm has no .*; it is a chain of states without constituents"):
-        getattr(grammar(), question)(torch.tensor([[1, 2]]))
-
-
-def test_every_other_question_has_an_answer() -> None:
-    answered = {name for name in QUESTIONS if hasattr(HiddenMarkovModel, name)}
-    assert answered == set(QUESTIONS) - set(UNANSWERED)
-    with pytest.raises(AttributeError, match="has no attribute left"):
-        grammar().left  # noqa: B018
-    with pytest.raises(InputError, match="span_bonus"):
+def test_constraints_are_refused() -> None:
+    with pytest.raises(InputError, match="span_bonus: a chain of states has no spans to constrain"):
         grammar().log_partition(torch.tensor([[1, 2]]), span_bonus=torch.zeros(1, 3, 3))
+
+
+def test_next_words_after_sentences_of_different_lengths() -> None:
+    """Padding beyond a sentence is looked at by nobody, whatever the emissions make of the id 0."""
+    model = grammar()
+    features, embeddings = (torch.randn(*size, generator=torch.Generator().manual_seed(1)) for size in ((3, 2), (4, 2)))
+    factored = FactoredEmissions.normalised(features.double(), embeddings.double())
+    model = HiddenMarkovModel(model.start, model.transitions, factored)
+    words, lengths = torch.tensor([[1, 2, 3], [2, 0, 0]]), torch.tensor([3, 1])
+    found = model.next_word_log_probabilities(words, lengths)
+    for b, n in enumerate(lengths.tolist()):
+        torch.testing.assert_close(found[b], model.next_word_log_probabilities(words[b : b + 1, :n])[0])

@@ -13,7 +13,7 @@ from simplepcfg.grammars import (
     FactoredEmissions,
     SimpleGrammar,
 )
-from simplepcfg.ops.inside import span_posteriors
+from simplepcfg.ops.inside import span_marginals
 
 WORDS = torch.tensor([[1, 2, 3, 4, 5, 1], [6, 5, 0, 0, 0, 0], [3, 3, 3, 1, 0, 0], [2, 0, 0, 0, 0, 0]])
 LENGTHS = torch.tensor([6, 2, 4, 1])
@@ -108,7 +108,7 @@ def test_span_marginals_can_be_differentiated() -> None:
     direction = torch.randn(one.left.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     emissions = one.emissions.log_probabilities(WORDS[:1])
     ahead, behind = (
-        span_posteriors(emissions, one.root, one.left.detach() + sign * step * direction, one.right)[1][0, 1, 4]
+        span_marginals(emissions, one.root, one.left.detach() + sign * step * direction, one.right)[1][0, 1, 4]
         for sign in (1, -1)
     )
     torch.testing.assert_close((by_left * direction).sum(), (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-8)

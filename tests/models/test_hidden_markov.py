@@ -29,7 +29,7 @@ def model(kind: str, words: int = WORDS, **sizes: object) -> nn.Module:
     *variant, kind = kind.split()
     given: dict[str, object] = {"states": 9, "embedding": 6}
     if variant:
-        given |= {"networks": "residual", "initial_scores": 1.0}
+        given |= {"networks": "residual", "init_logit_std": 1.0}
     if kind != "hmm":
         given |= {"rank": 4}
     return build_model(KINDS[kind](**given | sizes), words)

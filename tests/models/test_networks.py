@@ -8,9 +8,9 @@ from simplepcfg.models.networks import FeatureNetwork, FeatureNorm, ResidualLaye
 from simplepcfg.models.parts import network_outputs
 
 
-def make_network(normalised: bool = True) -> ResidualNetwork:
+def make_network(rms_norm: bool = True) -> ResidualNetwork:
     torch.manual_seed(0)
-    network = ResidualNetwork(8, 16, 2, normalised=normalised).double()
+    network = ResidualNetwork(8, 16, 2, rms_norm=rms_norm).double()
     initialise(network)
     return network
 
@@ -29,21 +29,21 @@ def test_growing_layers_do_not_grow_scores() -> None:
     torch.testing.assert_close(network(inputs), before)
 
 
-def make(form: str, normalised: bool) -> FeatureNetwork:
+def make(form: str, rms_norm: bool) -> FeatureNetwork:
     torch.manual_seed(0)
     if form == "layer":
-        network = ResidualLayer(8, normalised=normalised)
+        network = ResidualLayer(8, rms_norm=rms_norm)
     else:
-        network = ResidualNetwork(8, 8, 2, outer_residual=form == "outer residual", normalised=normalised)
+        network = ResidualNetwork(8, 8, 2, outer_residual=form == "outer residual", rms_norm=rms_norm)
     initialise(network, "xavier_uniform")
     return network.double()
 
 
-@pytest.mark.parametrize("normalised", [False, True])
+@pytest.mark.parametrize("rms_norm", [False, True])
 @pytest.mark.parametrize("form", ["layer", "blocks", "outer residual"])
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
-def test_the_fused_way_gives_the_same(form: str, normalised: bool, precision: str) -> None:
-    network, table = make(form, normalised), torch.randn(6, 8, dtype=torch.float64, requires_grad=True)
+def test_the_fused_way_gives_the_same(form: str, rms_norm: bool, precision: str) -> None:
+    network, table = make(form, rms_norm), torch.randn(6, 8, dtype=torch.float64, requires_grad=True)
     leaves = [table, *network.parameters()]
     (found,) = network_outputs(table, [network], precision, [(1, 5)])
     expected = network(table[1:5])
@@ -55,7 +55,7 @@ def test_the_fused_way_gives_the_same(form: str, normalised: bool, precision: st
 
 def test_gains_begin_so_that_scores_deviate_by_one() -> None:
     torch.manual_seed(0)
-    config = SimpleNPCFGConfig(nonterminals=64, preterminals=128, embedding=64, normalised=True)
+    config = SimpleNPCFGConfig(nonterminals=64, preterminals=128, embedding=64, rms_norm=True)
     model = SimpleNPCFG(config, 20)
     gains = [part.gains for part in model.modules() if isinstance(part, FeatureNorm)]
     assert len(gains) == 5  # of f1 to f5

@@ -37,7 +37,7 @@ def test_rows_sum_to_one(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_contract(kind: str) -> None:
-    network = model(kind, initial_scores=2)
+    network = model(kind, init_logit_std=2)
     with torch.no_grad():
         for words, length in zip(WORDS, LENGTHS.tolist(), strict=True):
             alone = words[None, :length]

@@ -54,7 +54,7 @@ def test_every_parameter_gets_a_gradient(kind: str, precision: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_learns_more_than_word_frequencies(kind: str) -> None:
     # From logits that are all near 0 the ranks of residual networks do not part on so little text.
-    start = {"initial_scores": 1} if kind == "residual rank-pcfg" else {}
+    start = {"init_logit_std": 1} if kind == "residual rank-pcfg" else {}
     network = model(kind, nonterminals=16, preterminals=24, rank=16, embedding=32, **start)
     words = torch.tensor([[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 1]])
     frequencies = words.flatten().bincount().double() / words.numel()

@@ -285,7 +285,7 @@ def test_kernel_features_are_orthogonal_in_blocks_and_as_long_as_normal_vectors(
 
 
 @pytest.mark.parametrize("kind", ["rank-pcfg", "hmm", "lhmm", "rank-hmm"])
-@pytest.mark.parametrize(("name", "value", "told"), [("normalised", True, "true"), ("initial_scores", 2.0, "2.0")])
+@pytest.mark.parametrize(("name", "value", "told"), [("rms_norm", True, "true"), ("init_logit_std", 2.0, "2.0")])
 def test_settings_of_residual_networks_are_refused(kind: str, name: str, value: Any, told: str) -> None:
     with pytest.raises(InputError, match=rf"model\.{name} = {told} is a setting of residual networks; set model\.net"):
         KINDS[kind](**{name: value})

@@ -179,14 +179,14 @@ def test_precisions_of_training(precision: str, tolerance: float) -> None:
     assert torch.backends.mkldnn.matmul.fp32_precision == "none"
 
 
-@pytest.mark.parametrize("normalised", [False, True])
-def test_scores_begin_as_far_apart_as_asked(normalised: bool) -> None:
+@pytest.mark.parametrize("rms_norm", [False, True])
+def test_scores_begin_as_far_apart_as_asked(rms_norm: bool) -> None:
     """Twice the deviation for twice the number, in rules, root and emissions; and about the number itself."""
 
     def deviations(scores: float) -> list[float]:
         torch.manual_seed(0)
         sizes = {"nonterminals": 96, "preterminals": 192, "embedding": 64}
-        network = model(**sizes, initial_scores=scores, normalised=normalised)
+        network = model(**sizes, init_logit_std=scores, rms_norm=rms_norm)
         grammar = network.grammar().detached()
         tables = (grammar.left, grammar.right, grammar.root, grammar.emissions.of_words(1, 12).T.exp())
         return [float(table.log().std(-1).mean()) for table in tables]
@@ -198,7 +198,7 @@ def test_scores_begin_as_far_apart_as_asked(normalised: bool) -> None:
 
 def test_words_may_begin_farther_apart_than_rules() -> None:
     sizes = {"nonterminals": 96, "preterminals": 192, "embedding": 64}
-    network = model(**sizes, normalised=True, initial_scores=0.1, initial_emissions=2.0)
+    network = model(**sizes, rms_norm=True, init_logit_std=0.1, init_emission_logit_std=2.0)
     grammar = network.grammar().detached()
     assert float(grammar.left.log().std(-1).mean()) == pytest.approx(0.1, rel=0.3)
     assert float(grammar.emissions.of_words(1, 12).std(0).mean()) == pytest.approx(2.0, rel=0.3)
@@ -207,11 +207,14 @@ def test_words_may_begin_farther_apart_than_rules() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"initial_emissions": -1.0}, "model.initial_emissions = -1.0; it must be finite and at least 0"),
-        ({"initial_emissions": 2.0, "normalised": False}, "model.initial_emissions = 2.0 .* set model.normalised=true"),
-        ({"initial_emissions": 2.0, "initial_scores": 0.0}, "model.initial_scores=0.1"),
+        ({"init_emission_logit_std": -1.0}, "model.init_emission_logit_std = -1.0; it must be finite and at least 0"),
+        (
+            {"init_emission_logit_std": 2.0, "rms_norm": False},
+            "model.init_emission_logit_std = 2.0 .* set model.rms_norm=true",
+        ),
+        ({"init_emission_logit_std": 2.0, "init_logit_std": 0.0}, "model.init_logit_std=0.1"),
     ],
 )
 def test_emissions_that_cannot_begin_so(change: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        SimpleNPCFGConfig(**{"initial_scores": 1.0, "normalised": True, **change})  # type: ignore[arg-type]
+        SimpleNPCFGConfig(**{"init_logit_std": 1.0, "rms_norm": True, **change})  # type: ignore[arg-type]

@@ -54,29 +54,29 @@ def tables(kind: str, model: Any) -> list[Tensor]:
     return [rules.detach().log(), words.detach().T]
 
 
-@pytest.mark.parametrize("normalised", [False, True])
+@pytest.mark.parametrize("rms_norm", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_scores_begin_as_far_apart_as_asked(kind: str, normalised: bool) -> None:
+def test_scores_begin_as_far_apart_as_asked(kind: str, rms_norm: bool) -> None:
     """Twice the deviation for twice the number, and about the number itself; nearer to it where normalised."""
-    if normalised and kind not in NORMALISED:
+    if rms_norm and kind not in NORMALISED:
         with pytest.raises(TypeError):
-            begun(kind, normalised=True)
+            begun(kind, rms_norm=True)
         return
-    keys = {"normalised": True} if normalised else {}
+    keys = {"rms_norm": True} if rms_norm else {}
     one, two = (
-        [float(table.std(-1).mean()) for table in tables(kind, begun(kind, initial_scores=scores, **keys))]
+        [float(table.std(-1).mean()) for table in tables(kind, begun(kind, init_logit_std=scores, **keys))]
         for scores in (1.0, 2.0)
     )
     assert two == pytest.approx([2 * deviation for deviation in one], rel=0.05)
     assert all(0.6 < deviation < 2.2 for deviation in one)
-    if normalised:
+    if rms_norm:
         assert one == pytest.approx([1.0, 1.0], rel=0.35)
 
 
 @pytest.mark.parametrize("kind", NORMALISED)
 def test_normalised_models_learn(kind: str) -> None:
     """The gains are part of every path: each has a gradient, and a step along it lowers the loss."""
-    model = begun(kind, normalised=True, initial_scores=1.0).train()
+    model = begun(kind, rms_norm=True, init_logit_std=1.0).train()
     words = torch.randint(1, WORDS + 1, (4, 5), generator=torch.Generator().manual_seed(1))
     torch.manual_seed(2)
     before = model.loss(words).mean()

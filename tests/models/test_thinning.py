@@ -16,18 +16,18 @@ from simplepcfg.models.thinning import Thinning
 WORDS = torch.tensor([[1, 5, 11, 2, 7], [3, 4, 6, 2, 0]])
 LENGTHS = torch.tensor([5, 4])
 GRAMMAR: dict[str, Any] = {"nonterminals": 6, "preterminals": 9, "embedding": 16}
-SPREAD = GRAMMAR | {"initial_scores": 1.0}
+SPREAD = GRAMMAR | {"init_logit_std": 1.0}
 FEWER = {"nonterminals": 4, "preterminals": 5}
 KEPT_SYMBOLS = [0, 2, 3, 5, 6, 8, 9, 12, 14]
 CHAIN: dict[str, Any] = {"states": 8, "embedding": 16}
 KEPT_STATES = [0, 1, 4, 6, 7]
-RESIDUAL = {"networks": "residual", "initial_scores": 1.0}
+RESIDUAL = {"networks": "residual", "init_logit_std": 1.0}
 # With a row for each symbol that can be left out; of the roots' tables, for each nonterminal.
 TABLES = ("symbols", "next_symbols", "emitting_symbols", "start_symbols")
 ROOT_TABLES = ("root_embeddings", "root_scores.weight", "root_scores.bias")
 CASES: list[Any] = [
     pytest.param(SimpleNPCFGConfig, SPREAD, FEWER, KEPT_SYMBOLS, id="sn-pcfg"),
-    pytest.param(SimpleNPCFGConfig, SPREAD | {"normalised": True}, FEWER, KEPT_SYMBOLS, id="normalised sn-pcfg"),
+    pytest.param(SimpleNPCFGConfig, SPREAD | {"rms_norm": True}, FEWER, KEPT_SYMBOLS, id="normalised sn-pcfg"),
     pytest.param(SimpleNPCFGConfig, SPREAD | {"tied_children": True}, FEWER, KEPT_SYMBOLS, id="pcfg-ie"),
     pytest.param(RankPCFGConfig, GRAMMAR | {"rank": 7}, FEWER, KEPT_SYMBOLS, id="rank-pcfg"),
     pytest.param(RankPCFGConfig, GRAMMAR | {"rank": 7} | RESIDUAL, FEWER, KEPT_SYMBOLS, id="residual rank-pcfg"),

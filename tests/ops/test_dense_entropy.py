@@ -131,9 +131,9 @@ def test_what_cannot_be_compared_is_named() -> None:
     p, words = simple(), torch.tensor([[1, 2, 3]])
     dense = p.to_dense()
     chain = HiddenMarkovModel(torch.ones(4) / 4, torch.ones(4, 4) / 4, p.emissions)
-    with pytest.raises(InputError, match="HiddenMarkovModel has no labelled derivations to compare"):
+    with pytest.raises(InputError, match="hmm has no labelled derivations to compare"):
         dense.kl_divergence(chain, words)
-    with pytest.raises(InputError, match="HiddenMarkovModel has no trees to compare"):
+    with pytest.raises(InputError, match="hmm has no distribution over trees"):
         dense.tree_kl_divergence(chain, words)
     with pytest.raises(InputError, match="DenseGrammar has no left and right rules to compare with"):
         p.kl_divergence(dense, words)  # type: ignore[arg-type]

@@ -65,7 +65,7 @@ def test_the_naive_twin_draws_the_same_trees(with_bonus: bool, number: int, monk
 
 @pytest.mark.parametrize("with_bonus", [False, True])
 @pytest.mark.parametrize("batched", [False, True])
-def test_frequencies_are_posteriors(batched: bool, with_bonus: bool) -> None:
+def test_frequencies_are_marginals(batched: bool, with_bonus: bool) -> None:
     case = random_dense_case(2, 4, 2, 2, scale=1.5, batched=batched, seed=1)
     bonus = bonus_of(2, 4) if with_bonus else None
     lengths = torch.tensor([4, 3])

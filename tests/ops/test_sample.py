@@ -59,7 +59,7 @@ def test_float32_and_several_blocks(
 
 
 @pytest.mark.parametrize("with_bonus", [False, True])
-def test_frequencies_are_posteriors(with_bonus: bool) -> None:
+def test_frequencies_are_marginals(with_bonus: bool) -> None:
     case = random_case(2, 4, 2, 2, scale=1.5, seed=1)
     bonus = torch.randn(2, 5, 5, generator=seeded(3), dtype=torch.float64) if with_bonus else None
     lengths = torch.tensor([4, 3])

@@ -61,7 +61,7 @@ def test_a_checkpoint_without_it_is_refused() -> None:
 
 def test_the_average_is_validated_and_kept(make_config, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
-    result = train(make_config("training.average_decay=0.8", "training.epochs=1"), folder.path)
+    result = train(make_config("training.ema_decay=0.8", "training.epochs=1"), folder.path)
     checkpoint, (model, _) = Checkpoint.load(folder.checkpoint), read_tensor_file(folder.model)
     assert model.keys() == checkpoint.average.keys()
     for name, tensor in model.items():
@@ -69,4 +69,4 @@ def test_the_average_is_validated_and_kept(make_config, tmp_path: Path) -> None:
     assert any(not torch.equal(tensor, checkpoint.weights[name]) for name, tensor in model.items())
     text = load_run(folder.path)
     assert result.best.perplexity is not None
-    assert text.config.training.average_decay == 0.8
+    assert text.config.training.ema_decay == 0.8

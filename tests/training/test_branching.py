@@ -12,7 +12,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.models import NeuralHMMConfig, build_model
 from simplepcfg.training import Interrupted, RunFolder, train
 from simplepcfg.training.config.schema import TrainingConfig
-from simplepcfg.training.step.branching_bias import Branching, lean
+from simplepcfg.training.step.branching_bias import BranchingBias, branching_bonus
 from step_checks import FakeCapturer, make_step, mixed_batches, tiny_model
 from toy_runs import SignalAt, differences
 
@@ -23,7 +23,7 @@ LENGTHS = torch.tensor([5, 3])
 @pytest.mark.parametrize("weight", [0.5, -0.5])
 def test_trees_of_one_side_gather_most(weight: float) -> None:
     """Over all trees of sentences of five and three words."""
-    bonus, most = lean(weight, 2, 5, LENGTHS, CPU)
+    bonus, most = branching_bonus(weight, 2, 5, LENGTHS, CPU)
     for sentence, n in enumerate(LENGTHS.tolist()):
         trees = [[span for span, _ in tree if span[1] - span[0] > 1] for tree in binary_trees(0, n)]
         gathered = [float(sum(bonus[sentence, i, j] for i, j in tree)) for tree in trees]
@@ -32,20 +32,22 @@ def test_trees_of_one_side_gather_most(weight: float) -> None:
         assert len(best) == n - 1
         assert all((j == n) if weight > 0 else (i == 0) for i, j in best)
         assert min(gathered) == pytest.approx(0.5)  # the whole sentence is a span of every tree
-    torch.testing.assert_close(lean(weight, 1, 4, None, CPU)[0], lean(weight, 1, 4, torch.tensor([4]), CPU)[0])
+    torch.testing.assert_close(
+        branching_bonus(weight, 1, 4, None, CPU)[0], branching_bonus(weight, 1, 4, torch.tensor([4]), CPU)[0]
+    )
 
 
 def test_ends_after_its_steps() -> None:
-    branching = Branching(tiny_model(), TrainingConfig(branching=-0.25, branching_steps=3))
+    branching = BranchingBias(tiny_model(), TrainingConfig(branching_bias=-0.25, branching_bias_steps=3))
     assert [branching.at(step) for step in range(5)] == [-0.25, -0.25, -0.25, 0.0, 0.0]
-    assert Branching(tiny_model(), TrainingConfig()).at(0) == 0
+    assert BranchingBias(tiny_model(), TrainingConfig()).at(0) == 0
 
 
 def test_a_model_without_trees_says_so() -> None:
     model = build_model(NeuralHMMConfig(states=3, embedding=4), 5)
-    with pytest.raises(InputError, match=r"training\.branching = 0\.25: a model of kind hmm has no trees; set it to 0"):
-        Branching(model, TrainingConfig(branching=0.25))
-    Branching(model, TrainingConfig())
+    with pytest.raises(InputError, match=r"branching_bias = 0\.25: a model of kind hmm has no trees; set it to 0"):
+        BranchingBias(model, TrainingConfig(branching_bias=0.25))
+    BranchingBias(model, TrainingConfig())
 
 
 def test_what_is_counted_is_a_bound_and_nothing_is_captured() -> None:
@@ -59,10 +61,10 @@ def test_what_is_counted_is_a_bound_and_nothing_is_captured() -> None:
         captured = capturer.captured
         for _ in range(3):
             step.gradients.clear()
-            step(batch, len(batch), 0.0, lean=0.5)
+            step(batch, len(batch), 0.0, branching_bias=0.5)
         assert not step.programs.shapes
         assert capturer.captured <= captured + 1  # the update
-        bonus, most = lean(0.5, *batch.words.shape, batch.lengths, CPU)
+        bonus, most = branching_bonus(0.5, *batch.words.shape, batch.lengths, CPU)
         with torch.no_grad():
             leaning = float((model.loss(batch.words, batch.lengths, span_bonus=bonus) + most).sum())
         counted = step.tally.read()
@@ -78,7 +80,7 @@ def test_trees_branch_to_that_side_afterwards(weight: float) -> None:
     step, generator = make_step(model), torch.Generator().manual_seed(1)
     for number in range(60):
         words = torch.randint(1, 12, (8, 6), generator=generator)
-        step(collate(words.tolist(), range(8)), 8, 0.01, lean=weight if number < 40 else 0.0)
+        step(collate(words.tolist(), range(8)), 8, 0.01, branching_bias=weight if number < 40 else 0.0)
     model.eval()
     with torch.no_grad():
         trees = model.grammar().decode(words)
@@ -90,7 +92,7 @@ def test_trees_branch_to_that_side_afterwards(weight: float) -> None:
 @pytest.mark.parametrize("step", [2, 7])
 def test_resumed_equals_undisturbed(make_config, tmp_path: Path, step: int) -> None:
     """Before and after the last step that leans."""
-    levers = ("training.branching=0.5", "training.branching_steps=5")
+    levers = ("training.branching_bias=0.5", "training.branching_bias_steps=5")
     whole, broken, plain = (RunFolder(tmp_path / name) for name in ("whole", "broken", "plain"))
     train(make_config(*levers), whole.path)
     train(make_config(), plain.path)

@@ -38,18 +38,18 @@ def test_signal_then_resume_equals_undisturbed(make_config, tmp_path: Path, step
 @pytest.mark.parametrize(
     ("builtin", "settings"),
     [
-        ("sc-pcfg", ["model.latent=4", "model.encoder=16", "model.initial_scores=1"]),
+        ("sc-pcfg", ["model.latent=4", "model.encoder=16", "model.init_logit_std=1"]),
         # Which side a child is on says nothing here, so it takes more symbols, and more time, to say something.
         (
             "sn-pcfg-ie",
             [
                 "model.nonterminals=24",
                 "model.preterminals=48",
-                "model.initial_scores=1",
+                "model.init_logit_std=1",
                 "training.epochs=8",
             ],
         ),
-        ("rank-pcfg-4096", ["model.rank=12", "model.networks=residual", "model.initial_scores=1"]),
+        ("rank-pcfg-4096", ["model.rank=12", "model.networks=residual", "model.init_logit_std=1"]),
         ("tn-pcfg-250", ["model.rank=12"]),
     ],
 )

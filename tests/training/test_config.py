@@ -24,7 +24,7 @@ def test_builtin_configs_load(name: str) -> None:
     assert config.name == name
     if hasattr(config.model, "preterminals"):
         # Twice as many, as the papers have it; or a tag of its own for each nonterminal.
-        tags = 1 if getattr(config.model, "own_tags", 0) else 2
+        tags = 1 if getattr(config.model, "dedicated_preterminals", 0) else 2
         assert config.model.preterminals == tags * config.model.nonterminals
 
 
@@ -115,7 +115,7 @@ def test_override_values(text: str, value: object) -> None:
         ("", [f"training.epochs={10**21}"], "input should be less than 2147483648"),
         ("", [f"data.max_length={10**21}"], "input should be less than 2147483648"),
         ("", [f"model.embedding={10**21}"], f"model.embedding = {10**21}; it must be below 16777216"),
-        ("", ["model.initial_scores=inf"], "model.initial_scores = inf; it must be finite"),
+        ("", ["model.init_logit_std=inf"], "model.init_logit_std = inf; it must be finite"),
         ("", ["training.learning_rate=inf"], "training.learning_rate = inf: input should be a finite number"),
         ("", ["training.clip=inf"], "training.clip = inf: input should be a finite number"),
         ("", ["training.checkpoint_minutes=inf"], "training.checkpoint_minutes = inf: input should be a finite number"),

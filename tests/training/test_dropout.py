@@ -45,7 +45,7 @@ def test_kept_count(size: int, share: float, expected: int) -> None:
 
 def test_dedicated_preterminals_go_with_their_nonterminals() -> None:
     config = SimpleNPCFGConfig(
-        nonterminals=6, preterminals=12, embedding=16, normalised=True, initial_scores=2.0, own_tags=0.5
+        nonterminals=6, preterminals=12, embedding=16, rms_norm=True, init_logit_std=2.0, dedicated_preterminals=0.5
     )
     model = build_model(config, 9)
     StateDropout(model, TrainingConfig(state_dropout=0.5), seed=3).draw(0)

@@ -181,9 +181,9 @@ def test_a_finite_step_resets_the_count(make_config, tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(
     ("settings", "advice"),
     [
-        ([], "; set training.network_rate=0.1 or lower training.learning_rate"),
-        (["training.network_rate=0.1"], "; lower training.learning_rate"),
-        (["model.normalised=true"], "; lower training.learning_rate"),
+        ([], "; set training.network_lr_multiplier=0.1 or lower training.learning_rate"),
+        (["training.network_lr_multiplier=0.1"], "; lower training.learning_rate"),
+        (["model.rms_norm=true"], "; lower training.learning_rate"),
     ],
 )
 def test_twenty_nonfinite_steps_in_a_row_end_the_run(
@@ -245,11 +245,11 @@ def test_devices_that_are_not_there(make_config, tmp_path: Path, device: str) ->
         train(make_config(), tmp_path / "run", device=device)
 
 
-OWN_TAGS = ["model.normalised=true", "model.initial_scores=2", "model.own_tags=0.8"]
+DEDICATED_PRETERMINALS = ["model.rms_norm=true", "model.init_logit_std=2", "model.dedicated_preterminals=0.8"]
 
 
 def test_a_run_with_own_tags(make_config, tmp_path: Path) -> None:
     """From the estimate of its memory to its last epoch."""
-    settings = [*OWN_TAGS, "training.epochs=3", "training.learning_rate=0.02"]
+    settings = [*DEDICATED_PRETERMINALS, "training.epochs=3", "training.learning_rate=0.02"]
     result = train(make_config(*settings), tmp_path / "run")
     assert result.best.perplexity < len(load_run(tmp_path / "run").vocabulary)

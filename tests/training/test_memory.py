@@ -55,7 +55,7 @@ def test_every_model_has_an_estimate(kind: str) -> None:
 
 def test_estimate_draws_nothing() -> None:
     before = torch.get_rng_state()
-    memory.estimate(SimpleNPCFGConfig(initial_scores=1.0), 11, batch=2, longest=6)
+    memory.estimate(SimpleNPCFGConfig(init_logit_std=1.0), 11, batch=2, longest=6)
     assert torch.equal(torch.get_rng_state(), before)
 
 

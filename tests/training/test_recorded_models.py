@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from model_checks import tiny_model_of
 from simplepcfg.models import MODELS, npcfg
-from simplepcfg.ops.deferred_checks import Doubts, holds, noting, present_doubts
+from simplepcfg.ops.deferred_checks import DeferredChecks, current_checks, deferring_checks, holds
 from simplepcfg.ops.neural import rule_softmax
 from simplepcfg.training.config.schema import TrainingConfig
 from simplepcfg.training.step.dropout import StateDropout
@@ -64,7 +64,7 @@ class NoQuestions(TorchDispatchMode):
 @pytest.mark.parametrize("kind", DENSE)
 @pytest.mark.parametrize("n", [2, 3, 9])
 def test_a_recorded_dense_step_asks_nothing(monkeypatch: pytest.MonkeyPatch, kind: str, n: int) -> None:
-    for place in ("grammars.dense.check_words", "models.compound.check_word_ids"):  # look at words on a CPU alone
+    for place in ("grammars.base.check_words", "models.compound.check_word_ids"):  # look at words on a CPU alone
         monkeypatch.setattr(f"simplepcfg.{place}", lambda *given: None)
     model, words = tiny(kind), torch.randint(1, WORDS, (3, n), generator=torch.Generator().manual_seed(0))
     parameters = list(model.parameters())
@@ -75,11 +75,11 @@ def test_a_recorded_dense_step_asks_nothing(monkeypatch: pytest.MonkeyPatch, kin
         return [gradient for gradient in found if gradient is not None]
 
     expected = gradients()
-    doubts = Doubts(torch.device("cpu"))
-    with NoQuestions(), noting(doubts):
+    checks = DeferredChecks(torch.device("cpu"))
+    with NoQuestions(), deferring_checks(checks):
         found = gradients()
-    assert doubts.noted
-    assert not doubts.came_true()
+    assert checks.recorded
+    assert not checks.any_true()
     assert all(torch.equal(mine, theirs) for mine, theirs in zip(found, expected, strict=True))
 
 
@@ -112,8 +112,8 @@ def test_doubtful_batches_are_run_again(monkeypatch: pytest.MonkeyPatch, score: 
     """Whether no batch is doubtful or every one."""
     monkeypatch.setattr(npcfg, "rule_softmax", partial(rule_softmax, least=0.0))  # or none would leave float32's range
     looks: list[bool] = []
-    came_true = Doubts.came_true
-    monkeypatch.setattr(Doubts, "came_true", lambda self: looks.append(came_true(self)) or looks[-1])
+    any_true = DeferredChecks.any_true
+    monkeypatch.setattr(DeferredChecks, "any_true", lambda self: looks.append(any_true(self)) or looks[-1])
     batches = mixed_batches(30)
     plain, replayed = (tiny("n-pcfg") for _ in range(2))
     for model in (plain, replayed):
@@ -128,13 +128,13 @@ def test_doubtful_batches_are_run_again(monkeypatch: pytest.MonkeyPatch, score: 
     assert largest_difference(weights(plain), weights(replayed)) < 1e-3
 
 
-def test_only_what_came_true_is_run_again() -> None:
+def test_only_what_any_true_is_run_again() -> None:
     """And then with the random numbers of the first time."""
     ran: list[tuple[str, float]] = []
 
     def gradient(words: torch.Tensor, *_: object) -> None:
-        ran.append(("recorded" if present_doubts() is not None else "launched", float(torch.rand(()))))
-        if holds((words == 7).any(), present_doubts()):
+        ran.append(("recorded" if current_checks() is not None else "launched", float(torch.rand(()))))
+        if holds((words == 7).any(), current_checks()):
             ran.append(("careful", 0.0))
 
     programs = BatchPrograms(gradient, torch.device("cpu"), FakeCapturer(), limit=8)

@@ -88,7 +88,7 @@ def test_looking_changes_nothing(make_config, whole: RunFolder, tmp_path: Path, 
 def test_looking_changes_nothing_on_a_gpu(make_config, tmp_path: Path, monkeypatch, captured: int) -> None:
     """Beside steps that are launched one by one, and beside captured ones."""
     monkeypatch.setattr("simplepcfg.training.trainer.SNAPSHOT_SECONDS", 0.0)
-    config = make_config("training.device=cuda", f"training.captured_shapes={captured}", "training.average_decay=0.9")
+    config = make_config("training.device=cuda", f"training.captured_shapes={captured}", "training.ema_decay=0.9")
     train(config, tmp_path / "alone")
     watching = Watching()
     train(config, tmp_path / "watched", reporter=watching)

@@ -225,9 +225,9 @@ def test_learning_rate_follows_a_restored_optimiser() -> None:
 @pytest.mark.parametrize("capturer", [None, FakeCapturer()])
 def test_networks_take_their_share_of_the_learning_rate(capturer: FakeCapturer | None) -> None:
     """Adam's first step moves every weight that has a gradient by the learning rate."""
-    model = tiny_model(sizes=replace(SIZES, normalised=True))
+    model = tiny_model(sizes=replace(SIZES, rms_norm=True))
     before = weights(model)
-    step = Step(model, TrainingConfig(network_rate=0.25), 1, Group(), capturer=capturer)
+    step = Step(model, TrainingConfig(network_lr_multiplier=0.25), 1, Group(), capturer=capturer)
     run_steps(step, mixed_batches(1), rate=lambda number: 0.01)
     for name, now in weights(model).items():
         expected = 0.01 * (0.25 if "." in name and not name.endswith("gains") else 1.0)
@@ -239,7 +239,8 @@ def test_an_encoder_takes_the_whole_rate() -> None:
     model = SimpleCPCFG(SimpleCPCFGConfig(nonterminals=3, preterminals=4, embedding=8, latent=2, encoder=4), 12)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     whole, part = (
-        {names[id(parameter)] for parameter in group.parameters} for group in rate_groups(model, network_rate=0.1)
+        {names[id(parameter)] for parameter in group.parameters}
+        for group in rate_groups(model, network_lr_multiplier=0.1)
     )
     assert {name for name in names.values() if name.startswith("encoder.")} <= whole
     assert part
@@ -251,7 +252,8 @@ def test_a_table_of_scores_takes_the_whole_rate() -> None:
     model = tiny_model_of(NPCFGConfig(), 12)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     _, part = (
-        {names[id(parameter)] for parameter in group.parameters} for group in rate_groups(model, network_rate=0.1)
+        {names[id(parameter)] for parameter in group.parameters}
+        for group in rate_groups(model, network_lr_multiplier=0.1)
     )
     assert {name.partition(".")[0] for name in part} == {"root", "emission"}
 

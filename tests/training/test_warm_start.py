@@ -42,7 +42,7 @@ def test_without_noise_it_is_the_same_grammar(
 
 def test_how_other_weights_would_have_begun_does_not_matter(whole: RunFolder) -> None:
     start = load_run(whole.path)
-    begun = replace(start.config.model, initial_scores=2.0)
+    begun = replace(start.config.model, init_logit_std=2.0)
     model = build_model(begun, len(start.vocabulary)).eval()
     start_from(model, start.vocabulary, start.directory, noise=0.0)
     assert torch.equal(model.symbols, start.model.symbols)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simplepcfg.grammars.float64 import bytes_in_float64, in_float64
+from simplepcfg.grammars.tensor_fields import bytes_in_float64, in_float64
 
 # The rules in float64 may take this share of the machine's memory, or of what is free on a GPU.
 SHARE = 4

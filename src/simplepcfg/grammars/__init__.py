@@ -1,5 +1,6 @@
-"""Frozen rule tensors with the questions that one can ask of them."""
+"""Rule probabilities with the questions that one can ask of them; ``Grammar`` is the interface of every family."""
 
+from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.dense import DenseGrammar
 from simplepcfg.grammars.emissions import (
     BatchEmissions,
@@ -17,6 +18,7 @@ __all__ = [
     "DenseGrammar",
     "Emissions",
     "FactoredEmissions",
+    "Grammar",
     "HiddenMarkovModel",
     "RankGrammar",
     "SimpleGrammar",

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -10,9 +9,6 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.grammars.emissions import Emissions
 from simplepcfg.grammars.sampling import EMISSIONS_AT_ONCE, sample_words, sharpened, tempered
-
-if TYPE_CHECKING:
-    from simplepcfg.grammars.hidden_markov import HiddenMarkovModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +24,7 @@ class SampledChains:
 
 @dataclass(frozen=True, slots=True)
 class _WithoutWord:
-    """Emissions that never say one word; not normalised again, which drawing does."""
+    """Emissions that never say one word; not renormalised, which drawing does."""
 
     emissions: Emissions
     word: int
@@ -59,24 +55,29 @@ class _WithoutWord:
 
 
 @torch.no_grad()
-def sample(
-    model: "HiddenMarkovModel",
+def sample_chains(
+    start: Tensor,
+    factors: tuple[Tensor, ...],
+    emissions: Emissions,
     count: int,
     max_length: int,
     temperature: float,
     end: int | None,
     generator: torch.Generator,
 ) -> SampledChains:
-    """See ``HiddenMarkovModel.sample``."""
-    _check(model, count, max_length, temperature, end)
-    plain = [rules.detach().double() for rules in (model.start, *model.factors)]
-    start, *factors = [tempered(rules, temperature) for rules in plain]
-    ending = _ending(model, end, temperature)  # [S]
+    """Draw sentences with their states; see ``HiddenMarkovModel.sample``.
+
+    ``start`` [S] and ``factors``, the transitions [S, S] or the two matrices ([S, r], [r, S]) whose product they are.
+    """
+    _check(start, factors, emissions, count, max_length, temperature, end)
+    plain = [rules.detach().double() for rules in (start, *factors)]
+    start, *cooled = [tempered(rules, temperature) for rules in plain]
+    ending = _ending(emissions, start, end, temperature)  # [S]
     # reach[k][s]: the probability that the end comes within k words, the first of which s emits.
     reach = [ending]
     for _ in range(max_length - 1):
         ahead = reach[-1]
-        for factor in reversed(factors):
+        for factor in reversed(cooled):
             ahead = factor @ ahead
         reach.append(ending + (1 - ending) * ahead if end is not None else ending)
     kept = min(float(start @ reach[-1]), 1.0)  # sums of rounded shares may be a digit more
@@ -96,18 +97,18 @@ def sample(
             going = going & (uniforms.to(over.device) >= over) & (left > 1)
         if left == 1 or not bool(going.any()):
             break
-        rows = factors[0][state]
-        if len(factors) == 2:
-            rows = rows @ factors[1]
+        rows = cooled[0][state]
+        if len(cooled) == 2:
+            rows = rows @ cooled[1]
         following = _draw(torch.where(going[:, None], rows * reach[left - 2], 1.0), generator)
         scores += torch.where(going, _picked(plain[1:], state, following).log(), 0.0)
         state = torch.where(going, following, state)
     lengths = (states >= 0).sum(1)
-    return _with_words(model, states, lengths, scores, temperature, end, generator, math.log(kept))
+    return _with_words(emissions, states, lengths, scores, temperature, end, generator, math.log(kept))
 
 
 def _with_words(
-    model: "HiddenMarkovModel",
+    emissions: Emissions,
     states: Tensor,
     lengths: Tensor,
     scores: Tensor,
@@ -118,26 +119,26 @@ def _with_words(
 ) -> SampledChains:
     """Every state says a word; the last one says the end, where there is one, and no other does."""
     if end is None:
-        words, by_words = sample_words(model.emissions, states, temperature, generator)
+        words, by_words = sample_words(emissions, states, temperature, generator)
         return SampledChains(words, lengths, states, scores + by_words, log_kept)
     last = torch.arange(states.shape[1], device=states.device) == lengths[:, None] - 1
     before = states.masked_fill(last, -1)
-    words, by_words = sample_words(_WithoutWord(model.emissions, end), before, temperature, generator)
-    log_end = model.emissions.of_words(end, end + 1)[0].double()
+    words, by_words = sample_words(_WithoutWord(emissions, end), before, temperature, generator)
+    log_end = emissions.of_words(end, end + 1)[0].double()
     scores = scores + by_words + log_end[states.gather(1, lengths[:, None] - 1)[:, 0]]
     return SampledChains(words.masked_fill(last, end), lengths, states, scores, log_kept)
 
 
-def _ending(model: "HiddenMarkovModel", end: int | None, temperature: float) -> Tensor:
+def _ending(emissions: Emissions, start: Tensor, end: int | None, temperature: float) -> Tensor:
     """The probability that each state says the end; 1 where no word does, so that nothing is conditioned on."""
-    states = model.start.shape[-1]
+    states = start.shape[-1]
     if end is None:
-        return torch.ones(states, dtype=torch.float64, device=model.start.device)
+        return torch.ones(states, dtype=torch.float64, device=start.device)
     if temperature == 1:
-        return model.emissions.of_words(end, end + 1)[0].double().exp()
-    every = torch.arange(states, device=model.start.device)
-    parts = every.split(max(1, EMISSIONS_AT_ONCE // model.emissions.vocabulary_size))
-    logs = (sharpened(model.emissions.of_preterminals(part).double(), temperature) for part in parts)
+        return emissions.of_words(end, end + 1)[0].double().exp()
+    every = torch.arange(states, device=start.device)
+    parts = every.split(max(1, EMISSIONS_AT_ONCE // emissions.vocabulary_size))
+    logs = (sharpened(emissions.of_preterminals(part).double(), temperature) for part in parts)
     return torch.cat([part.softmax(-1)[:, end] for part in logs])
 
 
@@ -153,12 +154,20 @@ def _picked(factors: list[Tensor], before: Tensor, after: Tensor) -> Tensor:
     return (factors[0][before] * factors[1][:, after].T).sum(-1)
 
 
-def _check(model: "HiddenMarkovModel", count: int, max_length: int, temperature: float, end: int | None) -> None:
-    if model.start.dim() != 1 or model.factors[0].dim() != 2:
-        raise InputError(f"start has shape {list(model.start.shape)}; sentences are drawn from one model at a time")
+def _check(
+    start: Tensor,
+    factors: tuple[Tensor, ...],
+    emissions: Emissions,
+    count: int,
+    max_length: int,
+    temperature: float,
+    end: int | None,
+) -> None:
+    if start.dim() != 1 or factors[0].dim() != 2:
+        raise InputError(f"start has shape {list(start.shape)}; sentences are drawn from one model at a time")
     if count < 1 or max_length < 1:
         raise InputError(f"count = {count}, max_length = {max_length}; both must be at least 1")
     if not (temperature > 0 and math.isfinite(temperature)):
         raise InputError(f"temperature = {temperature}; it must be finite and above 0, 1 is the model as it is")
-    if end is not None and not 0 < end < model.emissions.vocabulary_size:
-        raise InputError(f"end = {end}; give the id of a word, 1 to {model.emissions.vocabulary_size - 1}")
+    if end is not None and not 0 < end < emissions.vocabulary_size:
+        raise InputError(f"end = {end}; give the id of a word, 1 to {emissions.vocabulary_size - 1}")

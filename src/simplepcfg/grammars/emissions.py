@@ -168,6 +168,45 @@ class BatchEmissions:
         return replace(self, features=self.features[sentence])
 
 
+@dataclass(frozen=True, slots=True)
+class NoEmissions:
+    """In place of emissions, where a grammar has no vocabulary and is asked about log-emissions [B, n, P] only."""
+
+    def _error(self) -> InputError:
+        return InputError(
+            "this grammar has no emissions and knows no words; give log-emissions [B, n, P] in place of word ids, or "
+            "give the grammar emissions"
+        )
+
+    def log_probabilities(self, words: Tensor) -> Tensor:
+        """Raise InputError."""
+        raise self._error()
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Raise InputError."""
+        raise self._error()
+
+    def of_words(self, start: int, stop: int) -> Tensor:
+        """Raise InputError."""
+        raise self._error()
+
+    def of_preterminals(self, preterminals: Tensor) -> Tensor:
+        """Raise InputError."""
+        raise self._error()
+
+    def detached(self) -> "NoEmissions":
+        """The same."""
+        return self
+
+    def of_sentence(self, sentence: int) -> "NoEmissions":
+        """The same."""
+        return self
+
+
+NO_EMISSIONS = NoEmissions()
+
+
 def check_words(words: Tensor, lengths: Tensor | None, emissions: Emissions) -> None:
     """InputError for an id inside a sentence that is no word's: padding, negative, or beyond the vocabulary.
 

@@ -1,41 +1,25 @@
-"""What a grammar knows from left to right: surprisal, the next word, its entropy. Nothing of size P × V is held."""
+"""From tags to words, left to right: surprisal, the next word, its entropy. Nothing of size P × V is held."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from simplepcfg.grammars.posteriors import how, rules_of
+from simplepcfg.grammars.emissions import Emissions
+from simplepcfg.ops.dense.growing import GrowingDensePrefix
 from simplepcfg.ops.dense.prefix import DensePrefixes
-from simplepcfg.ops.forward import ForwardPrefixes
-from simplepcfg.ops.prefix import PrefixStates, next_word, prefix_log_probabilities, prefix_states
+from simplepcfg.ops.forward import ForwardPrefixes, GrowingForward
+from simplepcfg.ops.prefix import GrowingPrefix, PrefixStates
 
-if TYPE_CHECKING:
-    from simplepcfg.grammars.emissions import Emissions
-    from simplepcfg.grammars.simple import SimpleGrammar
+# What is known after each prefix of a batch, and prefixes that grow by a word at a time, by family of grammars.
+PrefixTable = PrefixStates | DensePrefixes | ForwardPrefixes
+GrowingPrefixes = GrowingPrefix | GrowingDensePrefix | GrowingForward
 
 # Words, and prefixes, are handled as many at a time as keep a float64 number for each preterminal below this.
 CHUNK_BYTES = 64 << 20
-
-
-def log_prefixes(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None) -> Tensor:
-    """See ``SimpleGrammar.prefix_log_probabilities``."""
-    closure = None if _needs_gradients(grammar) else grammar.closure()
-    return prefix_log_probabilities(
-        *rules_of(grammar, words, lengths), lengths=lengths, closure=closure, **how(grammar)
-    )
-
-
-def states_of(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None) -> PrefixStates:
-    """See ``SimpleGrammar.prefix_states``."""
-    with torch.no_grad():
-        return prefix_states(
-            *rules_of(grammar, words, lengths), lengths=lengths, closure=grammar.closure(), **how(grammar)
-        )
 
 
 def surprisals(log_prefix: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -49,15 +33,6 @@ def surprisals(log_prefix: Tensor, lengths: Tensor | None = None) -> Tensor:
     return found.masked_fill(beyond, 0.0)
 
 
-def log_next_words(grammar: SimpleGrammar, words: Tensor, lengths: Tensor | None) -> Tensor:
-    """See ``SimpleGrammar.next_word_log_probabilities``."""
-    with torch.no_grad():
-        after = next_word(
-            *rules_of(grammar, words, lengths), lengths=lengths, closure=grammar.closure(), **how(grammar)
-        )
-        return log_words_after(grammar.emissions, after.tags, after.log_end)
-
-
 def log_words_after(emissions: Emissions, tags: Tensor, log_end: Tensor) -> Tensor:
     """log P(next word | prefix) of every word and, last, of the end, [B, V + 1], from that of its tags, [B, P]."""
     with torch.no_grad():
@@ -65,7 +40,7 @@ def log_words_after(emissions: Emissions, tags: Tensor, log_end: Tensor) -> Tens
         return torch.cat([every.log(), log_end[:, None]], -1)
 
 
-def next_word_entropies(states: PrefixStates | ForwardPrefixes | DensePrefixes, emissions: Emissions) -> Tensor:
+def next_word_entropies(states: PrefixTable, emissions: Emissions) -> Tensor:
     """Entropy in nats of what comes after each prefix, a word or the end: [B, n + 1]; 0 where there is no prefix."""
     with torch.no_grad():
         batch, posts = states.log_prefix.shape
@@ -89,7 +64,3 @@ def _next_words(emissions: Emissions, tags: Tensor) -> Iterator[Tensor]:
 def _chunks(count: int, bytes_each: int) -> Iterator[slice]:
     step = max(1, CHUNK_BYTES // bytes_each)
     return (slice(start, min(start + step, count)) for start in range(0, count, step))
-
-
-def _needs_gradients(grammar: SimpleGrammar) -> bool:
-    return torch.is_grad_enabled() and any(t.requires_grad for t in (grammar.root, grammar.left, grammar.right))

@@ -1,69 +1,121 @@
 """A PCFG whose rules are a sum of rank-one terms, answered by the simple grammar over its ranks."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import wraps
+from inspect import getdoc
+from typing import ClassVar, Concatenate, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.grammars import rank_sampling
+from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.dense import DenseGrammar
-from simplepcfg.grammars.described import described
-from simplepcfg.grammars.emissions import Emissions
-from simplepcfg.grammars.questions import Answers
-from simplepcfg.grammars.sampling import SampledSentences
+from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
+from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sampled_sentences, tempered
+from simplepcfg.grammars.sentences import Sentences, requires_graph
 from simplepcfg.grammars.simple import SimpleGrammar
 from simplepcfg.ops.dense.counts import DenseRuleCounts
-from simplepcfg.ops.prefix import Closure, GrowingPrefix, PrefixStates
-from simplepcfg.ops.sample.ranks import Factors
-from simplepcfg.ops.trees import LabelledTree, Trees
+from simplepcfg.ops.dense.trees import word_and_bonus_logs
+from simplepcfg.ops.sample import sample_derivations
+from simplepcfg.ops.sample.ranks import Factors, rank_rule_log_probabilities, symbols_of_ranks
+from simplepcfg.ops.trees import Trees
 
 # Rules A → B C that are held to answer questions about nonterminals: N = 128 with P = 256 has 19 million.
 MOST_RULES = 1 << 25
 
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
 
-@dataclass(frozen=True, slots=True)
-class RankGrammar(Answers):
+
+def _by_ranks(
+    method: Callable[Concatenate[SimpleGrammar, Arguments], Answer],
+) -> Callable[Concatenate[RankGrammar, Arguments], Answer]:
+    """Answer a question by the simple grammar over ranks."""
+
+    @wraps(method)
+    def answer(grammar: RankGrammar, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
+        return method(grammar.to_simple(), *args, **kwargs)
+
+    answer.__doc__ = getdoc(method)  # which may be that of the base class
+    return answer
+
+
+def _by_symbols(
+    method: Callable[Concatenate[DenseGrammar, Arguments], Answer],
+) -> Callable[Concatenate[RankGrammar, Arguments], Answer]:
+    """Answer a question by the dense grammar, with ranks summed out."""
+
+    @wraps(method)
+    def answer(grammar: RankGrammar, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Answer:
+        return method(grammar.to_dense(), *args, **kwargs)
+
+    answer.__doc__ = getdoc(method)  # which may be that of the base class
+    return answer
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     """A → B C with probability Σ_r up[A, r] · to_left[r, B] · to_right[r, C]; nonterminals first, then preterminals.
 
     A derivation that also says which r each rule took is one of a simple grammar whose nonterminals are the ranks:
 
         L[r, r'] = Σ_A to_left[r, A] up[A, r'],  L[r, T] = to_left[r, T],  R likewise,  root[r] = Σ_A root[A] up[A, r]
 
-    Summed over ranks it gives every sentence and every bare tree the same probability as the grammar itself, so all
-    questions about words, spans and tags are asked of it, and random trees are made of its. Other questions about
+    Summed over ranks it gives every sentence and every unlabelled tree the same probability as the grammar itself, so
+    all questions about words, spans and tags are asked of it, and random trees are made of its. Other questions about
     nonterminals are not, since the best derivation with ranks is not the best one with symbols: they go to the dense
-    grammar, where that is small enough to hold, and are refused elsewhere.
+    grammar, where that is small enough to hold, and raise ``InputError`` elsewhere. The entropy over derivations with
+    ranks as labels is ``to_simple().entropy``: another distribution. When sentences are drawn, the rank of a rule is a
+    choice, and so is each of its children.
     """
 
     root: Tensor  # [N]
     up: Tensor  # [N, R]: π(A → r); rows sum to 1, as those of the others do
     to_left: Tensor  # [R, N + P]: π(r → B ·)
     to_right: Tensor  # [R, N + P]: π(r → · C)
-    emissions: Emissions
+    emissions: Emissions = NO_EMISSIONS
     precision: str | None = None
     backend: str = "auto"
     _simple: list[SimpleGrammar] = field(default_factory=list, init=False, repr=False, compare=False)  # once computed
     _dense: list[DenseGrammar] = field(default_factory=list, init=False, repr=False, compare=False)  # likewise
 
-    family = "a rank grammar"
-    refusal = "it sums over the symbols of a tree; use an sn-pcfg"
+    family: ClassVar[str] = "a rank grammar"
 
-    __repr__ = described
+    _log_partition = _by_ranks(SimpleGrammar._log_partition)
+    _span_marginals = _by_ranks(SimpleGrammar._span_marginals)
+    _tag_marginals = _by_ranks(SimpleGrammar._tag_marginals)
+    _tree_log_weights = _by_ranks(SimpleGrammar._tree_log_weights)
+    _prefix_log_probabilities = _by_ranks(SimpleGrammar._prefix_log_probabilities)
+    _prefix_states = _by_ranks(SimpleGrammar._prefix_states)
+    _next_tags = _by_ranks(SimpleGrammar._next_tags)
+    growing_prefix = _by_ranks(SimpleGrammar.growing_prefix)
+    termination_probability = _by_ranks(SimpleGrammar.termination_probability)
+    closure = _by_ranks(SimpleGrammar.closure)
+
+    _viterbi = _by_symbols(DenseGrammar._viterbi)
+    _k_best = _by_symbols(DenseGrammar._k_best)
+    _symbol_marginals = _by_symbols(DenseGrammar._symbol_marginals)
+    _rule_counts = _by_symbols(DenseGrammar._rule_counts)
+    _entropy = _by_symbols(DenseGrammar._entropy)
+    _kl_divergence = _by_symbols(DenseGrammar._kl_divergence)
+    _dense_rules = _by_symbols(DenseGrammar._dense_rules)
 
     @property
     def factors(self) -> Factors:
         """Root, up, to_left, to_right."""
         return self.root, self.up, self.to_left, self.to_right
 
-    def with_factors(self, root: Tensor, up: Tensor, to_left: Tensor, to_right: Tensor) -> "RankGrammar":
-        """Another grammar with the same emissions and settings."""
-        return RankGrammar(root, up, to_left, to_right, self.emissions, self.precision, self.backend)
+    @property
+    def span_numbers(self) -> int:
+        return self.up.shape[-1]
 
     def to_simple(self) -> SimpleGrammar:
-        """The simple grammar over ranks: kept once computed, but made anew where the factors want gradients."""
-        if self._differentiable:
+        """Return the simple grammar over ranks: kept once computed, but made anew where factors need gradients."""
+        if requires_graph(*self.factors):
             return self._make_simple()
         if not self._simple:
             self._simple.append(self._make_simple())
@@ -80,7 +132,10 @@ class RankGrammar(Answers):
         return SimpleGrammar(root, left, right, self.emissions, self.precision, self.backend)
 
     def to_dense(self) -> DenseGrammar:
-        """The same grammar with a probability for every A → B C, kept as ``to_simple`` is; for small grammars only."""
+        """Return the same grammar with a probability for every A → B C, kept as ``to_simple`` is.
+
+        Raises InputError for grammars with more than ``MOST_RULES`` such rules.
+        """
         states, symbols = self.root.shape[-1], self.to_left.shape[-1]
         count = states * symbols**2
         if count > MOST_RULES:
@@ -88,7 +143,7 @@ class RankGrammar(Answers):
                 f"{self.family} of {states} nonterminals and {symbols - states} preterminals has {count} rules A → B C "
                 f"and answers questions about nonterminals up to {MOST_RULES}; use a smaller one, or an sn-pcfg"
             )
-        if self._differentiable:
+        if requires_graph(*self.factors):
             return self._make_dense()
         if not self._dense:
             self._dense.append(self._make_dense())
@@ -101,157 +156,41 @@ class RankGrammar(Answers):
         parts = [torch.matmul(left.T * some[:, None], right) for some in up.split(step)]  # [parents, S, S]
         return DenseGrammar(self.root, torch.cat(parts), self.emissions)
 
-    @property
-    def _differentiable(self) -> bool:
-        return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in self.factors)
+    def _sample(self, count: int, max_length: int, temperature: float, generator: torch.Generator) -> SampledSentences:
+        check_temperature(temperature)
+        plain = self.detached()
+        root, up, to_left, to_right = (tempered(factor, temperature) for factor in plain.factors)
+        cooled = replace(plain, root=root, up=up, to_left=to_left, to_right=to_right)
+        simple = cooled.to_simple()
+        backend = self.backend if self.backend in ("torch", "triton") else "auto"
+        rules = (simple.root, simple.left, simple.right)
+        found, lengths, log_kept = sample_derivations(*rules, count, max_length, generator, backend=backend)
+        spans, splits, ranks, tags = found
+        labels = symbols_of_ranks(cooled.factors, spans, splits, ranks, _uniforms(ranks, generator))
+        log_rules = rank_rule_log_probabilities(plain.factors, spans, splits, labels, tags)
+        drawn = (spans, splits, labels, tags)
+        return sampled_sentences(
+            plain.emissions, drawn, lengths, log_rules, log_kept, temperature, generator, plain.root.dtype
+        )
 
-    def detached(self) -> "RankGrammar":
-        """The same numbers without a way back to weights."""
-        plain = self.with_factors(*(factor.detach() for factor in self.factors))
-        return replace(plain, emissions=self.emissions.detached())
+    def _sample_trees(self, sentences: Sentences, samples: int, generator: torch.Generator) -> Trees:
+        """Trees of any grammar, however large: ranks are drawn first, then symbols given ranks."""
+        with torch.no_grad():
+            drawn = self.to_simple()._sample_trees(sentences, samples, generator)
+        batch, device = sentences.log_emissions.shape[0], sentences.log_emissions.device
+        by_ranks = drawn.view(batch * samples)
+        if not by_ranks.labels.shape[1]:  # single words have no tree
+            return drawn
+        spans, splits, tags = by_ranks.spans, by_ranks.splits, by_ranks.tags
+        labels = symbols_of_ranks(self.factors, spans, splits, by_ranks.labels, _uniforms(by_ranks.labels, generator))
+        sentence = torch.arange(batch, device=device).repeat_interleave(samples, output_size=batch * samples)
+        scores = rank_rule_log_probabilities(self.factors, spans, splits, labels, tags)
+        log_emissions, span_bonus = sentences.log_emissions, sentences.span_bonus
+        scores = scores + word_and_bonus_logs(log_emissions, span_bonus, sentence, spans, labels, tags)
+        return Trees(spans, splits, labels, tags, scores.to(drawn.log_probability.dtype)).view(batch, samples)
 
-    @property
-    def span_numbers(self) -> int:
-        """Numbers that one copy of the chart holds for each span."""
-        return self.up.shape[-1]
 
-    def log_partition(
-        self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
-    ) -> Tensor:
-        """log p(sentence) in nats, summed over all trees: [B]."""
-        return self.to_simple().log_partition(words, lengths, span_bonus=span_bonus)
-
-    def span_marginals(
-        self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
-    ) -> Tensor:
-        """Posterior probability of each span of width 2 or more: [B, n + 1, n + 1]."""
-        return self.to_simple().span_marginals(words, lengths, span_bonus=span_bonus)
-
-    def decode(
-        self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
-    ) -> list[list[tuple[int, int]]]:
-        """The minimum-Bayes-risk tree of each sentence, as spans of width 2 or more in preorder."""
-        return self.to_simple().decode(words, lengths, span_bonus=span_bonus)
-
-    def tag_marginals(
-        self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
-    ) -> Tensor:
-        """Posterior of each preterminal over each word: [B, n, P]."""
-        return self.to_simple().tag_marginals(words, lengths, span_bonus=span_bonus)
-
-    def viterbi(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Trees:
-        """The most probable tree of each sentence with its symbols, ranks summed out; by the dense grammar."""
-        return self.to_dense().viterbi(words, lengths, span_bonus=span_bonus)
-
-    def k_best(
-        self, words: Tensor, lengths: Tensor | None = None, *, k: int, span_bonus: Tensor | None = None
-    ) -> list[list[LabelledTree]]:
-        """The k most probable trees of each sentence with their symbols, ranks summed out; by the dense grammar."""
-        return self.to_dense().k_best(words, lengths, k=k, span_bonus=span_bonus)
-
-    def sample_trees(
-        self,
-        words: Tensor,
-        lengths: Tensor | None = None,
-        *,
-        samples: int,
-        generator: torch.Generator,
-        span_bonus: Tensor | None = None,
-    ) -> Trees:
-        """Independent trees of each sentence in proportion to their probability; leading dimensions [B, samples].
-
-        Of grammars of any size. Log-probabilities are those of words and symbols, ranks summed out.
-        """
-        return rank_sampling.sample_trees(self, words, lengths, samples, generator, span_bonus)
-
-    def sample(
-        self, count: int, *, max_length: int, generator: torch.Generator, temperature: float = 1.0
-    ) -> SampledSentences:
-        """Sentences with their trees, drawn from the grammar given that they have at most ``max_length`` words.
-
-        Every choice is made with probabilities raised to 1 / ``temperature`` and normalised again: that of a rank, and
-        those of its children.
-        """
-        return rank_sampling.sample(self, count, max_length, temperature, generator)
-
-    def symbol_marginals(
-        self,
-        words: Tensor,
-        lengths: Tensor | None = None,
-        *,
-        spans: Tensor | None = None,
-        span_bonus: Tensor | None = None,
-    ) -> Tensor:
-        """Posterior of each nonterminal over each span of width 2 or more, as a dense grammar gives it."""
-        return self.to_dense().symbol_marginals(words, lengths, spans=spans, span_bonus=span_bonus)
-
-    def rule_counts(
-        self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
-    ) -> DenseRuleCounts:
-        """Expected uses of each rule A → B C, as a dense grammar gives them."""
-        return self.to_dense().rule_counts(words, lengths, span_bonus=span_bonus)
-
-    def entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
-        """Entropy in nats over derivations labelled with symbols, ranks summed out; by the dense grammar: [B] float64.
-
-        That over derivations with ranks as labels is ``to_simple().entropy``: another distribution.
-        """
-        return self.to_dense().entropy(words, lengths, span_bonus=span_bonus)
-
-    def kl_divergence(
-        self,
-        other: Any,
-        words: Tensor,
-        lengths: Tensor | None = None,
-        *,
-        span_bonus: Tensor | None = None,
-    ) -> Tensor:
-        """KL(self ‖ other) over derivations labelled with symbols, ranks summed out; by the dense grammars."""
-        return self.to_dense().kl_divergence(other, words, lengths, span_bonus=span_bonus)
-
-    def tree_entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
-        """Entropy over bare trees, by listing them: [B] float64; sentences of more than nine words are refused."""
-        return self.to_simple().tree_entropy(words, lengths, span_bonus=span_bonus)
-
-    def tree_kl_divergence(
-        self,
-        other: Any,
-        words: Tensor,
-        lengths: Tensor | None = None,
-        *,
-        span_bonus: Tensor | None = None,
-    ) -> Tensor:
-        """KL(self ‖ other) over bare trees, whatever the symbols or the family: [B] float64; up to nine words."""
-        return self.to_simple().tree_kl_divergence(other, words, lengths, span_bonus=span_bonus)
-
-    def prefix_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """log P(a sentence begins with the first m words) in nats, m = 0 … n: [B, n + 1] float64."""
-        return self.to_simple().prefix_log_probabilities(words, lengths)
-
-    def surprisal(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """−log P(word | the words before it) in nats: [B, n] float64."""
-        return self.to_simple().surprisal(words, lengths)
-
-    def prefix_states(self, words: Tensor, lengths: Tensor | None = None) -> PrefixStates:
-        """What is known after each prefix; see ``SimpleGrammar.prefix_states``."""
-        return self.to_simple().prefix_states(words, lengths)
-
-    def next_word_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """log P(next word | sentence as a prefix): [B, V + 1] float64, the last column for "it ends here"."""
-        return self.to_simple().next_word_log_probabilities(words, lengths)
-
-    def next_word_entropy(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Entropy in nats of what comes after the first m words, m = 0 … n: [B, n + 1]."""
-        return self.to_simple().next_word_entropy(words, lengths)
-
-    def growing_prefix(self) -> GrowingPrefix:
-        """An empty prefix to which words can be added one at a time."""
-        return self.to_simple().growing_prefix()
-
-    def closure(self) -> Closure:
-        """The left-corner closure that prefix probabilities need, computed once and kept."""
-        return self.to_simple().closure()
-
-    def termination_probability(self) -> Tensor:
-        """The probability that a derivation ever ends: a scalar."""
-        return self.to_simple().termination_probability()
+def _uniforms(like: Tensor, generator: torch.Generator) -> Tensor:
+    """A random number for each node; drawn after those of the ranks, from the same generator."""
+    numbers = torch.rand(like.shape, generator=generator, device=generator.device, dtype=torch.float64)
+    return numbers.to(like.device)

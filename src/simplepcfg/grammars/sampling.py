@@ -2,21 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars.emissions import Emissions
-from simplepcfg.ops.dense.sample import dense_sample_derivations
-from simplepcfg.ops.dense.trees import dense_rule_log_probabilities
-from simplepcfg.ops.sample import sample_derivations
-from simplepcfg.ops.trees import Trees, rule_log_probabilities
-
-if TYPE_CHECKING:
-    from simplepcfg.grammars.dense import DenseGrammar
-    from simplepcfg.grammars.simple import SimpleGrammar
+from simplepcfg.ops.trees import Trees
 
 # Emission probabilities, or rules in float64, that are held at a time.
 EMISSIONS_AT_ONCE = 1 << 24
@@ -32,23 +24,28 @@ class SampledSentences:
     log_kept: float  # log P(length ≤ max_length) of the distribution that was drawn from: what was left out is not here
 
 
-def sample(
-    grammar: "SimpleGrammar", count: int, max_length: int, temperature: float, generator: torch.Generator
+def sampled_sentences(
+    emissions: Emissions,
+    derivations: tuple[Tensor, Tensor, Tensor, Tensor],
+    lengths: Tensor,
+    log_rules: Tensor,
+    log_kept: Tensor,
+    temperature: float,
+    generator: torch.Generator,
+    dtype: torch.dtype,
 ) -> SampledSentences:
-    """See ``SimpleGrammar.sample``."""
-    check_temperature(temperature)
-    plain = (grammar.root.detach(), grammar.left.detach(), grammar.right.detach())
-    root, left, right = (tempered(rules, temperature) for rules in plain)
-    backend = grammar.backend if grammar.backend in ("torch", "triton") else "auto"
-    found, lengths, log_kept = sample_derivations(root, left, right, count, max_length, generator, backend=backend)
-    words, scores = sample_words(grammar.emissions, found[3], temperature, generator)
-    scores += rule_log_probabilities(*plain, torch.zeros_like(lengths), *found)
-    kind = torch.promote_types(left.dtype, torch.float32)  # a log of hundreds in bfloat16 is off by whole nats
-    return SampledSentences(words, lengths, Trees(*found, scores.to(kind)), float(log_kept))
+    """Draw the words of derivations: their spans, splits, labels and tags, as ``Trees`` has them.
+
+    ``log_rules`` [count] float64 are the log-probabilities of the derivations without their words. Those of the trees
+    have the type of the rules, ``dtype``, and float32 at least: in bfloat16 a log of hundreds is off by whole nats.
+    """
+    words, log_words = sample_words(emissions, derivations[3], temperature, generator)
+    log_probabilities = (log_words + log_rules).to(torch.promote_types(dtype, torch.float32))
+    return SampledSentences(words, lengths, Trees(*derivations, log_probabilities), float(log_kept))
 
 
 def tempered(rules: Tensor, temperature: float) -> Tensor:
-    """Each row raised to 1 / temperature and normalised again, in the type that it has; a row of zeros stays one."""
+    """Each row raised to 1 / temperature and renormalised, in the type that it has; a row of zeros stays one."""
     if temperature == 1:
         return rules
     columns = rules.shape[-1]
@@ -64,22 +61,6 @@ def sharpened(logs: Tensor, temperature: float) -> Tensor:
     top = logs.amax(-1, keepdim=True)
     below = logs - top.masked_fill(top == -math.inf, 0.0)
     return (below / temperature).masked_fill(below == 0, 0.0)
-
-
-def sample_dense(
-    grammar: "DenseGrammar", count: int, max_length: int, temperature: float, generator: torch.Generator
-) -> SampledSentences:
-    """See ``DenseGrammar.sample``."""
-    check_temperature(temperature)
-    root, rules = grammar.root.detach(), grammar.rules.detach()
-    cooled = tempered(rules.flatten(-2), temperature).view(rules.shape)
-    drawn = dense_sample_derivations(tempered(root, temperature), cooled, count, max_length, generator)
-    found, lengths, log_kept = drawn
-    words, scores = sample_words(grammar.emissions, found[3], temperature, generator)
-    scores += dense_rule_log_probabilities(root, rules, torch.zeros_like(lengths), *found)
-    return SampledSentences(
-        words, lengths, Trees(*found, scores.to(torch.promote_types(rules.dtype, torch.float32))), float(log_kept)
-    )
 
 
 def check_temperature(temperature: float) -> None:

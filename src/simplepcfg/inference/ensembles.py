@@ -20,7 +20,7 @@ from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.inference.api import load
 from simplepcfg.inference.batches import blocks
-from simplepcfg.inference.marginals import ConstraintList, span_posteriors
+from simplepcfg.inference.marginals import ConstraintList, span_marginals
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.sentences import (
     Sentence,
@@ -112,7 +112,7 @@ class Ensemble:
                 first = prepared
             self._refuse_other_words(run, sentences, first, prepared)
             pairs = [(words, item) for (words, _), item in zip(sentences, prepared, strict=True)]
-            found = span_posteriors(run, pairs, constraints)
+            found = span_marginals(run, pairs, constraints)
             total = [a + b for a, b in zip(total, found, strict=True)] if total else found
         forbidden = None
         if constraints is not None:

@@ -15,7 +15,7 @@ from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import RankGrammar
 from simplepcfg.inference.batches import in_batches
-from simplepcfg.inference.marginals import bonus_of_batch, span_posteriors
+from simplepcfg.inference.marginals import bonus_of_batch, span_marginals
 from simplepcfg.inference.sentences import Sentence
 from simplepcfg.inference.trained_model import TrainedModel
 
@@ -80,7 +80,7 @@ def chart_of(
     cells = [(i, i + width) for width in range(2, n + 1) for i in range(n - width + 1)]
     likeliest = _likeliest_symbols(run, prepared, asked, cells, symbols) if symbols and cells else None
     if likeliest is None:
-        (marginals,) = span_posteriors(run, prepared, asked)
+        (marginals,) = span_marginals(run, prepared, asked)
         rows = marginals.tolist()
         found = [SpanProbability(i, j, _clamped(rows[i][j])) for i, j in cells]
     else:

@@ -13,7 +13,6 @@ from torch import Tensor
 from simplepcfg.data.batching import Batch
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseGrammar, RankGrammar, SimpleGrammar
-from simplepcfg.grammars.posteriors import rules_of
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.symbol_report import Usage, Weighted
 from simplepcfg.inference.trained_model import TrainedModel
@@ -116,7 +115,9 @@ def _posteriors(grammar: Any, batch: Batch, symbols: Tensor) -> Iterator[tuple[T
             rows = torch.diagonal(found, width, 1, 2).transpose(1, 2)  # [B, spans, symbols]
             yield rows.flatten(0, 1), torch.diagonal(cells, width, 1, 2).flatten()
         return
-    given = check_arguments(*rules_of(grammar, batch.words, batch.lengths), batch.lengths, None, grammar.precision)
+    log_emissions = grammar.log_emissions(batch.words, batch.lengths)
+    rules = (grammar.root, grammar.left, grammar.right)
+    given = check_arguments(log_emissions, *rules, batch.lengths, None, grammar.precision)
     _, tables = outside_rows(given, grammar.backend)
     for table in tables:
         if table.outside is not None:

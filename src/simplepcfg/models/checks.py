@@ -19,7 +19,7 @@ def check_sizes(config: Any, *names: str) -> None:
             raise InputError(f"model.{name} = {value}; it must be below {SIZE_LIMIT}")
 
 
-def check_deviation(config: Any, name: str = "initial_scores") -> None:
+def check_deviation(config: Any, name: str = "init_logit_std") -> None:
     """A standard deviation: finite, 0 or more."""
     value = getattr(config, name)
     if not (value >= 0 and math.isfinite(value)):
@@ -38,7 +38,7 @@ def check_networks(config: Any) -> None:
     check_choice(config, "networks", ("released", "residual"))
     if config.networks == "residual":
         return
-    for name in ("normalised", "initial_scores"):
+    for name in ("rms_norm", "init_logit_std"):
         value = getattr(config, name)
         if value:
             raise InputError(

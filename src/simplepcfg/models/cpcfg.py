@@ -57,9 +57,9 @@ class CPCFG(CompoundModel):
         self.emission = ResidualNetwork(inputs, size, BLOCKS)  # f2
         initialise(self, "xavier_uniform")
         self._initialise_rules(inputs)
-        if config.initial_scores:
+        if config.init_logit_std:
             scored = [self.symbols, self.word_embeddings, self.rules.weight]
-            spread_scores(self, config.initial_scores, read=[], scored=scored)
+            spread_scores(self, config.init_logit_std, read=[], scored=scored)
 
     @torch.no_grad()
     def _initialise_rules(self, inputs: int) -> None:

@@ -24,7 +24,7 @@ class DensePCFGConfig:
     embedding: int = field(
         default=256, metadata={"description": "Width of symbol and word embeddings and of the networks."}
     )
-    initial_scores: float = field(
+    init_logit_std: float = field(
         default=0.0,
         metadata={
             "description": "Standard deviation of the logits that symbols give their rules at the start; 0 takes the "

@@ -29,14 +29,14 @@ class HiddenMarkovConfig:
             "package's variant, in which residual networks read fewer tables; the page on models has both."
         },
     )
-    normalised: bool = field(
+    rms_norm: bool = field(
         default=False,
         metadata={
             "description": "RMS normalisation, with learned gains, of what the networks give: logits then cannot grow "
             "by the networks' layers multiplying. For model.networks = `residual`."
         },
     )
-    initial_scores: float = field(
+    init_logit_std: float = field(
         default=0.0,
         metadata={
             "description": "Standard deviation of the logits at the start; 0 takes Xavier-normal embeddings, whose "

@@ -72,12 +72,12 @@ class LowRankHMM(ExactModel):
         super().__init__()
         check_vocabulary(vocabulary_size)
         self.config = config
-        size, normalised = config.embedding, config.normalised
+        size, rms_norm = config.embedding, config.rms_norm
         self.symbols = nn.Parameter(torch.empty(config.states, size))  # a, or w
         self.start = nn.Parameter(torch.empty(1, size))  # w_S, or u_S
         self.features = nn.Parameter(torch.empty(config.rank, size))  # W
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))  # u_v
-        self.first = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f1
+        self.first = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f1
         if config.released:
             self.next_symbols = nn.Parameter(torch.empty(config.states, size))  # b
             self.emitting_symbols = nn.Parameter(torch.empty(config.states, size))  # c
@@ -86,13 +86,13 @@ class LowRankHMM(ExactModel):
             nn.init.normal_(self.start)
             orthogonal_blocks(self.features)
         else:
-            self.source = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f2
-            self.target = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f3
-            self.emission = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f4
+            self.source = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f2
+            self.target = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f3
+            self.emission = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f4
             initialise(self)
-        if config.initial_scores:
+        if config.init_logit_std:
             scored = [self.start, self.features, self.word_embeddings]
-            spread_scores(self, config.initial_scores, read=[self.symbols], scored=scored)
+            spread_scores(self, config.init_logit_std, read=[self.symbols], scored=scored)
         self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
         self.thinning: Thinning | None = None  # what a training step leaves out
 

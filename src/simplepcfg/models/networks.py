@@ -64,10 +64,10 @@ class FeatureNetwork(Protocol):
 class ResidualLayer(nn.Module):
     """x + ReLU(W x + b), and RMS normalisation if wanted: the paper's networks of parents and children."""
 
-    def __init__(self, size: int, *, normalised: bool = False) -> None:
+    def __init__(self, size: int, *, rms_norm: bool = False) -> None:
         super().__init__()
         self.linear = nn.Linear(size, size)
-        self.norm = FeatureNorm(size) if normalised else nn.Identity()
+        self.norm = FeatureNorm(size) if rms_norm else nn.Identity()
 
     def weights(self) -> list[Tensor]:
         """See FeatureNetwork."""
@@ -86,10 +86,10 @@ class ResidualNetwork(nn.Sequential):
     """A linear layer and then residual blocks; x is added to the result, and the result normalised, if wanted."""
 
     def __init__(
-        self, inputs: int, size: int, blocks: int = 2, *, outer_residual: bool = False, normalised: bool = False
+        self, inputs: int, size: int, blocks: int = 2, *, outer_residual: bool = False, rms_norm: bool = False
     ) -> None:
         layers: list[nn.Module] = [nn.Linear(inputs, size), *(ResidualBlock(size) for _ in range(blocks))]
-        super().__init__(*layers, *([FeatureNorm(size)] if normalised else []))
+        super().__init__(*layers, *([FeatureNorm(size)] if rms_norm else []))
         self.outer_residual = outer_residual
 
     def weights(self) -> list[Tensor]:

@@ -60,11 +60,11 @@ class NeuralHMM(ExactModel):
         super().__init__()
         check_vocabulary(vocabulary_size)
         self.config = config
-        size, normalised = config.embedding, config.normalised
+        size, rms_norm = config.embedding, config.rms_norm
         self.symbols = nn.Parameter(torch.empty(config.states, size))  # a, or w
         self.start = nn.Parameter(torch.empty(1, size))  # w_S, or u_S
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))  # u_v
-        self.first = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f1
+        self.first = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f1
         if config.released:
             self.next_symbols = nn.Parameter(torch.empty(config.states, size))  # b
             self.emitting_symbols = nn.Parameter(torch.empty(config.states, size))  # c
@@ -72,13 +72,13 @@ class NeuralHMM(ExactModel):
             initialise(self, "xavier_uniform")
             nn.init.normal_(self.start)
         else:
-            self.source = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f2
-            self.target = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f3
-            self.emission = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f4
+            self.source = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f2
+            self.target = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f3
+            self.emission = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f4
             initialise(self)
-        if config.initial_scores:
+        if config.init_logit_std:
             scored = [self.start, self.word_embeddings]
-            spread_scores(self, config.initial_scores, read=[self.symbols], scored=scored)
+            spread_scores(self, config.init_logit_std, read=[self.symbols], scored=scored)
         self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
         self.thinning: Thinning | None = None  # what a training step leaves out
 

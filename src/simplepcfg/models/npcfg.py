@@ -54,9 +54,9 @@ class NPCFG(ExactModel):
         self.rules = nn.Linear(size, every * every)  # v_BC and b_BC
         self.emission = ResidualNetwork(size, size, BLOCKS)  # f2
         initialise(self, "xavier_uniform")
-        if config.initial_scores:
+        if config.init_logit_std:
             scored = [self.symbols, self.word_embeddings, self.rules.weight]
-            spread_scores(self, config.initial_scores, read=[], scored=scored)
+            spread_scores(self, config.init_logit_std, read=[], scored=scored)
         self.precision: str | None = None  # of the products that give emissions in training
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> DenseGrammar:

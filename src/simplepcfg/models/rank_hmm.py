@@ -65,7 +65,7 @@ class RankHMM(ExactModel):
         super().__init__()
         check_vocabulary(vocabulary_size)
         self.config = config
-        size, normalised = config.embedding, config.normalised
+        size, rms_norm = config.embedding, config.rms_norm
         self.symbols = nn.Parameter(torch.empty(config.states, size))  # a
         self.next_symbols = nn.Parameter(torch.empty(config.states, size))  # b
         self.ranks = nn.Parameter(torch.empty(config.rank, size))  # p
@@ -75,15 +75,15 @@ class RankHMM(ExactModel):
         if config.released:
             self.start_symbols = nn.Parameter(torch.empty(config.states, size))  # c
             self.emitting_ranks = nn.Parameter(torch.empty(config.rank, size))  # q
-        self.first = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f1
-        self.emission = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f2
+        self.first = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f1
+        self.emission = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f2
         initialise(self, "xavier_normal_matrices" if config.released else "xavier_normal")
         if config.released:
             for table in (self.symbols, self.next_symbols, self.start_symbols, self.word_embeddings):
                 nn.init.normal_(table)
-        if config.initial_scores:
+        if config.init_logit_std:
             scored = [self.symbols, self.next_symbols, self.ranks, self.start, self.word_embeddings]
-            spread_scores(self, config.initial_scores, read=[], scored=scored)
+            spread_scores(self, config.init_logit_std, read=[], scored=scored)
         self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
         self.thinning: Thinning | None = None  # what a training step leaves out
 

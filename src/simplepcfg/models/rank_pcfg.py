@@ -42,14 +42,14 @@ class RankPCFGConfig:
             "for each part, two tables of ranks, no bias."
         },
     )
-    normalised: bool = field(
+    rms_norm: bool = field(
         default=False,
         metadata={
             "description": "RMS normalisation, with learned gains, of what the networks give: logits then cannot grow "
             "by the networks' layers multiplying. For model.networks = `residual`."
         },
     )
-    initial_scores: float = field(
+    init_logit_std: float = field(
         default=0.0,
         metadata={
             "description": "Standard deviation of the rule logits at the start; 0 takes Xavier-normal embeddings, "
@@ -132,9 +132,9 @@ class RankPCFG(ExactModel):
         initialise(self, "xavier_normal_matrices")
 
     def _build_residual(self) -> None:
-        size, normalised, deviation = self.config.embedding, self.config.normalised, self.config.initial_scores
+        size, rms_norm, deviation = self.config.embedding, self.config.rms_norm, self.config.init_logit_std
         self.parent, self.left_child, self.right_child, self.root, self.emission = (
-            ResidualNetwork(size, size, BLOCKS, normalised=normalised) for _ in range(5)
+            ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm) for _ in range(5)
         )
         initialise(self)
         if deviation:

@@ -40,14 +40,14 @@ class SimpleCPCFGConfig(CompoundConfig):
             "default biases."
         },
     )
-    normalised: bool = field(
+    rms_norm: bool = field(
         default=False,
         metadata={
             "description": "RMS normalisation, with learned gains, of the features of parents, children and "
             "preterminals: logits then cannot grow by the networks' layers multiplying."
         },
     )
-    initial_scores: float = field(
+    init_logit_std: float = field(
         default=0.0,
         metadata={
             "description": "Standard deviation of the rule logits at the start; 0 takes the paper's small "
@@ -81,10 +81,10 @@ class SentenceLayer(nn.Module):
     The product with W is computed for every w and for every z once, not for every pair.
     """
 
-    def __init__(self, size: int, latent: int, *, normalised: bool = False) -> None:
+    def __init__(self, size: int, latent: int, *, rms_norm: bool = False) -> None:
         super().__init__()
         self.linear = nn.Linear(size + latent, size)
-        self.norm = FeatureNorm(size) if normalised else nn.Identity()
+        self.norm = FeatureNorm(size) if rms_norm else nn.Identity()
 
     def forward(self, symbols: Tensor, z: Tensor) -> Tensor:
         """symbols [X, D], z [B, Z] → [B, X, D]."""
@@ -94,10 +94,10 @@ class SentenceLayer(nn.Module):
 class SentenceNetwork(nn.Module):
     """A linear layer of [w; z] and then residual blocks, and RMS normalisation if wanted: [B, symbols, D]."""
 
-    def __init__(self, size: int, latent: int, *, normalised: bool = False) -> None:
+    def __init__(self, size: int, latent: int, *, rms_norm: bool = False) -> None:
         super().__init__()
         self.linear = nn.Linear(size + latent, size)
-        self.rest = ResidualNetwork(size, size, BLOCKS, normalised=normalised)
+        self.rest = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)
         del self.rest[0]  # the linear layer, whose place `linear` has
 
     def forward(self, symbols: Tensor, z: Tensor) -> Tensor:
@@ -127,24 +127,24 @@ class SimpleCPCFG(CompoundModel):
         check_vocabulary(vocabulary_size)
         super().__init__(config, vocabulary_size)
         self.config = config
-        size, latent, normalised = config.embedding, config.latent, config.normalised
+        size, latent, rms_norm = config.embedding, config.latent, config.rms_norm
         paper = config.networks == "paper"
         self.symbols = nn.Parameter(torch.empty(config.nonterminals + config.preterminals, size))
         self.start = nn.Parameter(torch.empty(1, size))  # w_S
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))  # u_v
         if paper:
             self.root_embeddings = nn.Parameter(torch.empty(config.nonterminals, size))  # u_A
-            self.root = ResidualNetwork(size, size, BLOCKS, normalised=normalised)  # f1
+            self.root = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f1
         else:
             self.word_bias = word_bias(vocabulary_size, size)
-        self.left_child = ResidualLayer(size, normalised=normalised)  # f2
-        self.parent = SentenceLayer(size, latent, normalised=normalised)  # f3
-        self.right_child = ResidualLayer(size, normalised=normalised)  # f4
-        self.emission = SentenceNetwork(size, latent, normalised=normalised)  # f5
+        self.left_child = ResidualLayer(size, rms_norm=rms_norm)  # f2
+        self.parent = SentenceLayer(size, latent, rms_norm=rms_norm)  # f3
+        self.right_child = ResidualLayer(size, rms_norm=rms_norm)  # f4
+        self.emission = SentenceNetwork(size, latent, rms_norm=rms_norm)  # f5
         initialise(self, "xavier_normal" if paper else "xavier_uniform")
-        if config.initial_scores:
+        if config.init_logit_std:
             scored = [self.start, self.word_embeddings, *([self.root_embeddings] if paper else [])]
-            spread_scores(self, config.initial_scores, read=[self.symbols], scored=scored)
+            spread_scores(self, config.init_logit_std, read=[self.symbols], scored=scored)
 
     def grammar_of(self, z: Tensor) -> SimpleGrammar:
         """The grammars of sentence vectors [B, Z], as one batch of rules."""

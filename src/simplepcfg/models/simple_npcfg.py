@@ -15,7 +15,7 @@ from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.networks import FeatureNetwork, ResidualLayer, ResidualNetwork, initialise
 from simplepcfg.models.parts import Rows, emissions_of, network_outputs
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.models.starts import give_own_tags, spread_scores
+from simplepcfg.models.starts import give_dedicated_preterminals, spread_scores
 from simplepcfg.models.thinning import Thinning, step_tables
 from simplepcfg.ops.inside.features import inside_of_features
 from simplepcfg.ops.neural import rule_probabilities, rule_softmax
@@ -56,35 +56,36 @@ class SimpleNPCFGConfig:
             "as parent, left child, right child and preterminal."
         },
     )
-    normalised: bool = field(
+    rms_norm: bool = field(
         default=False,
         metadata={
             "description": "RMS normalisation, with learned gains, of the features of parents, children and "
             "preterminals: logits then cannot grow by the networks' layers multiplying."
         },
     )
-    initial_scores: float = field(
+    init_logit_std: float = field(
         default=0.0,
         metadata={
             "description": "Standard deviation of the rule logits at the start; 0 takes the paper's small "
-            "embeddings, whose logits are all near 0. With many symbols 2 learns much faster: they differ at once."
+            "embeddings, whose logits are all near 0. With many symbols 2 learns much faster: they differ at once. Set "
+            "model.rms_norm as well: without it the residual layers make every symbol its own likeliest child."
         },
     )
-    initial_emissions: float = field(
+    init_emission_logit_std: float = field(
         default=0.0,
         metadata={
             "description": "The same for the logits of words, if they are to differ from those of rules: with 2, and "
-            "0.1 for rules, preterminals differ at once and trees are learned later. 0 takes model.initial_scores. "
-            "Needs model.normalised and model.initial_scores."
+            "0.1 for rules, preterminals differ at once and trees are learned later. 0 takes model.init_logit_std. "
+            "Needs model.rms_norm and model.init_logit_std."
         },
     )
-    own_tags: float = field(
+    dedicated_preterminals: float = field(
         default=0.0,
         metadata={
             "description": "Share of its left productions that each nonterminal begins by giving to dedicated "
             "preterminals, P / N of them: it then has words of its own from the first step, as a state of a hidden "
-            "Markov model has, and trees begin branching to the right. 0 draws all alike. Needs model.initial_scores "
-            "and model.normalised."
+            "Markov model has, and trees begin branching to the right. 0 draws all alike. Needs model.init_logit_std "
+            "and model.rms_norm."
         },
     )
 
@@ -92,29 +93,31 @@ class SimpleNPCFGConfig:
         check_sizes(self, "nonterminals", "preterminals", "embedding")
         check_choice(self, "networks", ("paper", "released"))
         check_deviation(self)
-        check_deviation(self, "initial_emissions")
-        if self.initial_emissions and not (self.normalised and self.initial_scores):
+        check_deviation(self, "init_emission_logit_std")
+        if self.init_emission_logit_std and not (self.rms_norm and self.init_logit_std):
             raise InputError(
-                f"model.initial_emissions = {self.initial_emissions} is beside the logits of rules, of normalised "
-                "features; set model.normalised=true and model.initial_scores=0.1"
+                f"model.init_emission_logit_std = {self.init_emission_logit_std} needs RMS normalisation and logits of "
+                "rules that differ; set model.rms_norm=true and model.init_logit_std=0.1"
             )
-        self._check_own_tags()
+        self._check_dedicated_preterminals()
 
-    def _check_own_tags(self) -> None:
-        share = self.own_tags
+    def _check_dedicated_preterminals(self) -> None:
+        share = self.dedicated_preterminals
         if not 0 <= share < 1:
-            raise InputError(f"model.own_tags = {share}; it must be at least 0 and below 1")
-        if share and not (self.initial_scores and self.normalised):
+            raise InputError(f"model.dedicated_preterminals = {share}; it must be at least 0 and below 1")
+        if share and not (self.init_logit_std and self.rms_norm):
             raise InputError(
-                f"model.own_tags = {share} needs logits that differ, of normalised features; set "
-                "model.initial_scores=2 and model.normalised=true"
+                f"model.dedicated_preterminals = {share} needs logits that differ, of features with RMS normalisation; "
+                "set model.init_logit_std=2 and model.rms_norm=true"
             )
         if share and self.tied_children:
-            raise InputError(f"model.own_tags = {share} is of left children alone; set model.tied_children=false")
+            raise InputError(
+                f"model.dedicated_preterminals = {share} concerns left children alone; set model.tied_children=false"
+            )
         if share and self.preterminals < self.nonterminals:
             raise InputError(
-                f"model.own_tags = {share} needs a preterminal for each nonterminal; set model.preterminals to "
-                f"{self.nonterminals} or more"
+                f"model.dedicated_preterminals = {share} needs a preterminal for each nonterminal; set "
+                f"model.preterminals to {self.nonterminals} or more"
             )
 
     @property
@@ -153,33 +156,33 @@ class SimpleNPCFG(ExactModel):
         super().__init__()
         check_vocabulary(vocabulary_size)
         self.config = config
-        size, paper, normalised = config.embedding, config.networks == "paper", config.normalised
+        size, paper, rms_norm = config.embedding, config.networks == "paper", config.rms_norm
         self.symbols = nn.Parameter(torch.empty(self._rows(*self.symbol_groups)[-1][1], size))
         self.start = nn.Parameter(torch.empty(1, size))  # w_S
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))  # u_v
         if paper:
             self.root_embeddings = nn.Parameter(torch.empty(config.nonterminals, size))  # u_A
-            self.root = ResidualNetwork(size, size, normalised=normalised)  # f1
-        self.left_child = ResidualLayer(size, normalised=normalised)  # f2
-        self.parent = ResidualLayer(size, normalised=normalised)  # f3
+            self.root = ResidualNetwork(size, size, rms_norm=rms_norm)  # f1
+        self.left_child = ResidualLayer(size, rms_norm=rms_norm)  # f2
+        self.parent = ResidualLayer(size, rms_norm=rms_norm)  # f3
         if not config.tied_children:
-            self.right_child = ResidualLayer(size, normalised=normalised)  # f4
+            self.right_child = ResidualLayer(size, rms_norm=rms_norm)  # f4
         self.emission = ResidualNetwork(
-            size, size, config.emission_blocks, outer_residual=not paper, normalised=normalised
+            size, size, config.emission_blocks, outer_residual=not paper, rms_norm=rms_norm
         )  # f5
         initialise(self, "xavier_normal" if paper else "xavier_uniform")
-        if config.initial_scores:
+        if config.init_logit_std:
             scored = [self.start, self.word_embeddings, *([self.root_embeddings] if paper else [])]
             spread_scores(
                 self,
-                config.initial_scores,
+                config.init_logit_std,
                 read=[self.symbols],
                 scored=scored,
-                words=(config.initial_emissions or config.initial_scores, self.emission, self.word_embeddings),
+                words=(config.init_emission_logit_std or config.init_logit_std, self.emission, self.word_embeddings),
             )
-        if config.own_tags:
+        if config.dedicated_preterminals:
             above, below = (self.symbols[slice(*rows)] for rows in self._rows(*self.symbol_groups)[:2])
-            give_own_tags(above, below, self.parent, self.left_child, config.own_tags)
+            give_dedicated_preterminals(above, below, self.parent, self.left_child, config.dedicated_preterminals)
         self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
         self.thinning: Thinning | None = None  # what a training step leaves out
 

@@ -32,12 +32,12 @@ def spread_scores(
     are, and the size of such a table only how fast it turns. Tables in `scored` are one side of a logit themselves.
     `words` have a deviation of their own, with the network and the table that their logits come from.
     """
-    normalised = any(isinstance(module, FeatureNorm) for module in model.modules())
+    rms_norm = any(isinstance(module, FeatureNorm) for module in model.modules())
     for module in model.modules():
-        if isinstance(module, ResidualLayer) and normalised:
+        if isinstance(module, ResidualLayer) and rms_norm:
             module.linear.weight.mul_(LAYER_SCALE)
     for table in read:
-        _draw(table, 1.0 if normalised else deviation)
+        _draw(table, 1.0 if rms_norm else deviation)
     for table in scored:
         _draw(table, words[0] if words and table is words[2] else deviation)
     for module in model.modules():
@@ -51,7 +51,9 @@ def _draw(table: Tensor, deviation: float) -> None:
 
 
 @torch.no_grad()
-def give_own_tags(parents: Tensor, children: Tensor, above: ResidualLayer, below: ResidualLayer, share: float) -> float:
+def give_dedicated_preterminals(
+    parents: Tensor, children: Tensor, above: ResidualLayer, below: ResidualLayer, share: float
+) -> float:
     """Let every nonterminal begin with dedicated preterminals as left children, which together have this share.
 
     Rules are drawn at random, so a nonterminal's children are hundreds of preterminals, and over those all its words:

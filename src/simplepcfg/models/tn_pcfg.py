@@ -31,7 +31,7 @@ class TensorPCFGConfig:
     preterminals: int = field(default=500, metadata={"description": "Number of preterminal symbols, P."})
     rank: int = field(default=500, metadata={"description": "Terms of the sum that a rule's probability is, R."})
     embedding: int = field(default=256, metadata={"description": "Width of symbol embeddings and of the networks."})
-    initial_scores: float = field(
+    init_logit_std: float = field(
         default=0.0,
         metadata={
             "description": "Standard deviation of the logits at the start; 0 takes the authors' initialisation: "
@@ -82,7 +82,7 @@ class TensorPCFG(ExactModel):
         self.emission = ResidualNetwork(size, size, BLOCKS)
         # The last column is the bias.
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size + 1))
-        if config.initial_scores:
+        if config.init_logit_std:
             initialise(self)
             self._spread_scores()
         else:
@@ -100,7 +100,7 @@ class TensorPCFG(ExactModel):
     @torch.no_grad()
     def _spread_scores(self) -> None:
         """As `spread_scores`; where scores are a network's outputs, its last layer brings them to this deviation."""
-        deviation = self.config.initial_scores
+        deviation = self.config.init_logit_std
         tables = [self.symbols, self.tags, self.start, self.word_embeddings]
         spread_scores(self, deviation, read=[], scored=tables)
         self.word_embeddings[:, -1] = 0.0

@@ -1,8 +1,8 @@
-"""Questions that only the host can answer, in programs that are recorded ahead.
+"""Deferred checks: conditions of a CUDA graph that the host looks at after the replay.
 
-A CUDA graph cannot stop to ask whether a batch needs a more careful way. While one is recorded, such a question is
-noted as a doubt and the plain way taken; whoever replays the graph then looks once whether any doubt came true, and if
-so runs the batch again without the graph.
+A CUDA graph cannot stop to ask whether a batch needs the more careful algorithm. While a graph is captured, such a
+condition is recorded in a flag on the device and the plain algorithm is taken. Whoever replays the graph then reads the
+flag once, and runs the batch again without the graph if a condition was true.
 """
 
 from collections.abc import Iterator
@@ -13,48 +13,51 @@ import torch
 from torch import Tensor
 
 
-class Doubts:
-    """Whether any of the conditions noted during a run holds: one flag on the device."""
+class DeferredChecks:
+    """One flag on the device: whether any of the recorded conditions was true."""
 
     def __init__(self, device: torch.device) -> None:
-        self.noted = False  # whether there is anything to look at
+        self.recorded = False  # whether any condition was recorded
         self._flag = torch.zeros((), dtype=torch.bool, device=device)
 
-    def note(self, condition: Tensor) -> None:
+    def record(self, condition: Tensor) -> None:
         """Add a condition, a tensor with one element."""
-        self.noted = True
+        self.recorded = True
         self._flag.logical_or_(condition)
 
     def clear(self) -> None:
-        """Before a run."""
+        """Reset the flag before a replay."""
         self._flag.zero_()
 
-    def came_true(self) -> bool:
-        """The host's look, which waits for the device."""
-        return self.noted and bool(self._flag)
+    def any_true(self) -> bool:
+        """Return whether a recorded condition was true; the host waits for the device."""
+        return self.recorded and bool(self._flag)
 
 
-_present: ContextVar[Doubts | None] = ContextVar("doubts", default=None)
+_current: ContextVar[DeferredChecks | None] = ContextVar("deferred_checks", default=None)
 
 
 @contextmanager
-def noting(doubts: Doubts) -> Iterator[None]:
-    """Within, operations note their questions instead of asking them."""
-    token = _present.set(doubts)
+def deferring_checks(checks: DeferredChecks) -> Iterator[None]:
+    """Within this context operations record their conditions in ``checks`` instead of reading them."""
+    token = _current.set(checks)
     try:
         yield
     finally:
-        _present.reset(token)
+        _current.reset(token)
 
 
-def present_doubts() -> Doubts | None:
-    """Where to note now, or None: then one may ask. Backward may run in another thread, so forward asks for both."""
-    return _present.get()
+def current_checks() -> DeferredChecks | None:
+    """Return where conditions are recorded at present, or None where the host may read them.
+
+    Backward may run in another thread, so forward asks once for both.
+    """
+    return _current.get()
 
 
-def holds(condition: Tensor, doubts: Doubts | None) -> bool:
-    """Whether a condition holds, as far as the host may look; where doubts are noted it is noted and taken as false."""
-    if doubts is None:
+def holds(condition: Tensor, checks: DeferredChecks | None) -> bool:
+    """Return whether a condition holds; where checks are deferred, record it and return False."""
+    if checks is None:
         return bool(condition)
-    doubts.note(condition)
+    checks.record(condition)
     return False

@@ -1,4 +1,4 @@
-"""Minimum-Bayes-risk trees: the binary tree whose spans have the largest total posterior."""
+"""Minimum-Bayes-risk trees: the binary tree whose spans have the largest total marginal."""
 
 import torch
 from torch import Tensor
@@ -7,19 +7,19 @@ from simplepcfg.errors import InputError
 
 
 def best_trees(
-    posteriors: Tensor, lengths: Tensor | None = None, forbidden: Tensor | None = None
+    marginals: Tensor, lengths: Tensor | None = None, forbidden: Tensor | None = None
 ) -> list[list[tuple[int, int]]]:
     """The spans of each sentence's best tree, width 2 or more, parents before children, left before right.
 
     Args:
-        posteriors: ``[B, n + 1, n + 1]``, the weight of span (i, j), as ``span_posteriors`` gives it.
+        marginals: ``[B, n + 1, n + 1]``, the weight of span (i, j), as ``span_marginals`` gives it.
         lengths: ``[B]``; n for all where left out.
         forbidden: ``[B, n + 1, n + 1]`` of bool, spans that no tree may have, however little the alternatives weigh.
 
     Ties go to the leftmost split, so that the answer does not depend on the batch around a sentence. A sentence of one
     word has no such span.
     """
-    marks = best_tree_marks(posteriors, lengths, forbidden)
+    marks = best_tree_marks(marginals, lengths, forbidden)
     # Ordered by start, then by falling end: that is preorder.
     sentence, start, end = marks.flip(2).nonzero().unbind(1)
     posts = marks.shape[1]
@@ -29,22 +29,22 @@ def best_trees(
     return found
 
 
-def best_tree_marks(posteriors: Tensor, lengths: Tensor | None = None, forbidden: Tensor | None = None) -> Tensor:
+def best_tree_marks(marginals: Tensor, lengths: Tensor | None = None, forbidden: Tensor | None = None) -> Tensor:
     """The same as a mask ``[B, n + 1, n + 1]``: true at the spans of the best tree."""
-    if posteriors.dim() != 3 or posteriors.shape[1] != posteriors.shape[2]:
-        raise InputError(f"posteriors has shape {list(posteriors.shape)}; it must be [B, n + 1, n + 1]")
+    if marginals.dim() != 3 or marginals.shape[1] != marginals.shape[2]:
+        raise InputError(f"marginals has shape {list(marginals.shape)}; it must be [B, n + 1, n + 1]")
     if forbidden is not None:
-        if forbidden.shape != posteriors.shape:
-            raise InputError(f"forbidden has shape {list(forbidden.shape)}; it must be {list(posteriors.shape)}")
-        posteriors = posteriors.masked_fill(forbidden, -torch.inf)
-    batch, posts, _ = posteriors.shape
+        if forbidden.shape != marginals.shape:
+            raise InputError(f"forbidden has shape {list(forbidden.shape)}; it must be {list(marginals.shape)}")
+        marginals = marginals.masked_fill(forbidden, -torch.inf)
+    batch, posts, _ = marginals.shape
     n = posts - 1
-    device = posteriors.device
+    device = marginals.device
     if lengths is None:
         lengths = torch.full((batch,), n, device=device)
     lengths = lengths.to(device)
     # Best totals, kept twice: (i, j) above the diagonal, and below it at (j, i), so that splits are strided views.
-    totals = posteriors.new_zeros(batch, posts, posts)
+    totals = marginals.new_zeros(batch, posts, posts)
     choices: dict[int, Tensor] = {}
     for width in range(2, n + 1):
         stride = (posts * posts, posts + 1, 1)
@@ -52,7 +52,7 @@ def best_tree_marks(posteriors: Tensor, lengths: Tensor | None = None, forbidden
         before = totals.as_strided(size, stride, 1)  # (i, i + k)
         after = totals.as_strided(size, stride, width * posts + 1)  # (i + k, i + width), kept at its mirror
         best, choices[width] = (before + after).max(2)
-        best = best + torch.diagonal(posteriors, width, 1, 2)
+        best = best + torch.diagonal(marginals, width, 1, 2)
         torch.diagonal(totals, width, 1, 2).copy_(best)
         torch.diagonal(totals, -width, 1, 2).copy_(best)
     marks = torch.zeros(batch, posts, posts, dtype=torch.bool, device=device)

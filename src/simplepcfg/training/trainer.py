@@ -20,7 +20,7 @@ from simplepcfg.training.machine.signals import Interrupted, StopSignals
 from simplepcfg.training.reporting.pace import Pace
 from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport
 from simplepcfg.training.reporting.snapshot import Observer
-from simplepcfg.training.step.branching_bias import Branching
+from simplepcfg.training.step.branching_bias import BranchingBias
 from simplepcfg.training.step.capture import side_stream
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.dropout import StateDropout
@@ -75,9 +75,9 @@ class Trainer:
         self.group = group if group is not None else Group()
         settings = config.training
         self.dropout = StateDropout(self.model, settings, config.seed)
-        self.branching = Branching(self.model, settings)
+        self.branching = BranchingBias(self.model, settings)
         refuse_without_rules(self.model, settings)
-        self.average = WeightAverage(self.model, settings.average_decay)
+        self.average = WeightAverage(self.model, settings.ema_decay)
         self.step = Step(
             self.model,
             settings,
@@ -167,8 +167,8 @@ class Trainer:
             self._last_batch = collate(self.corpus.train, self.group.part(indices))
             self.dropout.draw(state.step)
             self._skipped.begin(state.step, indices)
-            lean, asked = self.branching.at(state.step), self.stop.requested is not None
-            self.step(self._last_batch, len(indices), self._rate, number=state.step, lean=lean, stop=asked)
+            bias, asked = self.branching.at(state.step), self.stop.requested is not None
+            self.step(self._last_batch, len(indices), self._rate, number=state.step, branching_bias=bias, stop=asked)
             state.batch += 1
             state.step += 1
             self._pace.begun(sum(map(self._lengths.__getitem__, indices)))
@@ -220,8 +220,8 @@ class Trainer:
         """What to try where training has left the numbers' range: the networks' leaps are the likeliest reason."""
         settings = self.config.training
         advice = "lower training.learning_rate"
-        if settings.network_rate > STEADY_RATE and not getattr(self.config.model, "normalised", False):
-            advice = f"set training.network_rate={STEADY_RATE} or {advice}"
+        if settings.network_lr_multiplier > STEADY_RATE and not getattr(self.config.model, "rms_norm", False):
+            advice = f"set training.network_lr_multiplier={STEADY_RATE} or {advice}"
         if self.device.type != "cpu" and getattr(self.model, "precision", "fp32") != "fp32":
             advice += " or set training.precision=fp32"
         return advice

@@ -13,7 +13,7 @@ from simplepcfg.training.storage.tensor_files import load_weights
 # Names of the sizes that may grow, and of what says how weights begin that these replace; every other key of a model
 # must be the same.
 GROWING = ("nonterminals", "preterminals", "states")
-INITIAL = ("initial_scores", "initial_emissions", "own_tags")
+INITIAL = ("init_logit_std", "init_emission_logit_std", "dedicated_preterminals")
 
 
 def start_from(model: nn.Module, vocabulary: Vocabulary, directory: str | Path, noise: float) -> None:

@@ -1,4 +1,4 @@
-"""The backward pass: d log Z by everything, as posteriors divided by what was stored."""
+"""The backward pass: d log Z by everything, as marginals divided by what was stored."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.deferred_checks import Doubts
+from simplepcfg.ops.deferred_checks import DeferredChecks
 from simplepcfg.ops.dense.cells import Cells
 from simplepcfg.ops.dense.chart import DenseChart
 from simplepcfg.ops.dense.products import rows_by_rules
@@ -21,7 +21,7 @@ class Wanted:
     words: bool = False
     root: bool = False
     rules: bool = False
-    posteriors: Tensor | None = None  # [B, n + 1, n + 1]
+    marginals: Tensor | None = None  # [B, n + 1, n + 1]
     symbols: Tensor | None = None  # [B, n + 1, n + 1, N]
 
 
@@ -29,13 +29,18 @@ class Backward:
     """One backward pass over a filled chart, which it only reads: it can be run again."""
 
     def __init__(
-        self, chart: DenseChart, grad: Tensor, wanted: Wanted, careful: bool = False, doubts: Doubts | None = None
+        self,
+        chart: DenseChart,
+        grad: Tensor,
+        wanted: Wanted,
+        careful: bool = False,
+        checks: DeferredChecks | None = None,
     ) -> None:
         self.chart = chart
         self.grad = grad  # [B], the loss's weight of each sentence; the recursion itself is that of log Z
         self.wanted = wanted
         self.careful = careful
-        self.doubts = doubts
+        self.checks = checks
         self.gradients = Cells(torch.zeros_like(chart.cells.values))  # by β as a left and as a right child
         self.by_sums = chart.zeros(chart.rows_above(1), chart.nonterminals)  # the widest spans first
         # The same times the factor of a split with one word, by width: spans by their last word, then by their first.
@@ -63,7 +68,7 @@ class Backward:
             words = self._tame(by_words, chart.words).mul(chart.words).view(chart.n, chart.batch, -1)
             words = (words * self.grad[:, None]).transpose(0, 1).contiguous()
         rules = None if blocks is None else blocks.joined()
-        if not self.careful and not self._finite(words, rules, wanted.posteriors, wanted.symbols):
+        if not self.careful and not self._finite(words, rules, wanted.marginals, wanted.symbols):
             # A derivative by a value of 0 has left the range and met a 0: once more, looking at every width.
             return Backward(chart, self.grad, wanted, careful=True).run()
         if rules is not None and self.careful:
@@ -76,16 +81,16 @@ class Backward:
         alpha = torch.add(*self.gradients.sides(width, width).unbind())
         if self.careful:
             alpha = self._tame(alpha, chart.beta(width))
-        if self.wanted.posteriors is not None or self.wanted.symbols is not None:
-            self._write_posteriors(width, alpha * chart.beta(width))
+        if self.wanted.marginals is not None or self.wanted.symbols is not None:
+            self._write_marginals(width, alpha * chart.beta(width))
         by_sums = self.by_sums.narrow(0, chart.rows_above(width), len(alpha))
         torch.mul(alpha, chart.scales[width], out=by_sums)
         return by_sums.copy_(self._tame(by_sums, chart.beta(width))) if self.careful else by_sums
 
-    def _write_posteriors(self, width: int, symbols: Tensor) -> None:
+    def _write_marginals(self, width: int, symbols: Tensor) -> None:
         symbols = symbols.unflatten(0, (-1, self.chart.batch))  # [spans, B, N]
-        if self.wanted.posteriors is not None:
-            torch.diagonal(self.wanted.posteriors, width, 1, 2).copy_((symbols.sum(-1) * self.grad).T)
+        if self.wanted.marginals is not None:
+            torch.diagonal(self.wanted.marginals, width, 1, 2).copy_((symbols.sum(-1) * self.grad).T)
         if self.wanted.symbols is not None:
             torch.diagonal(self.wanted.symbols, width, 1, 2).copy_(symbols.permute(1, 2, 0))
 
@@ -172,8 +177,8 @@ class Backward:
     def _finite(self, *tensors: Tensor | None) -> bool:
         """Whether no tensor holds NaN or an infinity: its sum would, though one of huge numbers may be infinite too."""
         given = [tensor for tensor in tensors if tensor is not None]
-        if self.doubts is not None:
+        if self.checks is not None:
             for tensor in given:
-                self.doubts.note(~tensor.sum().isfinite())
+                self.checks.record(~tensor.sum().isfinite())
             return True
         return all(math.isfinite(float(tensor.sum())) or bool(tensor.isfinite().all()) for tensor in given)

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.deferred_checks import holds, present_doubts
+from simplepcfg.ops.deferred_checks import current_checks, holds
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.backward import Backward, Wanted
 from simplepcfg.ops.dense.chart import DenseChart
@@ -20,11 +20,11 @@ class FilledChart:
 
     def __init__(self, arguments: DenseArguments) -> None:
         self.arguments = arguments
-        self.doubts = present_doubts()
+        self.checks = current_checks()
         self.chart = DenseChart(arguments)
         log_z = self.chart.fill()
         self.rows: Tensor | None = None
-        if arguments.log_emissions.dtype != torch.float64 and holds(self.chart.far.any(), self.doubts):
+        if arguments.log_emissions.dtype != torch.float64 and holds(self.chart.far.any(), self.checks):
             self.rows = self.chart.far.nonzero().squeeze(1)
             self.chart.leave_out_far()
             self.second = DenseChart(arguments.of_sentences(self.rows, torch.float64))
@@ -33,10 +33,10 @@ class FilledChart:
 
     def backward(self, grad: Tensor, wanted: Wanted) -> Found:
         """Gradients by log_emissions, root and rules."""
-        words, root, rules = Backward(self.chart, grad, wanted, doubts=self.doubts).run()
+        words, root, rules = Backward(self.chart, grad, wanted, checks=self.checks).run()
         if self.rows is None:
             return words, root, rules
-        tables = (wanted.posteriors, wanted.symbols)
+        tables = (wanted.marginals, wanted.symbols)
         seconds = [None if table is None else table[self.rows].double() for table in tables]
         asked = Wanted(wanted.words, wanted.root, wanted.rules, *seconds)
         found = Backward(self.second, grad[self.rows].double(), asked).run()
@@ -83,7 +83,7 @@ class _DenseInside(torch.autograd.Function):
             return *_differentiable_gradients(ctx.saved_tensors, needs, grads[0]), None
         bonus = torch.zeros_like(ctx.saved_tensors[3]) if needs[3] else None
         words, root, rules, _ = needs
-        return *ctx.chart.backward(grads[0], Wanted(words, root, rules, posteriors=bonus)), bonus, None
+        return *ctx.chart.backward(grads[0], Wanted(words, root, rules, marginals=bonus)), bonus, None
 
 
 def _differentiable_gradients(saved: Any, needs: tuple[bool, ...], grad: Tensor) -> list[Tensor | None]:

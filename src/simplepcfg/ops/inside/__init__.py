@@ -10,9 +10,9 @@ from simplepcfg.ops.backends import chosen_backend
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside, log_sum_exp_inside
 from simplepcfg.ops.inside.naive import naive_inside
-from simplepcfg.ops.inside.scaled import scaled_inside, scaled_span_posteriors
+from simplepcfg.ops.inside.scaled import scaled_inside, scaled_span_marginals
 
-__all__ = ["BACKENDS", "inside", "span_posteriors"]
+__all__ = ["BACKENDS", "inside", "span_marginals"]
 
 
 def _fused_inside(arguments: InsideArguments) -> Tensor:
@@ -22,10 +22,10 @@ def _fused_inside(arguments: InsideArguments) -> Tensor:
     return fused_inside(arguments)
 
 
-def _fused_span_posteriors(arguments: InsideArguments) -> tuple[Tensor, Tensor]:
-    from simplepcfg.ops.inside.fused import fused_span_posteriors
+def _fused_span_marginals(arguments: InsideArguments) -> tuple[Tensor, Tensor]:
+    from simplepcfg.ops.inside.fused import fused_span_marginals
 
-    return fused_span_posteriors(arguments)
+    return fused_span_marginals(arguments)
 
 
 def _paper_inside(arguments: InsideArguments, recompute: bool) -> Tensor:
@@ -43,10 +43,10 @@ BACKENDS: dict[str, Callable[[InsideArguments], Tensor]] = {
     "paper": partial(_paper_inside, recompute=False),
     "paper_recompute": partial(_paper_inside, recompute=True),
 }
-# Backends that give span posteriors without going through autograd.
-_DIRECT_POSTERIORS: dict[str, Callable[[InsideArguments], tuple[Tensor, Tensor]]] = {
-    "torch": scaled_span_posteriors,
-    "triton": _fused_span_posteriors,
+# Backends that give span marginals without going through autograd.
+_DIRECT_MARGINALS: dict[str, Callable[[InsideArguments], tuple[Tensor, Tensor]]] = {
+    "torch": scaled_span_marginals,
+    "triton": _fused_span_marginals,
 }
 
 
@@ -66,11 +66,12 @@ def inside(
     Args:
         log_emissions: ``[B, n, P]``, log emit[T, w_i] of every preterminal at every position; -inf is allowed.
         root: ``[N]`` or ``[B, N]``, probabilities of S → A.
-        left, right: ``[N, N + P]`` or ``[B, N, N + P]``, probabilities of the left and right child given the
-            parent; nonterminal columns first, then preterminals.
+        left: ``[N, N + P]`` or ``[B, N, N + P]``, probabilities of the left child given the parent; nonterminal
+            columns first, then preterminals. Each row sums to 1.
+        right: the same for the right child.
         lengths: ``[B]``, the sentences' lengths where they differ; what lies beyond is never read.
         span_bonus: ``[B, n + 1, n + 1]``, a log-weight for every tree that has the span (i, j), of width 2 or
-            more; -inf forbids the span. The gradient by it is the span's posterior.
+            more; -inf forbids the span. The gradient by it is the span's marginal.
         precision: of the matrix products, for backends that have a choice.
         backend: ``auto``, or one of ``BACKENDS``.
 
@@ -86,7 +87,7 @@ def inside(
     return BACKENDS[chosen_backend(backend, log_emissions, BACKENDS)](arguments)
 
 
-def span_posteriors(
+def span_marginals(
     log_emissions: Tensor,
     root: Tensor,
     left: Tensor,
@@ -98,16 +99,16 @@ def span_posteriors(
     backend: str = "auto",
     create_graph: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """``(log Z [B], posteriors [B, n + 1, n + 1])``: the probability that a tree of the sentence has span (i, j).
+    """``(log Z [B], marginals [B, n + 1, n + 1])``: the probability that a tree of the sentence has span (i, j).
 
-    Spans of width 2 or more; the others stay 0. For every possible sentence the posteriors sum to n − 1.
-    With ``create_graph`` the posteriors can be differentiated in turn.
+    Spans of width 2 or more; the others stay 0. For every possible sentence the marginals sum to n − 1.
+    With ``create_graph`` the marginals can be differentiated in turn.
     """
     backend = chosen_backend(backend, log_emissions, BACKENDS)
-    if not create_graph and backend in _DIRECT_POSTERIORS:
+    if not create_graph and backend in _DIRECT_MARGINALS:
         arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
         with torch.no_grad():
-            return _DIRECT_POSTERIORS[backend](arguments)
+            return _DIRECT_MARGINALS[backend](arguments)
     batch, n, _ = log_emissions.shape
     if span_bonus is None:
         span_bonus = log_emissions.new_zeros(batch, n + 1, n + 1)
@@ -124,5 +125,5 @@ def span_posteriors(
             precision=precision,
             backend=backend,
         )
-        (posteriors,) = torch.autograd.grad(log_z.sum(), span_bonus, create_graph=create_graph)
-    return (log_z if create_graph else log_z.detach()), posteriors
+        (marginals,) = torch.autograd.grad(log_z.sum(), span_bonus, create_graph=create_graph)
+    return (log_z if create_graph else log_z.detach()), marginals

@@ -20,10 +20,10 @@ class Chart(Protocol):
         """Run the forward pass; log Z of each sentence, [B]."""
         ...
 
-    def backward(self, grad: Tensor, needs: tuple[bool, ...], posteriors: Tensor | None) -> list[Tensor | None]:
+    def backward(self, grad: Tensor, needs: tuple[bool, ...], marginals: Tensor | None) -> list[Tensor | None]:
         """Gradients by log_emissions, root, left and right, of those that are needed.
 
-        ``posteriors`` [B, n + 1, n + 1], where given, is filled with the gradient by the span bonus.
+        ``marginals`` [B, n + 1, n + 1], where given, is filled with the gradient by the span bonus.
         """
         ...
 
@@ -44,16 +44,16 @@ def chart_inside(kind: type[Chart], arguments: InsideArguments) -> Tensor:
     )
 
 
-def chart_span_posteriors(kind: type[Chart], arguments: InsideArguments) -> tuple[Tensor, Tensor]:
-    """log Z and span posteriors, with no graph, so that ``inference_mode`` is no obstacle."""
+def chart_span_marginals(kind: type[Chart], arguments: InsideArguments) -> tuple[Tensor, Tensor]:
+    """log Z and span marginals, with no graph, so that ``inference_mode`` is no obstacle."""
     batch, n, _, _ = arguments.sizes
-    posteriors = arguments.log_emissions.new_zeros(batch, n + 1, n + 1)
+    marginals = arguments.log_emissions.new_zeros(batch, n + 1, n + 1)
     if n == 1:
-        return posteriors.new_full((batch,), -math.inf), posteriors
+        return marginals.new_full((batch,), -math.inf), marginals
     chart = kind(arguments)
     log_z = chart.fill()
-    chart.backward(torch.ones_like(log_z), (False,) * 4, posteriors)
-    return log_z, posteriors
+    chart.backward(torch.ones_like(log_z), (False,) * 4, marginals)
+    return log_z, marginals
 
 
 class _ChartInside(torch.autograd.Function):

@@ -125,7 +125,7 @@ def words_bwd_kernel(
     by_emit, emit, by_log_emission, sentence_of_row, words_before, order, P, stride_b, stride_n,
     WORK: tl.constexpr, LIMIT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """d log Z / d log-emission: the posterior of each preterminal at each word."""
+    """d log Z / d log-emission: the marginal of each preterminal at each word."""
     row = tl.program_id(0).to(tl.int64)
     b = tl.load(sentence_of_row + row)
     position = row - tl.load(words_before + b)

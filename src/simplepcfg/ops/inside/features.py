@@ -71,8 +71,8 @@ class _FeatureInside(torch.autograd.Function):
 
             return *differentiable_gradients(naive, given, needs, grads), None, None, None
         chart, both, features = ctx.chart, ctx.both, given[2:5]
-        posteriors = torch.zeros_like(given[5], memory_format=torch.contiguous_format) if needs[5] else None
-        by_root, by_child = chart.adjoints(grads[0], posteriors)
+        marginals = torch.zeros_like(given[5], memory_format=torch.contiguous_format) if needs[5] else None
+        by_root, by_child = chart.adjoints(grads[0], marginals)
         by_words = chart.emission_gradients(by_child) if needs[0] else None
         found: list[Tensor | None] = [None] * 3
         if any(needs[2:5]):
@@ -84,4 +84,4 @@ class _FeatureInside(torch.autograd.Function):
                 softmax_backward(both[rows], out, out, True)
 
             found = gradients_by_features(ctx.operands, fill, finish, (0, 1), [tensor.dtype for tensor in features])
-        return by_words, by_root if needs[1] else None, *found, posteriors, None, None, None
+        return by_words, by_root if needs[1] else None, *found, marginals, None, None, None

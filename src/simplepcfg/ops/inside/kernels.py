@@ -125,7 +125,7 @@ def _far_parents(
 def _hand_down(chart, by_child, found, row, side, columns, N, CHILD_LIMIT: tl.constexpr, WORK: tl.constexpr):
     """Store d log Z / d η or ζ of a span, the part at ``columns``.
 
-    A state that forward left at 0 takes no part; the others' derivatives are posteriors over values, hence bounded.
+    A state that forward left at 0 takes no part; the others' derivatives are marginals over values, hence bounded.
     """
     target = row * 2 * N + side * N + columns
     mine = tl.load(chart + target, mask=columns < N, other=0.0).to(WORK)
@@ -375,10 +375,10 @@ def inside_split_bwd_kernel(
 
 
 @triton.jit(do_not_specialize=["first_row"])
-def posterior_kernel(
-    beta, alpha, posterior, first_row, N, WORK: tl.constexpr, LIMIT: tl.constexpr, BLOCK: tl.constexpr
+def span_marginal_kernel(
+    beta, alpha, marginal, first_row, N, WORK: tl.constexpr, LIMIT: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """A span's posterior, Σ α β over the states that forward kept."""
+    """A span's marginal, Σ α β over the states that forward kept."""
     row = first_row + tl.program_id(0).to(tl.int64)
     total = tl.zeros((BLOCK,), WORK)
     for start in range(0, N, BLOCK):
@@ -387,4 +387,4 @@ def posterior_kernel(
         value = tl.load(beta + row * N + columns, mask=inside, other=0.0).to(WORK)
         outside = tl.load(alpha + row * N + columns, mask=inside, other=0.0).to(WORK)
         total += tl.where(value > 0, value * tl.minimum(tl.maximum(outside, -LIMIT), LIMIT), 0.0)
-    tl.store(posterior + row, tl.sum(total, 0))
+    tl.store(marginal + row, tl.sum(total, 0))

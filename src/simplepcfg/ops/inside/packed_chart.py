@@ -148,10 +148,10 @@ class PackedChart:
                     part = slice(here.start - rows.start, here.stop - rows.start)
                     torch.mm(left[part], rules[sentence].T, out=self.chart[here])
 
-    def backward(self, grad: Tensor, needs: tuple[bool, ...], posteriors: Tensor | None) -> list[Tensor | None]:
-        """Gradients by log_emissions, root, left and right, of those needed; ``posteriors`` is filled where given."""
+    def backward(self, grad: Tensor, needs: tuple[bool, ...], marginals: Tensor | None) -> list[Tensor | None]:
+        """Gradients by log_emissions, root, left and right, of those needed; ``marginals`` is filled where given."""
         need_words, need_root, need_left, need_right = needs
-        by_root, by_child = self.adjoints(grad, posteriors, need_words or need_left or need_right)
+        by_root, by_child = self.adjoints(grad, marginals, need_words or need_left or need_right)
         words = left = right = None
         if need_left or need_right:
             left, right = self._rule_gradients(by_child)
@@ -159,7 +159,7 @@ class PackedChart:
             words = self.emission_gradients(by_child)
         return [words, by_root if need_root else None, left, right]
 
-    def adjoints(self, grad: Tensor, posteriors: Tensor | None, of_words: bool = True) -> tuple[Tensor, Tensor]:
+    def adjoints(self, grad: Tensor, marginals: Tensor | None, of_words: bool = True) -> tuple[Tensor, Tensor]:
         """Gradients by the root and by η and ζ of every row [rows, 2N], those of words where they are asked for."""
         self.partial = None
         plan, states, stored = self.plan, self.states, self.precision.stored
@@ -178,12 +178,12 @@ class PackedChart:
         )  # fmt: skip
         for width in range(plan.n, 1, -1):
             self.outside(width, alpha, by_child)
-        if posteriors is not None:
-            posterior = self._empty(plan.rows, dtype=self.precision.work)
-            kernels.posterior_kernel[(plan.rows - plan.words,)](
-                self.beta, alpha, posterior, plan.words, states, BLOCK=block, **limit, **self.kinds
+        if marginals is not None:
+            marginal = self._empty(plan.rows, dtype=self.precision.work)
+            kernels.span_marginal_kernel[(plan.rows - plan.words,)](
+                self.beta, alpha, marginal, plan.words, states, BLOCK=block, **limit, **self.kinds
             )
-            posteriors.view(-1)[plan.cells] = posterior[plan.words :].to(posteriors.dtype)
+            marginals.view(-1)[plan.cells] = marginal[plan.words :].to(marginals.dtype)
         if of_words:
             self._gather(1, alpha, by_child)
         return by_root if self.arguments.root.dim() == 2 else by_root.sum(0), by_child

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.inside.arguments import InsideArguments
-from simplepcfg.ops.inside.autograd import chart_inside, chart_span_posteriors
+from simplepcfg.ops.inside.autograd import chart_inside, chart_span_marginals
 from simplepcfg.ops.inside.scaled_backward import Backward
 from simplepcfg.ops.inside.scaled_chart import ScaledChart
 
@@ -21,11 +21,11 @@ class _Chart(ScaledChart):
             log_z = super().fill()
         return log_z.clone()
 
-    def backward(self, grad: Tensor, needs: tuple[bool, ...], posteriors: Tensor | None) -> list[Tensor | None]:
+    def backward(self, grad: Tensor, needs: tuple[bool, ...], marginals: Tensor | None) -> list[Tensor | None]:
         need_words, need_root, need_left, need_right = needs
         rules = self.arguments.left.new_zeros(self.all_rules.shape) if need_left or need_right else None
         with torch.inference_mode():
-            words, root = Backward(self, grad).run(need_words, need_root, rules, posteriors)
+            words, root = Backward(self, grad).run(need_words, need_root, rules, marginals)
         left, right = (None, None) if rules is None else rules.chunk(2, -2)
         return [None if words is None else words.clone(), None if root is None else root.clone(), left, right]
 
@@ -35,6 +35,6 @@ def scaled_inside(arguments: InsideArguments) -> Tensor:
     return chart_inside(_Chart, arguments)
 
 
-def scaled_span_posteriors(arguments: InsideArguments) -> tuple[Tensor, Tensor]:
-    """log Z and span posteriors; see ``span_posteriors``."""
-    return chart_span_posteriors(_Chart, arguments)
+def scaled_span_marginals(arguments: InsideArguments) -> tuple[Tensor, Tensor]:
+    """log Z and span marginals; see ``span_marginals``."""
+    return chart_span_marginals(_Chart, arguments)

@@ -1,6 +1,6 @@
-"""The backward pass of the scaled inside algorithm: outside values, rule gradients and span posteriors, by hand.
+"""The backward pass of the scaled inside algorithm: outside values, rule gradients and span marginals, by hand.
 
-The recursion carries derivatives of log Z alone: each is a posterior divided by a stored probability, hence bounded.
+The recursion carries derivatives of log Z alone: each is a marginal divided by a stored probability, hence bounded.
 What flows in from above multiplies a sentence's results, which is the same and stays in range.
 """
 
@@ -27,20 +27,20 @@ class Backward:
         self.gradients = Square(torch.zeros_like(chart.square.cells))
 
     def run(
-        self, need_words: bool, need_root: bool, by_rules: Tensor | None, posteriors: Tensor | None
+        self, need_words: bool, need_root: bool, by_rules: Tensor | None, marginals: Tensor | None
     ) -> tuple[Tensor | None, Tensor | None]:
         """Gradients by log_emissions and root, where they are needed.
 
-        ``by_rules`` [(B,) 2N, N + P], zeros, where given, is filled with those by left and right, and ``posteriors``
+        ``by_rules`` [(B,) 2N, N + P], zeros, where given, is filled with those by left and right, and ``marginals``
         [B, n + 1, n + 1] with that by the span bonus.
         """
         chart = self.chart
         rules = None if by_rules is None else _RuleGradient(chart, self.grad, by_rules)
         for width in range(chart.n, 1, -1):
             alpha = self.outside(width, rules)
-            if posteriors is not None:
-                posterior = torch.linalg.vecdot(alpha, chart.beta[width])
-                torch.diagonal(posteriors, width, 1, 2).copy_(posterior * self.grad[:, None])
+            if marginals is not None:
+                marginal = torch.linalg.vecdot(alpha, chart.beta[width])
+                torch.diagonal(marginals, width, 1, 2).copy_(marginal * self.grad[:, None])
             self.spread(width, alpha)
         words = None
         if need_words or rules is not None:
@@ -51,10 +51,10 @@ class Backward:
                 words = self._in_range(_transposed_product(children, chart.word_rules), chart.words)
                 words = words.mul_(chart.words).mul_(self.grad[:, None, None])
         largest = rules.largest() if rules is not None else 0.0
-        if not self.careful and not (math.isfinite(largest) and _finite(words, posteriors)):
+        if not self.careful and not (math.isfinite(largest) and _finite(words, marginals)):
             # A derivative by a value of 0 has left the range and met a 0: once more, looking at every width.
             by_rules = None if by_rules is None else by_rules.zero_()
-            return Backward(chart, self.grad, careful=True).run(need_words, need_root, by_rules, posteriors)
+            return Backward(chart, self.grad, careful=True).run(need_words, need_root, by_rules, marginals)
         if rules is not None:
             rules.finish(largest)
         return words, self._root() if need_root else None

@@ -15,7 +15,7 @@ class Range:
     """How a floating-point type's exponents are used."""
 
     # η and ζ are stored with their maximum in [2^(peak-1), 2^peak), so that the upper half of the range is put to use;
-    # backward forms posterior / (η ζ), about 2^(-2 peak), which must stay well above the smallest normal number.
+    # backward forms marginal / (η ζ), about 2^(-2 peak), which must stay well above the smallest normal number.
     peak: int
     shift: int  # no row is scaled by more than 2^shift
     low: float  # a row whose maximum is smaller may need that limit
@@ -54,7 +54,7 @@ def shift_to_peak(maxima: Tensor, limits: Range, careful: bool) -> Tensor:
 def drop_out_of_range(derivative: Tensor, value: Tensor, limits: Range) -> Tensor:
     """Zero the derivatives by values of 0 that lie beyond the range: no probability flows through them.
 
-    A derivative by a positive value is a posterior divided by that value, hence in range, or at its limit where the
+    A derivative by a positive value is a marginal divided by that value, hence in range, or at its limit where the
     value is below the smallest normal number. One by a value of 0 has no such bound; it is exact while it is moderate,
     and where it is not it would turn 0 · ∞ into NaN further on.
     """

@@ -1,4 +1,4 @@
-"""Posteriors of symbols, tags and rules of a simple PCFG, exact, from one inside and one outside pass."""
+"""Marginals of symbols, tags and rules of a simple PCFG, exact, from one inside and one outside pass."""
 
 import torch
 from torch import Tensor
@@ -6,13 +6,14 @@ from torch import Tensor
 from simplepcfg.ops.inside import inside
 from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.marginals.counts import RuleCounts
-from simplepcfg.ops.marginals.outside import Rows, outside_rows
+from simplepcfg.ops.marginals.outside import outside_rows
+from simplepcfg.ops.marginals.rows import Rows
 from simplepcfg.ops.marginals.wanted_spans import flat_cells
 
-__all__ = ["Rows", "RuleCounts", "outside_rows", "rule_counts", "symbol_posteriors", "tag_posteriors"]
+__all__ = ["Rows", "RuleCounts", "outside_rows", "rule_counts", "symbol_marginals", "tag_marginals"]
 
 
-def symbol_posteriors(
+def symbol_marginals(
     log_emissions: Tensor,
     root: Tensor,
     left: Tensor,
@@ -24,14 +25,14 @@ def symbol_posteriors(
     precision: str | None = None,
     backend: str = "auto",
 ) -> tuple[Tensor, Tensor]:
-    """``(log Z [B], posteriors)``: the probability that a derivation has nonterminal A over span (i, j).
+    """``(log Z [B], marginals)``: the probability that a derivation has nonterminal A over span (i, j).
 
     Args:
-        spans: ``[K, 3]``, the wanted (sentence, start, end), of width 2 or more: the posteriors are then ``[K, N]``.
+        spans: ``[K, 3]``, the wanted (sentence, start, end), of width 2 or more: the marginals are then ``[K, N]``.
             Without it they are ``[B, n + 1, n + 1, N]``, which at thousands of nonterminals only short batches can
             afford; ``outside_rows`` gives them width by width.
 
-    The rest is as in ``inside``. Summed over A this is ``span_posteriors``. Not differentiable.
+    The rest is as in ``inside``. Summed over A this is ``span_marginals``. Not differentiable.
     """
     arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
     batch, n, nonterminals, _ = arguments.sizes
@@ -48,7 +49,7 @@ def symbol_posteriors(
             continue
         asked = (wanted % posts - wanted.div(posts, rounding_mode="floor") % posts == table.width).nonzero().squeeze(1)
         if len(asked):
-            # Where the table lacks a span it lies beyond its sentence's end, and its posterior stays 0.
+            # Where the table lacks a span it lies beyond its sentence's end, and its marginal stays 0.
             order = table.cells.argsort()
             place = torch.searchsorted(table.cells[order], wanted[asked]).clamp_(max=len(order) - 1)
             hit = table.cells[order[place]] == wanted[asked]
@@ -62,7 +63,7 @@ def _products(table: Rows, rows: Tensor) -> Tensor:
     return table.outside[rows].to(wide) * table.inside[rows].to(wide)
 
 
-def tag_posteriors(
+def tag_marginals(
     log_emissions: Tensor,
     root: Tensor,
     left: Tensor,
@@ -74,9 +75,9 @@ def tag_posteriors(
     backend: str = "auto",
     create_graph: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """``(log Z [B], posteriors [B, n, P])``: the probability that preterminal T stands over word i.
+    """``(log Z [B], marginals [B, n, P])``: the probability that preterminal T stands over word i.
 
-    The gradient of log Z by the log-emissions; each word's posteriors sum to 1. With ``create_graph`` they can be
+    The gradient of log Z by the log-emissions; each word's marginals sum to 1. With ``create_graph`` they can be
     differentiated in turn. Arguments as in ``inside``.
     """
     emissions = log_emissions if create_graph and log_emissions.requires_grad else log_emissions.detach()

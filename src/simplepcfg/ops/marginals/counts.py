@@ -8,7 +8,8 @@ from torch import Tensor
 
 from simplepcfg.ops.inside import inside
 from simplepcfg.ops.inside.arguments import InsideArguments
-from simplepcfg.ops.marginals.outside import Rows, outside_rows
+from simplepcfg.ops.marginals.outside import outside_rows
+from simplepcfg.ops.marginals.rows import Rows
 
 # Parents whose rows of rules are looked at together: their scores may be float64, and never exist for all at once.
 CHUNK_BYTES = 64 * 2**20
@@ -145,34 +146,34 @@ def _add_tags(total: Tensor, table: Rows, sentences: Tensor, arguments: InsideAr
     with _exact_products():
         outside = by_child[:, :states] @ arguments.left[:, states:].to(wide)
         outside += by_child[:, states:] @ arguments.right[:, states:].to(wide)
-    posterior = outside.mul_(table.inside.to(wide))
+    marginal = outside.mul_(table.inside.to(wide))
     starts = table.cells.div(n + 1, rounding_mode="floor") % (n + 1)
     score = scores.emissions[sentences, starts]
-    total.index_add_(0, sentences, _weigh(posterior, score).sum(1))
+    total.index_add_(0, sentences, _weigh(marginal, score).sum(1))
 
 
 def _add_spans(total: Tensor, table: Rows, sentences: Tensor, arguments: InsideArguments, scores: Scores) -> None:
     """The span's bonus and, of whole sentences, the root."""
     _, n, _, _ = arguments.sizes
-    posterior: Tensor | None = None
+    marginal: Tensor | None = None
     if scores.spans is not None:
-        posterior = table.symbols()
+        marginal = table.symbols()
         bonus = scores.spans.reshape(-1)[table.cells]
-        total.index_add_(0, sentences, _weigh(posterior.sum(1, dtype=torch.float64), bonus))
+        total.index_add_(0, sentences, _weigh(marginal.sum(1, dtype=torch.float64), bonus))
     lengths = arguments.lengths_on_device
     starts_at_0 = table.cells.div(n + 1, rounding_mode="floor") % (n + 1) == 0
     whole = starts_at_0 if lengths is None else starts_at_0 & (lengths[sentences] == table.width)
     whole = whole if lengths is not None or table.width == n else torch.zeros_like(whole)
     top = whole.nonzero().squeeze(1)
     if len(top):
-        posterior = table.symbols() if posterior is None else posterior
+        marginal = table.symbols() if marginal is None else marginal
         score = scores.root if scores.root.dim() == 1 else scores.root[sentences[top]]
-        total.index_add_(0, sentences[top], _weigh(posterior[top], score).sum(1))
+        total.index_add_(0, sentences[top], _weigh(marginal[top], score).sum(1))
 
 
-def _weigh(posterior: Tensor, score: Tensor) -> Tensor:
-    """posterior · score in float64 with 0 · ∞ = 0."""
-    return torch.where(posterior > 0, posterior.double() * score.double(), 0.0)
+def _weigh(marginal: Tensor, score: Tensor) -> Tensor:
+    """marginal · score in float64 with 0 · ∞ = 0."""
+    return torch.where(marginal > 0, marginal.double() * score.double(), 0.0)
 
 
 class _exact_products:

@@ -23,7 +23,7 @@ class NaiveMarginals:
 def naive_marginals(
     log_emissions: Tensor, root: Tensor, left: Tensor, right: Tensor, span_bonus: Tensor | None = None
 ) -> NaiveMarginals:
-    """Posteriors and expected rule counts of one sentence: log-emissions [n, P], rules without batch dimension."""
+    """Marginals and expected rule counts of one sentence: log-emissions [n, P], rules without batch dimension."""
     log_emissions, root, left, right = (t.detach().double() for t in (log_emissions, root, left, right))
     n, states = log_emissions.shape[0], root.shape[0]
     inside = {(i, i + 1): log_emissions[i].exp() for i in range(n)}  # width 1 over preterminals
@@ -55,12 +55,12 @@ def naive_marginals(
             outside[b] = outside[b] + by_right @ columns(right, b)
             columns(left_counts, a).add_(columns(left, a) * torch.outer(by_left, inside[a]))
             columns(right_counts, b).add_(columns(right, b) * torch.outer(by_right, inside[b]))
-    posteriors = {span: outside[span] * inside[span] for span in inside}
+    marginals = {span: outside[span] * inside[span] for span in inside}
     return NaiveMarginals(
         z,
-        {span: posteriors[span] for span in spans},
-        torch.stack([posteriors[i, i + 1] for i in range(n)]) if n > 1 else torch.zeros_like(log_emissions),
-        posteriors[0, n] if n > 1 else torch.zeros_like(root),
+        {span: marginals[span] for span in spans},
+        torch.stack([marginals[i, i + 1] for i in range(n)]) if n > 1 else torch.zeros_like(log_emissions),
+        marginals[0, n] if n > 1 else torch.zeros_like(root),
         left_counts,
         right_counts,
     )

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.packed_chart import PackedChart
-from simplepcfg.ops.marginals.outside import Rows
+from simplepcfg.ops.marginals.rows import Rows
 
 
 class _KeepingChart(PackedChart):

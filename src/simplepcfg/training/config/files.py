@@ -18,6 +18,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.models import KINDS
 from simplepcfg.training.config.keys import all_keys, nearest_key
 from simplepcfg.training.config.removed_keys import refuse_removed_keys
+from simplepcfg.training.config.renamed_keys import current_key, with_current_keys
 from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.storage.atomic_files import write_text
 from simplepcfg.training.storage.checksums import sealed_text
@@ -50,19 +51,20 @@ def load_config(
     3
     """
     name, text = ("", "") if source is None else _read(source)
-    values = _parse(name, text)
+    # The file in a run folder was written by this package: whoever loads the run need not be told of its old keys.
+    values = with_current_keys(_parse(name, text), name, silent=_in_run_folder(name))
     origins: dict[str, str] = {}
     for variable, value in sorted((os.environ if environment is None else environment).items()):
         if variable.startswith(PREFIX):
             match = ENVIRONMENT.fullmatch(variable)
             if match is None:
                 raise InputError(_unknown_variable(variable))
-            key = match[1].lower().replace("__", ".")
+            key = current_key(match[1].lower().replace("__", "."), f"environment variable {variable}")
             _set(values, key, parse_value(value), variable)
             origins[key] = f"environment variable {variable}"
     for override in overrides:
         key, separator, value = override.partition("=")
-        key = key.strip()
+        key = current_key(key.strip(), f'override "{override}"')
         if not separator or not key:
             raise InputError(f'override "{override}" is not of the form key=value, as in training.epochs=3')
         _set(values, key, parse_value(value.strip()), f'override "{override}"')
@@ -201,6 +203,11 @@ def _origin(key: str, origins: Mapping[str, str], exact: bool) -> str | None:
         return origins.get(key)
     related = (name for name in origins if name.startswith(f"{key}.") or key.startswith(f"{name}."))
     return origins.get(next(related, ""))
+
+
+def _in_run_folder(name: str) -> bool:
+    path = Path(name)
+    return path.name == "config.toml" and path.with_name("vocabulary.txt").is_file()
 
 
 def _newer_version(name: str) -> str:

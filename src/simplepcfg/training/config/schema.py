@@ -73,13 +73,14 @@ class TrainingConfig(BaseModel):
     learning_rate: float = Field(
         default=0.002, gt=0, allow_inf_nan=False, description="Adam's step size at its highest."
     )
-    network_rate: float = Field(
+    network_lr_multiplier: float = Field(
         default=1.0,
         gt=0,
         allow_inf_nan=False,
         description="Share of the learning rate that the networks' weights take; embeddings take all of it, and so "
         "does a compound model's encoder. Large grammars want 0.1, since the networks' layers multiply each other's "
-        "steps, unless model.normalised is true; with model.own_tags and embeddings of 512 they want 0.3 even then.",
+        "steps, unless model.rms_norm is true; with model.dedicated_preterminals and embeddings of 512 they want 0.3 "
+        "even then.",
     )
     betas: tuple[float, float] = Field(
         default=(0.75, 0.999),
@@ -158,7 +159,7 @@ class TrainingConfig(BaseModel):
         description="Share of the single logits in both factors of a Rank HMM's transitions that every step sets to "
         "−∞, drawn anew for each; with the authors' networks, of the numbers of its start embeddings as well.",
     )
-    branching: float = Field(
+    branching_bias: float = Field(
         default=0.0,
         ge=-100,
         le=100,
@@ -166,13 +167,13 @@ class TrainingConfig(BaseModel):
         "negative, each that begins it counts for exp of its size): 0.4 leads to trees that branch to the right, as "
         "those of English do, where chance would decide. 0 leaves it to chance.",
     )
-    branching_steps: int = Field(
+    branching_bias_steps: int = Field(
         default=600,
         ge=0,
-        description="For so many steps, where training.branching is not 0. Their perplexity is an upper bound; on a "
-        "card they are launched one by one.",
+        description="For so many steps, where training.branching_bias is not 0. Their perplexity is an upper bound; on "
+        "a GPU they are not captured as CUDA graphs.",
     )
-    average_decay: float = Field(
+    ema_decay: float = Field(
         default=0.0,
         ge=0,
         lt=1,

@@ -102,7 +102,7 @@ def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, proc
     batch = -(-min(settings.batch_size, len(corpus.train)) // processes)
     precision = chosen_precision(settings.precision, device)
     sizes = (len(corpus.vocabulary), batch, max(map(len, corpus.train)), device.type, precision)
-    parts = estimate(config.model, *sizes, averaged=settings.average_decay > 0)
+    parts = estimate(config.model, *sizes, averaged=settings.ema_decay > 0)
     stay = sum(part.size for part in parts if part.stays)
     step = sum(part.size for part in parts) - stay
     free = available_memory(device)

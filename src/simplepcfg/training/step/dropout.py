@@ -50,7 +50,7 @@ class StateDropout:
                 )
         symbols: tuple[int, ...] = model.symbol_groups
         counts = tuple(kept_count(size, settings.state_dropout) for size in symbols)
-        self._dedicated = bool(getattr(model.config, "own_tags", 0.0)) and symbols[1] % symbols[0] == 0
+        self._dedicated = bool(getattr(model.config, "dedicated_preterminals", 0.0)) and symbols[1] % symbols[0] == 0
         if self._dedicated:
             counts = (counts[0], counts[0] * (symbols[1] // symbols[0]))
         if settings.state_dropout:

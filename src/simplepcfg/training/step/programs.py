@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from simplepcfg.data.batching import pinned, to_device
 from simplepcfg.errors import ResourceError
-from simplepcfg.ops.deferred_checks import Doubts, noting
+from simplepcfg.ops.deferred_checks import DeferredChecks, deferring_checks
 from simplepcfg.ops.inside.plan import make_plan
 from simplepcfg.training.machine.failures import is_out_of_memory
-from simplepcfg.training.step.branching_bias import lean
+from simplepcfg.training.step.branching_bias import branching_bonus
 from simplepcfg.training.step.capture import Capturer, Program
 from simplepcfg.training.step.gradients import Gradients
 from simplepcfg.training.step.tally import StepTally
@@ -26,7 +26,7 @@ class BatchGradient:
 
     def __init__(self, model: nn.Module, gradients: Gradients, tally: StepTally) -> None:
         self._model, self._gradients, self._tally = model, gradients, tally
-        self.lean = 0.0  # see `branching`; no program that was captured has one
+        self.branching_bias = 0.0  # see `branching`; no program that was captured has one
 
     def __call__(self, words: Tensor, lengths: Tensor | None, total: int) -> None:
         """Of words [B, n] with lengths [B] on the CPU, or None for n; `total` sentences share the mean."""
@@ -35,22 +35,22 @@ class BatchGradient:
         self._gradients.store(torch.autograd.grad(losses, self._gradients.parameters, weights, allow_unused=True))
 
     def _losses(self, words: Tensor, lengths: Tensor | None) -> Tensor:
-        """Of each sentence; where the step leans, a bound that is never below."""
-        if not self.lean:
+        """Of each sentence; with a branching bias, an upper bound."""
+        if not self.branching_bias:
             return self._model.loss(words, lengths)  # type: ignore[operator]
         batch, n = words.shape
-        bonus, most = lean(self.lean, batch, n, lengths, words.device)
+        bonus, most = branching_bonus(self.branching_bias, batch, n, lengths, words.device)
         return self._model.loss(words, lengths, span_bonus=bonus) + most  # type: ignore[operator]
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedBatch:
-    """A program for one shape, the tensor it reads its words from, tables whose addresses it knows, and its doubts."""
+    """A program for one shape, the tensor it reads its words from, tables whose addresses it knows, and its checks."""
 
     words: Tensor
     program: Program
     tables: object
-    doubts: Doubts
+    checks: DeferredChecks
 
 
 class BatchPrograms:
@@ -95,9 +95,9 @@ class BatchPrograms:
             return False
         self._captured.move_to_end(key)
         captured.words.copy_(pinned(words, self._device), non_blocking=True)
-        random = self._random_state() if captured.doubts.noted else None
+        random = self._random_state() if captured.checks.recorded else None
         captured.program()
-        if not captured.doubts.came_true():
+        if not captured.checks.any_true():
             return True
         if random is not None:
             self._set_random_state(random)  # the same z
@@ -122,11 +122,11 @@ class BatchPrograms:
         static = words.to(self._device)
         # The cache of tables in ops is bounded, too: what a graph reads must outlive it.
         tables = make_plan(n, (n,) * batch, static.device)
-        doubts = Doubts(static.device)
+        checks = DeferredChecks(static.device)
 
         def recorded() -> None:
-            doubts.clear()
-            with noting(doubts):
+            checks.clear()
+            with deferring_checks(checks):
                 self._gradient(static, None, total)
 
         try:
@@ -138,7 +138,7 @@ class BatchPrograms:
             reason = "too little memory" if short else str(error).strip().partition("\n")[0]
             self._note(f"steps are not captured but launched one by one: {reason}")
             return None
-        self._captured[key] = CapturedBatch(static, program, tables, doubts)
+        self._captured[key] = CapturedBatch(static, program, tables, checks)
         return self._captured[key]
 
     def _forget_one(self) -> None:

@@ -48,7 +48,7 @@ class Step:
         self.gradients = Gradients(parameters, flat=on_gpu or capturer is not None or group.size > 1)
         self._gradient = BatchGradient(model, self.gradients, self.tally)
         self.programs = BatchPrograms(self._gradient, self.device, capturer, captured_shapes, note)
-        groups = rate_groups(model, settings.network_rate)
+        groups = rate_groups(model, settings.network_lr_multiplier)
         self._average = average
         self.update: Update
         if on_gpu or capturer is not None:
@@ -63,14 +63,14 @@ class Step:
         return self.update.optimizer
 
     def __call__(
-        self, batch: Batch, total: int, rate: float, *, number: int = 0, lean: float = 0.0, stop: bool = False
+        self, batch: Batch, total: int, rate: float, *, number: int = 0, branching_bias: float = 0.0, stop: bool = False
     ) -> None:
         """Learn from this process's part of `total` sentences; counted in the tally, which the caller reads.
 
-        `number` counts steps from 0, for the average of the weights; `lean` is how much trees of one side count for
-        more. With `stop` this process asks all to end; they find it in the tally, together.
+        `number` counts steps from 0, for the average of the weights; `branching_bias` is the log-weight of spans at one
+        end of the sentence. With `stop` this process asks all to end; they find it in the tally, together.
         """
-        self._gradient.lean = lean
+        self._gradient.branching_bias = branching_bias
         if self._timer is not None:
             self._timer.start(self.device)
         replayed = self._find_gradients(batch, total)
@@ -86,7 +86,7 @@ class Step:
         """This process's part; whether it was replayed. One that has failed takes part with nothing."""
         try:
             if len(batch) and self._group.held is None:
-                return self.programs(batch.words, batch.lengths, total, once=self._gradient.lean != 0)
+                return self.programs(batch.words, batch.lengths, total, once=self._gradient.branching_bias != 0)
         except Exception as error:
             self._group.hold(error)
         self.gradients.clear()

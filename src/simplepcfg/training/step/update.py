@@ -27,7 +27,7 @@ class RateGroup:
     share: float
 
 
-def rate_groups(model: nn.Module, network_rate: float) -> list[RateGroup]:
+def rate_groups(model: nn.Module, network_lr_multiplier: float) -> list[RateGroup]:
     """A model's own parameters, its embeddings, take all of the rate, those of its networks this share.
 
     Gains take all of it, too: they alone set how large scores are, and nothing multiplies them. So do a linear layer
@@ -35,7 +35,7 @@ def rate_groups(model: nn.Module, network_rate: float) -> list[RateGroup]:
     model, which makes no rules.
     """
     trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
-    if network_rate == 1:
+    if network_lr_multiplier == 1:
         return [RateGroup([parameter for _, parameter in trained], 1.0)]
     tables = {name for name, module in model.named_children() if isinstance(module, nn.Linear)}
     first = {name: name.partition(".")[0] for name, _ in trained}
@@ -46,7 +46,9 @@ def rate_groups(model: nn.Module, network_rate: float) -> list[RateGroup]:
     }
     embeddings = [parameter for name, parameter in trained if name in whole]
     networks = [parameter for name, parameter in trained if name not in whole]
-    return [group for group in (RateGroup(embeddings, 1.0), RateGroup(networks, network_rate)) if group.parameters]
+    return [
+        group for group in (RateGroup(embeddings, 1.0), RateGroup(networks, network_lr_multiplier)) if group.parameters
+    ]
 
 
 class Update(Protocol):

@@ -12,10 +12,12 @@ from simplepcfg.models import SimpleNPCFGConfig, build_model
 SIZES = [(96, 192), (100, 130), (300, 300), (20, 50)]
 
 
-def begun(own_tags: float, **keys: Any) -> Any:
+def begun(dedicated_preterminals: float, **keys: Any) -> Any:
     torch.manual_seed(0)
     sizes = {"nonterminals": 96, "preterminals": 192, "embedding": 128}
-    config = SimpleNPCFGConfig(**{**sizes, "initial_scores": 2.0, "normalised": True, "own_tags": own_tags} | keys)
+    config = SimpleNPCFGConfig(
+        **{**sizes, "init_logit_std": 2.0, "rms_norm": True, "dedicated_preterminals": dedicated_preterminals} | keys
+    )
     return build_model(config, 50).eval()
 
 
@@ -53,7 +55,7 @@ def test_all_other_scores_stay_as_far_apart() -> None:
 
 
 def test_what_is_out_of_reach_is_taken_as_far_as_it_goes() -> None:
-    few = {"nonterminals": 8, "preterminals": 16, "embedding": 8, "initial_scores": 0.5}
+    few = {"nonterminals": 8, "preterminals": 16, "embedding": 8, "init_logit_std": 0.5}
     reached = [float(own_shares(begun(share, **few)).mean()) for share in (0.0, 0.9, 0.99)]
     assert reached[0] < reached[1] == reached[2] < 0.9
 
@@ -88,14 +90,20 @@ def test_every_weight_still_learns() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"own_tags": 1.0}, r"model\.own_tags = 1\.0; it must be at least 0 and below 1"),
-        ({"own_tags": float("nan")}, r"model\.own_tags = nan; it must be"),
-        ({"initial_scores": 0.0}, r"model\.own_tags = 0\.9 needs logits that differ.*set model\.initial_scores=2"),
-        ({"normalised": False}, r"model\.own_tags = 0\.9 needs .* normalised features.*model\.normalised=true"),
+        ({"dedicated_preterminals": 1.0}, r"model\.dedicated_preterminals = 1\.0; it must be at least 0 and below 1"),
+        ({"dedicated_preterminals": float("nan")}, r"model\.dedicated_preterminals = nan; it must be"),
+        (
+            {"init_logit_std": 0.0},
+            r"model\.dedicated_preterminals = 0\.9 needs logits that differ.*set model\.init_logit_std=2",
+        ),
+        (
+            {"rms_norm": False},
+            r"model\.dedicated_preterminals = 0\.9 needs .* RMS normalisation.*model\.rms_norm=true",
+        ),
         ({"tied_children": True}, r"set model\.tied_children=false"),
         ({"preterminals": 95}, r"set model\.preterminals to 96 or more"),
     ],
 )
 def test_starts_that_cannot_be(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        begun(**{"own_tags": 0.9} | change)
+        begun(**{"dedicated_preterminals": 0.9} | change)

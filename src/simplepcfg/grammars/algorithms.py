@@ -1,0 +1,83 @@
+"""The algorithms that a family of grammars implements. Those that it does not implement raise InputError."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.grammars.prefix import PrefixTable
+from simplepcfg.grammars.sentences import Sentences
+from simplepcfg.ops.trees import LabelledTree, Trees
+
+Sampled = TypeVar("Sampled", covariant=True)  # what `sample` returns: sentences with trees, or with states
+Counts = TypeVar("Counts", covariant=True)  # what `rule_counts` returns
+
+
+class Algorithms(Generic[Sampled, Counts]):
+    """One method for each question, on sentences whose words have been checked and whose emissions are known.
+
+    ``Grammar`` has the public method of each, with its documentation. A family overrides the methods that it can
+    answer.
+    """
+
+    __slots__ = ()
+    family: ClassVar[str] = "this grammar"  # the name that users know a family by, as the subject of an error
+    alternative: ClassVar[str] = "use an sn-pcfg"  # what an error recommends instead
+
+    def _unsupported(self, answer: str) -> InputError:
+        """The error for a question that the family does not support."""
+        return InputError(f"{self.family} has no {answer}; {self.alternative}")
+
+    def _log_partition(self, sentences: Sentences) -> Tensor:
+        raise self._unsupported("log-probability of sentences")
+
+    def _span_marginals(self, sentences: Sentences) -> Tensor:
+        raise self._unsupported("span marginals")
+
+    def _symbol_marginals(self, sentences: Sentences, spans: Tensor | None) -> Tensor:
+        raise self._unsupported("marginals of symbols over spans")
+
+    def _tag_marginals(self, sentences: Sentences) -> Tensor:
+        raise self._unsupported("tag marginals")
+
+    def _rule_counts(self, sentences: Sentences) -> Counts:
+        raise self._unsupported("expected rule counts")
+
+    def _viterbi(self, sentences: Sentences) -> Trees:
+        raise self._unsupported("most probable trees")
+
+    def _k_best(self, sentences: Sentences, k: int) -> list[list[LabelledTree]]:
+        raise self._unsupported("k best trees")
+
+    def _sample_trees(self, sentences: Sentences, samples: int, generator: torch.Generator) -> Trees:
+        raise self._unsupported("random trees of a sentence")
+
+    def _sample(self, count: int, max_length: int, temperature: float, generator: torch.Generator) -> Sampled:
+        raise self._unsupported("random sentences")
+
+    def _entropy(self, sentences: Sentences) -> Tensor:
+        raise self._unsupported("entropy over derivations")
+
+    def _kl_divergence(self, sentences: Sentences, other: Algorithms[object, object], theirs: Sentences) -> Tensor:
+        raise self._unsupported("divergence over derivations")
+
+    def _dense_rules(self) -> tuple[Tensor, Tensor]:
+        """Root probabilities [N] and the probability of every A → B C, [N, S, S]; with [B, …] where batched."""
+        raise self._unsupported("labelled derivations to compare")
+
+    def _tree_log_weights(self, sentences: Sentences) -> Tensor:
+        """Log-weight of every unlabelled tree, in an order that is the same for all grammars."""
+        raise self._unsupported("distribution over trees")
+
+    def _prefix_log_probabilities(self, sentences: Sentences) -> Tensor:
+        raise self._unsupported("prefix probabilities")
+
+    def _prefix_states(self, sentences: Sentences) -> PrefixTable:
+        raise self._unsupported("prefix probabilities")
+
+    def _next_tags(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
+        """P(preterminal of the next word | sentence as a prefix) [B, P] and log P(the sentence ends here) [B]."""
+        raise self._unsupported("distribution of the next word")

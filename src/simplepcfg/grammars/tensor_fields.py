@@ -1,0 +1,49 @@
+"""Copies of grammars and emissions, which are dataclasses, with other tensors in their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+Value = TypeVar("Value")
+Change = Callable[[Tensor], Tensor]
+
+
+def with_tensors(value: Value, change: Change, **others: object) -> Value:
+    """Copy a dataclass with a function applied to every tensor, alone or in a tuple; other fields as given."""
+    given = fields(cast(Any, value))
+    changed = {field.name: _changed(getattr(value, field.name), change) for field in given if field.init}
+    return cast(Value, replace(cast(Any, value), **changed | others))
+
+
+def in_float64(value: Value) -> Value:
+    """Return the same grammar in float64, emissions included; its matrix products are then in float64 as well."""
+    nested: dict[str, object] = {
+        field.name: in_float64(part)
+        for field in fields(cast(Any, value))
+        if is_dataclass(part := getattr(value, field.name))
+    }
+    if hasattr(value, "precision"):
+        nested["precision"] = None
+    return with_tensors(value, lambda tensor: tensor.double() if tensor.is_floating_point() else tensor, **nested)
+
+
+def bytes_in_float64(value: object) -> int:
+    """Compute the memory that the tensors of ``in_float64(value)`` take, in bytes."""
+    if isinstance(value, Tensor):
+        return value.numel() * torch.float64.itemsize
+    if isinstance(value, tuple):
+        return sum(map(bytes_in_float64, value))
+    if not is_dataclass(value):
+        return 0
+    return sum(bytes_in_float64(getattr(value, field.name)) for field in fields(value) if field.init)
+
+
+def _changed(value: object, change: Change) -> object:
+    if isinstance(value, Tensor):
+        return change(value)
+    return tuple(_changed(part, change) for part in value) if isinstance(value, tuple) else value

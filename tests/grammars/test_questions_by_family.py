@@ -1,0 +1,84 @@
+"""The contract of all families: every question is answered, or refused with what to use instead."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from contract import check_questions
+from simplepcfg.errors import InputError
+from simplepcfg.grammars import (
+    DenseEmissions,
+    DenseGrammar,
+    Grammar,
+    HiddenMarkovModel,
+    RankGrammar,
+    SimpleGrammar,
+)
+
+N, P, RANKS, VOCABULARY = 3, 4, 2, 9
+WORDS, LENGTHS = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 0], [8, 1, 0, 0]]), torch.tensor([4, 3, 2])
+
+
+def rules(*shape: int) -> Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).softmax(-1)
+
+
+FACTORS = {
+    SimpleGrammar: (rules(N), rules(N, N + P), rules(N, N + P).flip(0)),
+    DenseGrammar: (rules(N), rules(N, (N + P) ** 2).view(N, N + P, N + P)),
+    RankGrammar: (rules(N), rules(N, RANKS), rules(RANKS, N + P), rules(RANKS, N + P).flip(0)),
+    HiddenMarkovModel: (rules(P), rules(P, P)),
+}
+UNSUPPORTED = {
+    HiddenMarkovModel: {
+        "span_marginals",
+        "decode",
+        "viterbi",
+        "k_best",
+        "sample_trees",
+        "symbol_marginals",
+        "rule_counts",
+        "kl_divergence",
+        "tree_entropy",
+        "tree_kl_divergence",
+        "termination_probability",
+    }
+}
+
+
+@pytest.mark.parametrize("family", FACTORS)
+def test_every_question(family: type[Grammar]) -> None:
+    grammar = family(*FACTORS[family], DenseEmissions(rules(P, VOCABULARY).log()))
+    check_questions(grammar, family(*FACTORS[family]), WORDS, LENGTHS, UNSUPPORTED.get(family, set()))
+
+
+@pytest.mark.parametrize("family", FACTORS)
+def test_copies(family: type[Grammar]) -> None:
+    """Detached, or of one sentence of a batch, each tensor is what it was."""
+    plain = FACTORS[family]
+    log_emit = rules(P, VOCABULARY).log()
+    leaves = [factor.clone().requires_grad_() for factor in plain]
+    grammar = family(*leaves, DenseEmissions(log_emit.clone().requires_grad_()))
+    expected = grammar.log_partition(WORDS, LENGTHS)
+    assert expected.requires_grad
+    detached = grammar.detached()
+    assert type(detached) is family
+    assert not detached.log_partition(WORDS, LENGTHS).requires_grad
+    torch.testing.assert_close(detached.log_partition(WORDS, LENGTHS), expected.detach())
+    batch = family(*(torch.stack([factor, factor]) for factor in plain), DenseEmissions(torch.stack([log_emit] * 2)))
+    torch.testing.assert_close(batch.of_sentence(1).log_partition(WORDS, LENGTHS), expected.detach())
+
+
+@pytest.mark.parametrize("family", FACTORS)
+def test_log_emissions_of_other_preterminals_are_refused(family: type[Grammar]) -> None:
+    with pytest.raises(InputError, match=r"\d"):
+        family(*FACTORS[family]).log_partition(torch.zeros(1, 3, P + 1, dtype=torch.float64))
+
+
+def test_gradients_reach_log_emissions() -> None:
+    """The gradient of log Z by the log-emissions is the tag marginal."""
+    grammar = SimpleGrammar(*FACTORS[SimpleGrammar])
+    logs = torch.randn(5, P, generator=torch.Generator().manual_seed(0), dtype=torch.float64).requires_grad_()
+    (slope,) = torch.autograd.grad(grammar.log_partition(logs).sum(), logs)
+    torch.testing.assert_close(slope, grammar.tag_marginals(logs.detach())[0])
