@@ -64,7 +64,7 @@ def test_frequencies_are_marginals(with_bonus: bool) -> None:
     bonus = torch.randn(2, 5, 5, generator=seeded(3), dtype=torch.float64) if with_bonus else None
     lengths = torch.tensor([4, 3])
     samples = 6_000
-    trees = sample_trees(*case.tensors(), samples, seeded(11), lengths=lengths, span_bonus=bonus).listed()
+    trees = sample_trees(*case.tensors(), samples, seeded(11), lengths=lengths, span_bonus=bonus).to_list()
     for b, length in enumerate(lengths.tolist()):
         found = derivations(
             case.log_emissions[b, :length], *case.tensors()[1:], span_bonus=None if bonus is None else bonus[b]
@@ -199,7 +199,7 @@ def test_sentences_as_often_as_they_are_probable(temperature: float) -> None:
 def test_sampled_trees_have_their_probability_under_the_grammar() -> None:
     original = grammar()
     drawn = original.sample(8, max_length=4, generator=seeded(), temperature=0.7)
-    for words, length, tree in zip(drawn.words, drawn.lengths.tolist(), drawn.trees.listed(), strict=True):
+    for words, length, tree in zip(drawn.words, drawn.lengths.tolist(), drawn.trees.to_list(), strict=True):
         log_emissions = original.emissions.log_probabilities(words[None, :length])[0]
         every = derivations(log_emissions, original.root, original.left, original.right)
         tags = (((i, i + 1), 3 + tag) for i, tag in enumerate(tree.tags))

@@ -36,7 +36,7 @@ def outside_rows(arguments: InsideArguments, backend: str = "auto") -> tuple[Ten
 
 
 def _scaled_rows(chart: ScaledChart) -> Iterator[Rows]:
-    backward = Backward(chart, torch.ones(chart.batch, dtype=chart.dtype, device=chart.device), careful=True)
+    backward = Backward(chart, torch.ones(chart.batch, dtype=chart.dtype, device=chart.device), check_range=True)
     states, posts = chart.nonterminals, chart.n + 1
     sentences = torch.arange(chart.batch, device=chart.device)[:, None] * posts * posts
     for width in range(chart.n, 0, -1):
@@ -48,7 +48,7 @@ def _scaled_rows(chart: ScaledChart) -> Iterator[Rows]:
                 yield Rows(1, cells, chart.words.flatten(0, 1), None, by_child.flatten(0, 1))
                 return
             alpha = backward.outside(width, None)
-            backward.spread(width, alpha)
+            backward.add_to_children(width, alpha)
             by_child = (
                 alpha.new_zeros(*alpha.shape[:2], 2 * states)  # the whole sentence is nobody's child
                 if width == chart.n

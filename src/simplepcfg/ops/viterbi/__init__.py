@@ -5,29 +5,29 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.backends import chosen_backend
+from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
-from simplepcfg.ops.trees import Found, Trees, no_trees, stacked, tree_log_probabilities
+from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, stack_trees, tree_log_probabilities
 from simplepcfg.ops.viterbi.chart import ViterbiChart
 from simplepcfg.ops.viterbi.naive import naive_best_tree
 
 __all__ = ["BACKENDS", "viterbi", "viterbi_chart"]
 
 
-def _naive(arguments: InsideArguments) -> Found:
+def _naive(arguments: InsideArguments) -> TreeTensors:
     batch, n, _, _ = arguments.sizes
     with torch.no_grad():
         found = [naive_best_tree(arguments, b) for b in range(batch)]
-    return stacked(found, n, arguments.log_emissions.device)
+    return stack_trees(found, n, arguments.log_emissions.device)
 
 
-def _by_chart(arguments: InsideArguments, backend: str) -> Found:
+def _by_chart(arguments: InsideArguments, backend: str) -> TreeTensors:
     with torch.no_grad():
         chart = viterbi_chart(arguments, backend)
         return chart.trees(chart.fill())
 
 
-BACKENDS: dict[str, Callable[[InsideArguments], Found]] = {
+BACKENDS: dict[str, Callable[[InsideArguments], TreeTensors]] = {
     "naive": _naive,
     "torch": lambda arguments: _by_chart(arguments, "torch"),
     "triton": lambda arguments: _by_chart(arguments, "triton"),
@@ -55,11 +55,11 @@ def viterbi(
     ([[[0, 2]]], [[0]], [[0, 0]], tensor([0.6400]))
     """
     arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, None)
-    backend = chosen_backend(backend, log_emissions, BACKENDS)
+    backend = resolve_backend(backend, log_emissions, BACKENDS)
     batch, n, _, _ = arguments.sizes
     sentence = torch.arange(batch, device=log_emissions.device)
     if n == 1:
-        return no_trees(batch, log_emissions)
+        return empty_trees(batch, log_emissions)
     found = BACKENDS[backend](arguments)
     return Trees(*found, tree_log_probabilities(arguments, sentence, *found))
 

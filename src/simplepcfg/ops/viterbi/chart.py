@@ -87,7 +87,7 @@ class ViterbiChart:
         nodes = Nodes.begin(roots, plan.length_of_sentence.long(), plan.n)
         self.descend(nodes)
         back = plan.order.long().argsort()
-        spans, splits, labels, tags = (tensor[back] for tensor in nodes.finished())
+        spans, splits, labels, tags = (tensor[back] for tensor in nodes.to_tensors())
         return spans, splits, labels, tags
 
     def descend(self, nodes: Nodes) -> None:

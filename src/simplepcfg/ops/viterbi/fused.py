@@ -33,7 +33,7 @@ class FusedViterbiChart(ViterbiChart):
             room = (max(self.states, self.tags) + TILE["UNROLL"]) * columns
             self.values = torch.empty(room, dtype=self.dtype, device=self.device)
         except torch.cuda.OutOfMemoryError as error:
-            raise self._too_little_memory() from error
+            raise self._out_of_memory_error() from error
         self.processors = _processors(self.device)
 
     def make_rules(self) -> None:
@@ -109,7 +109,7 @@ class FusedViterbiChart(ViterbiChart):
                 SPLITS=triton.next_power_of_2(max(plan.n - 1, 2)), BLOCK=block,
             )  # fmt: skip
 
-    def _too_little_memory(self) -> ResourceError:
+    def _out_of_memory_error(self) -> ResourceError:
         batch, n, states, tags = self.arguments.sizes
         item = self.arguments.log_emissions.element_size()
         chart = 3 * states * batch * n * (n + 1) // 2 * item
