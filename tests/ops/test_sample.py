@@ -49,7 +49,7 @@ def test_float32_and_several_blocks(
     monkeypatch: pytest.MonkeyPatch, backend: str, nonterminals: int, preterminals: int
 ) -> None:
     monkeypatch.setattr("simplepcfg.ops.sample.fused.CHILDREN_AT_ONCE", 16)
-    monkeypatch.setattr("simplepcfg.ops.sample.lock_step.WEIGHTS_AT_ONCE", 300)
+    monkeypatch.setattr("simplepcfg.ops.sample.top_down.WEIGHTS_AT_ONCE", 300)
     case = random_case(2, 4, nonterminals, preterminals, scale=2.0, dtype=torch.float32)
     found = sample_trees(*case.tensors(), 3, seeded(), backend=backend)
     expected = sample_trees(*case.to(torch.float64).tensors(), 3, seeded(), backend="naive")

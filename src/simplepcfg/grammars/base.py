@@ -59,6 +59,11 @@ class Grammar(Algorithms[Sampled, Counts]):
         return with_tensors(self, lambda rules: rules[sentence], emissions=self.emissions.of_sentence(sentence))
 
     @property
+    def nonterminals(self) -> int:
+        """The number of nonterminals. Raises InputError where there are none."""
+        raise self._unsupported("nonterminals")
+
+    @property
     def span_numbers(self) -> int:
         """Floating-point numbers that a chart holds for each span of a sentence, by which memory is estimated."""
         raise self._unsupported("chart")

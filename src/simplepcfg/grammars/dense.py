@@ -42,8 +42,12 @@ class DenseGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     backend: str = "auto"
 
     @property
+    def nonterminals(self) -> int:
+        return self.root.shape[-1]
+
+    @property
     def span_numbers(self) -> int:
-        return 4 * self.root.shape[-1]  # symbols, and the share of matrices and pairs
+        return 4 * self.nonterminals  # symbols, and the share of matrices and pairs
 
     def growing_prefix(self) -> GrowingDensePrefix:
         return GrowingDensePrefix(self.root, self.rules)

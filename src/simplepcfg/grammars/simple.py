@@ -50,8 +50,12 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
     _closure: list[Closure] = field(default_factory=list, init=False, repr=False, compare=False)  # once computed
 
     @property
-    def span_numbers(self) -> int:
+    def nonterminals(self) -> int:
         return self.root.shape[-1]
+
+    @property
+    def span_numbers(self) -> int:
+        return self.nonterminals
 
     def to_dense(self) -> DenseGrammar:
         """Return the same grammar with a probability for every A → B C: N (N + P)² numbers, if it is small."""
@@ -140,7 +144,7 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
                 f"{type(other).__name__} has no left and right rules to compare with; ask "
                 "grammar.to_dense().kl_divergence, or tree_kl_divergence for the trees of short sentences"
             )
-        sizes = [(each.root.shape[-1], each.left.shape[-1] - each.root.shape[-1]) for each in (self, other)]
+        sizes = [(each.nonterminals, each.left.shape[-1] - each.nonterminals) for each in (self, other)]
         if sizes[0] != sizes[1]:
             raise InputError(
                 f"one grammar has N, P = {sizes[0]}, the other {sizes[1]}; derivations can be compared between "

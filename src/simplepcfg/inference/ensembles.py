@@ -68,13 +68,13 @@ class Ensemble:
 
     def parse_spans(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[SpanTree]:
         """As `Run.parse_spans`."""
-        return self._trees(list(split_sentences(sentences)), constraints)
+        return self._trees(list(split_sentences(sentences, self.runs[0].preprocessing)), constraints)
 
     def parse_blocks(
         self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None
     ) -> Iterator[list[SpanTree]]:
         """As `Run.parse_blocks`."""
-        split = list(split_sentences(sentences))
+        split = list(split_sentences(sentences, self.runs[0].preprocessing))
         if constraints is not None:  # all are checked before the first part
             prepare = self.runs[0].preprocessing.apply
             token_bonuses(constraints, [(words, prepare(words, tags)) for words, tags in split])

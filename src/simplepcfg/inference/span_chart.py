@@ -108,9 +108,9 @@ def _likeliest_symbols(
 
     def compute(batch: Batch) -> list[tuple[Tensor, Tensor, Tensor] | None]:
         grammar = run.grammar_of(batch)
-        if isinstance(grammar, RankGrammar) and grammar.root.shape[-1] > LARGEST_RANK_GRAMMAR:
+        if isinstance(grammar, RankGrammar) and grammar.nonterminals > LARGEST_RANK_GRAMMAR:
             return [None]  # its symbols can be asked for only with all rules written out
-        if len(cells) * grammar.root.shape[-1] > MOST_NUMBERS:
+        if len(cells) * grammar.nonterminals > MOST_NUMBERS:
             return [None]
         with torch.no_grad():
             shares = grammar.symbol_marginals(

@@ -1,8 +1,8 @@
 """Models with one grammar for all sentences, whose log p is exact."""
 
-from typing import Any
-
 from torch import Tensor, nn
+
+from simplepcfg.grammars import Grammar
 
 
 class ExactModel(nn.Module):
@@ -10,7 +10,7 @@ class ExactModel(nn.Module):
 
     shares_rules = True
 
-    def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> Any:
+    def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> Grammar:
         """The grammar of the present parameters, the same for every sentence."""
         raise NotImplementedError
 

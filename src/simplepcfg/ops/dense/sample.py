@@ -13,7 +13,7 @@ from simplepcfg.ops.dense.lengths import length_rows
 from simplepcfg.ops.dense.naive_sample import naive_dense_sample
 from simplepcfg.ops.dense.trees import dense_tree_log_probabilities
 from simplepcfg.ops.descent import Nodes, descend
-from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, draw_uniforms, pick, pick_logs
+from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, draw_uniforms, pick, pick_from_logs
 from simplepcfg.ops.sample.requests import check_request
 from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, stack_trees
 
@@ -88,7 +88,7 @@ def _draw(arguments: DenseArguments, samples: int, uniforms: Tensor, backend: st
         return stack_trees(trees, n, uniforms.device)
     chart = DenseChart(arguments)
     log_z = chart.fill()
-    roots = pick_logs(arguments.root.log() + chart.top.log(), uniforms[:, 1].view(batch, samples))
+    roots = pick_from_logs(arguments.root.log() + chart.top.log(), uniforms[:, 1].view(batch, samples))
     roots = torch.where(log_z[:, None] > -math.inf, roots, -1).view(-1)
     lengths = torch.full((batch,), n, device=roots.device) if chart.lengths is None else chart.lengths
     nodes = Nodes.begin(roots, lengths.repeat_interleave(samples), n)
@@ -118,7 +118,7 @@ def dense_sample_derivations(
                 "temperature near 0"
             )
         uniforms = draw_uniforms(count, max_length, generator, rules.device)
-        lengths = pick_logs(rows.log_lengths[None], uniforms[None, :, 0])[0]
+        lengths = pick_from_logs(rows.log_lengths[None], uniforms[None, :, 0])[0]
         roots = pick(rows.beta[lengths] * root.double(), uniforms[:, 1])
         nodes = Nodes.begin(roots, lengths, max_length)
         _draw_nodes(nodes, rows, torch.zeros_like(lengths), uniforms)
@@ -150,7 +150,7 @@ def _choose(
     """Split, left and right child of some nodes: [3, X]."""
     rules = rows.of_parents(sentence, label)  # [X, S, S]
     logs = _split_logs(rows, rules, sentence, start, end, label, longest)
-    split = start + 1 + pick_logs(logs, uniforms[:, 0])
+    split = start + 1 + pick_from_logs(logs, uniforms[:, 0])
     states = rows.spans(sentence[:1], start[:1], end[:1])[0].shape[-1]
     left, right = (_child(rows, sentence, *span, states) for span in ((start, split), (split, end)))  # [X, S]
     first = pick(left * torch.matmul(rules, right[..., None])[..., 0], uniforms[:, 1])

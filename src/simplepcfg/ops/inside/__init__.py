@@ -66,8 +66,9 @@ def inside(
     Args:
         log_emissions: ``[B, n, P]``, log emit[T, w_i] of every preterminal at every position; -inf is allowed.
         root: ``[N]`` or ``[B, N]``, probabilities of S → A.
-        left, right: ``[N, N + P]`` or ``[B, N, N + P]``, probabilities of the left and right child given the
-            parent; nonterminal columns first, then preterminals.
+        left: ``[N, N + P]`` or ``[B, N, N + P]``, probabilities of the left child given the parent; nonterminal
+            columns first, then preterminals. Each row sums to 1.
+        right: the same for the right child.
         lengths: ``[B]``, the lengths of the sentences; n for all of them by default. Positions beyond a sentence's
             length are ignored.
         span_bonus: ``[B, n + 1, n + 1]``, a log-weight that is added for each span (i, j) of width 2 or more that a

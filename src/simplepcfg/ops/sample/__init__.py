@@ -9,11 +9,11 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.descent import Nodes
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
-from simplepcfg.ops.sample.draws import draw_uniforms, pick, pick_logs
+from simplepcfg.ops.sample.draws import draw_uniforms, pick, pick_from_logs
 from simplepcfg.ops.sample.lengths import LengthTable, length_table
-from simplepcfg.ops.sample.lock_step import WEIGHTS_AT_ONCE, draw_from_chart, draw_nodes
 from simplepcfg.ops.sample.naive import naive_sample
 from simplepcfg.ops.sample.requests import check_request
+from simplepcfg.ops.sample.top_down import WEIGHTS_AT_ONCE, draw_from_chart, draw_nodes
 from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, stack_trees, tree_log_probabilities
 
 __all__ = ["BACKENDS", "sample_derivations", "sample_trees"]
@@ -95,7 +95,7 @@ def sample_derivations(
                 "temperature near 0"
             )
         uniforms = draw_uniforms(count, max_length, generator, left.device)
-        lengths = pick_logs(table.log_lengths[None], uniforms[None, :, 0])[0]
+        lengths = pick_from_logs(table.log_lengths[None], uniforms[None, :, 0])[0]
         nodes = Nodes.begin(_roots(table, root, lengths, uniforms[:, 1]), lengths, max_length)
         if backend == "triton":
             from simplepcfg.ops.sample import fused

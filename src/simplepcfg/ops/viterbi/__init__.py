@@ -1,4 +1,4 @@
-"""The most probable labelled tree of each sentence under a simple PCFG; README.md derives it."""
+"""The Viterbi algorithm of a simple PCFG: the most probable labelled tree of each sentence. README.md derives it."""
 
 from collections.abc import Callable
 
@@ -44,10 +44,17 @@ def viterbi(
     span_bonus: Tensor | None = None,
     backend: str = "auto",
 ) -> Trees:
-    """The best tree of each sentence with its symbols; arguments as for ``simplepcfg.ops.inside.inside``.
+    """Find the most probable labelled tree of each sentence.
 
-    Its log-probability is differentiable by rules, emissions and bonus. Ties go to the leftmost split and the first
-    symbol. A sentence of one word, or of probability 0, has no tree: no labels, and -inf.
+    The arguments are those of ``simplepcfg.ops.inside.inside``.
+
+    Returns:
+        ``Trees`` with leading dimension [B]. The log-probability is differentiable with respect to rules, emissions and
+        bonus. Of equally probable trees the one with the leftmost split, then with the first symbol, is returned. A
+        sentence of one word, or of probability 0, has no tree: its entries are -1 and its log-probability is -inf.
+
+    Raises:
+        InputError: as ``inside`` does.
 
     >>> rules = torch.tensor([[0.2, 0.8]])                          # one nonterminal, one preterminal
     >>> trees = viterbi(torch.zeros(1, 2, 1), torch.ones(1), rules, rules)
@@ -65,7 +72,7 @@ def viterbi(
 
 
 def viterbi_chart(arguments: InsideArguments, backend: str) -> ViterbiChart:
-    """An empty chart of the backend; Triton is imported here, on first use."""
+    """Create an empty chart for a backend. Triton is imported on first use only."""
     if backend != "triton":
         return ViterbiChart(arguments)
     from simplepcfg.ops.viterbi.fused import FusedViterbiChart

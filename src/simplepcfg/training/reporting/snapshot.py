@@ -11,7 +11,7 @@ import torch
 from simplepcfg.data.batching import Batch, collate
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import Vocabulary
-from simplepcfg.grammars import DenseGrammar, HiddenMarkovModel, SimpleGrammar
+from simplepcfg.grammars import DenseGrammar, Grammar, HiddenMarkovModel, SimpleGrammar
 
 # Validation sentences that are looked at: few and short, so that a look costs little time and memory.
 SENTENCES = 16
@@ -62,7 +62,7 @@ class Observer:
         finally:
             model.train(was_training)
 
-    def _of(self, grammar: Any, batch: Batch) -> Snapshot | None:
+    def _of(self, grammar: Grammar, batch: Batch) -> Snapshot | None:
         if isinstance(grammar, HiddenMarkovModel):
             return None
         marginals = grammar.span_marginals(batch.words, batch.lengths)  # [B, n + 1, n + 1]
