@@ -1,8 +1,8 @@
 """Triton's interpreter without the work it repeats: the same arithmetic in about half the time.
 
-At every launch and at every call of a device function, the interpreter lists all members of `triton.language` to replace
-its builtin functions, and it makes the table of NumPy types anew for every tensor. Both are done once here. A process of
-the interpreter compiles no kernel, so that the replaced functions can stay in place.
+At every launch and at every call of a device function, the interpreter lists all members of `triton.language` to
+replace its builtin functions, and it makes the table of NumPy types anew for every tensor. Both are done once here. A
+process of the interpreter compiles no kernel, so that the replaced functions can stay in place.
 """
 
 import importlib.util
