@@ -13,26 +13,11 @@ from simplepcfg.evaluation.psycholinguistics.word_model import END, WordSurprisa
 from simplepcfg.grammars.prefix import next_word_entropies, surprisals
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.sentences import Sentence
+from simplepcfg.inference.surprisal_tables import SurprisalTable, SurprisalTables
 from simplepcfg.inference.trained_model import TrainedModel
 
 
-class SurprisalTable(list[WordSurprisal]):
-    """The records of one sentence: a list, which a notebook shows as bars."""
-
-    def to_svg(self) -> str:
-        """Bars as an SVG file's text."""
-        from simplepcfg.drawing import standalone, surprisal_bars
-
-        columns = zip(*((record.word, record.surprisal, record.entropy) for record in self), strict=True)
-        words, surprisals, entropies = columns if self else ((), (), ())
-        return standalone(surprisal_bars(words, surprisals, entropies))
-
-    def _repr_svg_(self) -> str:
-        """For notebooks."""
-        return self.to_svg()
-
-
-def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence]) -> list[SurprisalTable]:
+def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence]) -> SurprisalTables:
     """See ``Run.surprisal``."""
     prepared = run.prepare(sentences)
 
@@ -48,7 +33,9 @@ def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence]) -> list[
     found = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: ([], []), least=1)
     if any(math.isnan(value) for values, _ in found for value in values):
         raise NumericalError(f"{run.name}: surprisals are NaN; its weights are damaged, train it again")
-    return [_records(run, words, item, *values) for (words, item), values in zip(prepared, found, strict=True)]
+    return SurprisalTables(
+        _records(run, words, item, *values) for (words, item), values in zip(prepared, found, strict=True)
+    )
 
 
 def _records(
