@@ -10,6 +10,8 @@ import pytest
 from command_calls import Call
 from simplepcfg import load
 from simplepcfg.evaluation.psycholinguistics.accuracy import ACCURACY_COLUMNS
+from simplepcfg.evaluation.psycholinguistics.reading_times import GAIN_COLUMNS
+from tiny_runs import tiny_sentences
 
 
 @pytest.fixture
@@ -90,3 +92,49 @@ def test_what_is_refused(call: Call, tiny_run: Path, pairs: Path, tmp_path: Path
 
 def test_help_without_a_command(call: Call) -> None:
     assert "minimal-pairs" in call("test").out
+
+
+@pytest.fixture
+def times(tmp_path: Path) -> Path:
+    lines = ["item\tsentence\tzone\tword\tmean_rt"]
+    for sentence, text in enumerate(tiny_sentences(30, seed=2)):
+        lines += [
+            f"1\t{sentence}\t{zone}\t{word}\t{300 + (13 * zone * len(word) + sentence) % 70}"
+            for zone, word in enumerate(text.split(), start=1)
+        ]
+    path = tmp_path / "times.tsv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_reading_times(call: Call, tiny_run: Path, eos_run: Path, times: Path, tmp_path: Path) -> None:
+    predictors = "surprisal,entropy,entropy-reduction,depth,open-constituents"
+    table, text = tmp_path / "rows.csv", tmp_path / "text.txt"
+    text.write_text("\n".join(tiny_sentences(100)))
+    options = ["--predictors", predictors, "--resamples", 20, "--frequencies", text, "--csv", table]
+    result = call("test", "reading-times", tiny_run, eos_run, times, *options, "--json", "-")
+    assert result.code == 0, result.err
+    rows = json.loads(result.out)
+    assert [row["predictor"] for row in rows] == predictors.split(",") * 2
+    assert all(tuple(row) == GAIN_COLUMNS for row in rows)
+    assert len({row["words"] for row in rows}) == 1
+    assert [row["looks_ahead"] for row in rows[:5]] == [False, False, False, True, True]
+    assert [row["gain_beyond_surprisal"] is None for row in rows[:2]] == [True, False]
+    assert len(list(csv.DictReader(io.StringIO(table.read_text())))) == 10
+    shown = call("test", "reading-times", tiny_run, times, "--shape", "quadratic", "--raw-times", "--resamples", 20)
+    assert shown.code == 0
+    assert "mean_rt" in shown.out
+    assert "frequencies are those of the words in DATA" in shown.err
+
+
+def test_reading_times_that_are_refused(call: Call, tiny_run: Path, times: Path) -> None:
+    for arguments in (
+        [times, "--predictors", "length"],
+        [times, "--shape", "cubic"],
+        [times, "--time", "nowhere"],
+        [times, times],
+        [times, "--frequencies", "nowhere.txt"],
+    ):
+        result = call("test", "reading-times", tiny_run, *arguments, "-q")
+        assert (result.code, result.out) == (2, "")
+        assert result.err.count("\n") == 1
