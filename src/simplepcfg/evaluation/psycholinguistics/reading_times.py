@@ -97,9 +97,9 @@ def evaluate_reading_times(
 ) -> tuple[list[ReadingTimeGain], UsedWords]:
     """What each predictor of each model adds, in order, and the words used, which are the same for all.
 
-    `counts` are those of the tokens of some text, for frequencies. Left out are the first two words of a sentence,
-    since there are no two before them, its last word, words without a time, and words where they themselves or one of the
-    two before have no finite predictor or, unless `keep_unknown`, are unknown to a model.
+    `counts` are those of the tokens of some text, for frequencies. Left out are the first two words of a sentence (they
+    have no two before them), its last word, words without a time, and words where they themselves or one of the two
+    before have no finite predictor or, unless `keep_unknown`, are unknown to a model.
     """
     if not predictors or resamples < 1:
         raise InputError(f"predictors = {list(predictors)}, resamples = {resamples}; give at least one of each")
