@@ -85,9 +85,9 @@ def kernels(device: torch.device) -> Iterator[Fact]:
         except Exception as error:  # whatever a driver or a compiler raises is the answer here
             yield Fact(f"inside, {name}", f"failed: {' '.join(str(error).split())[:100]}", "see the message")
             continue
-        error = float((found - truth).abs().max())
-        wrong = None if error <= allowed else "wrong on this device: report it with this output"
-        yield Fact(f"inside, {name}", f"error {error:.1e} nats against the naive form (at most {allowed:.1e})", wrong)
+        off = float((found - truth).abs().max())
+        wrong = None if off <= allowed else "wrong on this device: report it with this output"
+        yield Fact(f"inside, {name}", f"error {off:.1e} nats against the naive form (at most {allowed:.1e})", wrong)
 
 
 def _example() -> tuple[torch.Tensor, ...]:
