@@ -71,7 +71,7 @@ def settle_kernel(
     log_beta2,
     PARTS: tl.constexpr,
 ):
-    """What the norm and the sums of a batch mean for the step. One program; see StepTally.add for the same in torch."""
+    """What the norm and the sums of a batch mean for the step. One program; StepCounters.add has it in torch."""
     norm = tl.sqrt(tl.sum(tl.load(sums + tl.arange(0, PARTS)).to(tl.float64), 0))
     loss, tokens, sentences = tl.load(batch), tl.load(batch + 1), tl.load(batch + 2)
     finite = tl.abs(loss + norm) < float("inf")  # false of NaN
