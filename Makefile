@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt
 
-.PHONY: demo test test-slow test-browser lint format types check clean
+.PHONY: demo test test-slow test-browser lint format types docs check clean
 
 demo: $(VENV)/.installed
 	$(BIN)/simplepcfg demo
@@ -27,7 +27,11 @@ lint: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
-check: lint types test
+# Strict: a broken link or an argument that a docstring forgets is an error.
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+check: lint types docs test
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
@@ -56,5 +60,9 @@ $(VENV)/.installed-dev: $(VENV)/.installed-test
 	$(PIP) -e ".[dev]"
 	@touch $@
 
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(PIP) -e ".[docs]"
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .browser .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .browser site .pytest_cache .mypy_cache .ruff_cache

@@ -60,11 +60,11 @@ def inside_forward(inputs: Inputs) -> object:
     return inside(*inputs.rules(), precision="fp32")
 
 
-def span_posteriors(inputs: Inputs) -> object:
+def span_marginals(inputs: Inputs) -> object:
     """Forward and backward."""
-    from simplepcfg.ops.inside import span_posteriors
+    from simplepcfg.ops.inside import span_marginals
 
-    return span_posteriors(*inputs.rules(), precision="fp32")
+    return span_marginals(*inputs.rules(), precision="fp32")
 
 
 def best_trees(inputs: Inputs) -> object:
@@ -118,7 +118,7 @@ def closure(inputs: Inputs) -> object:
 
 ROWS: dict[str, Callable[[Inputs], object]] = {
     YARDSTICK: inside_forward,
-    "span-posteriors": span_posteriors,
+    "span-marginals": span_marginals,
     "viterbi": best_trees,
     "viterbi-chart": best_scores,
     "sample-16": sampled(16),

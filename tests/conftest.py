@@ -6,9 +6,12 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from fast_interpreter import speed_up
+
 if not torch.cuda.is_available():
     # Before anything imports triton: its kernels then run on the CPU, slowly, so that they are tested here too.
     os.environ.setdefault("TRITON_INTERPRET", "1")
+    speed_up()
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Several processes share the cores already; what tests start themselves inherits this.

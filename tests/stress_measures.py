@@ -13,13 +13,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.inside import inside, log_space, span_posteriors
+from simplepcfg.ops.inside import inside, log_space, span_marginals
 from stress_grammars import Stress
 
 PARTS = ("emissions", "root", "left", "right")
 # Between neighbours at 1, of the numbers that are multiplied.
 SPACING = {"fp32": 2.0**-23, "tf32": 2.0**-10, "bf16": 2.0**-7}
-# Of span posteriors' sums and of counts' sums, relatively.
+# Of span marginals' sums and of counts' sums, relatively.
 IDENTITY = {"fp64": 1e-10, "fp32": 1e-4, "tf32": 1e-2, "bf16": 4e-2}
 
 
@@ -29,7 +29,7 @@ class Answer:
 
     log_z: Tensor  # [B]
     counts: dict[str, Tensor]
-    posteriors: Tensor | None  # [B, n + 1, n + 1]
+    marginals: Tensor | None  # [B, n + 1, n + 1]
 
 
 @dataclass(frozen=True)
@@ -78,15 +78,15 @@ def options_of(stress: Stress, backend: str, precision: str) -> dict[str, object
 
 
 def answer(
-    stress: Stress, backend: str, precision: str, *, posteriors: bool = True, rules: torch.dtype | None = None
+    stress: Stress, backend: str, precision: str, *, marginals: bool = True, rules: torch.dtype | None = None
 ) -> Answer:
-    """Forward and backward of every sentence, the impossible ones included, and the posteriors apart."""
+    """Forward and backward of every sentence, the impossible ones included, and the marginals apart."""
     leaves = leaves_of(stress, precision, rules)
     options = options_of(stress, backend, precision)
     with tf32_operands(precision == "tf32" and backend == "log_einsum_exp"):
         log_z = inside(*leaves, **options)  # type: ignore[arg-type]
         grads = torch.autograd.grad(log_z.sum(), leaves)
-        spans = span_posteriors(*leaves, **options)[1] if posteriors else None  # type: ignore[arg-type]
+        spans = span_marginals(*leaves, **options)[1] if marginals else None  # type: ignore[arg-type]
     weights = (torch.ones_like(leaves[0]), *(leaf.detach() for leaf in leaves[1:]))
     counts = {
         part: torch.where(weight == 0, 0.0, grad.double() * weight.double())
@@ -125,7 +125,7 @@ class Allowance:
     The floors are for where the yardstick happens to err by next to nothing. A rounding errs by spacing / √12 in the
     mean square. A count is a stored number times a stored derivative: two roundings, spacing / √6. In TF32 these are
     made by every product between it and the root: two a level, spacing · √(levels / 6), and a tree of n words has
-    log2 n levels at least. (In the yardstick, whose derivatives are posteriors, they cancel where there is but one
+    log2 n levels at least. (In the yardstick, whose derivatives are marginals, they cancel where there is but one
     tree, and its bf16 rounds results too.) A word adds two to log Z, its own and its β's; over n words they average to
     spacing / √6n a word. Log Z itself is returned as one float32, half of whose spacing is 2^-24 of its size.
     """
@@ -181,23 +181,23 @@ def identity_errors(found: Answer, lengths: Tensor) -> dict[str, float]:
         "left": abs(sums["left"] / rules - 1),
         "right": abs(sums["right"] / rules - 1),
     }
-    if found.posteriors is not None:
-        spans = found.posteriors[possible].sum((1, 2))
+    if found.marginals is not None:
+        spans = found.marginals[possible].sum((1, 2))
         off["spans"] = float((spans / (lengths - 1) - 1).abs().amax())
     return off
 
 
 def complaints(
-    draws: list[Stress], backend: str, precision: str, allowance: Allowance, *, posteriors: bool = True
+    draws: list[Stress], backend: str, precision: str, allowance: Allowance, *, marginals: bool = True
 ) -> list[str]:
     """What is wrong with a backend on a case, in words; nothing, it is to be hoped."""
     found, expected, said = [], [], []
     for stress in draws:
         lengths = stress.sentence_lengths()
-        truth = answer(stress, "log_einsum_exp", "fp64", posteriors=False)
-        ours = answer(stress, backend, precision, posteriors=posteriors)
+        truth = answer(stress, "log_einsum_exp", "fp64", marginals=False)
+        ours = answer(stress, backend, precision, marginals=marginals)
         found.append(errors(ours, truth, lengths))
-        expected.append(errors(answer(stress, "log_einsum_exp", precision, posteriors=False), truth, lengths))
+        expected.append(errors(answer(stress, "log_einsum_exp", precision, marginals=False), truth, lengths))
         for part, off in identity_errors(ours, lengths).items():
             if not off <= IDENTITY[precision]:
                 said.append(f"{part} sum to {off:.1e} beside what they must, {IDENTITY[precision]:.0e} allowed")

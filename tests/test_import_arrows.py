@@ -16,6 +16,8 @@ SOURCE = Path(simplepcfg.__file__).parent
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
+    # Folders of data, and where they lie.
+    "pretrained": set(),
     # Pictures are made of plain values, so that every part may draw.
     "drawing": {"errors"},
     "ops": {"errors"},
@@ -24,9 +26,9 @@ ALLOWED: dict[str, set[str]] = {
     "grammars": {"errors", "ops"},
     "models": {"errors", "ops", "grammars"},
     "evaluation": {"errors", "ops", "grammars", "models", "data"},
-    "training": {"errors", "drawing", "ops", "grammars", "models", "data", "evaluation"},
+    "training": {"errors", "drawing", "pretrained", "ops", "grammars", "models", "data", "evaluation"},
     "benchmarking": {"errors", "ops"},
-    "inference": {"errors", "drawing", "ops", "grammars", "models", "data", "evaluation", "training"},
+    "inference": {"errors", "drawing", "pretrained", "ops", "grammars", "models", "data", "evaluation", "training"},
     "reports": {"errors", "drawing", "data", "evaluation", "training", "inference"},
     "serving": {"errors", "drawing", "data", "grammars", "evaluation", "training", "inference"},
     "reproduction": {"errors", "data", "benchmarking", "evaluation", "models", "training", "inference"},

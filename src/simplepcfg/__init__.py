@@ -1,31 +1,76 @@
-"""Large probabilistic context-free grammars, learned from raw text and run at hardware speed."""
+"""Large probabilistic context-free grammars, learned from raw text and run at hardware speed.
+
+The names in ``__all__`` are the stable interface; everything else may change with a minor version.
+"""
 
 from typing import TYPE_CHECKING, Any
 
 from simplepcfg.version import __version__
 
 if TYPE_CHECKING:
+    from simplepcfg import models
+    from simplepcfg.data.raw_text import split_raw
+    from simplepcfg.errors import InputError, NumericalError, ResourceError, SimplePCFGError
+    from simplepcfg.grammars import DenseGrammar, Grammar, HiddenMarkovModel, RankGrammar, SimpleGrammar
     from simplepcfg.inference.api import fit, load
     from simplepcfg.inference.ensembles import Ensemble, ensemble
     from simplepcfg.inference.run import Run
+    from simplepcfg.models import build_model
+    from simplepcfg.ops.inside import inside, span_marginals
 
-__all__ = ["Ensemble", "Run", "__version__", "ensemble", "fit", "load"]
+__all__ = [
+    "DenseGrammar",
+    "Ensemble",
+    "Grammar",
+    "HiddenMarkovModel",
+    "InputError",
+    "NumericalError",
+    "RankGrammar",
+    "ResourceError",
+    "Run",
+    "SimpleGrammar",
+    "SimplePCFGError",
+    "__version__",
+    "build_model",
+    "ensemble",
+    "fit",
+    "inside",
+    "load",
+    "models",
+    "span_marginals",
+    "split_raw",
+]
 
 _HOMES = {
+    "DenseGrammar": "simplepcfg.grammars",
     "Ensemble": "simplepcfg.inference.ensembles",
+    "Grammar": "simplepcfg.grammars",
+    "HiddenMarkovModel": "simplepcfg.grammars",
+    "InputError": "simplepcfg.errors",
+    "NumericalError": "simplepcfg.errors",
+    "RankGrammar": "simplepcfg.grammars",
+    "ResourceError": "simplepcfg.errors",
     "Run": "simplepcfg.inference.run",
+    "SimpleGrammar": "simplepcfg.grammars",
+    "SimplePCFGError": "simplepcfg.errors",
+    "build_model": "simplepcfg.models",
     "ensemble": "simplepcfg.inference.ensembles",
     "fit": "simplepcfg.inference.api",
+    "inside": "simplepcfg.ops.inside",
     "load": "simplepcfg.inference.api",
+    "span_marginals": "simplepcfg.ops.inside",
+    "split_raw": "simplepcfg.data.raw_text",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use: `simplepcfg.ops` needs torch alone, and `import simplepcfg` needs nothing."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Import on first use: `simplepcfg.inside` needs torch alone, and `import simplepcfg` needs nothing."""
     from importlib import import_module
 
+    if name == "models":
+        return import_module("simplepcfg.models")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

@@ -12,6 +12,7 @@ from command_calls import Call
 from simplepcfg import load
 from simplepcfg.data.vocabulary import EOS
 from simplepcfg.errors import InputError
+from simplepcfg.grammars import Grammar, SimpleGrammar
 from simplepcfg.inference.run import Run
 
 
@@ -134,16 +135,15 @@ def test_what_cannot_answer_says_so(
 ) -> None:
     assert call("complete", "right-branching", "the").code == 2
     assert call("complete", tmp_path / "none", "the").code == 2
-    monkeypatch.setattr(Run, "grammar", property(lambda self: object()))
+    monkeypatch.setattr(SimpleGrammar, "growing_prefix", Grammar.growing_prefix)
+    monkeypatch.setattr(SimpleGrammar, "_prefix_states", Grammar._prefix_states)
     for arguments in (["complete", tiny_run, "the"], ["score", tiny_run, "--surprisal"]):
         result = call(*arguments, stdin="the dog")
         assert result.code == 2
-        assert "has no exact prefix probabilities" in result.err
+        assert "this grammar has no prefix probabilities; use an sn-pcfg" in result.err
 
 
 def test_endless_grammars_are_remarked_on(call: Call, tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from simplepcfg.grammars import SimpleGrammar
-
     monkeypatch.setattr(SimpleGrammar, "termination_probability", lambda self: torch.tensor(0.25))
     assert "only 25 % of this grammar's probability" in call("complete", tiny_run, "the").err
 

@@ -2,18 +2,18 @@
 
 import math
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 from simplepcfg.evaluation.likelihood import BATCH_BYTES, MOST_CELLS, bytes_a_cell, cells_a_batch, log_likelihoods
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
+from simplepcfg.models.sizes import ModelSizes
 
 
 @pytest.mark.parametrize("states", [1, 4096, 10**9])
 def test_a_batch_fits_the_budget_or_is_one_sentence(states: int) -> None:
-    grammar = SimpleNamespace(root=torch.empty(states, device="meta"))
+    grammar = ModelSizes(activations=0, rules=0, tags=0, span_numbers=states)
     cells = cells_a_batch(grammar, torch.device("cpu"))
     assert 1 <= cells <= MOST_CELLS
     assert cells == 1 or cells * bytes_a_cell(grammar) <= BATCH_BYTES
@@ -27,7 +27,7 @@ class CountingModel:
 
     def __init__(self) -> None:
         self.sizes: list[tuple[int, ...]] = []
-        self.root = torch.ones(10**6)
+        self.span_numbers = 10**6
 
     def eval(self) -> None:
         self.training = False
@@ -60,8 +60,8 @@ def test_every_sentence_gets_its_own_score() -> None:
 class Choosing:
     """A grammar that has a choice of precision; its scores say which it was asked to take."""
 
-    root: torch.Tensor
     precision: str | None = None
+    span_numbers: int = 3
 
     def log_partition(self, words: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         return torch.full((len(words),), -1.0 if self.precision is None else -2.0)
@@ -70,7 +70,7 @@ class Choosing:
 @pytest.mark.parametrize(("precision", "score"), [(None, -1.0), ("tf32", -2.0)])
 def test_precision_is_that_of_the_shared_grammar(precision: str | None, score: float) -> None:
     model = CountingModel()
-    model.grammar = lambda: Choosing(torch.ones(3))
+    model.grammar = lambda: Choosing()
     assert log_likelihoods(model, [[1, 2]], torch.device("cpu"), precision=precision).tolist() == [score]
     assert log_likelihoods(CountingModel(), [[3, 2]], torch.device("cpu"), precision=precision).tolist() == [-3.0]
 

@@ -82,3 +82,13 @@ def test_gradients_reach_log_emissions() -> None:
     logs = torch.randn(5, P, generator=torch.Generator().manual_seed(0), dtype=torch.float64).requires_grad_()
     (slope,) = torch.autograd.grad(grammar.log_partition(logs).sum(), logs)
     torch.testing.assert_close(slope, grammar.tag_marginals(logs.detach())[0])
+
+
+def test_sizes() -> None:
+    found = [family(*FACTORS[family]) for family in (SimpleGrammar, DenseGrammar, RankGrammar)]
+    assert [grammar.nonterminals for grammar in found] == [N, N, N]
+    assert [grammar.span_numbers for grammar in found] == [N, 4 * N, RANKS]
+    chain = HiddenMarkovModel(*FACTORS[HiddenMarkovModel])
+    assert chain.span_numbers == 1
+    with pytest.raises(InputError, match="hmm has no nonterminals"):
+        _ = chain.nonterminals

@@ -13,7 +13,7 @@ from simplepcfg.grammars import (
     FactoredEmissions,
     SimpleGrammar,
 )
-from simplepcfg.ops.inside import span_posteriors
+from simplepcfg.ops.inside import span_marginals
 
 WORDS = torch.tensor([[1, 2, 3, 4, 5, 1], [6, 5, 0, 0, 0, 0], [3, 3, 3, 1, 0, 0], [2, 0, 0, 0, 0, 0]])
 LENGTHS = torch.tensor([6, 2, 4, 1])
@@ -108,7 +108,7 @@ def test_span_marginals_can_be_differentiated() -> None:
     direction = torch.randn(one.left.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     emissions = one.emissions.log_probabilities(WORDS[:1])
     ahead, behind = (
-        span_posteriors(emissions, one.root, one.left.detach() + sign * step * direction, one.right)[1][0, 1, 4]
+        span_marginals(emissions, one.root, one.left.detach() + sign * step * direction, one.right)[1][0, 1, 4]
         for sign in (1, -1)
     )
     torch.testing.assert_close((by_left * direction).sum(), (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-8)
@@ -124,7 +124,7 @@ def test_best_and_random_trees_of_a_grammar() -> None:
         drawn = rules.sample_trees(WORDS, LENGTHS, samples=3, generator=torch.Generator().manual_seed(0))
     assert (best.log_probability <= log_z + 1e-5).all()
     assert (drawn.log_probability <= best.log_probability[:, None] + 1e-5).all()
-    for b, (tree, others) in enumerate(zip(best.listed(), many, strict=True)):
+    for b, (tree, others) in enumerate(zip(best.to_list(), many, strict=True)):
         assert len(tree.spans) == LENGTHS[b] - 1
         if LENGTHS[b] == 1:
             assert others == []
@@ -132,7 +132,7 @@ def test_best_and_random_trees_of_a_grammar() -> None:
         assert (tree.spans, tree.labels, tree.tags) == (others[0].spans, others[0].labels, others[0].tags)
     bonus = torch.zeros(4, 7, 7)
     bonus[:, 0, 2] = -torch.inf
-    for tree in rules.viterbi(WORDS, LENGTHS, span_bonus=bonus).listed():
+    for tree in rules.viterbi(WORDS, LENGTHS, span_bonus=bonus).to_list():
         assert (0, 2) not in tree.spans
     chosen = rules.sample(5, max_length=6, generator=torch.Generator().manual_seed(0))
     assert chosen.words.shape == (5, 6)

@@ -43,7 +43,7 @@ def test_uses_over_text_are_expected_counts(run: Run) -> None:
     assert falling == sorted(falling, reverse=True)
 
 
-def test_words_and_examples_against_symbol_posteriors(run: Run) -> None:
+def test_words_and_examples_against_symbol_marginals(run: Run) -> None:
     report = describe_symbols(run, SENTENCES, top=2)
     prepared = [item.tokens for _, item in run.prepare(SENTENCES) if len(item.tokens) >= 2]
     for use in report.nonterminals:

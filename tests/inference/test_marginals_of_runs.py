@@ -10,7 +10,7 @@ import simplepcfg
 from simplepcfg import Run
 from simplepcfg.data.synthetic import generate_treebank
 from simplepcfg.errors import InputError
-from simplepcfg.inference.marginals import span_posteriors
+from simplepcfg.inference.marginals import span_marginals
 from tiny_runs import make_tiny_run, tiny_sentences
 
 SENTENCES = ["The dog , sees a cat .", "dog", "", ". ,", *tiny_sentences(6, seed=4)]
@@ -170,7 +170,7 @@ def test_an_ensemble_averages_posteriors(runs: list[Run]) -> None:
     group = simplepcfg.ensemble(runs)
     trees = group.parse_spans(SENTENCES)
     assert [list(tree.words) for tree in trees] == [sentence.split() for sentence in SENTENCES]
-    tables = [span_posteriors(run, run.prepare(SENTENCES), None) for run in runs]
+    tables = [span_marginals(run, run.prepare(SENTENCES), None) for run in runs]
     for number in (0, *range(4, len(SENTENCES))):
         mean = sum(table[number] for table in tables)
         kept = [i for i, word in enumerate(SENTENCES[number].split()) if word.isalnum()]

@@ -9,7 +9,7 @@ from torch import Tensor
 from random_grammars import random_case
 from simplepcfg.errors import InputError
 from simplepcfg.ops import backends
-from simplepcfg.ops.inside import inside, span_posteriors
+from simplepcfg.ops.inside import inside, span_marginals
 from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.marginals import outside_rows
 from simplepcfg.ops.prefix.charts import inside_rows
@@ -21,8 +21,8 @@ CASE = [tensor.detach() for tensor in random_case(2, 4, 3, 4).tensors()]
 ARGUMENTS = check_arguments(*CASE, None, None, None)
 QUESTIONS: dict[str, Callable[[str], object]] = {
     "inside": lambda backend: inside(*CASE, backend=backend),
-    "span posteriors": lambda backend: span_posteriors(*CASE, backend=backend),
-    "differentiable posteriors": lambda backend: span_posteriors(*CASE, backend=backend, create_graph=True),
+    "span marginals": lambda backend: span_marginals(*CASE, backend=backend),
+    "differentiable marginals": lambda backend: span_marginals(*CASE, backend=backend, create_graph=True),
     "viterbi": lambda backend: viterbi(*CASE, backend=backend),
     "sample_trees": lambda backend: sample_trees(*CASE, 2, GENERATOR, backend=backend),
     "sample_derivations": lambda backend: sample_derivations(*CASE[1:], 2, 5, GENERATOR, backend=backend),
@@ -59,5 +59,5 @@ def test_unknown_names() -> None:
 
 def test_only_where_kernels_run() -> None:
     tensor: Tensor = CASE[0]
-    assert backends.chosen_backend("torch", tensor, ["torch"]) == "torch"
-    assert backends.chosen_backend("auto", tensor, []) == "torch"
+    assert backends.resolve_backend("torch", tensor, ["torch"]) == "torch"
+    assert backends.resolve_backend("auto", tensor, []) == "torch"

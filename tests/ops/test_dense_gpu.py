@@ -6,7 +6,7 @@ import torch
 from dense_oracle import random_dense_case
 from simplepcfg.grammars import DenseEmissions, DenseGrammar
 from simplepcfg.models import NPCFG, NPCFGConfig
-from simplepcfg.ops.dense import dense_inside, dense_span_posteriors
+from simplepcfg.ops.dense import dense_inside, dense_span_marginals
 from simplepcfg.ops.dense.viterbi import dense_viterbi
 
 pytestmark = pytest.mark.gpu
@@ -25,8 +25,8 @@ def test_as_on_a_cpu(scale: float, batched: bool) -> None:
     )
     for (mine, theirs), value in zip(gradients, (1.0, case.root, case.rules), strict=True):
         torch.testing.assert_close(mine.cpu() * value, theirs * value)
-    posteriors = [dense_span_posteriors(*given, lengths=lengths)[1].cpu() for given in (there, case.tensors())]
-    torch.testing.assert_close(*posteriors)
+    marginals = [dense_span_marginals(*given, lengths=lengths)[1].cpu() for given in (there, case.tensors())]
+    torch.testing.assert_close(*marginals)
     trees = [dense_viterbi(*given, lengths=lengths) for given in (there, case.tensors())]
     assert torch.equal(trees[0].spans.cpu(), trees[1].spans)
 

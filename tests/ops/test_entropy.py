@@ -12,7 +12,7 @@ from random_grammars import Case, random_case, with_dead_states, with_zeros
 from simplepcfg.errors import InputError
 from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_entropy, tree_kl, tree_log_weights
 from simplepcfg.ops.inside import inside
-from simplepcfg.ops.marginals import rule_counts, tag_posteriors
+from simplepcfg.ops.marginals import rule_counts, tag_marginals
 
 LENGTHS = torch.tensor([4, 1, 2, 3])
 KINDS = {"plain": lambda case: case, "zeros": sparse, "dead": with_dead_states}
@@ -118,7 +118,7 @@ def test_entropy_is_log_z_less_the_expected_log_weight() -> None:
     """With counts of the whole batch, which is another way to the same sum."""
     case = random_case(3, 7, 5, 9, scale=2.0)
     log_z, counts = rule_counts(*constant(case))
-    _, tags = tag_posteriors(*constant(case))
+    _, tags = tag_marginals(*constant(case))
     parts = ((counts.root, case.root), (counts.left, case.left), (counts.right, case.right))
     expected = sum(torch.special.xlogy(1, rule).mul(count).sum() for count, rule in parts)
     expected = expected + (tags * case.log_emissions).sum()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.forward import best_states, forward, forward_prefixes, state_posteriors
+from simplepcfg.ops.forward import best_states, forward, forward_prefixes, state_marginals
 from simplepcfg.ops.inside import inside
 
 CASES = [(1, 1, 1, 1), (3, 4, 3, 2), (2, 5, 2, 1), (4, 3, 4, 3)]  # B, n, S, r
@@ -164,10 +164,10 @@ def test_right_linear_grammar(n: int) -> None:
     )
 
 
-def test_posteriors_of_states() -> None:
+def test_marginals_of_states() -> None:
     log_emissions, start, (transitions,) = chain(2, 4, 3, 1)
     lengths = torch.tensor([4, 2])
-    log_z, found = state_posteriors(log_emissions, start, transitions, lengths=lengths)
+    log_z, found = state_marginals(log_emissions, start, transitions, lengths=lengths)
     torch.testing.assert_close(log_z, forward(log_emissions, start, transitions, lengths=lengths))
     torch.testing.assert_close(found[0].sum(-1), torch.ones(4, dtype=torch.float64))
     assert not found[1, 2:].any()
@@ -254,9 +254,9 @@ def test_hmmlearn_agrees(seed: int) -> None:
     peer.startprob_, peer.transmat_, peer.emissionprob_ = (t.numpy() for t in (start, transitions, emit))
     observed = text.numpy().astype(np.int64)[:, None]
     log_emissions = emit.log().T[text][None]
-    log_z, posteriors = state_posteriors(log_emissions, start, transitions)
+    log_z, marginals = state_marginals(log_emissions, start, transitions)
     assert float(log_z) == pytest.approx(peer.score(observed), rel=1e-9)
-    torch.testing.assert_close(posteriors[0], torch.from_numpy(peer.predict_proba(observed)), rtol=1e-7, atol=1e-9)
+    torch.testing.assert_close(marginals[0], torch.from_numpy(peer.predict_proba(observed)), rtol=1e-7, atol=1e-9)
     score, sequence = peer.decode(observed)
     found, best = best_states(log_emissions, start, transitions)
     assert found[0].tolist() == sequence.tolist()

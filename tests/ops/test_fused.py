@@ -8,7 +8,7 @@ import torch
 
 from random_grammars import random_case
 from simplepcfg.errors import ResourceError
-from simplepcfg.ops.inside import inside, packed_chart, span_posteriors
+from simplepcfg.ops.inside import inside, packed_chart, span_marginals
 from simplepcfg.ops.inside.plan import make_plan
 
 
@@ -45,8 +45,8 @@ def test_more_states_than_a_block(monkeypatch: pytest.MonkeyPatch, paired: bool,
     for ours, theirs in zip(found, expected, strict=True):
         assert float((ours - theirs).norm() / theirs.norm()) < 1e-11
     assert set(calls) == ({"inside_pair_fwd_kernel", "inside_pair_bwd_kernel"} if paired else set())
-    _, posteriors = span_posteriors(*case.tensors(), lengths=torch.tensor(lengths), backend="triton")
-    assert posteriors.sum((1, 2)).tolist() == pytest.approx([length - 1 for length in lengths])
+    _, marginals = span_marginals(*case.tensors(), lengths=torch.tensor(lengths), backend="triton")
+    assert marginals.sum((1, 2)).tolist() == pytest.approx([length - 1 for length in lengths])
 
 
 def test_rows_of_the_plan() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 import oracle
 from random_grammars import Case, random_case, with_dead_states, with_zeros
 from simplepcfg.errors import InputError
-from simplepcfg.ops.inside import BACKENDS, inside, scaled_chart, span_posteriors
+from simplepcfg.ops.inside import BACKENDS, inside, scaled_chart, span_marginals
 
 CPU_BACKENDS = ["naive", "log_sum_exp", "log_einsum_exp", "torch", "triton"]
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-4}
@@ -136,10 +136,10 @@ def test_identities_of_expected_counts(n: int, scale: float) -> None:
     case = random_case(2, n, 19, 31, scale=scale, dtype=torch.float32)
     log_z = inside(*case.tensors())
     assert log_rule_norms(case, log_z) == pytest.approx([2, 2 * (n - 1), 2 * (n - 1), 2 * n], rel=1e-4)
-    _, posteriors = span_posteriors(*case.tensors())
-    assert posteriors.sum((1, 2)).tolist() == pytest.approx([n - 1] * 2, rel=1e-4)
-    assert float(posteriors.amax()) <= 1 + 1e-4
-    assert posteriors[:, 0, n].tolist() == pytest.approx([1.0, 1.0], abs=1e-4)
+    _, marginals = span_marginals(*case.tensors())
+    assert marginals.sum((1, 2)).tolist() == pytest.approx([n - 1] * 2, rel=1e-4)
+    assert float(marginals.amax()) <= 1 + 1e-4
+    assert marginals[:, 0, n].tolist() == pytest.approx([1.0, 1.0], abs=1e-4)
 
 
 @pytest.mark.parametrize("backend", CPU_BACKENDS)
@@ -308,18 +308,18 @@ def test_second_derivatives() -> None:
     )
 
 
-def test_span_posteriors_are_the_frequency_of_spans_in_trees() -> None:
+def test_span_marginals_are_the_frequency_of_spans_in_trees() -> None:
     case = random_case(2, 6, 4, 5, scale=2.0)
     lengths = torch.tensor([6, 4])
-    log_z, posteriors = span_posteriors(*case.tensors(), lengths=lengths)
+    log_z, marginals = span_marginals(*case.tensors(), lengths=lengths)
     for b, length in enumerate(lengths.tolist()):
         expected = torch.zeros(7, 7, dtype=torch.float64)
         for tree, weight in oracle.tree_log_weights(*of_sentence(case, b, length)):
             for (i, j), _ in tree:
                 expected[i, j] += (weight - log_z[b]).exp().detach()
-        torch.testing.assert_close(posteriors[b], expected, rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(marginals[b], expected, rtol=1e-10, atol=1e-12)
     with torch.inference_mode():
-        torch.testing.assert_close(span_posteriors(*case.tensors(), lengths=lengths)[1], posteriors)
+        torch.testing.assert_close(span_marginals(*case.tensors(), lengths=lengths)[1], marginals)
 
 
 def test_forbidden_spans() -> None:
@@ -328,9 +328,9 @@ def test_forbidden_spans() -> None:
     bonus[0, 1, 3] = bonus[0, 2, 5] = -math.inf
     expected = enumerated(case, [6], bonus)
     torch.testing.assert_close(inside(*case.tensors(), span_bonus=bonus), expected, rtol=1e-11, atol=1e-11)
-    _, posteriors = span_posteriors(*case.tensors(), span_bonus=bonus)
-    assert posteriors[0, 1, 3] == 0
-    assert float(posteriors.sum()) == pytest.approx(5)
+    _, marginals = span_marginals(*case.tensors(), span_bonus=bonus)
+    assert marginals[0, 1, 3] == 0
+    assert float(marginals.sum()) == pytest.approx(5)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Posteriors of symbols, tags and rules against every derivation, and the identities between them."""
+"""Marginals of symbols, tags and rules against every derivation, and the identities between them."""
 
 from functools import cache
 
@@ -9,9 +9,9 @@ from torch import Tensor
 from derivations import Answers, answers, sparse
 from random_grammars import Case, random_case, with_dead_states
 from simplepcfg.errors import InputError
-from simplepcfg.ops.inside import span_posteriors
+from simplepcfg.ops.inside import span_marginals
 from simplepcfg.ops.inside.arguments import check_arguments
-from simplepcfg.ops.marginals import outside_rows, rule_counts, symbol_posteriors, tag_posteriors
+from simplepcfg.ops.marginals import outside_rows, rule_counts, symbol_marginals, tag_marginals
 from simplepcfg.ops.marginals.naive import naive_marginals
 
 LENGTHS = torch.tensor([4, 1, 2, 3])
@@ -74,8 +74,8 @@ def test_against_enumeration(kind: str, batched: bool, with_bonus: bool, backend
     case = case_of(kind, batched)
     bonus = some_bonus() if with_bonus else None
     options = {"lengths": LENGTHS, "span_bonus": bonus, "backend": backend}
-    log_z, symbols = symbol_posteriors(*case.tensors(), **options)
-    _, tags = tag_posteriors(*case.tensors(), **options)
+    log_z, symbols = symbol_marginals(*case.tensors(), **options)
+    _, tags = tag_marginals(*case.tensors(), **options)
     _, counts = rule_counts(*case.tensors(), **options)
     totals = [torch.zeros_like(t, dtype=torch.float64) for t in (case.root, case.left, case.right)]
     for b, length in enumerate(LENGTHS.tolist()):
@@ -101,9 +101,9 @@ def test_identities_in_float32(backend: str, scale: float, n: int, N: int, P: in
     words = float(lengths.sum())
     options = {"lengths": lengths, "backend": backend}
     _, counts = rule_counts(*case.tensors(), **options)
-    _, tags = tag_posteriors(*case.tensors(), **options)
-    _, symbols = symbol_posteriors(*case.tensors(), **options)
-    _, spans = span_posteriors(*case.tensors(), **options)
+    _, tags = tag_marginals(*case.tensors(), **options)
+    _, symbols = symbol_marginals(*case.tensors(), **options)
+    _, spans = span_marginals(*case.tensors(), **options)
     total = sum(float(t.sum()) for t in (counts.root, counts.left, counts.right, tags))
     assert total == pytest.approx(3 * words - 3, rel=1e-4)
     torch.testing.assert_close(symbols.sum(-1), spans, rtol=1e-4, atol=1e-4)
@@ -118,12 +118,12 @@ def test_identities_in_float32(backend: str, scale: float, n: int, N: int, P: in
 @pytest.mark.parametrize("backend", ["torch", "triton"])
 def test_chosen_spans(backend: str) -> None:
     case = case_of("plain")
-    _, everything = symbol_posteriors(*case.tensors(), lengths=LENGTHS, backend=backend)
+    _, everything = symbol_marginals(*case.tensors(), lengths=LENGTHS, backend=backend)
     spans = torch.tensor([[3, 1, 3], [0, 0, 4], [2, 0, 2], [0, 1, 3], [3, 1, 4], [1, 0, 2], [0, 1, 3]])
-    _, chosen = symbol_posteriors(*case.tensors(), spans=spans, lengths=LENGTHS, backend=backend)
+    _, chosen = symbol_marginals(*case.tensors(), spans=spans, lengths=LENGTHS, backend=backend)
     torch.testing.assert_close(chosen, everything[spans[:, 0], spans[:, 1], spans[:, 2]])
     assert not chosen[4:6].any()  # beyond the ends of their sentences
-    _, none = symbol_posteriors(*case.tensors(), spans=spans[:0], lengths=LENGTHS, backend=backend)
+    _, none = symbol_marginals(*case.tensors(), spans=spans[:0], lengths=LENGTHS, backend=backend)
     assert none.shape == (0, 2)
 
 
@@ -132,9 +132,9 @@ def test_chosen_spans(backend: str) -> None:
 )
 def test_bad_spans_are_named(span: list[int], named: str) -> None:
     with pytest.raises(InputError, match=named):
-        symbol_posteriors(*case_of("plain").tensors(), spans=torch.tensor([span]))
+        symbol_marginals(*case_of("plain").tensors(), spans=torch.tensor([span]))
     with pytest.raises(InputError, match=r"\[K, 3\]"):
-        symbol_posteriors(*case_of("plain").tensors(), spans=torch.tensor(span))
+        symbol_marginals(*case_of("plain").tensors(), spans=torch.tensor(span))
 
 
 def test_an_impossible_sentence_has_zeros_and_leaves_its_neighbours_alone() -> None:
@@ -142,18 +142,18 @@ def test_an_impossible_sentence_has_zeros_and_leaves_its_neighbours_alone() -> N
     emissions = case.log_emissions.detach().clone()
     emissions[3, 1] = -torch.inf
     rules = case.tensors()[1:]
-    log_z, symbols = symbol_posteriors(emissions, *rules, lengths=LENGTHS)
-    _, tags = tag_posteriors(emissions, *rules, lengths=LENGTHS)
+    log_z, symbols = symbol_marginals(emissions, *rules, lengths=LENGTHS)
+    _, tags = tag_marginals(emissions, *rules, lengths=LENGTHS)
     assert log_z[3] == -torch.inf
     assert not symbols[3].any()
     assert not tags[3].any()
-    torch.testing.assert_close(symbols[0], symbol_posteriors(*case.tensors(), lengths=LENGTHS)[1][0])
+    torch.testing.assert_close(symbols[0], symbol_marginals(*case.tensors(), lengths=LENGTHS)[1][0])
 
 
 def test_one_word_sentences_alone() -> None:
     case = random_case(2, 1, 2, 3)
-    assert not symbol_posteriors(*case.tensors())[1].any()
-    assert not tag_posteriors(*case.tensors())[1].any()
+    assert not symbol_marginals(*case.tensors())[1].any()
+    assert not tag_marginals(*case.tensors())[1].any()
     counts = rule_counts(*case.tensors())[1]
     assert not counts.left.any()
     assert counts.left.shape == case.left.shape
@@ -166,7 +166,7 @@ def test_rows_come_from_the_widest_to_the_words() -> None:
     assert [table.width for table in tables] == [4, 3, 2, 1]
 
 
-@pytest.mark.parametrize("question", [tag_posteriors, rule_counts])
+@pytest.mark.parametrize("question", [tag_marginals, rule_counts])
 def test_gradients_of_marginals(question: object) -> None:
     """A loss on marginals reaches the rules: against differences of the marginals themselves."""
     case = case_of("plain")

@@ -1,4 +1,4 @@
-"""On a GPU: posteriors, counts, entropy and divergence against the CPU in float64."""
+"""On a GPU: marginals, counts, entropy and divergence against the CPU in float64."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from torch import Tensor
 
 from random_grammars import random_case
 from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_entropy
-from simplepcfg.ops.marginals import rule_counts, symbol_posteriors, tag_posteriors
+from simplepcfg.ops.marginals import rule_counts, symbol_marginals, tag_marginals
 from simplepcfg.ops.mbr import best_trees
 
 pytestmark = pytest.mark.gpu
@@ -32,7 +32,7 @@ def bonus() -> Tensor:
 def test_marginals(batched: bool, dtype: torch.dtype) -> None:
     gpu, host = pair(batched, dtype=dtype)
     close = {"rtol": 1e-3, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 1e-8, "atol": 1e-9}
-    for question in (symbol_posteriors, tag_posteriors):
+    for question in (symbol_marginals, tag_marginals):
         found = question(*gpu, lengths=LENGTHS, span_bonus=bonus().cuda())[1]
         truth = question(*host, lengths=LENGTHS, span_bonus=bonus().double())[1]
         torch.testing.assert_close(found.cpu().double(), truth, **close)
@@ -41,8 +41,8 @@ def test_marginals(batched: bool, dtype: torch.dtype) -> None:
     for name in ("root", "left", "right"):
         torch.testing.assert_close(getattr(found, name).cpu().double(), getattr(truth, name), **close)
     spans = torch.tensor([[3, 2, 9], [0, 0, 17], [1, 0, 9]])
-    chosen = symbol_posteriors(*gpu, spans=spans.cuda(), lengths=LENGTHS)[1]
-    truth = symbol_posteriors(*host, spans=spans, lengths=LENGTHS)[1]
+    chosen = symbol_marginals(*gpu, spans=spans.cuda(), lengths=LENGTHS)[1]
+    truth = symbol_marginals(*host, spans=spans, lengths=LENGTHS)[1]
     torch.testing.assert_close(chosen.cpu().double(), truth, **close)
 
 

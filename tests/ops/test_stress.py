@@ -52,14 +52,14 @@ def test_torch_backend(name: str) -> None:
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("name", SHORT)
 def test_triton_backend(name: str, precision: str) -> None:
-    assert complaints(short(name), "triton", precision, Allowance.truncating(precision), posteriors=False) == []
+    assert complaints(short(name), "triton", precision, Allowance.truncating(precision), marginals=False) == []
 
 
 @interpreted
 def test_triton_backend_where_children_peak_far_apart() -> None:
     """Their parent was summed in logs: a factor of backward leaves the range of float32 where the product does not."""
     cases = [CATALOGUE["mixed lengths, peaked"](1).shortened(14)]
-    assert complaints(cases, "triton", "fp32", Allowance.of("fp32"), posteriors=False) == []
+    assert complaints(cases, "triton", "fp32", Allowance.of("fp32"), marginals=False) == []
 
 
 @interpreted
@@ -76,7 +76,7 @@ def test_triton_backend_with_several_blocks_of_states(monkeypatch: pytest.Monkey
         "PAIRED_FROM": 2,
     }.items():
         monkeypatch.setattr(packed_chart, constant, value)
-    assert complaints(short(name), "triton", "fp32", Allowance.of("fp32"), posteriors=False) == []
+    assert complaints(short(name), "triton", "fp32", Allowance.of("fp32"), marginals=False) == []
 
 
 @interpreted
@@ -101,7 +101,7 @@ def test_triton_backend_on_mixed_lengths(batched: bool, precision: str) -> None:
 def test_the_truth_itself(name: str) -> None:
     """log_einsum_exp in float64, whose range could be left, against log_sum_exp, whose range could not."""
     stress = CATALOGUE[name](0)
-    truth, other = (answer(stress, backend, "fp64", posteriors=False) for backend in ("log_einsum_exp", "log_sum_exp"))
+    truth, other = (answer(stress, backend, "fp64", marginals=False) for backend in ("log_einsum_exp", "log_sum_exp"))
     assert all(value < 1e-12 for _, value in errors(truth, other, stress.sentence_lengths()).items())
 
 
@@ -156,7 +156,7 @@ def test_yardstick_in_bf16_keeps_its_logs() -> None:
     for shift in (0.0, -1000.0):
         stress = CATALOGUE["peaked 8"](0)
         moved = Stress.of(stress.case.log_emissions.detach() + shift, *stress.case.tensors()[1:])
-        truth = answer(moved, "log_einsum_exp", "fp64", posteriors=False)
-        found.append(errors(answer(moved, "log_einsum_exp", "bf16", posteriors=False), truth, moved.sentence_lengths()))
+        truth = answer(moved, "log_einsum_exp", "fp64", marginals=False)
+        found.append(errors(answer(moved, "log_einsum_exp", "bf16", marginals=False), truth, moved.sentence_lengths()))
     assert all(value < math.ldexp(1, -6) for each in found for _, value in each.items())
     assert found[1].log_z == pytest.approx(found[0].log_z, rel=0.1)

@@ -84,7 +84,7 @@ def test_rules_given_in_bf16(name: str) -> None:
         cases.append(Stress.of(emissions, root, left.detach().bfloat16(), right.detach().bfloat16(), stress.lengths))
     for stress in cases:
         lengths = stress.sentence_lengths()
-        truth = answer(stress, "log_einsum_exp", "fp64", posteriors=False)
+        truth = answer(stress, "log_einsum_exp", "fp64", marginals=False)
         wide = errors(answer(stress, "triton", "bf16"), truth, lengths)
         narrow = errors(answer(stress, "triton", "bf16", rules=torch.bfloat16), truth, lengths)
         assert narrow.log_z == wide.log_z

@@ -92,15 +92,15 @@ def test_the_same_draws_as_on_the_cpu(batch: int, n: int, nonterminals: int, pre
 
 
 def test_spans_are_drawn_as_often_as_they_are_probable() -> None:
-    """At a size that no enumeration reaches: the posterior of each span, within five deviations."""
+    """At a size that no enumeration reaches: the marginal of each span, within five deviations."""
     case = random_case(2, 12, 256, 512, scale=2.0, dtype=torch.float32)
     inputs = on_gpu(case)
     samples = 4096
     trees = sample_trees(*inputs, samples, torch.Generator("cuda").manual_seed(0))
     grammar = SimpleGrammar(*inputs[1:], DenseEmissions(torch.zeros(512, 1, device="cuda")))
-    from simplepcfg.ops.inside import span_posteriors
+    from simplepcfg.ops.inside import span_marginals
 
-    _, expected = span_posteriors(inputs[0], grammar.root, grammar.left, grammar.right)
+    _, expected = span_marginals(inputs[0], grammar.root, grammar.left, grammar.right)
     spans = trees.spans.flatten(1, 2)
     counts = torch.zeros(2, 13, 13, device="cuda")
     for b in range(2):

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from simplepcfg.cli.options import Decode, Device, Json, Quiet
-from simplepcfg.cli.output import note, refuse_unwritable, results_console, write_json, write_lines
+from simplepcfg.cli.output import note, refuse_unwritable, results_console, write_json, write_lines, write_text
 from simplepcfg.errors import InputError
 
 NAME = "evaluate"
@@ -72,6 +72,13 @@ def command(
     output: Annotated[
         Format, typer.Option("--format", help="What is printed; latex needs the package booktabs.")
     ] = Format.table,
+    sentences: Annotated[
+        str | None,
+        typer.Option("--sentences", metavar="FILE", help="Also a row a sentence: F1, nats, length, unknown words."),
+    ] = None,
+    csv: Annotated[
+        str | None, typer.Option("--csv", metavar="FILE", help="Also a row a system, separated by commas.")
+    ] = None,
     json: Json = None,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -87,6 +94,7 @@ def command(
     Example:
       simplepcfg evaluate runs/demo left-branching right-branching test.trees
       simplepcfg evaluate runs/demo test.txt --json scores.json
+      simplepcfg evaluate english test.trees --sentences rows.tsv --csv table.csv
       simplepcfg evaluate --predictions parsed.trees test.trees
       simplepcfg evaluate runs/seed-1 runs/seed-2 test.trees --ensemble
       simplepcfg evaluate test.trees --group ours=runs/a-* --group theirs=runs/b-* --compare theirs
@@ -96,14 +104,22 @@ def command(
         raise InputError(f"nothing to evaluate on {file}; name a run folder, a baseline, or --predictions FILE")
     if ensemble and decode is Decode.viterbi:
         raise InputError("--ensemble averages span posteriors; leave out --decode viterbi")
-    if json is not None:
-        refuse_unwritable(json)
+    for path in (json, sentences, csv):
+        if path is not None:
+            refuse_unwritable(path)
     from simplepcfg.evaluation.columns import (
         columns_to_json,
         refuse_unknown_column,
         vocabulary_remark,
         with_comparisons,
         with_intervals,
+    )
+    from simplepcfg.evaluation.flat_tables import (
+        SENTENCE_COLUMNS,
+        SYSTEM_COLUMNS,
+        as_csv,
+        sentence_rows,
+        system_rows,
     )
     from simplepcfg.evaluation.rendering import latex_report, markdown_report, rich_table
     from simplepcfg.inference.systems import System, evaluate_systems
@@ -135,3 +151,7 @@ def command(
         write_lines([(markdown_report if output is Format.markdown else latex_report)(columns, f"on {file}")])
     if json not in (None, "-"):
         write_json(columns_to_json(columns), str(json))
+    if sentences is not None:
+        write_text(as_csv(SENTENCE_COLUMNS, sentence_rows(columns), "\t"), sentences)
+    if csv is not None:
+        write_text(as_csv(SYSTEM_COLUMNS, system_rows(columns)), csv)

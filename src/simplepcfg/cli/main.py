@@ -14,7 +14,9 @@ from simplepcfg.cli import (
     benchmark,
     complete,
     demo,
+    doctor,
     evaluate,
+    models,
     parse,
     prepare,
     report,
@@ -36,7 +38,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help keeps the examples' lines as they are
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for module in (demo, train, evaluate, parse, score, complete, sample, show, serve, report, reproduce):
+for module in (demo, train, evaluate, parse, score, complete, sample, show, models, doctor, serve, report, reproduce):
     app.command(module.NAME, short_help=module.SUMMARY)(module.command)
 app.add_typer(prepare.app, name=prepare.NAME, short_help=prepare.SUMMARY)
 app.add_typer(benchmark.app, name=benchmark.NAME, short_help=benchmark.SUMMARY)

@@ -30,6 +30,11 @@ Json = Annotated[
 ]
 
 
+Raw = Annotated[
+    bool, typer.Option("--raw", help="The file is raw text: paragraphs, which are split into sentences and words.")
+]
+
+
 class Decode(StrEnum):
     """How a tree is chosen."""
 
@@ -57,29 +62,39 @@ def with_remark(results: Iterable[Result], remark: str, quiet: bool) -> Iterator
         yield result
 
 
-def sentence_chunks(path: str, quiet: bool = False, run: "Run | None" = None) -> Iterator[list[Any]]:
+def sentence_chunks(path: str, quiet: bool = False, run: "Run | None" = None, raw: bool = False) -> Iterator[list[Any]]:
     """Sentences of a file or of standard input (`-`), line for line; of trees, the trees.
 
+    With `raw` they are those of its paragraphs. Otherwise text that looks untokenised gets a remark, unless the run
+    tokenises.
     At a keyboard each line is answered at once. A sentence that is too long for this machine and `run` is a
     ResourceError that names its line, after all sentences before it.
     """
     at_keyboard = path == "-" and sys.stdin.isatty()
     if at_keyboard:
         note("type one sentence a line; Ctrl-D ends", quiet)
+    from simplepcfg.data.raw_text import UNTOKENIZED, mostly_untokenized
     from simplepcfg.data.readers import read_sentences, read_trees, sniff
 
     are_trees = sniff(path) == "trees"
-    items: Iterator[Any] = read_trees(path) if are_trees else read_sentences(path, keep_blank=True)
-    size = 1 if at_keyboard else CHUNK
+    tokenizes = raw or (run is not None and run.preprocessing.tokenize)
+    split = str.split if run is None else run.preprocessing.split
+    items: Iterator[Any] = (
+        read_trees(path) if are_trees else read_sentences(path, keep_blank=True, split=split, raw=raw)
+    )
+    size = 1 if at_keyboard and not raw else CHUNK
     done = 0
     while chunk := list(islice(items, size)):
+        if not (tokenizes or are_trees or done) and mostly_untokenized(chunk):
+            note(f"the text {UNTOKENIZED}; --raw splits it into sentences and words", quiet)
         too_long = None if run is None else run.first_too_long(chunk)
         if too_long is not None:
             index, reason = too_long
             if index:
                 yield chunk[:index]
             name = "standard input" if path == "-" else path
-            place = f"{name}: tree {done + index + 1}" if are_trees else f"{name}:{done + index + 1}"
+            kind = ": tree " if are_trees else ": sentence " if raw else ":"
+            place = f"{name}{kind}{done + index + 1}"
             raise ResourceError(f"{place}: {reason}")
         yield chunk
         done += len(chunk)

@@ -77,17 +77,21 @@ def refuse_unwritable(path: str) -> None:
 
 def write_json(value: Any, path: str) -> None:
     """Readable JSON to a file (replaced in one step) or to standard output (`-`); NaN, infinity: null."""
-    text = json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False)
+    write_text(json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n", path)
+
+
+def write_text(text: str, path: str) -> None:
+    """Lines to a file (replaced in one step) or to standard output (`-`)."""
     if path == "-":
-        write_lines([text])
+        write_lines(text.splitlines())
         return
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         if target.exists() and not target.is_file():  # a pipe or a device is written to, not replaced
-            target.write_text(text + "\n", encoding="utf-8")
+            target.write_text(text, encoding="utf-8")
             return
-        temporary.write_text(text + "\n", encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8")
         os.replace(temporary, target)
     except OSError as error:
         temporary.unlink(missing_ok=True)

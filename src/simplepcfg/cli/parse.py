@@ -1,18 +1,15 @@
 """`simplepcfg parse`: for each sentence a tree, by span posteriors or by probability, or its most probable ones."""
 
-import json
-import math
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from simplepcfg.cli.constrained import with_constraints
-from simplepcfg.cli.options import Decode, Device, Quiet, sentence_chunks, with_remark
+from simplepcfg.cli.options import Decode, Device, Quiet, Raw, sentence_chunks, with_remark
 from simplepcfg.cli.output import write_lines
+from simplepcfg.cli.tree_output import Format, one_picture, render, render_k_best
 from simplepcfg.cli.unknown_words import UnknownWords
-from simplepcfg.drawing.text_trees import draw_tree
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,25 +20,21 @@ NAME = "parse"
 SUMMARY = "Print a tree for each sentence."
 
 
-class Format(StrEnum):
-    """How a tree is written."""
-
-    brackets = "brackets"
-    json = "json"
-    pretty = "pretty"
-
-
 def command(
     run: Annotated[
         str,
-        typer.Argument(metavar="RUN", help="Folder of a trained run, or left-branching, right-branching, random."),
+        typer.Argument(
+            metavar="RUN", help="Folder of a trained run, english, or left-branching, right-branching, random."
+        ),
     ],
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="One sentence a line (.gz too); - is standard input.")
+        str, typer.Argument(metavar="FILE", help="One sentence a line, or CoNLL-U (.gz too); - is standard input.")
     ] = "-",
     format: Annotated[
         Format,
-        typer.Option("--format", help="One bracketed tree a line, one JSON object a line, or drawings."),
+        typer.Option(
+            "--format", help="A bracketed tree or a JSON object a line, drawings, a word a line, or one SVG picture."
+        ),
     ] = Format.brackets,
     decode: Annotated[
         Decode,
@@ -61,6 +54,7 @@ def command(
         list[str] | None,
         typer.Option("--with", metavar="RUN", help="Another run, whose span posteriors are averaged in; repeatable."),
     ] = None,
+    raw: Raw = False,
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -74,54 +68,31 @@ def command(
 
     \b
     Example:
+      echo "The old dog slept by the fire." | simplepcfg parse english
+      simplepcfg parse english story.txt --raw --format columns
       echo "the dog sees a cat" | simplepcfg parse runs/demo --format pretty
       simplepcfg parse runs/demo sentences.txt > parsed.trees
       simplepcfg parse runs/demo sentences.txt --decode viterbi --k 5
       simplepcfg parse runs/seed-1 sentences.txt --with runs/seed-2 --constraints known.jsonl
     """
     _refuse_baseline([run, *(others or [])], decode, constraints, others)
+    if raw and constraints is not None:
+        raise InputError("--constraints has a line a sentence, which --raw finds itself; leave out one of them")
     if k is not None:
         _refuse_k(k, decode)
-        found = _k_best_chunks(run, file, device, quiet, k, constraints)
+        if format in (Format.columns, Format.svg):
+            raise InputError(f"--format {format.value} shows one tree a sentence; leave out --k")
+        found = _k_best_chunks(run, file, device, quiet, raw, k, constraints)
         remark = "unit: nats (natural log-probability of words and tree), before each tree"
         for lists in with_remark(found, remark, quiet):
             write_lines(render_k_best(trees, format) for trees in lists)
         return
-    for trees in _parsed_chunks(run, file, device, quiet, decode, constraints, others):
+    chunks = _parsed_chunks(run, file, device, quiet, raw, decode, constraints, others)
+    if format is Format.svg:
+        write_lines([one_picture(tree for trees in chunks for tree in trees)])
+        return
+    for trees in chunks:
         write_lines(render(tree, format, tags=decode is Decode.viterbi) for tree in trees)
-
-
-def render(tree: "SpanTree", format: Format, tags: bool = False) -> str:
-    """A tree as text; brackets and JSON are one line. Drawings show words' symbols only with ``tags``."""
-    if format is Format.brackets:
-        return tree.to_brackets()
-    if format is Format.pretty:
-        return "\n".join([*draw_tree(tree, tags), ""]) if tree.words else ""
-    return json.dumps({"words": tree.words, "spans": _wide_spans(tree), "tree": tree.to_brackets()}, ensure_ascii=False)
-
-
-def render_k_best(trees: list["ScoredTree"], format: Format) -> str:
-    """The trees of one sentence: lines that an empty one ends, or one JSON object."""
-    if format is Format.json:
-        found = [
-            {
-                # JSON has no infinity; a tree that only stands in for one has no probability.
-                "log_probability_nats": item.log_probability if math.isfinite(item.log_probability) else None,
-                "spans": _wide_spans(item.tree),
-                "tree": item.tree.to_brackets(),
-            }
-            for item in trees
-        ]
-        return json.dumps({"words": trees[0].tree.words, "trees": found}, ensure_ascii=False)
-    if not trees[0].tree.words:
-        return ""
-    apart = "\n" if format is Format.pretty else "\t"
-    shown = [f"{item.log_probability:.6f}{apart}{render(item.tree, format, tags=True)}" for item in trees]
-    return "\n".join(shown if format is Format.pretty else [*shown, ""])
-
-
-def _wide_spans(tree: "SpanTree") -> list[list[int]]:
-    return [[i, j] for i, j, _ in tree.spans if j - i > 1]
 
 
 def _refuse_baseline(names: list[str], decode: Decode, constraints: str | None, others: list[str] | None) -> None:
@@ -145,13 +116,13 @@ def _refuse_k(k: int, decode: Decode) -> None:
 
 
 def _k_best_chunks(
-    run: str, file: str, device: str, quiet: bool, k: int, constraints: str | None
+    run: str, file: str, device: str, quiet: bool, raw: bool, k: int, constraints: str | None
 ) -> Iterator[list[list["ScoredTree"]]]:
     from simplepcfg.inference.api import load
 
     model = load(run, device)
     unknown = UnknownWords(model)
-    for chunk, asked in with_constraints(sentence_chunks(file, quiet, model), constraints, file):
+    for chunk, asked in with_constraints(sentence_chunks(file, quiet, model, raw), constraints, file):
         unknown.count(chunk)
         yield from model.k_best_blocks(chunk, k, asked)
     unknown.tell(quiet)
@@ -162,14 +133,15 @@ def _parsed_chunks(
     file: str,
     device: str,
     quiet: bool,
-    decode: Decode = Decode.mbr,
-    constraints: str | None = None,
-    others: list[str] | None = None,
+    raw: bool,
+    decode: Decode,
+    constraints: str | None,
+    others: list[str] | None,
 ) -> Iterator[list["SpanTree"]]:
     from simplepcfg.evaluation.treebank import BASELINES, refuse_misspelt_baseline
 
     if run in BASELINES:
-        yield from _baseline_chunks(run, file, quiet)
+        yield from _baseline_chunks(run, file, quiet, raw)
         return
     refuse_misspelt_baseline(run)
     from simplepcfg.inference.api import load
@@ -181,7 +153,7 @@ def _parsed_chunks(
         from simplepcfg.inference.ensembles import ensemble
 
         group = ensemble([model, *others], device)
-    for chunk, asked in with_constraints(sentence_chunks(file, quiet, model), constraints, file):
+    for chunk, asked in with_constraints(sentence_chunks(file, quiet, model, raw), constraints, file):
         unknown.count(chunk)
         if group is not None:
             yield from group.parse_blocks(chunk, asked)
@@ -190,7 +162,7 @@ def _parsed_chunks(
     unknown.tell(quiet)
 
 
-def _baseline_chunks(name: str, file: str, quiet: bool) -> Iterator[list["SpanTree"]]:
+def _baseline_chunks(name: str, file: str, quiet: bool, raw: bool) -> Iterator[list["SpanTree"]]:
     """Trees that need no model, over the words that are left without punctuation."""
     from simplepcfg.data.preprocessing import Preprocessing
     from simplepcfg.evaluation.treebank import brancher
@@ -199,6 +171,6 @@ def _baseline_chunks(name: str, file: str, quiet: bool) -> Iterator[list["SpanTr
     branch = brancher(name)  # refuses oracle before anything is read
     preprocessing = Preprocessing()
     chunk: list[Any]
-    for chunk in sentence_chunks(file, quiet):
+    for chunk in sentence_chunks(file, quiet, None, raw):
         prepared = [(words, preprocessing.apply(words, tags)) for words, tags in split_sentences(chunk)]
         yield [original_tree(words, item, branch(len(item.kept))) for words, item in prepared]

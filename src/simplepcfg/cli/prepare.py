@@ -225,6 +225,12 @@ def text(
     punctuation: Annotated[
         Punctuation, typer.Option("--punctuation", help="Drop words without letter or digit, or keep them.")
     ] = Punctuation.keep,
+    split_sentences: Annotated[
+        bool, typer.Option("--split-sentences", help="Lines are paragraphs, folded or not: find the sentences.")
+    ] = False,
+    tokenize: Annotated[
+        bool, typer.Option("--tokenize", help="Part words from punctuation, as Penn does: do n't stop .")
+    ] = False,
     lowercase: Lowercase = False,
     numbers: NumberStyle = Numbers.keep,
     vocabulary: Size = 10_000,
@@ -233,13 +239,14 @@ def text(
     encoding: Encoding = "utf-8",
     quiet: Quiet = False,
 ) -> None:
-    """Plain text, words apart by white space; nothing is changed unless asked for.
+    """Plain text or CoNLL-U, words apart by white space; nothing is changed unless asked for.
 
     <eos> is not written: training adds it (data.eos = true).
 
     \b
     Example:
       simplepcfg prepare text ptb.train.txt ptb.valid.txt ptb.test.txt --out data/ptb-lm
+      simplepcfg prepare text novel.txt --split-sentences --tokenize --split 90,5,5 --out data/novel
     """
     from simplepcfg.data.treebank_files import find_text
 
@@ -249,6 +256,7 @@ def text(
         ("penn",), (), punctuation, None, None, lowercase, numbers, Kept.keep, Unary.keep, vocabulary, min_count, unk
     )
     job = _job("text", sources, find_text(sources), conventions, encoding)
+    job = replace(job, split_sentences=split_sentences, tokenize=tokenize)
     _run(replace(job, shares=shares_of(split), seed=seed), out, quiet)
 
 
@@ -273,5 +281,12 @@ def _run(job: "Job", out: Path, quiet: bool, expected: dict[str, int] | None = N
     refuse_filled(out)
     with file_progress(job, quiet) as progress:
         done = prepare(job, out, progress)
-    for line in summary(job, done, expected or {}):
-        note(line, quiet)
+    if quiet:
+        return
+    from simplepcfg.training.machine.recommendation import fitting_configuration
+
+    *lines, last = summary(job, done, expected or {})
+    sentences = done.splits["train"].sentences
+    fitting = fitting_configuration(sentences, language_model=job.kind == "text")
+    for line in (*lines, f"for {sentences:,} sentences on this machine: {fitting}", last):
+        note(line)

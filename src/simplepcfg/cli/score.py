@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simplepcfg.cli.options import Device, Quiet, refuse_baseline, sentence_chunks, with_remark
+from simplepcfg.cli.options import Device, Quiet, Raw, refuse_baseline, sentence_chunks, with_remark
 from simplepcfg.cli.output import table_row, write_lines
 from simplepcfg.cli.unknown_words import UnknownWords
 
@@ -31,6 +31,7 @@ def command(
     surprisal: Annotated[
         bool, typer.Option("--surprisal", help="A table of every word's surprisal and next-word entropy, in bits.")
     ] = False,
+    raw: Raw = False,
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -49,6 +50,7 @@ def command(
       echo "the dog sees a cat" | simplepcfg score runs/demo
       simplepcfg score runs/demo sentences.txt > scores.txt
       simplepcfg score runs/demo sentences.txt --surprisal > words.tsv
+      simplepcfg score english story.txt --raw
     """
     from simplepcfg.inference.api import load
 
@@ -57,7 +59,7 @@ def command(
     unknown = UnknownWords(model)
     if surprisal:
         numbers, header = count(1), ["\t".join(COLUMNS)]
-        for chunk in sentence_chunks(file, quiet, model):
+        for chunk in sentence_chunks(file, quiet, model, raw):
             unknown.count(chunk)
             found = model.surprisal(chunk)
             write_lines(header)  # not before something was read and computed: a refusal prints nothing
@@ -69,7 +71,7 @@ def command(
         return
 
     def answers() -> Iterator[list[float]]:
-        for chunk in sentence_chunks(file, quiet, model):
+        for chunk in sentence_chunks(file, quiet, model, raw):
             unknown.count(chunk)
             yield model.score(chunk)
 

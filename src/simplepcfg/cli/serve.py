@@ -10,13 +10,13 @@ from simplepcfg.errors import InputError, ResourceError
 
 NAME = "serve"
 SUMMARY = "Open a local page to try runs on."
-# What is served when no run is named; None while no grammar comes with the package.
-DEFAULT_RUN: str | None = None
+DEFAULT_RUN = "english"  # what is served when no run is named
 
 
 def command(
     runs: Annotated[
-        list[str] | None, typer.Argument(metavar="RUN...", help="Folders of trained runs.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="RUN...", help="Folders of trained runs.  [default: english]"),
     ] = None,
     host: Annotated[
         str, typer.Option("--host", metavar="ADDRESS", help="Where to listen; beyond this machine: 0.0.0.0.")
@@ -40,12 +40,15 @@ def command(
 
     \b
     Example:
+      simplepcfg serve
       simplepcfg serve runs/demo
       simplepcfg serve runs/demo runs/another --port 9000
     """
-    names = list(runs or ([DEFAULT_RUN] if DEFAULT_RUN else []))
-    if not names:
+    from simplepcfg.pretrained import installed
+
+    if not runs and DEFAULT_RUN not in installed():
         raise InputError("no run to serve; name the folder of a trained run, as in simplepcfg serve runs/demo")
+    names = list(runs or [DEFAULT_RUN])
     try:
         import starlette  # noqa: F401
         import uvicorn

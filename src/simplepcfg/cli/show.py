@@ -58,7 +58,9 @@ def command(
     model = load(run, device)
     sentences = None
     if text is not None:
-        sentences = list(read_trees(text) if sniff(text) == "trees" else read_sentences(text))
+        sentences = list(
+            read_trees(text) if sniff(text) == "trees" else read_sentences(text, split=model.preprocessing.split)
+        )
     report = describe_symbols(model, sentences, top=top, least=least, source=text or "")
     if text is None:
         note(f"uses are counted on {report.source}", quiet)

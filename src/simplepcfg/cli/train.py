@@ -40,6 +40,10 @@ def command(
         str | None,
         typer.Option("--valid", metavar="FILE", help="Validation text; otherwise 5 % is held out."),
     ] = None,
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="The text is raw: paragraphs, which are split into sentences and words."),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Folder of the run.  [default: runs/NAME]"),
@@ -72,6 +76,7 @@ def command(
     Example:
       simplepcfg train sn-pcfg-small --train train.txt --valid valid.txt --out runs/first
       simplepcfg train sn-pcfg-small --train train.txt --set training.epochs=3 --seed 7
+      simplepcfg train sn-pcfg-small --train novel.txt --raw --out runs/novel
       simplepcfg train --resume runs/first
       simplepcfg train sn-pcfg-small --train train.txt --log tensorboard
       torchrun --nproc_per_node=2 -m simplepcfg train sn-pcfg --train train.txt
@@ -88,6 +93,8 @@ def command(
     for key, value in (("data.train", train), ("data.valid", valid)):
         if value is not None:
             changes.append(f"{key}={json.dumps(value, ensure_ascii=False)}")
+    if raw:
+        changes += ["data.raw=true", "data.tokenize=true"]
     if seed is not None:
         changes.append(f"seed={seed}")
     if resume is not None:

@@ -22,7 +22,7 @@ class Format:
 
 
 _PLAIN = "save it as plain text, one sentence a line, words apart by white space"
-CONLLU = Format("CoNLL-U", "write its words as plain text, one sentence a line")
+CONLLU = Format("CoNLL-U", "it has no constituents: give bracketed trees, or take its words as text")
 XML = Format("XML or HTML", "take the sentences out of it, one a line")
 JSON = Format("JSON", "write its sentences as plain text, one a line")
 RTF = Format("a document in rich text format", _PLAIN)
@@ -73,23 +73,32 @@ def recognise_lines(lines: Sequence[str]) -> Format | None:
     return CONLLU if _CONLLU_WORD.fullmatch(words.rstrip("\r\n")) else None
 
 
-def refuse_other_formats(lines: Iterator[str], name: str) -> Iterator[str]:
-    """The same lines; InputError, at the first of them, if the file `name` is in a format that is not read.
+def recognised(lines: Iterator[str]) -> tuple[Format | None, Iterator[str]]:
+    """The format of text, or None for sentences and trees, and the same lines.
 
     No more lines are held back than it takes to know, which of sentences is one: they may come from a keyboard.
     """
     held: list[str] = []
+    found = 0
     for line in lines:
-        if not held and not line.strip():
-            yield line
-            continue
         held.append(line)
-        if len(held) == LOOKED_AT or not _may_begin_another(line):
+        found += bool(line.strip())
+        if found == LOOKED_AT or (line.strip() and not _may_begin_another(line)):
             break
-    found = recognise_lines(held)
+    return recognise_lines(held), chain(held, lines)
+
+
+def refuse(found: Format | None, name: str) -> None:
+    """InputError if the file `name` is in a format that is not read."""
     if found is not None:
         raise InputError(f"{name}: is {found.name}, not plain text or bracketed trees; {found.fix}")
-    yield from chain(held, lines)
+
+
+def refuse_other_formats(lines: Iterator[str], name: str) -> Iterator[str]:
+    """The same lines; InputError, at the first of them, if the file `name` is in a format that is not read."""
+    found, lines = recognised(lines)
+    refuse(found, name)
+    yield from lines
 
 
 def first_lines(lines: Iterable[str]) -> list[str]:

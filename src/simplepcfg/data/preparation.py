@@ -15,6 +15,8 @@ from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS, Conventions, Losses
 from simplepcfg.data.encodings import UTF8, read_lines, without_sgml
 from simplepcfg.data.formats import refuse_other_formats
 from simplepcfg.data.prepared_folder import new_folder, replace_rare, write_toml
+from simplepcfg.data.raw_text import sentences_of_lines, tokenize
+from simplepcfg.data.readers import words_of_text
 from simplepcfg.data.treebank_files import SPLITS, TRAIN, Source
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError, naming_file
@@ -64,6 +66,13 @@ class Job:
     shares: tuple[float, ...] | None = None  # of train, valid, test, where files name no split
     seed: int = 0
     ranges: Mapping[str, str] = field(default_factory=dict)  # sections or files of each split, where numbers tell
+    split_sentences: bool = False  # of text: lines are paragraphs
+    tokenize: bool = False  # of text: words are as people write them, `fire.` and `don't`
+
+    def split(self, lines: Iterator[str]) -> Iterator[list[str]]:
+        """Words of each sentence of the lines of text."""
+        sentences = sentences_of_lines(lines) if self.split_sentences else lines
+        return map(tokenize if self.tokenize else str.split, sentences)
 
 
 def prepare(job: Job, out: Path, progress: Progress | None = None) -> Prepared:
@@ -151,13 +160,13 @@ def _write_splits(
 def _sentences(job: Job, path: Path, losses: Losses) -> Iterator[tuple[Sequence[str], str]]:
     """Words, and brackets where there are trees; nothing of either where no word is left."""
     lines = read_lines(path, job.encoding)
-    if job.kind != "ctb":  # whose files have tags around their trees
-        lines = refuse_other_formats(lines, str(path))
     if job.kind == "text":
-        for line in lines:
-            if words := line.split():
+        for words in words_of_text(lines, str(path), job.split):
+            if words:
                 yield prepare_sentence(words, job.conventions, losses), ""
         return
+    if job.kind != "ctb":  # whose files have tags around their trees
+        lines = refuse_other_formats(lines, str(path))
     if job.kind == "ctb":
         lines = without_sgml(lines)
     without_words = losses.reasons[EMPTY_TREES]
@@ -233,6 +242,7 @@ def _description(job: Job, done: Prepared) -> dict[str, Any]:
         "encoding": job.encoding,
         **({"shares": list(job.shares), "seed": job.seed} if job.shares else {}),
         **({"numbers": dict(job.ranges)} if job.ranges else {}),
+        **({"split_sentences": job.split_sentences, "tokenize": job.tokenize} if job.kind == "text" else {}),
         "conventions": conventions,
         "splits": {
             split: {

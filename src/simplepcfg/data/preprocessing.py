@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from simplepcfg.data.raw_text import plain_apostrophes, tokenize
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import EOS, SPECIAL_WORDS
 from simplepcfg.errors import InputError
@@ -52,7 +53,8 @@ class Preprocessing(BaseModel):
     tags (see `with_word_tags`), it is a word without letter or digit, or an escaped bracket such as -LRB- or
     -lrb-. Words are lower-cased first, then every number in them becomes `N`. White space inside a word (a no-break
     space in a tree, say) is `_`. Text may be prepared already: `<unk>`, `<eos>` and, when numbers become `N`, a word
-    that is just `N` stay as they are.
+    that is just `N` stay as they are. With `tokenize` sentences come as they are written, "fire." and "don’t"
+    included; see `split`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,6 +63,11 @@ class Preprocessing(BaseModel):
     numbers: Literal["keep", "N"] = "N"
     punctuation: Literal["keep", "drop"] = "drop"
     eos: bool = False
+    tokenize: bool = False
+
+    def split(self, text: str) -> list[str]:
+        """Words of a sentence that is one string: at white space or, with `tokenize`, by Penn's conventions."""
+        return tokenize(text) if self.tokenize else text.split()
 
     def apply(self, words: Sequence[str], tags: Sequence[str] | None = None) -> Prepared:
         """Tokens of one sentence; `<eos>` is not added a second time, nor to a sentence with nothing left."""
@@ -89,6 +96,8 @@ class Preprocessing(BaseModel):
     def _normalise(self, word: str) -> str:
         if word in SPECIAL_WORDS or (word == NUMBER and self.numbers == "N"):
             return word
+        if self.tokenize:
+            word = plain_apostrophes(word)
         if self.lowercase:
             word = word.lower()
         if not word.isalnum() and has_space(word):  # the first is quick, and true of most words

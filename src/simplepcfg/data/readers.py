@@ -9,14 +9,23 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 from os import PathLike, fspath
 from typing import IO, Literal
 
 from simplepcfg.data.brackets import parse_trees
-from simplepcfg.data.formats import first_lines, recognise_bytes, refuse_other_formats
+from simplepcfg.data.conllu import named_conllu, parse_conllu
+from simplepcfg.data.formats import (
+    CONLLU,
+    first_lines,
+    recognise_bytes,
+    recognised,
+    refuse,
+    refuse_other_formats,
+)
+from simplepcfg.data.raw_text import words_of_lines
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 
@@ -44,14 +53,33 @@ def open_text(path: Path) -> Iterator[str]:
     return _decoded_lines(_open_binary(path, name), name, close=fspath(path) != STDIN)
 
 
-def read_sentences(path: Path, *, keep_blank: bool = False) -> Iterator[list[str]]:
-    """Words by white space, one sentence a line.
+def read_sentences(
+    path: Path, *, keep_blank: bool = False, split: Callable[[str], list[str]] = str.split, raw: bool = False
+) -> Iterator[list[str]]:
+    """Words by white space, or by `split`, one sentence a line; of CoNLL-U the words of each sentence.
 
-    Blank lines are skipped, and a file without any sentence is an error. With `keep_blank` a blank line is an
-    empty sentence and an empty file has none, so that output can be written line for line beside the input.
+    With `raw` the lines are paragraphs of raw text, which are split into sentences and Penn-style words. Blank lines
+    are skipped, and a file without any sentence is an error. With `keep_blank` a blank line is an empty sentence and
+    an empty file has none, so that output can be written line for line beside the input.
     """
     name = _display_name(path)
-    return _split_lines(refuse_other_formats(open_text(path), name), name, keep_blank)
+    sentences = words_of_text(open_text(path), name, words_of_lines if raw else partial(map, split))
+    return _sentences_or_error(sentences, name, keep_blank)
+
+
+def words_of_text(
+    lines: Iterator[str], name: str, split: Callable[[Iterator[str]], Iterator[list[str]]]
+) -> Iterator[list[str]]:
+    """The words of each sentence of CoNLL-U, or what `split` makes of the lines of plain text.
+
+    InputError, at the first of them, if the file `name` is in a format that is not read.
+    """
+    found, lines = recognised(lines)
+    if found is CONLLU or named_conllu(name):
+        yield from (sentence.words for sentence in parse_conllu(lines, name))
+    else:
+        refuse(found, name)
+        yield from split(lines)
 
 
 def read_trees(path: Path) -> Iterator[SpanTree]:
@@ -177,10 +205,9 @@ def _decoded_lines(stream: IO[bytes], name: str, close: bool) -> Iterator[str]:
             stream.close()
 
 
-def _split_lines(lines: Iterator[str], name: str, keep_blank: bool) -> Iterator[list[str]]:
+def _sentences_or_error(sentences: Iterator[list[str]], name: str, keep_blank: bool) -> Iterator[list[str]]:
     found = False
-    for line in lines:
-        words = line.split()
+    for words in sentences:
         if words or keep_blank:
             found = True
             yield words

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from simplepcfg.data.readers import open_text
+from simplepcfg.data.unknown_classes import classes_of_rest, is_unknown_class, unknown_class
 from simplepcfg.errors import InputError
 
 PAD, UNK, EOS = "<pad>", "<unk>", "<eos>"
@@ -30,12 +31,16 @@ class Vocabulary:
             raise InputError(f"the vocabulary lists {repeated!r} more than once; list it once")
         # Padding is not a word: where a text says "<pad>", it is an unknown one.
         self._ids[PAD] = UNK_ID
+        self.has_unknown_classes = any(map(is_unknown_class, self._words))
 
     @classmethod
-    def from_counts(cls, counts: Mapping[str, int], size: int | None = None, min_count: int = 1) -> Vocabulary:
+    def from_counts(
+        cls, counts: Mapping[str, int], size: int | None = None, min_count: int = 1, unknown_classes: bool = False
+    ) -> Vocabulary:
         """The `size` most frequent words that occur `min_count` times or more; equal counts by the alphabet.
 
-        `<pad>`, `<unk>` and `<eos>` do not count towards `size`, and `<eos>` is in whenever it occurs.
+        `<pad>`, `<unk>` and `<eos>` do not count towards `size`, and `<eos>` is in whenever it occurs. With
+        `unknown_classes` the words that are left out have a class each, such as `<unk-ing>`, if others share it.
         """
         if size is not None and size < 1:
             raise InputError(f"vocabulary size = {size}; it must be 1 or more")
@@ -44,17 +49,22 @@ class Vocabulary:
         frequent = [(-n, word) for word, n in counts.items() if n >= min_count and word not in SPECIAL_WORDS]
         words = [word for _, word in sorted(frequent)[:size]]
         ending = [EOS] if counts.get(EOS, 0) > 0 else []
-        return cls([PAD, UNK, *ending, *words])
+        classes = classes_of_rest(counts, frozenset([*words, *SPECIAL_WORDS])) if unknown_classes else []
+        return cls([PAD, UNK, *ending, *classes, *words])
 
     @classmethod
     def from_sentences(
-        cls, sentences: Iterable[Iterable[str]], size: int | None = None, min_count: int = 1
+        cls,
+        sentences: Iterable[Iterable[str]],
+        size: int | None = None,
+        min_count: int = 1,
+        unknown_classes: bool = False,
     ) -> Vocabulary:
         """Count the tokens of prepared sentences, then as `from_counts`."""
         counts: Counter[str] = Counter()
         for sentence in sentences:
             counts.update(sentence)
-        return cls.from_counts(counts, size, min_count)
+        return cls.from_counts(counts, size, min_count, unknown_classes)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -68,6 +78,10 @@ class Vocabulary:
     def __contains__(self, word: object) -> bool:
         """Whether a word has an id of its own."""
         return word != PAD and word in self._ids
+
+    def knows(self, word: str) -> bool:
+        """Whether a word is scored as itself; a text's own `<unk>` is not."""
+        return word != UNK and word in self and not is_unknown_class(word)
 
     def __eq__(self, other: object) -> bool:
         """Equal when every id means the same word."""
@@ -87,13 +101,15 @@ class Vocabulary:
 
     @property
     def size(self) -> int:
-        """Number of words, as `data.vocabulary_size` counts them: without `<pad>`, `<unk>` and `<eos>`."""
-        return sum(word not in SPECIAL_WORDS for word in self._words)
+        """Number of words, as `data.vocabulary_size` counts them: without specials and classes."""
+        return sum(word not in SPECIAL_WORDS and not is_unknown_class(word) for word in self._words)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """Ids of prepared tokens."""
         ids = self._ids
-        return [ids.get(token, UNK_ID) for token in tokens]
+        if not self.has_unknown_classes:
+            return [ids.get(token, UNK_ID) for token in tokens]
+        return [ids[token] if token in ids else ids.get(unknown_class(token), UNK_ID) for token in tokens]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """Words of ids."""

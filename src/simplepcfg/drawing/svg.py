@@ -79,6 +79,16 @@ def side_by_side(pictures: Sequence[str], label: str, gap: float = 24.0) -> str:
     return picture(parts, x - gap, tallest, label)
 
 
+def one_below_another(pictures: Sequence[str], label: str, gap: float = 16.0) -> str:
+    """Several pictures in one, from top to bottom."""
+    sizes = [tuple(int(found) for found in _SIZE.search(svg).groups()) for svg in pictures]  # type: ignore[union-attr]
+    parts, y = [], 0.0
+    for svg, (_, height) in zip(pictures, sizes, strict=True):
+        parts.append(f'<svg y="{number(y)}"{svg.removeprefix("<svg")}')
+        y += height + gap
+    return picture(parts, max(width for width, _ in sizes), y - gap, label)
+
+
 def standalone(svg: str, theme: Theme = "auto") -> str:
     """The same picture with its own style sheet, as a file of its own or in a page that has none."""
     head, separator, rest = svg.partition(">")

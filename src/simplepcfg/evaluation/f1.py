@@ -59,6 +59,7 @@ class SentenceSpans(NamedTuple):
     hits: int
     gold: int
     predicted: int
+    words: int = 0
 
     @property
     def f1(self) -> float:
@@ -118,7 +119,7 @@ def evaluate_spans(gold: Sequence[SpanTree], predicted: Sequence[Iterable[tuple[
         except InputError as error:
             raise InputError(f"prediction {number}: {error}; is it for another sentence?") from None
         truth = evaluation_spans(tree)
-        counts.append(SentenceSpans(number - 1, len(truth & guess), len(truth), len(guess)))
+        counts.append(SentenceSpans(number - 1, len(truth & guess), len(truth), len(guess), len(tree)))
         scores.append((len(tree), counts[-1].f1))
         for i, j, label in {(i, j, strip_function_tags(label)) for i, j, label in tree.spans}:
             if (i, j) in truth:

@@ -8,6 +8,8 @@ import torch
 
 from simplepcfg.data.batching import collate, evaluation_batches
 from simplepcfg.evaluation.second_look import SecondLook
+from simplepcfg.grammars import Grammar
+from simplepcfg.models.sizes import ModelSizes
 
 # A batch's chart, with what its gradient needs, stays below this many bytes on a CPU, and below this share of a GPU's
 # memory (a long sentence may exceed it). Not what is free at the moment: equal runs must make equal batches.
@@ -76,7 +78,7 @@ def log_likelihoods(
     return result
 
 
-def cells_a_batch(source: Any, device: torch.device) -> int:
+def cells_a_batch(source: Grammar | ModelSizes, device: torch.device) -> int:
     """How large a batch may be, as sentences times words squared; of a grammar or a model's sizes."""
     most = MAX_CELLS_ON_GPU if device.type == "cuda" else MOST_CELLS
     return min(max(_budget(device) // bytes_a_cell(source, device), 1), most)
@@ -91,11 +93,10 @@ def sentences_a_batch(model: Any, device: torch.device) -> int:
     return min(max(_budget(device) // own, 1), MOST_SENTENCES)
 
 
-def bytes_a_cell(source: Any, device: torch.device | None = None) -> int:
+def bytes_a_cell(source: Grammar | ModelSizes, device: torch.device | None = None) -> int:
     """Memory for one cell of words × words while a batch is decoded; of a grammar or a model's sizes."""
     numbers = NUMBERS_A_STATE["cuda" if device is not None and device.type == "cuda" else "cpu"]
-    found = getattr(source, "span_numbers", None)
-    return 4 * numbers * max(int(source.root.shape[-1] if found is None else found), 1)
+    return 4 * numbers * max(source.span_numbers, 1)
 
 
 def _budget(device: torch.device) -> int:

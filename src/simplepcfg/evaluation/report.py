@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from simplepcfg.evaluation.f1 import F1Report
@@ -20,7 +20,8 @@ class VocabularyUse:
     size: int
     fingerprint: str
     words: int  # of the sentences that perplexity is over
-    unknown: int  # of these, scored as `<unk>`
+    unknown: int  # of these, scored as `<unk>` or as one of its classes
+    by_sentence: tuple[tuple[int, int], ...] = field(default=(), repr=False)  # place in the text, unknown words
 
     @property
     def unknown_share(self) -> float:

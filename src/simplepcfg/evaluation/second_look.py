@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from simplepcfg.grammars import Grammar
 from simplepcfg.grammars.tensor_fields import bytes_in_float64, in_float64
 
 # The rules in float64 may take this share of the machine's memory, or of what is free on a GPU.
@@ -20,10 +21,10 @@ SHARE = 4
 class SecondLook:
     """log p in float64 of sentences that have none in float32; shared rules are converted once, for the first one."""
 
-    def __init__(self, model: Any, grammar: Any) -> None:
+    def __init__(self, model: Any, grammar: Grammar | None) -> None:
         self.model = model
         self.grammar = grammar  # None where each sentence has its own
-        self._wide: Any = None
+        self._wide: Grammar | None = None
         self._refused = False
 
     def mended(self, scores: Tensor, words: Tensor, lengths: Tensor, span_bonus: Tensor | None = None) -> Tensor:
@@ -41,17 +42,19 @@ class SecondLook:
 
     def _scores(self, words: Tensor, lengths: Tensor, span_bonus: Tensor | None) -> Tensor:
         impossible = torch.full((len(words),), -torch.inf, dtype=torch.float64)
-        posterior = None if self.grammar is not None else self.model.posterior(words, lengths)
-        grammar = self.grammar if posterior is None else self.model.grammar_of(posterior.mean)
+        grammar, kl = self.grammar, None
+        if grammar is None:
+            posterior = self.model.posterior(words, lengths)
+            grammar, kl = self.model.grammar_of(posterior.mean), posterior.divergence().double().cpu()
         if self._wide is None and not self._has_room(grammar, words.device):
             return impossible
         wide = in_float64(grammar) if self._wide is None else self._wide
         if self.grammar is not None:
             self._wide = wide
         found = wide.log_partition(words, lengths, span_bonus=span_bonus).cpu()
-        return found if posterior is None else found - posterior.divergence().double().cpu()
+        return found if kl is None else found - kl
 
-    def _has_room(self, grammar: Any, device: torch.device) -> bool:
+    def _has_room(self, grammar: Grammar, device: torch.device) -> bool:
         needed, room = bytes_in_float64(grammar), _room(device)
         if needed > room and not self._refused:
             self._refused = True

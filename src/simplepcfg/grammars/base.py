@@ -59,6 +59,11 @@ class Grammar(Algorithms[Sampled, Counts]):
         return with_tensors(self, lambda rules: rules[sentence], emissions=self.emissions.of_sentence(sentence))
 
     @property
+    def nonterminals(self) -> int:
+        """The number of nonterminals. Raises InputError where there are none."""
+        raise self._unsupported("nonterminals")
+
+    @property
     def span_numbers(self) -> int:
         """Floating-point numbers that a chart holds for each span of a sentence, by which memory is estimated."""
         raise self._unsupported("chart")
@@ -102,7 +107,7 @@ class Grammar(Algorithms[Sampled, Counts]):
             return best_trees(self.span_marginals(words, lengths, span_bonus=span_bonus), lengths, forbidden)
 
     def viterbi(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Trees:
-        """Find the most probable tree of each sentence with its symbols; ``.listed()`` gives the trees one by one.
+        """Find the most probable tree of each sentence with its symbols; ``.to_list()`` gives the trees one by one.
 
         The log-probability of a tree is that of words and tree; −inf where a sentence has no tree.
         """

@@ -12,8 +12,8 @@ from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
 from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sampled_sentences, tempered
 from simplepcfg.grammars.sentences import Sentences, requires_graph
-from simplepcfg.ops.dense import dense_inside, dense_span_posteriors, dense_symbol_posteriors
-from simplepcfg.ops.dense.counts import DenseRuleCounts, dense_rule_counts, dense_tag_posteriors
+from simplepcfg.ops.dense import dense_inside, dense_span_marginals, dense_symbol_marginals
+from simplepcfg.ops.dense.counts import DenseRuleCounts, dense_rule_counts, dense_tag_marginals
 from simplepcfg.ops.dense.entropy import dense_entropy, dense_kl
 from simplepcfg.ops.dense.growing import GrowingDensePrefix
 from simplepcfg.ops.dense.k_best import dense_k_best
@@ -42,8 +42,12 @@ class DenseGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     backend: str = "auto"
 
     @property
+    def nonterminals(self) -> int:
+        return self.root.shape[-1]
+
+    @property
     def span_numbers(self) -> int:
-        return 4 * self.root.shape[-1]  # symbols, and the share of matrices and pairs
+        return 4 * self.nonterminals  # symbols, and the share of matrices and pairs
 
     def growing_prefix(self) -> GrowingDensePrefix:
         return GrowingDensePrefix(self.root, self.rules)
@@ -59,18 +63,18 @@ class DenseGrammar(Grammar[SampledSentences, DenseRuleCounts]):
 
     def _span_marginals(self, sentences: Sentences) -> Tensor:
         graph = requires_graph(*self._inputs(sentences), sentences.span_bonus)
-        return dense_span_posteriors(
+        return dense_span_marginals(
             *self._inputs(sentences), **sentences.options, backend=self.backend, create_graph=graph
         )[1]
 
     def _symbol_marginals(self, sentences: Sentences, spans: Tensor | None) -> Tensor:
-        _, found = dense_symbol_posteriors(*self._inputs(sentences), **sentences.options)
+        _, found = dense_symbol_marginals(*self._inputs(sentences), **sentences.options)
         if spans is None:
             return found
         return found.flatten(0, 2)[flat_cells(spans, *sentences.log_emissions.shape[:2]).to(found.device)]
 
     def _tag_marginals(self, sentences: Sentences) -> Tensor:
-        return dense_tag_posteriors(*self._inputs(sentences), **sentences.options)[1]
+        return dense_tag_marginals(*self._inputs(sentences), **sentences.options)[1]
 
     def _rule_counts(self, sentences: Sentences) -> DenseRuleCounts:
         return dense_rule_counts(*self._inputs(sentences), **sentences.options)[1]

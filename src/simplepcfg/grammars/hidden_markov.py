@@ -23,7 +23,7 @@ from simplepcfg.ops.forward import (
     k_best_states,
     prefix_log_probabilities,
     state_entropy,
-    state_posteriors,
+    state_marginals,
 )
 
 
@@ -109,7 +109,7 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
         return forward(sentences.log_emissions, *self._chain, lengths=sentences.lengths, **self._numerics)
 
     def _tag_marginals(self, sentences: Sentences) -> Tensor:
-        return state_posteriors(
+        return state_marginals(
             sentences.log_emissions,
             *self._chain,
             lengths=sentences.lengths,
@@ -135,5 +135,5 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
         at = sentences.last_posts()
         longer = torch.nn.functional.pad(sentences.log_emissions, (0, 0, 0, 1))
         states = self._prefix_states(replace(sentences, log_emissions=longer, lengths=at[1] + 1))
-        tags = states.belief[at].double()
+        tags = states.next_state[at].double()
         return tags, tags.new_full((len(tags),), -torch.inf)

@@ -110,6 +110,10 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
         return self.root, self.up, self.to_left, self.to_right
 
     @property
+    def nonterminals(self) -> int:
+        return self.root.shape[-1]
+
+    @property
     def span_numbers(self) -> int:
         return self.up.shape[-1]
 
@@ -122,7 +126,7 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
         return self._simple[0]
 
     def _make_simple(self) -> SimpleGrammar:
-        nonterminals = self.root.shape[-1]
+        nonterminals = self.nonterminals
         up = self.up.to(self.to_left.dtype)
         left, right = (
             torch.cat((rules[..., :nonterminals] @ up, rules[..., nonterminals:]), -1)  # [R, R + P]
@@ -136,7 +140,7 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
 
         Raises InputError for grammars with more than ``MOST_RULES`` such rules.
         """
-        states, symbols = self.root.shape[-1], self.to_left.shape[-1]
+        states, symbols = self.nonterminals, self.to_left.shape[-1]
         count = states * symbols**2
         if count > MOST_RULES:
             raise InputError(

@@ -15,8 +15,8 @@ from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
 from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sampled_sentences, tempered
 from simplepcfg.grammars.sentences import NumericOptions, Sentences, requires_graph
 from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_log_weights
-from simplepcfg.ops.inside import inside, span_posteriors
-from simplepcfg.ops.marginals import RuleCounts, rule_counts, symbol_posteriors, tag_posteriors
+from simplepcfg.ops.inside import inside, span_marginals
+from simplepcfg.ops.marginals import RuleCounts, rule_counts, symbol_marginals, tag_marginals
 from simplepcfg.ops.prefix import (
     Closure,
     GrowingPrefix,
@@ -50,8 +50,12 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
     _closure: list[Closure] = field(default_factory=list, init=False, repr=False, compare=False)  # once computed
 
     @property
-    def span_numbers(self) -> int:
+    def nonterminals(self) -> int:
         return self.root.shape[-1]
+
+    @property
+    def span_numbers(self) -> int:
+        return self.nonterminals
 
     def to_dense(self) -> DenseGrammar:
         """Return the same grammar with a probability for every A → B C: N (N + P)² numbers, if it is small."""
@@ -90,15 +94,15 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
 
     def _span_marginals(self, sentences: Sentences) -> Tensor:
         graph = self._differentiated(sentences)
-        return span_posteriors(*self._rules(sentences), **sentences.options, create_graph=graph, **self._numerics)[1]
+        return span_marginals(*self._rules(sentences), **sentences.options, create_graph=graph, **self._numerics)[1]
 
     def _symbol_marginals(self, sentences: Sentences, spans: Tensor | None) -> Tensor:
         with torch.no_grad():
-            return symbol_posteriors(*self._rules(sentences), spans=spans, **sentences.options, **self._numerics)[1]
+            return symbol_marginals(*self._rules(sentences), spans=spans, **sentences.options, **self._numerics)[1]
 
     def _tag_marginals(self, sentences: Sentences) -> Tensor:
         graph = self._differentiated(sentences)
-        return tag_posteriors(*self._rules(sentences), **sentences.options, create_graph=graph, **self._numerics)[1]
+        return tag_marginals(*self._rules(sentences), **sentences.options, create_graph=graph, **self._numerics)[1]
 
     def _rule_counts(self, sentences: Sentences) -> RuleCounts:
         graph = self._differentiated(sentences)
@@ -140,7 +144,7 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
                 f"{type(other).__name__} has no left and right rules to compare with; ask "
                 "grammar.to_dense().kl_divergence, or tree_kl_divergence for the trees of short sentences"
             )
-        sizes = [(each.root.shape[-1], each.left.shape[-1] - each.root.shape[-1]) for each in (self, other)]
+        sizes = [(each.nonterminals, each.left.shape[-1] - each.nonterminals) for each in (self, other)]
         if sizes[0] != sizes[1]:
             raise InputError(
                 f"one grammar has N, P = {sizes[0]}, the other {sizes[1]}; derivations can be compared between "

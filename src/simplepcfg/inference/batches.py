@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from simplepcfg.data.batching import Batch, collate, evaluation_batches
 from simplepcfg.errors import ResourceError
 from simplepcfg.evaluation import likelihood
+from simplepcfg.grammars import Grammar
 from simplepcfg.inference.sentences import shortened
 from simplepcfg.inference.trained_model import TrainedModel
+from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.training.machine.failures import resource_errors
 
 Result = TypeVar("Result")
@@ -56,7 +58,7 @@ def in_batches(
 def blocks(run: TrainedModel, lengths: Sequence[int]) -> Iterator[slice]:
     """Sentences of these lengths in order, in parts that take seconds each: nobody waits for all, or loses all."""
     source = _charts_of(run)
-    states = getattr(source, "span_numbers", None) or source.root.shape[-1]
+    states = source.span_numbers
     most = BLOCK_WORK["cuda" if run.device.type == "cuda" else "cpu"]
     limit = most * MOST_TIMES_THE_FIRST
     start, work = 0, 0.0
@@ -74,7 +76,7 @@ def cells_a_batch(run: TrainedModel) -> int:
     return likelihood.cells_a_batch(_charts_of(run), run.device)
 
 
-def _charts_of(run: TrainedModel) -> Any:
+def _charts_of(run: TrainedModel) -> Grammar | ModelSizes:
     """What tells the size of a chart: the grammar, or the sizes of one that a compound model would make."""
     return run.grammar if run.shares_rules else run.config.model.sizes(1)
 

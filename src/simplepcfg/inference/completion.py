@@ -11,20 +11,15 @@ from torch import Tensor
 
 from simplepcfg.data.vocabulary import EOS, PAD_ID, UNK
 from simplepcfg.errors import InputError, NumericalError
-from simplepcfg.grammars.prefix import log_words_after
+from simplepcfg.grammars.prefix import GrowingPrefixes, log_words_after
 from simplepcfg.inference.labelled_trees import seeded
 from simplepcfg.inference.sentences import split_sentences
-from simplepcfg.inference.surprisal import refuse_without_prefixes
 from simplepcfg.inference.trained_model import TrainedModel
-from simplepcfg.ops.dense.growing import GrowingDensePrefix
-from simplepcfg.ops.forward import GrowingForward
-from simplepcfg.ops.prefix import GrowingPrefix
 
 MAX_LENGTH = 40
 MOST_SAMPLES = 100_000  # continuations, all of which are held in memory
 # Continuations are drawn as many at a time as keep their charts below this.
 CHART_BYTES = 256 << 20
-Growing = GrowingPrefix | GrowingDensePrefix | GrowingForward
 # A distribution of next words whose sum misses 1 by more is none.
 MASS_TOLERANCE = 1e-2
 
@@ -55,14 +50,13 @@ def complete(
     run: TrainedModel, prefix: str | Sequence[str], k: int, samples: int, seed: int, max_length: int
 ) -> Completion:
     """See ``Run.complete``."""
-    refuse_without_prefixes(run)
     for name, value, least in (("k", k, 0), ("samples", samples, 0), ("max_length", max_length, 1)):
         if value < least:
             raise InputError(f"{name} = {value}; give {least} or more")
     if samples > MOST_SAMPLES:
         raise InputError(f"samples = {samples}; draw at most {MOST_SAMPLES:,} at a time, with another seed each time")
     generator = seeded(torch.device("cpu"), seed)  # words are drawn on the host, wherever the run lies
-    ((words, tags),) = split_sentences([prefix])
+    ((words, tags),) = split_sentences([prefix], run.preprocessing)
     prepared = run.preprocessing.apply(words, tags)
     tokens = prepared.tokens[: len(prepared.kept)]
     if EOS in tokens:
@@ -70,7 +64,7 @@ def complete(
     if len(tokens) > max_length:
         raise InputError(f"the prefix has {len(tokens)} words, more than max_length = {max_length}; raise that")
     seen = [token if token in run.vocabulary else UNK for token in tokens]
-    state: Growing = run.grammar.growing_prefix()
+    state = run.grammar.growing_prefix()
     for index in run.vocabulary.encode(tokens):
         _push(run, state, [index])
     if float(state.log_prefix) == -math.inf:
@@ -91,9 +85,11 @@ def complete(
     )
 
 
-def _draw(run: TrainedModel, state: Growing, samples: int, generator: torch.Generator, most: int) -> list[Continuation]:
+def _draw(
+    run: TrainedModel, state: GrowingPrefixes, samples: int, generator: torch.Generator, most: int
+) -> list[Continuation]:
     """Up to ``most`` words each, every word from the exact distribution after all words before it."""
-    at_once = max(1, CHART_BYTES // state.bytes_a_prefix(state.length + most + 1))
+    at_once = max(1, CHART_BYTES // state.bytes_per_prefix(state.length + most + 1))
     drawn: list[Continuation] = []
     while len(drawn) < samples:
         count = min(at_once, samples - len(drawn))
@@ -118,7 +114,7 @@ def _draw(run: TrainedModel, state: Growing, samples: int, generator: torch.Gene
     return drawn
 
 
-def _distribution(run: TrainedModel, state: Growing) -> Tensor:
+def _distribution(run: TrainedModel, state: GrowingPrefixes) -> Tensor:
     """P(next word) of every id and, last, P(the end) after each prefix: [S, V + 1] on the CPU, summing to 1."""
     probabilities = log_words_after(run.grammar.emissions, state.next_tags(), state.log_end()).exp().cpu()
     sums = probabilities.sum(-1, keepdim=True)
@@ -130,7 +126,7 @@ def _distribution(run: TrainedModel, state: Growing) -> Tensor:
     return probabilities / sums
 
 
-def _push(run: TrainedModel, state: Growing, ids: Sequence[int]) -> None:
+def _push(run: TrainedModel, state: GrowingPrefixes, ids: Sequence[int]) -> None:
     with torch.no_grad():
         words = torch.tensor(ids, device=run.device)[:, None]
         state.push(run.grammar.emissions.log_probabilities(words)[:, 0])

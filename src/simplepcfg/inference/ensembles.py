@@ -20,7 +20,7 @@ from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.inference.api import load
 from simplepcfg.inference.batches import blocks
-from simplepcfg.inference.marginals import ConstraintList, span_posteriors
+from simplepcfg.inference.marginals import ConstraintList, span_marginals
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.sentences import (
     Sentence,
@@ -68,13 +68,13 @@ class Ensemble:
 
     def parse_spans(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[SpanTree]:
         """As `Run.parse_spans`."""
-        return self._trees(list(split_sentences(sentences)), constraints)
+        return self._trees(list(split_sentences(sentences, self.runs[0].preprocessing)), constraints)
 
     def parse_blocks(
         self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None
     ) -> Iterator[list[SpanTree]]:
         """As `Run.parse_blocks`."""
-        split = list(split_sentences(sentences))
+        split = list(split_sentences(sentences, self.runs[0].preprocessing))
         if constraints is not None:  # all are checked before the first part
             prepare = self.runs[0].preprocessing.apply
             token_bonuses(constraints, [(words, prepare(words, tags)) for words, tags in split])
@@ -112,7 +112,7 @@ class Ensemble:
                 first = prepared
             self._refuse_other_words(run, sentences, first, prepared)
             pairs = [(words, item) for (words, _), item in zip(sentences, prepared, strict=True)]
-            found = span_posteriors(run, pairs, constraints)
+            found = span_marginals(run, pairs, constraints)
             total = [a + b for a, b in zip(total, found, strict=True)] if total else found
         forbidden = None
         if constraints is not None:

@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
-from simplepcfg.data.vocabulary import EOS, UNK_ID
+from simplepcfg.data.vocabulary import EOS
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.perplexity import perplexity
 from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport, VocabularyUse
@@ -25,7 +25,9 @@ def evaluate(
     """See ``Run.evaluate``."""
     refuse_unknown_decoder(decode)
     if isinstance(data, str | PathLike):
-        items: list[Any] = list(read_trees(data) if sniff(data) == "trees" else read_sentences(data))
+        items: list[Any] = list(
+            read_trees(data) if sniff(data) == "trees" else read_sentences(data, split=run.preprocessing.split)
+        )
     else:
         items = listed(data)
     if not items:
@@ -79,6 +81,7 @@ def _language_model(run: TrainedModel, tokens: Sequence[Sequence[str]], importan
 def _vocabulary_use(run: TrainedModel, tokens: Sequence[Sequence[str]]) -> VocabularyUse:
     """Over the sentences that perplexity is over: those of one word are not."""
     known = run.vocabulary
-    words = [word for item in tokens if len(item) >= 2 for word in item if word != EOS]
-    unknown = known.encode(words).count(UNK_ID)
-    return VocabularyUse(known.size, known.fingerprint, len(words), unknown)
+    counted = [(place, [word for word in item if word != EOS]) for place, item in enumerate(tokens) if len(item) >= 2]
+    unknown = [(place, sum(not known.knows(word) for word in words)) for place, words in counted]
+    total = sum(len(words) for _, words in counted)
+    return VocabularyUse(known.size, known.fingerprint, total, sum(count for _, count in unknown), tuple(unknown))

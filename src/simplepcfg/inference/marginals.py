@@ -49,7 +49,7 @@ def bonus_of_batch(constraints: ConstraintList | None, prepared: Words, device: 
     return stacked
 
 
-def span_posteriors(run: TrainedModel, prepared: Words, constraints: ConstraintList | None) -> list[Tensor]:
+def span_marginals(run: TrainedModel, prepared: Words, constraints: ConstraintList | None) -> list[Tensor]:
     """Posterior of each span over each sentence's tokens: [tokens + 1, tokens + 1] on the CPU; 0 below two tokens."""
     bonus = bonus_of_batch(constraints, prepared, run.device)
 
@@ -71,8 +71,8 @@ def word_span_marginals(run: TrainedModel, prepared: Words, constraints: Constra
     What a run does not see is taken out of a span, as of a constraint: over `the dog , barks` the entries of `the dog`
     and of `the dog ,` are the same. Spans of which less than two words are left have 0.
     """
-    tables = span_posteriors(run, prepared, constraints)
-    endings = _posteriors_of_endings(run, prepared, constraints)
+    tables = span_marginals(run, prepared, constraints)
+    endings = _marginals_of_endings(run, prepared, constraints)
     found = []
     for (words, item), table, ending in zip(prepared, tables, endings, strict=True):
         n = len(item.kept)
@@ -84,7 +84,7 @@ def word_span_marginals(run: TrainedModel, prepared: Words, constraints: Constra
     return found
 
 
-def _posteriors_of_endings(
+def _marginals_of_endings(
     run: TrainedModel, prepared: Words, constraints: ConstraintList | None
 ) -> list[Tensor | None]:
     """Where `<eos>` was added: the posterior [n - 1] of each span that ends with the last word, `<eos>` on it or not.

@@ -253,7 +253,7 @@ class Run(TrainedModel):
 
     def first_too_long(self, sentences: Sequence[Sentence]) -> tuple[int, str] | None:
         """The index of the first sentence whose chart no memory of this machine could hold, and why; or None."""
-        for index, (words, tags) in enumerate(split_sentences(sentences)):
+        for index, (words, tags) in enumerate(split_sentences(sentences, self.preprocessing)):
             if hopeless(self, len(words) + 1) is None:  # of any of its words, and an <eos>
                 continue
             reason = hopeless(self, len(self.preprocessing.apply(words, tags).tokens))

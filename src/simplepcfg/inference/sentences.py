@@ -5,26 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
-from simplepcfg.data.preprocessing import Prepared, with_word_tags
+from simplepcfg.data.preprocessing import Prepared, Preprocessing, with_word_tags
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from nltk.tree import Tree
 
-# A string is split at white space; of a tree the words are taken, and the tags tell its punctuation.
+# A string is split as the run says; of a tree the words are taken, and the tags tell its punctuation.
 Sentence = Union[str, Sequence[str], SpanTree, "Tree"]
 
 
 def split_sentences(
-    sentences: Iterable[Sentence],
+    sentences: Iterable[Sentence], preprocessing: Preprocessing | None = None
 ) -> Iterator[tuple[Sequence[str], Sequence[str] | None]]:
-    """Words and, where the sentence is a tree, tags that tell its punctuation."""
+    """Words and, where the sentence is a tree, tags that tell its punctuation.
+
+    Strings are split as `preprocessing` says, without it at white space.
+    """
+    split = str.split if preprocessing is None else preprocessing.split
     items = [sentence if (tree := as_tree(sentence)) is None else tree for sentence in listed(sentences)]
     trees = iter(with_word_tags([item for item in items if isinstance(item, SpanTree)]))
     for number, item in enumerate(items):
         if isinstance(item, str):
-            yield item.split(), None
+            yield split(item), None
         elif isinstance(item, SpanTree):
             tree = next(trees)
             yield tree.words, tree.tags

@@ -15,7 +15,7 @@ from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import RankGrammar
 from simplepcfg.inference.batches import in_batches
-from simplepcfg.inference.marginals import bonus_of_batch, span_posteriors
+from simplepcfg.inference.marginals import bonus_of_batch, span_marginals
 from simplepcfg.inference.sentences import Sentence
 from simplepcfg.inference.trained_model import TrainedModel
 
@@ -80,7 +80,7 @@ def chart_of(
     cells = [(i, i + width) for width in range(2, n + 1) for i in range(n - width + 1)]
     likeliest = _likeliest_symbols(run, prepared, asked, cells, symbols) if symbols and cells else None
     if likeliest is None:
-        (marginals,) = span_posteriors(run, prepared, asked)
+        (marginals,) = span_marginals(run, prepared, asked)
         rows = marginals.tolist()
         found = [SpanProbability(i, j, _clamped(rows[i][j])) for i, j in cells]
     else:
@@ -108,9 +108,9 @@ def _likeliest_symbols(
 
     def compute(batch: Batch) -> list[tuple[Tensor, Tensor, Tensor] | None]:
         grammar = run.grammar_of(batch)
-        if isinstance(grammar, RankGrammar) and grammar.root.shape[-1] > LARGEST_RANK_GRAMMAR:
+        if isinstance(grammar, RankGrammar) and grammar.nonterminals > LARGEST_RANK_GRAMMAR:
             return [None]  # its symbols can be asked for only with all rules written out
-        if len(cells) * grammar.root.shape[-1] > MOST_NUMBERS:
+        if len(cells) * grammar.nonterminals > MOST_NUMBERS:
             return [None]
         with torch.no_grad():
             shares = grammar.symbol_marginals(

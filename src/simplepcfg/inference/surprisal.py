@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.vocabulary import EOS, UNK
-from simplepcfg.errors import InputError, NumericalError
+from simplepcfg.errors import NumericalError
 from simplepcfg.grammars.prefix import next_word_entropies, surprisals
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.sentences import Sentence
@@ -46,7 +46,6 @@ class SurprisalTable(list[WordSurprisal]):
 
 def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence]) -> list[SurprisalTable]:
     """See ``Run.surprisal``."""
-    refuse_without_prefixes(run)
     prepared = run.prepare(sentences)
 
     def compute(batch: Batch) -> list[tuple[list[float], list[float]]]:
@@ -62,15 +61,6 @@ def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence]) -> list[
     if any(math.isnan(value) for values, _ in found for value in values):
         raise NumericalError(f"{run.name}: surprisals are NaN; its weights are damaged, train it again")
     return [_records(run, words, item, *values) for (words, item), values in zip(prepared, found, strict=True)]
-
-
-def refuse_without_prefixes(run: TrainedModel) -> None:
-    """Not every grammar can be asked from left to right."""
-    if not hasattr(run.grammar, "prefix_states"):
-        raise InputError(
-            f"{run.name}: a model of kind {run.config.model.kind} has no exact prefix probabilities, hence no "
-            "surprisals or next words; use an sn-pcfg"
-        )
 
 
 def _records(

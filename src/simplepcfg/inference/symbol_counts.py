@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,8 +25,10 @@ OWN_SENTENCES = 1000
 MOST_ROUNDS = 5000
 COVERED = 0.99
 
+LabelledGrammar = SimpleGrammar | DenseGrammar  # those whose symbols can be counted
 
-def shown_grammar(run: TrainedModel) -> Any:
+
+def shown_grammar(run: TrainedModel) -> LabelledGrammar:
     """The grammar whose symbols can be counted: a rank model's is the one with all its rules, if it is small enough."""
     grammar = run.grammar
     if isinstance(grammar, RankGrammar):
@@ -40,14 +41,14 @@ def shown_grammar(run: TrainedModel) -> Any:
     return grammar
 
 
-def child_probabilities(grammar: Any) -> tuple[Tensor, Tensor]:
+def child_probabilities(grammar: LabelledGrammar) -> tuple[Tensor, Tensor]:
     """P(left child | parent) and P(right child | parent), [N, N + P] each; a dense grammar's rules are added up."""
     if isinstance(grammar, DenseGrammar):
         return grammar.rules.sum(-1), grammar.rules.sum(-2)
     return grammar.left, grammar.right
 
 
-def expected_uses(grammar: Any) -> tuple[Tensor, Tensor]:
+def expected_uses(grammar: LabelledGrammar) -> tuple[Tensor, Tensor]:
     """Expected uses of each nonterminal and preterminal in one sentence that the grammar makes: [N], [P] in float64.
 
     uses = root + uses · (left + right), summed over ever deeper derivations until nothing is added.
@@ -77,7 +78,7 @@ def own_text(run: TrainedModel) -> tuple[list[list[str]] | None, str]:
     return None, "the grammar itself"
 
 
-def uses_in(run: TrainedModel, grammar: Any, tokens: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
+def uses_in(run: TrainedModel, grammar: LabelledGrammar, tokens: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
     """Expected uses of each nonterminal and preterminal over all derivations of a text: [N], [P] in float64."""
     uses = [torch.zeros((), dtype=torch.float64)] * 2
 
@@ -103,8 +104,8 @@ def usage(uses: Tensor, least: float) -> Usage:
     return Usage(len(uses), float(entropy.exp()), min(covering, len(uses)), least, int((uses >= least).sum()))
 
 
-def _posteriors(grammar: Any, batch: Batch, symbols: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Posteriors of some nonterminals over spans, [rows, symbols], with the spans' cells of [B, n + 1, n + 1].
+def _symbol_marginals(grammar: LabelledGrammar, batch: Batch, symbols: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Marginals of some nonterminals over spans, [rows, symbols], with the spans' cells of [B, n + 1, n + 1].
 
     Width by width, so that the surest spans of each can be told apart from those of the others.
     """
@@ -125,7 +126,7 @@ def _posteriors(grammar: Any, batch: Batch, symbols: Tensor) -> Iterator[tuple[T
 
 
 def words_and_examples(
-    run: TrainedModel, grammar: Any, tokens: Sequence[Sequence[str]], chosen: Tensor, most: int = 5
+    run: TrainedModel, grammar: LabelledGrammar, tokens: Sequence[Sequence[str]], chosen: Tensor, most: int = 5
 ) -> list[tuple[list[Weighted], list[Weighted]]]:
     """For each chosen nonterminal: words below it with their share, and the surest spans of different words."""
     below = torch.zeros(len(run.vocabulary), len(chosen), dtype=torch.float64)
@@ -136,10 +137,10 @@ def words_and_examples(
     def compute(batch: Batch) -> list[None]:
         n = batch.words.shape[1]
         with torch.no_grad():
-            # Posteriors where a span begins, less those where one ends: summed up, what lies over each word.
+            # Marginals where a span begins, less those where one ends: summed up, what lies over each word.
             steps = torch.zeros(len(batch) * (n + 1), len(chosen), dtype=torch.float64, device=run.device)
             surest: list[tuple[Tensor, Tensor]] = []
-            for share, cells in _posteriors(grammar, batch, picked):
+            for share, cells in _symbol_marginals(grammar, batch, picked):
                 start, end = cells.div(n + 1, rounding_mode="floor"), cells % (n + 1)
                 sentence = start.div(n + 1, rounding_mode="floor")
                 steps.index_add_(0, start, share.double())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -41,7 +40,7 @@ class SymbolGuide:
 
     def __init__(self, run: TrainedModel) -> None:
         self._vocabulary = run.vocabulary.words
-        self._grammar: Any = shown_grammar(run)
+        self._grammar = shown_grammar(run)
         left, right = child_probabilities(self._grammar)
         self._left, self._right = left.detach().cpu(), right.detach().cpu()
         self._shares, self._ids = _likeliest_words(run)  # [P, WORDS_KEPT] each

@@ -20,6 +20,7 @@ from simplepcfg.evaluation.treebank import BASELINES, Treebank, refuse_misspelt_
 from simplepcfg.inference.api import load
 from simplepcfg.inference.run import Run
 from simplepcfg.models.compound import CompoundConfig
+from simplepcfg.pretrained import run_directory
 from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.storage.run_folder import RunFolder
 
@@ -88,7 +89,7 @@ def evaluate_systems(
         raise InputError(f"--group {repeated}: another column has this name; choose another")
     folders = list(dict.fromkeys(folder for system in systems for folder in system.folders))
     for folder in folders:
-        found = RunFolder(Path(folder))
+        found = RunFolder(run_directory(folder))
         found.require(found.config, found.vocabulary, found.model)
     if together and len(folders) < 2:
         raise InputError(f"--ensemble has {len(folders)} run; name the folders of at least two different ones")
@@ -101,8 +102,10 @@ def evaluate_systems(
     is_text = sniff(file) == "text"
     if is_text:
         _refuse_without_trees(systems, predictions, together, file)
-    items: list[Any] = list(read_sentences(file) if is_text else read_trees(file))
     common = _preprocessing(folders[0]) if folders else Preprocessing()
+    if is_text and any(_preprocessing(folder).tokenize != common.tokenize for folder in folders):
+        raise InputError("some of the runs tokenise text and others do not; evaluate them one after the other")
+    items: list[Any] = list(read_sentences(file, split=common.split) if is_text else read_trees(file))
     treebanks = _Treebanks(items, file)
     reports: dict[str, EvaluationReport] = {}
     for folder in folders:
@@ -199,7 +202,7 @@ def _preprocessing(folder: str) -> Preprocessing:
 
 
 def _config(folder: str) -> RunConfig:
-    return RunFolder(Path(folder)).read_config()
+    return RunFolder(run_directory(folder)).read_config()
 
 
 def _runs_inside(name: str) -> list[str]:

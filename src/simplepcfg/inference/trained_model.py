@@ -13,7 +13,7 @@ from simplepcfg.data.batching import Batch
 from simplepcfg.data.preprocessing import Prepared, Preprocessing
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.grammars import HiddenMarkovModel
+from simplepcfg.grammars import Grammar, HiddenMarkovModel
 from simplepcfg.inference.sentences import Sentence, split_sentences
 from simplepcfg.training.config.schema import RunConfig
 
@@ -38,7 +38,7 @@ class TrainedModel:
         self.config = config
         self.directory = directory
         self.best = dict(best or {})
-        self._grammar: Any = None
+        self._grammar: Grammar | None = None
 
     @property
     def name(self) -> str:
@@ -56,7 +56,7 @@ class TrainedModel:
         return next(self.model.parameters()).device
 
     @property
-    def grammar(self) -> Any:
+    def grammar(self) -> Grammar:
         """The rules, computed once from the weights; what differentiates asks ``run.model.grammar()`` instead.
 
         A model whose rules differ by sentence has none to show.
@@ -69,7 +69,8 @@ class TrainedModel:
         if self._grammar is None:
             with torch.no_grad():
                 # Detached too: emissions hold the word embeddings, which are weights and would ask for gradients.
-                self._grammar = self.model.grammar().detached()  # type: ignore[operator]
+                grammar: Grammar = self.model.grammar()  # type: ignore[operator]
+                self._grammar = grammar.detached()
         return self._grammar
 
     @property
@@ -82,7 +83,7 @@ class TrainedModel:
         """Whether its sentences have constituents; those of a hidden Markov model have states, and no F1."""
         return not (self.shares_rules and isinstance(self.grammar, HiddenMarkovModel))
 
-    def grammar_of(self, batch: Batch) -> Any:
+    def grammar_of(self, batch: Batch) -> Grammar:
         """The rules for the sentences of a batch: the run's own, or those that a compound model makes for them."""
         if self.shares_rules:
             return self.grammar
@@ -92,4 +93,4 @@ class TrainedModel:
     def prepare(self, sentences: Iterable[Sentence]) -> list[tuple[Sequence[str], Prepared]]:
         """Each sentence's words, and what the model sees of them."""
         apply = self.preprocessing.apply
-        return [(words, apply(words, tags)) for words, tags in split_sentences(sentences)]
+        return [(words, apply(words, tags)) for words, tags in split_sentences(sentences, self.preprocessing)]

@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from simplepcfg.errors import InputError
+from simplepcfg.grammars import Grammar
 from simplepcfg.grammars.emissions import check_word_ids
 from simplepcfg.models.checks import check_sizes
 
@@ -101,7 +101,7 @@ class CompoundModel(nn.Module):
         self.latent = config.latent
         self.precision = None
 
-    def grammar_of(self, z: Tensor) -> Any:
+    def grammar_of(self, z: Tensor) -> Grammar:
         """Return the grammars of sentence vectors [B, Z], as one batch of rules."""
         raise NotImplementedError
 
@@ -110,14 +110,14 @@ class CompoundModel(nn.Module):
         check_word_ids(words, lengths, 1, self.encoder.word_embeddings.num_embeddings)
         return self.encoder(words, lengths)
 
-    def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> Any:
+    def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> Grammar:
         """Return the grammars of the sentences' posterior means; raise InputError without sentences."""
         if words is None:
             raise InputError("a compound model has a grammar for each sentence and none for all; give sentences")
         return self.grammar_of(self.posterior(words, lengths).mean)
 
     @torch.no_grad()
-    def random_grammar(self, generator: torch.Generator) -> Any:
+    def random_grammar(self, generator: torch.Generator) -> Grammar:
         """Return the grammar of a z drawn from the prior, from which a sentence can be sampled."""
         z = torch.randn(1, self.latent, generator=generator, device=generator.device)
         own = next(self.parameters())

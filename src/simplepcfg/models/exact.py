@@ -1,8 +1,8 @@
 """Base class of models with one grammar for all sentences, whose log-likelihood is exact."""
 
-from typing import Any
-
 from torch import Tensor, nn
+
+from simplepcfg.grammars import Grammar
 
 
 class ExactModel(nn.Module):
@@ -13,7 +13,7 @@ class ExactModel(nn.Module):
 
     shares_rules = True
 
-    def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> Any:
+    def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> Grammar:
         """Return the grammar of the present parameters, the same for every sentence."""
         raise NotImplementedError
 

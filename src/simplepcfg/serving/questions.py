@@ -31,13 +31,13 @@ class Question:
 
 def score(run: Run, request: messages.ScoreRequest, limits: Limits) -> messages.ScoreReply:
     """`Run.score`."""
-    words = _words(request.sentence, limits)
+    words = _words(run, request.sentence, limits)
     return messages.ScoreReply(**_scores(run, words, _constraints(request.constraints)))
 
 
 def parse(run: Run, request: messages.ParseRequest, limits: Limits) -> messages.ParseReply:
     """`Run.parse`."""
-    words = _words(request.sentence, limits)
+    words = _words(run, request.sentence, limits)
     constraints = _constraints(request.constraints)
     _require_trees(run)
     (tree,) = run.parse_spans([words], [constraints], decode=request.decode)
@@ -47,7 +47,7 @@ def parse(run: Run, request: messages.ParseRequest, limits: Limits) -> messages.
 
 def chart(run: Run, request: messages.ChartRequest, limits: Limits) -> messages.ChartReply:
     """`Run.chart`."""
-    words = _words(request.sentence, limits)
+    words = _words(run, request.sentence, limits)
     found = run.chart(words, _constraints(request.constraints), symbols=request.symbols)
     spans = [
         messages.SpanReply(
@@ -64,7 +64,7 @@ def chart(run: Run, request: messages.ChartRequest, limits: Limits) -> messages.
 
 def k_best(run: Run, request: messages.KBestRequest, limits: Limits) -> messages.TreesReply:
     """`Run.k_best`."""
-    words = _words(request.sentence, limits)
+    words = _words(run, request.sentence, limits)
     _at_most("k", request.k, limits.trees)
     _require_trees(run)
     (trees,) = run.k_best([words], request.k, [_constraints(request.constraints)])
@@ -73,7 +73,7 @@ def k_best(run: Run, request: messages.KBestRequest, limits: Limits) -> messages
 
 def sample_trees(run: Run, request: messages.SampleTreesRequest, limits: Limits) -> messages.TreesReply:
     """`Run.sample_trees`."""
-    words = _words(request.sentence, limits)
+    words = _words(run, request.sentence, limits)
     _at_most("samples", request.samples, limits.trees)
     _require_trees(run)
     asked = [_constraints(request.constraints)]
@@ -83,7 +83,7 @@ def sample_trees(run: Run, request: messages.SampleTreesRequest, limits: Limits)
 
 def surprisal(run: Run, request: messages.SurprisalRequest, limits: Limits) -> messages.SurprisalReply:
     """`Run.surprisal`."""
-    words = _words(request.sentence, limits)
+    words = _words(run, request.sentence, limits)
     (records,) = run.surprisal([words])
     svg = None
     if request.svg:
@@ -106,7 +106,7 @@ def surprisal(run: Run, request: messages.SurprisalRequest, limits: Limits) -> m
 
 def complete(run: Run, request: messages.CompleteRequest, limits: Limits) -> messages.CompleteReply:
     """`Run.complete`."""
-    words = _words(request.prefix, limits, least=0)
+    words = _words(run, request.prefix, limits, least=0)
     _at_most("k", request.k, limits.next_words)
     found = run.complete(words, request.k, max_length=limits.words)
     return messages.CompleteReply(
@@ -159,17 +159,17 @@ def questions_of(run: Run) -> list[str]:
     found = ["score"]
     if run.has_trees:
         found += ["parse", "chart", "k_best", "sample_trees"]
-    if run.shares_rules and hasattr(run.grammar, "prefix_states"):
+    if run.shares_rules:
         found += ["surprisal", "complete"]
     if run.shares_rules and run.has_trees:
         found.append("describe_symbol")
     return found
 
 
-def _words(sentence: str, limits: Limits, least: int = 1) -> list[str]:
+def _words(run: Run, sentence: str, limits: Limits, least: int = 1) -> list[str]:
     if len(sentence) > limits.characters:
         raise InputError(f"the sentence has {len(sentence)} characters; send at most {limits.characters}")
-    words = sentence.split()
+    words = run.preprocessing.split(sentence)
     if len(words) > limits.words:
         raise InputError(f"the sentence has {len(words)} words; send at most {limits.words}")
     if len(words) < least:

@@ -17,6 +17,7 @@ from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.machine.device import reproducible, use_expandable_segments
 from simplepcfg.training.machine.failures import DISK_FULL, TRAINING_ADVICE, resource_errors
 from simplepcfg.training.machine.memory import require_memory
+from simplepcfg.training.machine.recommendation import time_note
 from simplepcfg.training.machine.signals import StopSignals
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.step.distributed import Group, join_group
@@ -139,7 +140,9 @@ def train(
                 save_config(config, folder.config)
                 if write_model:
                     checkpoint.save_best(folder.model)
-            for note in (*corpus.notes, _summary(corpus, trainer, group), trainer.curriculum.note, needs.note):
+            duration = time_note(config, list(map(len, corpus.train)), len(corpus.vocabulary), chosen)
+            summary = _summary(corpus, trainer, group)
+            for note in (*corpus.notes, summary, trainer.curriculum.note, needs.note, duration):
                 if note is not None:
                     reporter.note(note)
             if checkpoint is not None:

@@ -12,7 +12,7 @@ from simplepcfg.ops.dense.log_space import log_einsum_exp_dense_inside, log_sum_
 from simplepcfg.ops.dense.naive import naive_dense_inside
 from simplepcfg.ops.dense.scaled import FilledChart, scaled_dense_inside
 
-__all__ = ["BACKENDS", "dense_inside", "dense_span_posteriors", "dense_symbol_posteriors"]
+__all__ = ["BACKENDS", "dense_inside", "dense_span_marginals", "dense_symbol_marginals"]
 
 BACKENDS: dict[str, Callable[[DenseArguments], Tensor]] = {
     "naive": naive_dense_inside,
@@ -40,7 +40,7 @@ def dense_inside(
             come first, then preterminals. Each A's sum to 1 over all pairs.
         lengths: ``[B]``, the sentences' lengths where they differ; what lies beyond is never read.
         span_bonus: ``[B, n + 1, n + 1]``, a log-weight for every tree that has the span (i, j), of width 2 or
-            more; -inf forbids the span. The gradient by it is the span's posterior.
+            more; -inf forbids the span. The gradient by it is the span's marginal.
         backend: ``auto``, or one of ``BACKENDS``.
 
     A sentence of one word has no tree, hence -inf. Gradients reach every tensor argument; a sentence whose
@@ -58,7 +58,7 @@ def dense_inside(
     return BACKENDS[backend](arguments)
 
 
-def dense_span_posteriors(
+def dense_span_marginals(
     log_emissions: Tensor,
     root: Tensor,
     rules: Tensor,
@@ -68,16 +68,16 @@ def dense_span_posteriors(
     backend: str = "auto",
     create_graph: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """``(log Z [B], posteriors [B, n + 1, n + 1])``: the probability that a tree of the sentence has span (i, j).
+    """``(log Z [B], marginals [B, n + 1, n + 1])``: the probability that a tree of the sentence has span (i, j).
 
-    Spans of width 2 or more; the others stay 0. For every possible sentence the posteriors sum to n − 1.
-    With ``create_graph`` the posteriors can be differentiated in turn.
+    Spans of width 2 or more; the others stay 0. For every possible sentence the marginals sum to n − 1.
+    With ``create_graph`` the marginals can be differentiated in turn.
     """
     batch, n, _ = log_emissions.shape
     if not create_graph and backend in ("auto", "torch"):
         arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
         found = arguments.log_emissions.new_zeros(batch, n + 1, n + 1)
-        return _direct(arguments, Wanted(posteriors=found)), found
+        return _direct(arguments, Wanted(marginals=found)), found
     if span_bonus is None:
         span_bonus = log_emissions.new_zeros(batch, n + 1, n + 1)
     # A bonus that is itself part of a graph stays in it; any other is ours to differentiate by.
@@ -88,7 +88,7 @@ def dense_span_posteriors(
     return (log_z if create_graph else log_z.detach()), found
 
 
-def dense_symbol_posteriors(
+def dense_symbol_marginals(
     log_emissions: Tensor,
     root: Tensor,
     rules: Tensor,
@@ -96,9 +96,9 @@ def dense_symbol_posteriors(
     lengths: Tensor | None = None,
     span_bonus: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """``(log Z [B], posteriors [B, n + 1, n + 1, N])``: the probability that nonterminal A stands over span (i, j).
+    """``(log Z [B], marginals [B, n + 1, n + 1, N])``: the probability that nonterminal A stands over span (i, j).
 
-    Summed over A this is ``dense_span_posteriors``. Not differentiable.
+    Summed over A this is ``dense_span_marginals``. Not differentiable.
     """
     arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
     batch, n, nonterminals, _ = arguments.sizes

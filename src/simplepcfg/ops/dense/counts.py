@@ -30,7 +30,7 @@ class DenseRuleCounts:
         return both[..., self.rules.shape[-3] :]
 
 
-def dense_tag_posteriors(
+def dense_tag_marginals(
     log_emissions: Tensor,
     root: Tensor,
     rules: Tensor,
@@ -38,7 +38,7 @@ def dense_tag_posteriors(
     lengths: Tensor | None = None,
     span_bonus: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """``(log Z [B], posteriors [B, n, P])``: the probability that preterminal T stands over word i."""
+    """``(log Z [B], marginals [B, n, P])``: the probability that preterminal T stands over word i."""
     arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
     log_z, words, _, _ = _expected(arguments, Wanted(words=True))
     return log_z, torch.zeros_like(arguments.log_emissions) if words is None else words

@@ -114,17 +114,17 @@ def _expectation(given: DenseArguments, scores: _Scores, other: DenseArguments) 
 def _expectation_of_one(arguments: DenseArguments, scores: _Scores) -> tuple[Tensor, Tensor]:
     if arguments.sizes[1] == 1:
         return torch.full_like(scores.emissions[:, 0, 0], -math.inf), torch.zeros_like(scores.emissions[:, 0, 0])
-    posteriors = None if scores.spans is None else torch.zeros_like(scores.spans)
+    marginals = None if scores.spans is None else torch.zeros_like(scores.spans)
     chart = FilledChart(arguments)
-    wanted = Wanted(words=True, root=True, rules=True, posteriors=posteriors)
+    wanted = Wanted(words=True, root=True, rules=True, marginals=marginals)
     words, by_root, by_rules = chart.backward(torch.ones_like(chart.log_z), wanted)
     assert words is not None
     assert by_root is not None
     assert by_rules is not None
     total = _weigh(words, scores.emissions) + _weigh(by_root * arguments.root, scores.root)
     total = total + _weigh(by_rules.mul_(arguments.rules), scores.rules)
-    if posteriors is not None and scores.spans is not None:
-        total = total + _weigh(posteriors, scores.spans)
+    if marginals is not None and scores.spans is not None:
+        total = total + _weigh(marginals, scores.spans)
     return chart.log_z, total[None]
 
 

@@ -27,7 +27,7 @@ __all__ = [
     "k_best_states",
     "prefix_log_probabilities",
     "state_entropy",
-    "state_posteriors",
+    "state_marginals",
 ]
 
 BACKENDS = ("auto", "naive", "torch")
@@ -61,7 +61,7 @@ def forward(
     return naive_forward(arguments) if backend == "naive" else scaled_forward(arguments)
 
 
-def state_posteriors(
+def state_marginals(
     log_emissions: Tensor,
     start: Tensor,
     transitions: Transitions,

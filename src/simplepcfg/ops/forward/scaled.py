@@ -96,8 +96,8 @@ def scaled_gradients(
         for t in range(n - 1, -1, -1):
             going = active(t)
             kept = alpha[t] > 0 if going is None else (alpha[t] > 0) & going
-            posterior = torch.where(kept, alpha[t] * beta, 0.0)
-            by_emissions[:, t] = posterior * weight
+            marginal = torch.where(kept, alpha[t] * beta, 0.0)
+            by_emissions[:, t] = marginal * weight
             ratio = (log_emissions[:, t] - alphas.scales[t][:, None]).clamp_(max=LARGEST_LOG[wide]).exp_()
             here = torch.where(kept, ratio * beta, 0.0).clamp_(max=LARGEST[wide])
             if t == 0:

@@ -12,9 +12,29 @@ INHERITED = {
     "data.numbers": "`N` writes every number as `N`.",
     "data.punctuation": "`drop` removes punctuation: by tag in Penn-style trees, else what has no letter or digit.",
     "data.eos": "End every sentence with the word `<eos>`, as language models do.",
+    "data.tokenize": "Lines are sentences as people write them: `fire.` becomes `fire .` and `don’t` becomes `do n’t`, "
+    "by Penn's conventions. If false, words are what stands between white space.",
 }
 
+# The keys that people change first, in the order in which they meet them.
+FIRST = (
+    "data.train",
+    "data.valid",
+    "data.vocabulary_size",
+    "data.max_length",
+    "model.nonterminals",
+    "model.preterminals",
+    "training.epochs",
+    "training.batch_size",
+    "training.learning_rate",
+    "seed",
+)
+
 INTRODUCTION = """# Configuration keys
+
+Change a key of a built-in configuration on the command line:
+
+    simplepcfg train sn-pcfg-small --train train.txt --out runs/mine --set training.epochs=3 --set model.nonterminals=64
 
 Written by `python -m simplepcfg.training.config.reference`; change the code, not this page. In a file each
 section below is a table; on the command line a key is written in full, as in `--set training.epochs=3`; in the
@@ -22,17 +42,21 @@ environment it is `SIMPLEPCFG_TRAINING__EPOCHS=3`, and a variable `SIMPLEPCFG_�
 line beats environment beats file beats default. Paths are relative to the folder from which the command is run."""
 
 
+HEADER = ("| key | type | default | meaning |", "|---|---|---|---|")
+
+
 def config_reference() -> str:
     """Return the page as Markdown: one table for each group of keys, with type, limits, default and meaning."""
     groups: dict[tuple[str, type], list[Key]] = {}
     for key in all_keys():
         groups.setdefault((key.name.rpartition(".")[0], key.owner), []).append(key)
-    parts = [INTRODUCTION]
+    parts = [INTRODUCTION, "\n## The ten keys that people change first\n", *HEADER]
+    parts += [_row(next(key for key in all_keys() if key.name == name)) for name in FIRST]
     for (table, owner), keys in groups.items():
         title = f"`[{table}]`" if table else "Top level"
         title += "".join(f' with `kind = "{kind}"`' for kind, config in KINDS.items() if config is owner)
         about = ((owner if table else RunConfig).__doc__ or "").strip().splitlines()[0]
-        parts += [f"\n## {title}\n", f"{about}\n", "| key | type | default | meaning |", "|---|---|---|---|"]
+        parts += [f"\n## {title}\n", f"{about}\n", *HEADER]
         parts += [_row(key) for key in keys]
     return "\n".join(parts) + "\n"
 

@@ -24,16 +24,32 @@ class DataConfig(Preprocessing):
         description="Validation file, from which the best epoch is chosen. Without one, a seeded 5 % of the "
         "training sentences is held out.",
     )
+    raw: bool = Field(
+        default=False,
+        description="Files of text are raw: paragraphs, folded or one a line, which are split into sentences and "
+        "words. Needs data.tokenize.",
+    )
     vocabulary_size: int = Field(
         default=10_000, ge=0, lt=LIMIT, description="The most frequent training words that are kept; 0 keeps all."
     )
     min_count: int = Field(default=1, ge=1, lt=LIMIT, description="A word seen less often than this becomes `<unk>`.")
+    unknown_classes: Literal["none", "signature"] = Field(
+        default="none",
+        description="`signature` gives words outside the vocabulary a class each by capital, digit, hyphen and English "
+        "ending, such as `<unk-ing>`, instead of `<unk>` for all. Perplexities with and without are not comparable.",
+    )
     max_length: int = Field(
         default=40,
         ge=0,
         lt=LIMIT,
         description="Longer training sentences are left out (validation is never cut); 0 keeps all.",
     )
+
+    @model_validator(mode="after")
+    def _raw_text_is_tokenized(self) -> "DataConfig":
+        if self.raw and not self.tokenize:
+            raise ValueError("data.raw = true needs data.tokenize = true; set both")
+        return self
 
     @property
     def preprocessing(self) -> Preprocessing:

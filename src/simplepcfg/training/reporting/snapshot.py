@@ -11,7 +11,7 @@ import torch
 from simplepcfg.data.batching import Batch, collate
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import Vocabulary
-from simplepcfg.grammars import DenseGrammar, HiddenMarkovModel, SimpleGrammar
+from simplepcfg.grammars import DenseGrammar, Grammar, HiddenMarkovModel, SimpleGrammar
 
 # Validation sentences of a snapshot: few and short, so that it costs little time and memory.
 SENTENCES = 16
@@ -62,7 +62,7 @@ class SnapshotTaker:
         finally:
             model.train(was_training)
 
-    def _describe(self, grammar: Any, batch: Batch) -> Snapshot | None:
+    def _describe(self, grammar: Grammar, batch: Batch) -> Snapshot | None:
         if isinstance(grammar, HiddenMarkovModel):
             return None
         marginals = grammar.span_marginals(batch.words, batch.lengths)  # [B, n + 1, n + 1]

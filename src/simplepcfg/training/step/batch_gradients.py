@@ -102,7 +102,7 @@ class BatchGradientRunner:
             return False
         self._captured.move_to_end(key)
         captured.words.copy_(pinned(words, self._device), non_blocking=True)
-        random = self._random_state() if captured.checks.recorded else None
+        random = self._random_state() if captured.checks.has_conditions else None
         captured.replay()
         if not captured.checks.any_true():
             return True

@@ -20,6 +20,7 @@ from torch import nn
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.models import build_model
+from simplepcfg.pretrained import or_installed, run_directory
 from simplepcfg.training.config.files import load_config
 from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.machine.device import resolve_device
@@ -111,6 +112,7 @@ class RunFolder:
         if not self.path.is_dir():
             raise InputError(
                 f"{self.path}: no such run folder; give one that `simplepcfg train` wrote (it holds config.toml)"
+                f"{or_installed()}"
             )
         for file in files:
             if not file.is_file():
@@ -220,13 +222,13 @@ class LoadedRun:
 def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
     """Load the best model of a run folder, in evaluation mode, onto `device`.
 
-    Raises InputError if the folder is no complete run or a file is damaged, and NumericalError if a weight is not
+    `directory` may be the name of an installed grammar. Raises InputError if the folder is no complete run or a file is damaged, and NumericalError if a weight is not
     finite.
 
         run = load_run("runs/first", device="cpu")
         run.model.grammar()
     """
-    folder = RunFolder(Path(directory))
+    folder = RunFolder(run_directory(directory))
     folder.require_own(folder.config, folder.vocabulary, folder.model)
     config = folder.read_config()
     vocabulary = Vocabulary.load(folder.vocabulary)

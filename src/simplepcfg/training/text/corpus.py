@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from simplepcfg.data.preprocessing import Preprocessing, has_penn_tags, with_word_tags
+from simplepcfg.data.raw_text import UNTOKENIZED, mostly_untokenized
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import Vocabulary
@@ -60,15 +61,17 @@ def prepare_corpus(
     if source is None:
         raise InputError("no training text; set data.train to a file of one sentence a line")
     notes: list[str] = []
-    train_tokens = read_tokens(source, config.preprocessing, notes)
+    train_tokens = read_tokens(source, config.preprocessing, notes, config.raw)
     valid_source = valid if valid is not None else config.valid
     if valid_source is not None:
-        valid_tokens = read_tokens(valid_source, config.preprocessing, notes)
+        valid_tokens = read_tokens(valid_source, config.preprocessing, notes, config.raw)
     else:
         train_tokens, valid_tokens = hold_out(train_tokens, seed, _name(source, "training"))
         notes.append(f"no validation text: {len(valid_tokens):,} sentences of the training text held out (seed {seed})")
     if vocabulary is None:
-        vocabulary = Vocabulary.from_sentences(train_tokens, config.vocabulary_size or None, config.min_count)
+        vocabulary = Vocabulary.from_sentences(
+            train_tokens, config.vocabulary_size or None, config.min_count, config.unknown_classes == "signature"
+        )
     encoded = [vocabulary.encode(tokens) for tokens in train_tokens]
     usable = _leave_out_unusable(encoded, config.max_length, notes, _name(source, "training"))
     held_out = [vocabulary.encode(tokens) for tokens in valid_tokens if tokens]
@@ -78,16 +81,22 @@ def prepare_corpus(
     return Corpus(usable, held_out, vocabulary, notes)
 
 
-def read_tokens(source: TextSource, preprocessing: Preprocessing, notes: list[str] | None = None) -> list[list[str]]:
+def read_tokens(
+    source: TextSource, preprocessing: Preprocessing, notes: list[str] | None = None, raw: bool = False
+) -> list[list[str]]:
     """Return the preprocessed tokens of each sentence of a file (text or trees) or in memory; some may be empty.
 
-    Remarks for the user are appended to `notes`. Raises InputError for a file that cannot be read.
+    With `raw` a file of text holds paragraphs, which are split into sentences. Remarks for the user are appended to
+    `notes`. Raises InputError for a file that cannot be read.
     """
     if not isinstance(source, str | PathLike):
         return _tokens_in_memory(source, preprocessing)
     path = fspath(source)
     if sniff(path) == "text":
-        return [preprocessing.apply(words).tokens for words in read_sentences(path)]
+        sentences = list(read_sentences(path, split=preprocessing.split, raw=raw))
+        if notes is not None and not preprocessing.tokenize and mostly_untokenized(sentences):
+            notes.append(f"{path}: {UNTOKENIZED}; set data.tokenize = true, and data.raw = true for paragraphs (--raw)")
+        return [preprocessing.apply(words).tokens for words in sentences]
     trees = list(read_trees(path))
     if notes is not None and preprocessing.punctuation == "drop" and not has_penn_tags(trees):
         notes.append(f"{path}: the tags are not Penn's, so punctuation is what has no letter or digit")
@@ -146,7 +155,7 @@ def _tokens_in_memory(source: Iterable[Any], preprocessing: Preprocessing) -> li
             tree = next(trees)
             tokens.append(preprocessing.apply(tree.words, tree.tags).tokens)
             continue
-        words = item.split() if isinstance(item, str) else list(item)
+        words = preprocessing.split(item) if isinstance(item, str) else list(item)
         for word in words:
             if not isinstance(word, str):
                 raise InputError(f"sentence {number}: {word!r} is not a string; give words, not ids")

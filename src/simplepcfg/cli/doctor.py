@@ -1,0 +1,60 @@
+"""`simplepcfg doctor`: what this machine has, whether the kernels are right on it, and what to train on it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simplepcfg.cli.options import Json
+from simplepcfg.cli.output import refuse_unwritable, write_json, write_lines
+from simplepcfg.errors import InputError, ResourceError
+
+if TYPE_CHECKING:
+    from simplepcfg.benchmarking.machine_check import Fact
+
+NAME = "doctor"
+SUMMARY = "Check this machine: versions, devices, kernels, memory."
+
+
+def command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="Whose disk is asked for its free space.", show_default=False)
+    ] = Path(),
+    json: Json = None,
+) -> None:
+    """Check versions, devices, threads, memory and disk, and compare the kernels with the naive form on each device.
+
+    A line that needs attention begins with an exclamation mark; then the exit code is 4.
+
+    \b
+    Example:
+      simplepcfg doctor
+      simplepcfg doctor --json machine.json
+    """
+    if json is not None:
+        refuse_unwritable(json)
+    from simplepcfg.benchmarking.machine_check import examine
+    from simplepcfg.training.machine.recommendation import fitting_configuration
+
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; give one that exists")
+    facts: list[Fact] = []
+    for fact in examine(folder):
+        facts.append(fact)
+        if json != "-":
+            write_lines([line(fact)])
+    advice = fitting_configuration(40_000)
+    if json != "-":
+        write_lines([f"  for 40,000 sentences of text: {advice}"])
+    if json is not None:
+        listed = [{"name": fact.name, "value": fact.value, "problem": fact.problem} for fact in facts]
+        write_json({"facts": listed, "recommended": advice.config}, json)
+    problems = [fact for fact in facts if fact.problem is not None]
+    if problems:
+        raise ResourceError(f"{len(problems)} of {len(facts)} need attention, first {problems[0].name}")
+
+
+def line(fact: "Fact") -> str:
+    """A fact, marked where something is wrong with it."""
+    mark, fix = ("!", f"; {fact.problem}") if fact.problem is not None else (" ", "")
+    return f"{mark} {fact.name}: {fact.value}{fix}"

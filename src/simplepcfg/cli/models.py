@@ -1,0 +1,50 @@
+"""`simplepcfg models`: the grammars that come with the package."""
+
+from typing import Annotated
+
+import typer
+
+from simplepcfg.cli.output import write_lines
+from simplepcfg.errors import InputError
+
+NAME = "models"
+SUMMARY = "List the grammars that come with the package."
+COLUMNS = ("name", "kind", "nonterminals", "preterminals", "words", "megabytes")
+
+
+def command(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Print this grammar's model card.", show_default=False)
+    ] = None,
+) -> None:
+    """List the grammars that come with the package, tab-separated, or print the model card of one of them.
+
+    Each can be named wherever a command or load() takes the folder of a run; a folder of the same name comes first.
+
+    \b
+    Example:
+      simplepcfg models
+      simplepcfg models english
+    """
+    from simplepcfg.pretrained import installed
+
+    found = installed()
+    if name is None:
+        write_lines(["\t".join(COLUMNS), *(_row(one) for one in found)])
+        return
+    if name not in found:
+        raise InputError(f"{name}: no such installed grammar; there are: {', '.join(found) or 'none'}")
+    write_lines((found[name] / "README.md").read_text(encoding="utf-8").splitlines())
+
+
+def _row(name: str) -> str:
+    from simplepcfg.data.vocabulary import Vocabulary
+    from simplepcfg.pretrained import run_directory
+    from simplepcfg.training.storage.run_folder import RunFolder
+
+    folder = RunFolder(run_directory(name))
+    model = folder.read_config().model
+    sizes = [str(getattr(model, key, "-")) for key in ("nonterminals", "preterminals")]
+    size = sum(path.stat().st_size for path in folder.path.iterdir() if path.is_file())
+    words = len(Vocabulary.load(folder.vocabulary))
+    return "\t".join([name, model.kind, *sizes, str(words), f"{size / 1e6:.1f}"])

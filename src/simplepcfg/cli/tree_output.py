@@ -1,0 +1,88 @@
+"""How `parse` writes trees: brackets, JSON, drawings of characters, columns, or one SVG picture."""
+
+import json
+import math
+from collections.abc import Iterable
+from enum import StrEnum
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from simplepcfg.drawing.text_trees import draw_tree
+from simplepcfg.errors import InputError
+
+if TYPE_CHECKING:
+    from simplepcfg.data.trees import SpanTree
+    from simplepcfg.inference.labelled_trees import ScoredTree
+
+MOST_PICTURES = 200
+
+
+class Format(StrEnum):
+    """How a tree is written."""
+
+    brackets = "brackets"
+    json = "json"
+    pretty = "pretty"
+    columns = "columns"
+    svg = "svg"
+
+
+def render(tree: "SpanTree", format: Format, tags: bool = False) -> str:
+    """A tree as text; brackets and JSON are one line. Drawings show words' symbols only with ``tags``."""
+    if format is Format.brackets:
+        return tree.to_brackets()
+    if format is Format.pretty:
+        return "\n".join([*draw_tree(tree, tags), ""]) if tree.words else ""
+    if format is Format.columns:
+        return "\n".join([*columns(tree), ""])
+    return json.dumps({"words": tree.words, "spans": _wide_spans(tree), "tree": tree.to_brackets()}, ensure_ascii=False)
+
+
+def columns(tree: "SpanTree") -> list[str]:
+    """A line a word: number, word, tag and the brackets around it with * for the word, apart by tabs, as in CoNLL."""
+    opened, closed = [""] * len(tree.words), [""] * (len(tree.words) + 1)
+    for i, j, label in tree.spans:
+        opened[i] += f"({label}"
+        closed[j] += ")"
+    return [
+        f"{i + 1}\t{word}\t{tag}\t{opened[i]}*{closed[i + 1]}"
+        for i, (word, tag) in enumerate(zip(tree.words, tree.tags, strict=True))
+    ]
+
+
+def one_picture(trees: Iterable["SpanTree"]) -> str:
+    """All trees in one SVG picture, one under another; too many for a picture are refused."""
+    from simplepcfg.drawing import standalone, tree_picture
+    from simplepcfg.drawing.svg import one_below_another
+
+    shown = [tree for tree in islice(trees, MOST_PICTURES + 1) if tree.words]
+    if len(shown) > MOST_PICTURES:
+        raise InputError(f"--format svg draws at most {MOST_PICTURES} trees; give fewer sentences at a time")
+    if not shown:
+        raise InputError("--format svg: there is no sentence to draw; give one")
+    pictures = [tree_picture(tree) for tree in shown]
+    return standalone(pictures[0] if len(pictures) == 1 else one_below_another(pictures, f"{len(pictures)} trees"))
+
+
+def render_k_best(trees: list["ScoredTree"], format: Format) -> str:
+    """The trees of one sentence: lines that an empty one ends, or one JSON object."""
+    if format is Format.json:
+        found = [
+            {
+                # JSON has no infinity; a tree that only stands in for one has no probability.
+                "log_probability_nats": item.log_probability if math.isfinite(item.log_probability) else None,
+                "spans": _wide_spans(item.tree),
+                "tree": item.tree.to_brackets(),
+            }
+            for item in trees
+        ]
+        return json.dumps({"words": trees[0].tree.words, "trees": found}, ensure_ascii=False)
+    if not trees[0].tree.words:
+        return ""
+    apart = "\n" if format is Format.pretty else "\t"
+    shown = [f"{item.log_probability:.6f}{apart}{render(item.tree, format, tags=True)}" for item in trees]
+    return "\n".join(shown if format is Format.pretty else [*shown, ""])
+
+
+def _wide_spans(tree: "SpanTree") -> list[list[int]]:
+    return [[i, j] for i, j, _ in tree.spans if j - i > 1]

@@ -1,0 +1,149 @@
+"""Raw text as sentences of words: where sentences end, and Penn-style tokens written as they stand in the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import islice
+from typing import Any
+
+LOOKED_AT = 100  # sentences, before text is called untokenised
+UNTOKENIZED = "looks untokenised, with punctuation that is part of words, as in `fire.`"
+
+# Titles; reference, measure and commerce; time and place. Written without the last period, in lower case, as Punkt
+# wants them: a period after one of these ends no sentence. Left out are those that are words of their own more often
+# than not, such as in, no, sun and mar.
+_ABBREVIATIONS = """
+    mr mrs ms messrs mme mlle dr prof rev revd hon st ste sr jr esq capt col gen lt sgt maj cmdr cpl adm gov sen rep
+    pres supt fr bros mt ft
+    nos vol vols p pp ch chap sec figs eq eqs ed eds op cf viz vs v al etc e.g i.e ca c approx est dept univ inc ltd co
+    corp assn ave blvd rd oz lb lbs sq hr hrs min mins
+    jan feb apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri a.m p.m b.c a.d u.s u.k u.n u.s.a
+    d.c n.y l.a ph.d m.d b.a m.a d.phil
+"""
+ABBREVIATIONS = frozenset(_ABBREVIATIONS.split())
+
+# Marks that never stand inside a word, which Penn's conventions do not name.
+_DASHES = re.compile(r"(—+|―+|–(?=\s)|(?<=\s)–|…|--+)")
+# One character each, so that places in the text stay what they are.
+_APOSTROPHE = str.maketrans({"’": "'", "ʼ": "'", "＇": "'"})
+_PARAGRAPH = re.compile(r"\n\s*\n")
+_CLOSING = "”’\"')]}»"
+
+
+def split_raw(text: str) -> list[list[str]]:
+    """Sentences of raw text, each as its words: paragraphs in, lists of Penn-style tokens out.
+
+    Sentences end at a full stop, an exclamation or question mark, or an empty line, but not after an abbreviation or
+    before a lower-case word. Words are as written: "don’t" is `do` and `n’t`, and quotation marks stay themselves.
+
+        split_raw("Mr. Fox didn't run. Why?")  # [["Mr.", "Fox", "did", "n't", "run", "."], ["Why", "?"]]
+    """
+    return [words for sentence in split_sentences_of_text(text) if (words := tokenize(sentence))]
+
+
+def split_sentences_of_text(text: str) -> Iterator[str]:
+    """Sentences of raw text, as written but with single spaces; an empty line ends a sentence too."""
+    for paragraph in _PARAGRAPH.split(text):
+        yield from sentences_of_paragraph(" ".join(paragraph.split()))
+
+
+def words_of_lines(lines: Iterable[str]) -> Iterator[list[str]]:
+    """As `split_raw`, of a stream of lines."""
+    return (words for sentence in sentences_of_lines(lines) if (words := tokenize(sentence)))
+
+
+def sentences_of_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Sentences of a stream of lines, which may be folded or hold a paragraph each.
+
+    A paragraph is done at an empty line, or after a line that ends as sentences do and before one that begins as they
+    do, so that not all of a file has to be held.
+    """
+    held: list[str] = []
+    for line in lines:
+        words = line.split()
+        if held and (not words or (_ends_as_raw(held[-1]) and not _goes_on(words[0]))):
+            yield from sentences_of_paragraph(" ".join(held))
+            held.clear()
+        held += words
+    yield from sentences_of_paragraph(" ".join(held))
+
+
+def sentences_of_paragraph(paragraph: str) -> list[str]:
+    """Sentences of one line of text without line breaks."""
+    found: list[str] = []
+    for part in _punkt().tokenize(paragraph):
+        if found and _goes_on(part):
+            found[-1] += " " + part
+        else:
+            found.append(part)
+    return found
+
+
+def tokenize(sentence: str) -> list[str]:
+    """Words and punctuation of one sentence by Penn's conventions, each as it is written there."""
+    return [token for piece in _DASHES.split(sentence) if piece for token in _tokens(piece)]
+
+
+def plain_apostrophes(word: str) -> str:
+    """A word with the apostrophe of a typewriter, as training text and models write it."""
+    return word.translate(_APOSTROPHE)
+
+
+def looks_untokenized(words: Sequence[str]) -> bool:
+    """Whether the last word of a sentence ends in punctuation, as "fire." does, or a word inside it in a comma."""
+    listed = list(words)
+    return any(len(word) > 1 and word[-1] in ",;!?" and word[-2].isalnum() for word in listed) or (
+        len(listed) > 1 and _ends_as_raw(listed[-1])
+    )
+
+
+def mostly_untokenized(sentences: Iterable[Sequence[str]]) -> bool:
+    """Whether a third or more of the first hundred sentences that have words look untokenised."""
+    first = list(islice((words for words in sentences if words), LOOKED_AT))
+    return bool(first) and 3 * sum(map(looks_untokenized, first)) >= len(first)
+
+
+def _ends_as_raw(word: str) -> bool:
+    stem = word.rstrip(_CLOSING)
+    return len(stem) > 2 and stem[-1] in ".!?" and stem[-2].isalnum() and stem[:-1].lower() not in ABBREVIATIONS
+
+
+def _goes_on(part: str) -> bool:
+    """Whether a sentence that begins so is the rest of the last: `“Come!” said he.` is one."""
+    first = part[0]
+    return first.islower() or (first in "—–-,;" and len(part) > 1)
+
+
+def _tokens(piece: str) -> Iterator[str]:
+    """Penn tokens of a piece of text, found again in it: the tokeniser writes quotation marks in its own way."""
+    plain = piece.translate(_APOSTROPHE)
+    place = 0
+    for token in _penn().tokenize(plain):
+        while place < len(plain) and plain[place].isspace():
+            place += 1
+        width = len(token)
+        if not plain.startswith(token, place):
+            if token not in ("``", "''") or not plain.startswith('"', place):
+                break
+            width = 1
+        yield piece[place : place + width]
+        place += width
+    yield from piece[place:].split()  # empty, unless a token was changed in a way that is not known here
+
+
+@cache
+def _punkt() -> Any:
+    from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
+
+    parameters = PunktParameters()
+    parameters.abbrev_types = set(ABBREVIATIONS)
+    return PunktSentenceTokenizer(parameters)
+
+
+@cache
+def _penn() -> Any:
+    from nltk.tokenize.destructive import NLTKWordTokenizer
+
+    return NLTKWordTokenizer()

@@ -1,0 +1,106 @@
+"""Which built-in configuration suits a machine and an amount of text, and about how long a run will take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from simplepcfg.models import ModelConfig
+from simplepcfg.models.simple_npcfg import SimpleNPCFGConfig
+from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.training.machine.device import resolve_device
+
+FEW_SENTENCES = 2_000  # below this no grammar of hundreds of symbols finds more than chance in a text
+LONG = 12 * 3600  # seconds, after which something quicker is named
+LARGE_GPU = 20 * 2**30  # bytes; a grammar of 4096 nonterminals trains in less
+# What a step takes beside its matrix products (softmaxes, the optimiser, Python), as a factor; measured on a CPU with
+# `sn-pcfg-small` and `sn-pcfg-english`.
+BESIDE_PRODUCTS = 1.8
+_MEASURED_SIZE, _MEASURED_TIMES = 384, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """A built-in configuration, and why."""
+
+    config: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"simplepcfg train {self.config} ({self.reason})"
+
+
+def fitting_configuration(sentences: int, language_model: bool = False, device: str = "auto") -> Recommendation:
+    """For so many training sentences on this machine; a language model where perplexity is what is wanted."""
+    chosen = resolve_device(device)
+    if sentences < FEW_SENTENCES:
+        return Recommendation("demo", f"{sentences:,} sentences are few: expect a toy, or give more text")
+    if chosen.type == "cuda":
+        memory = torch.cuda.get_device_properties(chosen).total_memory
+        if memory >= LARGE_GPU:
+            return Recommendation("sn-pcfg-4096" if language_model else "sn-pcfg", "a GPU with room for 4096 symbols")
+        return Recommendation("sn-pcfg-small", "a GPU with little memory")
+    return Recommendation("sn-pcfg-small" if language_model else "sn-pcfg-english", "no GPU: 128 nonterminals")
+
+
+def estimated_seconds(config: RunConfig, lengths: Sequence[int], vocabulary: int, device: torch.device) -> float | None:
+    """Seconds of all epochs on a CPU, from the products of a step and how fast the machine multiplies now.
+
+    None for other models than SN-PCFGs, and on a GPU, where the first steps tell within seconds.
+    """
+    model = config.model
+    if not isinstance(model, SimpleNPCFGConfig) or device.type != "cpu" or not lengths:
+        return None
+    batch = config.training.batch_size
+    steps = -(-len(lengths) // batch)
+    squares = sum(length * length for length in lengths)
+    flops = steps * _flops_a_step(model, vocabulary) + _chart_flops(model, sum(lengths), squares)
+    return config.training.epochs * BESIDE_PRODUCTS * flops / _flops_a_second()
+
+
+def time_note(config: RunConfig, lengths: Sequence[int], vocabulary: int, device: torch.device) -> str | None:
+    """A line before training starts: how long it will take and, where that is very long, what would be quicker."""
+    seconds = estimated_seconds(config, lengths, vocabulary, device)
+    if seconds is None:
+        return None
+    note = f"time: {spoken(seconds)} for {config.training.epochs} epochs, if the machine stays as busy as it is now"
+    if seconds > LONG:
+        note += f"; quicker here: {fitting_configuration(len(lengths), config.data.eos, 'cpu')}"
+    return note
+
+
+def spoken(seconds: float) -> str:
+    """About how long that is, in words."""
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} seconds"
+    if seconds < 90 * 60:
+        return f"about {round(seconds / 60)} minutes"
+    return f"about {seconds / 3600:.1f} hours"
+
+
+def _flops_a_step(model: ModelConfig, vocabulary: int) -> float:
+    """Of rules and emissions, forward and backward; they do not depend on the batch."""
+    assert isinstance(model, SimpleNPCFGConfig)
+    symbols = model.nonterminals + model.preterminals
+    products = model.preterminals * vocabulary + 2 * model.nonterminals * symbols
+    return 6.0 * products * model.embedding
+
+
+def _chart_flops(model: ModelConfig, words: int, squares: int) -> float:
+    """Of the inside algorithm, forward and backward: spans wider than a word, then words."""
+    assert isinstance(model, SimpleNPCFGConfig)
+    states, tags = model.nonterminals, model.preterminals
+    return 12.0 * states * states * squares / 2 + 12.0 * states * tags * words
+
+
+def _flops_a_second() -> float:
+    """What one product of a common size reaches on this CPU with its threads, as busy as it is now."""
+    left = torch.full((_MEASURED_SIZE, _MEASURED_SIZE), 0.5)  # no draw: runs repeat bit for bit
+    left @ left
+    begun = time.perf_counter()
+    for _ in range(_MEASURED_TIMES):
+        left @ left
+    return _MEASURED_TIMES * 2.0 * _MEASURED_SIZE**3 / (time.perf_counter() - begun)

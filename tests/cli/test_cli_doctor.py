@@ -1,0 +1,84 @@
+"""`simplepcfg doctor`, and what is said about a machine before training."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from command_calls import Call
+from simplepcfg.benchmarking import machine_check
+from simplepcfg.training.config.files import load_config
+from simplepcfg.training.machine import recommendation
+from simplepcfg.training.machine.recommendation import estimated_seconds, fitting_configuration, spoken, time_note
+
+CPU = torch.device("cpu")
+
+
+def test_a_healthy_machine(call: Call, tmp_path: Path) -> None:
+    result = call("doctor", tmp_path, "--json", tmp_path / "machine.json")
+    assert result.code == 0, result.err
+    assert not [line for line in result.lines if line.startswith("!")]
+    found = json.loads((tmp_path / "machine.json").read_text())
+    names = [fact["name"] for fact in found["facts"]]
+    for name in ("python", "torch", "threads", "disk", "device", "inside, torch", "inside, log_einsum_exp"):
+        assert name in names
+    assert found["recommended"] in result.out
+
+
+def test_a_wrong_kernel_is_found(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    true_inside = machine_check.inside
+
+    def off_by_one(*arguments: torch.Tensor, backend: str, **options: object) -> torch.Tensor:
+        return true_inside(*arguments, backend=backend, **options) + (backend == "torch")
+
+    monkeypatch.setattr(machine_check, "inside", off_by_one)
+    result = call("doctor")
+    assert result.code == 4
+    assert [line[:16] for line in result.lines if line.startswith("!")] == ["! inside, torch:"]
+
+
+def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(machine_check, "LEAST_FREE", 2**60)
+    problems = {fact.name for fact in machine_check.machine(tmp_path) if fact.problem}
+    assert {"disk", "memory"} <= problems
+
+
+def test_no_such_folder(call: Call, tmp_path: Path) -> None:
+    assert call("doctor", tmp_path / "none").code == 2
+
+
+@pytest.mark.parametrize(
+    ("sentences", "language_model", "config"),
+    [(500, False, "demo"), (40_000, False, "sn-pcfg-english"), (40_000, True, "sn-pcfg-small")],
+)
+def test_recommended_without_a_gpu(sentences: int, language_model: bool, config: str) -> None:
+    assert fitting_configuration(sentences, language_model, "cpu").config == config
+    load_config(config)
+
+
+def test_time_grows_with_the_work() -> None:
+    small = load_config("sn-pcfg-small")
+    once = estimated_seconds(small, [10] * 1000, 1000, CPU)
+    assert once is not None
+    assert once > 0
+    large = load_config("sn-pcfg")
+    note = time_note(large, [20] * 40_000, 10_000, CPU)
+    assert note is not None
+    assert "hours" in note
+    assert "quicker here: simplepcfg train sn-pcfg-english" in note
+    assert estimated_seconds(load_config("c-pcfg"), [10], 100, CPU) is None
+    assert estimated_seconds(small, [10], 100, torch.device("cuda")) is None
+
+
+def test_no_random_number_is_drawn() -> None:
+    before = torch.get_rng_state()
+    recommendation.estimated_seconds(load_config("sn-pcfg-small"), [5], 50, CPU)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.2, "about 1 seconds"), (300, "about 5 minutes"), (9000, "about 2.5 hours")]
+)
+def test_spoken(seconds: float, text: str) -> None:
+    assert spoken(seconds) == text

@@ -1,0 +1,139 @@
+"""Raw text on the command line: paragraphs in, trees and numbers over the words as written out."""
+
+import json
+from pathlib import Path
+
+import pytest
+from nltk.tree import Tree
+
+from command_calls import Call
+from simplepcfg import load
+from tiny_runs import make_tiny_run
+
+PARAGRAPHS = "The dog sees a cat. It doesn’t\nsleep, the man said!\n\nMr. Fox sleeps.\n"
+WORDS = [
+    ["The", "dog", "sees", "a", "cat", "."],
+    ["It", "does", "n’t", "sleep", ",", "the", "man", "said", "!"],
+    ["Mr.", "Fox", "sleeps", "."],
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizing_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sentences come as people write them."""
+    return make_tiny_run(tmp_path_factory.mktemp("raw") / "run", "data.tokenize=true")
+
+
+@pytest.mark.parametrize("decode", ["mbr", "viterbi"])
+def test_parse_raw(call: Call, tiny_run: Path, decode: str) -> None:
+    result = call("parse", tiny_run, "--raw", "--decode", decode, stdin=PARAGRAPHS)
+    assert result.code == 0
+    assert "--raw" not in result.err
+    assert [Tree.fromstring(line).leaves() for line in result.lines] == WORDS
+
+
+def test_baselines_parse_raw(call: Call) -> None:
+    result = call("parse", "right-branching", "--raw", stdin=PARAGRAPHS)
+    assert [Tree.fromstring(line).leaves() for line in result.lines] == WORDS
+
+
+def test_score_raw(call: Call, tiny_run: Path) -> None:
+    scores = [float(line) for line in call("score", tiny_run, "--raw", stdin=PARAGRAPHS).lines]
+    assert scores == pytest.approx(load(tiny_run).score(WORDS), abs=1e-6)
+    rows = call("score", tiny_run, "--raw", "--surprisal", stdin=PARAGRAPHS).lines[1:]
+    assert [row.split("\t")[2] for row in rows if "<end>" not in row] == [word for words in WORDS for word in words]
+
+
+def test_a_run_that_tokenises_needs_no_switch(call: Call, tokenizing_run: Path) -> None:
+    lines = "The dog sees a cat.\n\nIt doesn’t sleep.\n"
+    result = call("parse", tokenizing_run, stdin=lines)
+    assert [Tree.fromstring(line).leaves() if line else [] for line in result.lines] == [
+        WORDS[0],
+        [],
+        ["It", "does", "n’t", "sleep", "."],
+    ]
+    run = load(tokenizing_run)
+    assert run.score(["The dog sees a cat."]) == run.score(["the dog sees a cat ."]) == run.score([WORDS[0]])
+    assert run.parse(["The dog sees a cat."])[0].leaves() == WORDS[0]
+    assert [record.word for record in run.surprisal(["A cat."])[0]][:3] == ["A", "cat", "."]
+    assert run.complete("The dog,").words == run.complete("the dog").words
+
+
+@pytest.mark.parametrize("command", ["parse", "score"])
+def test_untokenised_text_gets_one_line_of_advice(call: Call, tiny_run: Path, command: str) -> None:
+    result = call(command, tiny_run, stdin="The dog sees a cat.\nThe man sleeps.\n")
+    assert sum("--raw splits it" in line for line in result.err.splitlines()) == 1
+    assert "--raw" not in call(command, tiny_run, stdin="The dog sees a cat .\n").err
+    assert "--raw" not in call(command, tiny_run, "-q", stdin="The dog sees a cat.\n").err
+
+
+def test_constraints_are_by_line(call: Call, tiny_run: Path, tmp_path: Path) -> None:
+    (tmp_path / "known.jsonl").write_text("{}\n")
+    result = call("parse", tiny_run, "--raw", "--constraints", tmp_path / "known.jsonl", stdin="A dog.")
+    assert result.code == 2
+    assert "leave out one of them" in result.err
+
+
+def test_prepare_text_splits_and_tokenises(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "raw.txt").write_text(PARAGRAPHS)
+    out = tmp_path / "out"
+    result = call("prepare", "text", tmp_path / "raw.txt", "--split-sentences", "--tokenize", "--out", out)
+    assert result.code == 0
+    assert [line.split() for line in (out / "train.txt").read_text().splitlines()] == WORDS
+    assert "tokenize = true" in (out / "prepared.toml").read_text()
+
+
+def test_prepare_text_reads_conllu(call: Call, tmp_path: Path) -> None:
+    rest = "\t_" * 8
+    (tmp_path / "words.conllu").write_text(f"# sent_id = 1\n1\tthe{rest}\n2\tdog{rest}\n\n1\ta{rest}\n2\tcat{rest}\n")
+    out = tmp_path / "out"
+    assert call("prepare", "text", tmp_path / "words.conllu", "--out", out).code == 0
+    assert (out / "train.txt").read_text() == "the dog\na cat\n"
+
+
+def test_train_raw(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "raw.txt").write_text(PARAGRAPHS * 10)
+    out = tmp_path / "run"
+    small = ["model.nonterminals=2", "model.preterminals=3", "model.embedding=4", "training.epochs=1"]
+    settings = [part for setting in small for part in ("--set", setting)]
+    result = call("train", "sn-pcfg-small", "--train", tmp_path / "raw.txt", "--raw", "--out", out, *settings)
+    assert result.code == 0, result.err
+    run = load(out)
+    assert run.preprocessing.tokenize
+    assert run.config.data.raw
+    assert {"mr.", "n't", "cat"} <= set(run.vocabulary.words)
+
+
+def test_training_on_untokenised_text_says_so(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "raw.txt").write_text("The dog sees a cat.\nThe man sleeps, too.\n" * 10)
+    small = ["model.nonterminals=2", "model.preterminals=3", "model.embedding=4", "training.epochs=1"]
+    settings = [part for setting in small for part in ("--set", setting)]
+    arguments = ("train", "sn-pcfg-small", "--train", tmp_path / "raw.txt", *settings)
+    assert "looks untokenised" in call(*arguments, "--out", tmp_path / "plain").err
+    refused = call(*arguments, "--out", tmp_path / "bad", "--set", "data.raw=true")
+    assert refused.code == 2
+    assert "data.raw = true needs data.tokenize = true" in refused.err
+
+
+def test_columns(call: Call) -> None:
+    result = call("parse", "right-branching", "--format", "columns", stdin="a dog sleeps\n\nyes\n")
+    assert result.out == "1\ta\tT\t(X*\n2\tdog\tT\t(X*\n3\tsleeps\tT\t*))\n\n\n1\tyes\tT\t(X*)\n\n"
+
+
+def test_svg_is_one_picture(call: Call) -> None:
+    from xml.etree import ElementTree
+
+    one = call("parse", "right-branching", "--format", "svg", stdin="a dog sleeps\n")
+    two = call("parse", "right-branching", "--format", "svg", stdin="a dog sleeps\n\na <cat> & co\n")
+    for result, trees in ((one, 1), (two, 2)):
+        assert result.code == 0
+        root = ElementTree.fromstring(result.out)
+        assert root.tag.endswith("svg")
+        assert len([node for node in root.iter() if node.tag.endswith("svg")]) == (1 if trees == 1 else 3)
+    refused = call("parse", "right-branching", "--format", "svg", stdin="\n")
+    assert (refused.code, refused.out) == (2, "")
+
+
+def test_json_of_raw_text(call: Call, tiny_run: Path) -> None:
+    lines = call("parse", tiny_run, "--raw", "--format", "json", stdin=PARAGRAPHS).lines
+    assert [json.loads(line)["words"] for line in lines] == WORDS
