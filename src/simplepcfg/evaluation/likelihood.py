@@ -14,13 +14,13 @@ from simplepcfg.models.sizes import ModelSizes
 # A batch's chart, with what its gradient needs, stays below this many bytes on a CPU, and below this share of a GPU's
 # memory (a long sentence may exceed it). Not what is free at the moment: equal runs must make equal batches.
 BATCH_BYTES = 256 * 2**20
-CARD_SHARE = 8
+GPU_MEMORY_DIVISOR = 8
 # Chart, scales, adjoints: float32 numbers held for every cell of words × words and nonterminal while a batch is
 # decoded. Charts are square on a CPU and packed triangles on a GPU.
 NUMBERS_A_STATE = {"cpu": 8, "cuda": 4}
 # Beyond this, more sentences a batch save nothing and differ more in length.
 MOST_CELLS = 100_000
-MOST_CELLS_ON_A_CARD = 2**20
+MAX_CELLS_ON_GPU = 2**20
 MOST_SENTENCES = 256
 # Scores and probabilities of the rules that a sentence has to itself.
 RULE_COPIES = 3
@@ -80,7 +80,7 @@ def log_likelihoods(
 
 def cells_a_batch(source: Grammar | ModelSizes, device: torch.device) -> int:
     """How large a batch may be, as sentences times words squared; of a grammar or a model's sizes."""
-    most = MOST_CELLS_ON_A_CARD if device.type == "cuda" else MOST_CELLS
+    most = MAX_CELLS_ON_GPU if device.type == "cuda" else MOST_CELLS
     return min(max(_budget(device) // bytes_a_cell(source, device), 1), most)
 
 
@@ -101,5 +101,5 @@ def bytes_a_cell(source: Grammar | ModelSizes, device: torch.device | None = Non
 
 def _budget(device: torch.device) -> int:
     if device.type == "cuda":
-        return torch.cuda.get_device_properties(device).total_memory // CARD_SHARE
+        return torch.cuda.get_device_properties(device).total_memory // GPU_MEMORY_DIVISOR
     return BATCH_BYTES
