@@ -39,7 +39,7 @@ def render(tree: "SpanTree", format: Format, tags: bool = False) -> str:
 
 
 def columns(tree: "SpanTree") -> list[str]:
-    """A line a word: number, word, tag and the brackets around it with * for the word, separated by tabs, as in CoNLL."""
+    """Return a line for each word as in CoNLL: number, word, tag, and the brackets around it with * for the word."""
     opened, closed = [""] * len(tree.words), [""] * (len(tree.words) + 1)
     for i, j, label in tree.spans:
         opened[i] += f"({label}"

@@ -107,7 +107,7 @@ class _Names:
             for chunk in ids.split(WORDS_AT_ONCE):
                 logs = run.grammar.emissions.log_probabilities(chunk[None])[0]  # [words, P]
                 parts.append(logs[:, chosen].exp().cpu())
-                value, where = scores.max(0)
+                value, where = logs.max(0)
                 here = torch.stack([value.double(), chunk[where].double()])
                 best = here if best is None else torch.where(here[0] > best[0], here, best)
         assert best is not None
