@@ -11,6 +11,7 @@ import torch
 from simplepcfg.errors import ResourceError
 from simplepcfg.evaluation.likelihood import GPU_MEMORY_DIVISOR, MAX_CELLS_ON_GPU, bytes_a_cell
 from simplepcfg.models import ModelConfig, build_model
+from simplepcfg.models.without_memory import without_memory
 from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.machine.device import chosen_precision
 from simplepcfg.training.text.corpus import Corpus
@@ -66,7 +67,7 @@ def estimate(
     `vocabulary` is the number of words, `device` "cpu" or "cuda"; `averaged` adds the EMA of the weights. Symbols that
     state dropout leaves out are counted as if they took part.
     """
-    with torch.device("meta"):  # Only the shapes are needed.
+    with without_memory():  # Only the shapes are needed.
         weights = sum(parameter.numel() for parameter in build_model(model, vocabulary).parameters())
     sizes = model.sizes(batch)
     on_gpu = device == "cuda"
