@@ -95,7 +95,7 @@ def choose_variants(
                 found.append(Variant(backend, precision, "graph"))
     if not found:
         raise InputError(
-            f"no backend asked for has precision {', '.join(precisions or ())} on {device.type}; leave out --precision"
+            f"no backend asked for has precision {', '.join(precisions or ())} on {device.type}; leave it out"
         )
     return found
 

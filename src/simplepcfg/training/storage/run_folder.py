@@ -223,8 +223,8 @@ class LoadedRun:
 def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
     """Load the best model of a run folder, in evaluation mode, onto `device`.
 
-    `directory` may be the name of an installed grammar. Raises InputError if the folder is no complete run or a file is damaged, and NumericalError if a weight is not
-    finite.
+    `directory` may be the name of an installed grammar. Raises InputError if the folder is no complete run or a file is
+    damaged, and NumericalError if a weight is not finite.
 
         run = load_run("runs/first", device="cpu")
         run.model.grammar()

@@ -95,7 +95,7 @@ def read_tokens(
     if sniff(path) == "text":
         sentences = list(read_sentences(path, split=preprocessing.split, raw=raw))
         if notes is not None and not preprocessing.tokenize and mostly_untokenized(sentences):
-            notes.append(f"{path}: {UNTOKENIZED}; set data.tokenize = true, and data.raw = true for paragraphs (--raw)")
+            notes.append(f"{path}: {UNTOKENIZED}; set data.tokenize = true, and data.raw = true for paragraphs")
         return [preprocessing.apply(words).tokens for words in sentences]
     trees = list(read_trees(path))
     if notes is not None and preprocessing.punctuation == "drop" and not has_penn_tags(trees):
