@@ -164,7 +164,7 @@ def test_csv_rows_are_appended_as_they_come(tmp_path: Path) -> None:
     path = tmp_path / "new" / "inside.csv"
     result = Result(Size(1, 2, 3, 4), Variant("torch"), 1.0, 0.5, Times(1.0, 2.0, 3.0), 5e6)
     where = report.environment(CPU)
-    passing = report.recorded([result, replace(result, times=None, failure="OOM")], path, where)
+    passing = report.append_and_yield([result, replace(result, times=None, failure="OOM")], path, where)
     next(passing)
     assert len(path.read_text().splitlines()) == 2
     list(passing)

@@ -107,7 +107,7 @@ def test_one_word_has_no_tree(backend: str) -> None:
         ({"lengths": torch.tensor([4, 3])}, "different lengths"),
         ({"span_bonus": torch.zeros(2, 5, 5)}, "a span bonus"),
         ({"precision": "bf16"}, "precision bf16"),
-        ({"root": torch.full((2, 3), 0.1)}, "rules of each sentence's own"),
+        ({"root": torch.full((2, 3), 0.1)}, "rules with a batch dimension"),
     ],
 )
 def test_what_it_does_not_take(backend: str, change: dict[str, object], message: str) -> None:
