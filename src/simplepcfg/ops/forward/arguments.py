@@ -64,7 +64,7 @@ def check_arguments(
     return ForwardArguments(
         log_emissions.to(dtype),
         start.to(dtype),
-        # Rules of half precision on a card stay as they are: they are what the products read.
+        # bfloat16 rules on a GPU are read by the matrix products as they are.
         tuple(f if narrow and f.dtype == torch.bfloat16 else f.to(dtype) for f in factors),
         check_lengths(lengths, batch, n),
         precision,

@@ -27,7 +27,7 @@ def prefix_rules(
 
     >>> rules = torch.tensor([[0.25, 0.75]], dtype=torch.float64)
     >>> words = torch.zeros(1, 2, 1, dtype=torch.float64)  # every sentence begins with these two
-    >>> inside(words, *prefix_rules(torch.ones(1, dtype=torch.float64), rules, rules)).exp()
+    >>> inside(words, *prefix_rules(torch.ones(1, dtype=torch.float64), rules, rules)).exp().round(decimals=9)
     tensor([1.], dtype=torch.float64)
     """
     closure = left_corner_closure(root, left, right) if closure is None else closure
