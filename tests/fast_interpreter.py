@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 
 def speed_up() -> None:
-    """Change the interpreter of this process; without Triton, with kernels that are compiled, or called again: nothing."""
+    """Change the interpreter of this process; do nothing where kernels are compiled, or without Triton."""
     if os.environ.get("TRITON_INTERPRET") != "1" or importlib.util.find_spec("triton") is None:
         return
     import triton.language as tl

@@ -98,7 +98,7 @@ def test_cut_products_and_tall_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """More rows than a tile, and the symbols in several parts."""
     from simplepcfg.ops.viterbi import fused
 
-    monkeypatch.setattr(fused, "_processors", lambda device: 40)
+    monkeypatch.setattr(fused, "multiprocessors", lambda device: 40)
     assert fused._parts(2, 300, 40) > 1
     assert fused._parts(4000, 4096, 132) == 1
     case = random_case(17, 4, 65, 131, scale=3.0)

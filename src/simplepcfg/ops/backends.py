@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 
+import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
@@ -43,6 +44,14 @@ def check_kernels(backend: str, like: Tensor) -> None:
             f"backend {backend!r} needs a CUDA GPU but the tensors are on {like.device}; take backend='auto', or move "
             "them to a GPU"
         )
+
+
+@lru_cache(maxsize=16)
+def multiprocessors(device: torch.device) -> int:
+    """Return the number of multiprocessors of a GPU; 1 in Triton's interpreter."""
+    if device.type != "cuda":
+        return 1
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
 def default_backend(log_emissions: Tensor) -> str:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.backends import multiprocessors
 from simplepcfg.ops.neural.streams import assign_to_streams, parallel_streams
 from simplepcfg.ops.products import add_mm_wide, bmm_wide, mm_wide
 
@@ -21,7 +22,6 @@ WARPS = 8
 SUM_BLOCK = 4096  # elements of a gradient that one program sums
 # The gradient of a weight matrix sums over many rows. Rows are split while its tiles are too few for a large GPU.
 TILE = 128
-MULTIPROCESSORS = 132
 LEAST_SPLIT_ROWS = 512
 # Numbers of parallel streams for the networks in both passes, and for the gradients of weights: the fastest choices of
 # one to five, and of one to three, on an H200 with the five networks of an SN-PCFG.
@@ -271,9 +271,8 @@ class _SummedProducts(NamedTuple):
         """Allocate the buffers."""
         (batch, rows, height), width = by.shape, of_rows.shape[2]
         tiles, splits = batch * -(-height // TILE) * -(-width // TILE), 1
-        while (
-            2 * splits * tiles <= MULTIPROCESSORS and rows % (2 * splits) == 0 and rows >= 2 * splits * LEAST_SPLIT_ROWS
-        ):
+        most = multiprocessors(by.device)
+        while 2 * splits * tiles <= most and rows % (2 * splits) == 0 and rows >= 2 * splits * LEAST_SPLIT_ROWS:
             splits *= 2
         parts = by.new_empty(batch, splits, height, width, dtype=torch.float32)
         return _SummedProducts(by, of_rows, parts, parts[:, 0] if splits == 1 else torch.empty_like(parts[:, 0]))

@@ -81,7 +81,7 @@ class ViterbiChart:
             max_plus(values[part], self.rules[sentence, :, columns], self.children[part])
 
     def trees(self, best: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return spans, splits, labels and tags of the best trees, in the order of the batch."""
+        """Return spans, splits, labels and tags of the best trees, in the batch's order, given ``fill``'s result."""
         plan = self.plan
         roots = torch.where(best > -torch.inf, self.top.argmax(-1), -1)
         nodes = Nodes.begin(roots, plan.length_of_sentence.long(), plan.n)
@@ -101,7 +101,7 @@ class ViterbiChart:
         return rows.clamp(max=plan.rows - 1)
 
     def rule_row(self, b: int, rule: int, wide: bool) -> Tensor:
-        """Return one row of the log-rules of the b-th longest sentence: its nonterminals if ``wide``, else others."""
+        """Return a row of the log-rules of the b-th longest sentence: nonterminal columns if ``wide``, else others."""
         rules = self.rules if self.rules.dim() == 2 else self.rules[self.plan.sentences[b]]
         return rules[rule, : self.states] if wide else rules[rule, self.states :]
 

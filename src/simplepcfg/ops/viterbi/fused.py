@@ -7,6 +7,7 @@ import triton
 from torch import Tensor
 
 from simplepcfg.errors import ResourceError
+from simplepcfg.ops.backends import multiprocessors
 from simplepcfg.ops.descent import Nodes
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.viterbi import kernels
@@ -34,7 +35,7 @@ class FusedViterbiChart(ViterbiChart):
             self.values = torch.empty(room, dtype=self.dtype, device=self.device)
         except torch.cuda.OutOfMemoryError as error:
             raise self._out_of_memory_error() from error
-        self.processors = _processors(self.device)
+        self.processors = multiprocessors(self.device)
 
     def make_rules(self) -> None:
         """Compute the transposed log-rules [log L | log R], one row for each child symbol."""
@@ -135,10 +136,3 @@ def _parts(tiles: int, symbols: int, processors: int) -> int:
         return rounds / parts * (1.0 if programs >= wanted else 1.15) * (1.0 + 0.01 * parts)
 
     return min(range(1, most + 1), key=cost)
-
-
-@lru_cache(maxsize=16)
-def _processors(device: torch.device) -> int:
-    if device.type != "cuda":
-        return 1  # in Triton's interpreter
-    return int(torch.cuda.get_device_properties(device).multi_processor_count)
