@@ -83,7 +83,7 @@ def test_backward_twice_is_the_same(backend: str) -> None:
 @pytest.mark.parametrize(
     ("batch", "n", "nonterminals", "preterminals"), [(1, 2, 1, 1), (3, 21, 65, 33), (2, 9, 700, 9)]
 )
-def test_on_a_card(backend: str, batch: int, n: int, nonterminals: int, preterminals: int) -> None:
+def test_on_a_gpu(backend: str, batch: int, n: int, nonterminals: int, preterminals: int) -> None:
     case = random_case(batch, n, nonterminals, preterminals, scale=2.0)
     tensors = [tensor.detach().float().cuda().requires_grad_() for tensor in case.tensors()]
     log_z = inside(*tensors, backend=backend)
