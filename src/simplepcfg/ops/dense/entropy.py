@@ -18,6 +18,8 @@ from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
 from simplepcfg.ops.dense.backward import Wanted
 from simplepcfg.ops.dense.log_space import inside_by, scaled_pairs
 from simplepcfg.ops.dense.scaled import FilledChart
+from simplepcfg.ops.entropy.derivations import log_ratio
+from simplepcfg.ops.entropy.differentiable import usable_scores
 from simplepcfg.ops.logs import safe_log
 
 # The first three arguments of `dense_inside`: log-emissions, root and rules.
@@ -79,9 +81,9 @@ def dense_kl(
             )
     first, second = _exact(p, lengths, span_bonus), _exact(q, lengths, span_bonus)
     scores = _Scores(
-        _log_ratio(first.log_emissions, second.log_emissions),
-        _log_ratio(safe_log(first.root), safe_log(second.root)),
-        _log_ratio(safe_log(first.rules), safe_log(second.rules)),
+        log_ratio(first.log_emissions, second.log_emissions),
+        log_ratio(safe_log(first.root), safe_log(second.root)),
+        log_ratio(safe_log(first.rules), safe_log(second.rules)),
         None,  # the bonus is the same on both sides
     )
     log_p, expected = _expectation(first, scores, second)
@@ -135,11 +137,11 @@ def _expectation_in_graph(arguments: DenseArguments, scores: _Scores) -> tuple[T
     """Compute the expectation in log space; to first order rules · exp(ε score) = rules + ε · rules · score."""
     emissions, root, rules, bonus = arguments.log_emissions, arguments.root, arguments.rules, arguments.span_bonus
     tilt = torch.zeros(arguments.sizes[0], dtype=emissions.dtype, device=emissions.device, requires_grad=True)
-    slopes = rules * _finite(scores.rules, rules > 0)
-    emissions = emissions + tilt[:, None, None] * _finite(scores.emissions, emissions > -math.inf)
-    root = root * (1 + tilt[:, None] * _finite(scores.root, root > 0))
+    slopes = rules * usable_scores(scores.rules, rules > 0)
+    emissions = emissions + tilt[:, None, None] * usable_scores(scores.emissions, emissions > -math.inf)
+    root = root * (1 + tilt[:, None] * usable_scores(scores.root, root > 0))
     if bonus is not None and scores.spans is not None:
-        bonus = bonus + tilt[:, None, None] * _finite(scores.spans, bonus > -math.inf)
+        bonus = bonus + tilt[:, None, None] * usable_scores(scores.spans, bonus > -math.inf)
 
     def combine(left: Tensor, right: Tensor, block: tuple[slice, slice]) -> Tensor:
         pairs, scale = scaled_pairs(left, right)
@@ -151,18 +153,6 @@ def _expectation_in_graph(arguments: DenseArguments, scores: _Scores) -> tuple[T
     log_z = inside_by(DenseArguments(emissions, root, rules, arguments.lengths, bonus), combine)
     (expected,) = torch.autograd.grad(log_z.sum(), tilt, create_graph=True)
     return log_z, expected
-
-
-def _finite(score: Tensor, counts: Tensor) -> Tensor:
-    """Return the scores of rules that can be used, 0 for others; raise InputError if one of them is infinite."""
-    if bool(((score == math.inf) & counts).any()):
-        raise InputError("q gives probability 0 to a rule that p has: KL has no gradient there; use torch.no_grad()")
-    return torch.where(counts, score.masked_fill(~score.isfinite(), 0.0), 0.0)
-
-
-def _log_ratio(one: Tensor, other: Tensor) -> Tensor:
-    """Compute log p − log q, or 0 where p is 0, because such rules are never used."""
-    return (one - other).masked_fill(one == -math.inf, 0.0)
 
 
 def _weigh(count: Tensor, score: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.forward.arguments import ForwardArguments
+from simplepcfg.ops.inside.arguments import float64_of_sentence
 
 
 def naive_forward(arguments: ForwardArguments) -> Tensor:
@@ -14,8 +15,8 @@ def naive_forward(arguments: ForwardArguments) -> Tensor:
 def _one_sentence(arguments: ForwardArguments, b: int) -> Tensor:
     n = arguments.log_emissions.shape[1] if arguments.lengths is None else int(arguments.lengths[b])
     log_emissions = arguments.log_emissions[b, :n].double()
-    start = _of_sentence(arguments.start, b, 1)
-    factors = [_of_sentence(factor, b, 2) for factor in arguments.factors]
+    start = float64_of_sentence(arguments.start, b, 1)
+    factors = [float64_of_sentence(factor, b, 2) for factor in arguments.factors]
     transitions = factors[0] if len(factors) == 1 else factors[0] @ factors[1]
     # The largest emission and the largest α are divided out, and their logs are added at the end, to avoid underflow.
     best = log_emissions.detach().amax(-1)
@@ -33,7 +34,3 @@ def _one_sentence(arguments: ForwardArguments, b: int) -> Tensor:
         # A sentence of probability 0 has log p = -inf and zero gradients instead of 0/0.
         return (z * 0.0 - torch.inf).to(arguments.log_emissions.dtype)
     return (z.log() + scale).to(arguments.log_emissions.dtype)
-
-
-def _of_sentence(rules: Tensor, b: int, dims: int) -> Tensor:
-    return (rules[b] if rules.dim() > dims else rules).double()
