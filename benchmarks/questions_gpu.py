@@ -118,7 +118,7 @@ def closure(inputs: Inputs) -> object:
 
 ROWS: dict[str, Callable[[Inputs], object]] = {
     YARDSTICK: inside_forward,
-    "span-posteriors": span_marginals,
+    "span-marginals": span_marginals,
     "viterbi": best_trees,
     "viterbi-chart": best_scores,
     "sample-16": sampled(16),

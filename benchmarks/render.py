@@ -54,7 +54,7 @@ class Table:
 
 
 def _worth_showing(row: Row) -> bool:
-    """Of a card's many variants: the baseline, the paper's kernel as it is described, and ours as it is used."""
+    """Of a GPU's many variants: the baseline, the paper's kernel as it is described, and ours as it is used."""
     shown = {("log_einsum_exp", "fp32"), ("paper_recompute", "fp32"), ("paper_recompute", "tf32")}
     ours = row["backend"] == "triton" and row["mode"] == "graph" and row["precision"] != "tf32"
     return ours or (row["backend"], row["precision"]) in shown

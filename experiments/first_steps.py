@@ -79,7 +79,7 @@ def state_of(model: SimpleNPCFG) -> str:
     to_left, to_right = (torch.softmax(parents @ children.T, 1) for children in (left, right))
     owners = torch.arange(tags, device=left.device) * count // tags
     shares = {
-        "own tags": to_left[:, count:] * (owners == seen[:, None]),
+        "dedicated preterminals": to_left[:, count:] * (owners == seen[:, None]),
         "left nonterminals": to_left[:, :count],
         "right nonterminals": to_right[:, :count],
     }

@@ -70,7 +70,7 @@ def run_steps(
 ) -> list[float]:
     """`leaning` of the steps, the first, lean to the right."""
     for number, batch in enumerate(batches):
-        step(batch, len(batch), rate(number), lean=0.5 if number < leaning else 0.0)
+        step(batch, len(batch), rate(number), branching_bias=0.5 if number < leaning else 0.0)
     return step.tally.read()
 
 
