@@ -56,8 +56,12 @@ def copies(count: int) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def test_random_sentences_come_as_often_as_they_should(model: TinyCompound) -> None:
-    """Of two words: by the z that make such sentences, not by all alike. Seeds change them, the same seed does not."""
+def test_random_sentences_come_as_often_as_they_should() -> None:
+    """Of two words: by the z that make such sentences, not by all alike. Seeds change them, the same seed does not.
+
+    With these weights, taking all z alike would be 13 standard deviations off, so that few sentences are enough.
+    """
+    model = TinyCompound(seed=10)
     vocabulary = SimpleNamespace(decode=lambda ids: [str(number) for number in ids])
     run = SimpleNamespace(
         shares_rules=False,
@@ -74,13 +78,13 @@ def test_random_sentences_come_as_often_as_they_should(model: TinyCompound) -> N
 
     pairs = torch.cartesian_prod(torch.arange(1, 4), torch.arange(1, 4))
     expected = integral(model, pairs, torch.full((9,), 2)).exp()
-    count = 2000
+    count = 250
     words, kept = drawn(count, seed=0)
     assert kept == pytest.approx(float(expected.sum()), rel=0.1)
     for pair, share in zip(pairs.tolist(), expected / expected.sum(), strict=True):
         found = words.count(tuple(map(str, pair))) / count
         assert found == pytest.approx(float(share), abs=4.5 * math.sqrt(float(share) / count))
-    assert drawn(40, seed=1) == drawn(40, seed=1) != drawn(40, seed=2)
+    assert drawn(20, seed=1) == drawn(20, seed=1) != drawn(20, seed=2)
 
 
 def test_random_sentences_that_are_all_too_long_are_refused() -> None:
