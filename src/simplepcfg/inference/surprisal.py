@@ -1,4 +1,4 @@
-"""The surprisal of each word of a text under a run, word for word of the original sentences."""
+"""Surprisal of each original word of sentences under a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from simplepcfg.inference.trained_model import TrainedModel
 
 
 def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence]) -> SurprisalTables:
-    """See ``Run.surprisal``."""
+    """Return the surprisal of each word of each sentence; see ``Run.surprisal``."""
     prepared = run.prepare(sentences)
 
     def compute(batch: Batch) -> list[tuple[list[float], list[float]]]:
@@ -41,7 +41,7 @@ def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence]) -> Surpr
 def _records(
     run: TrainedModel, words: Sequence[str], item: Prepared, values: list[float], entropies: list[float]
 ) -> SurprisalTable:
-    """A record for every original word, then for an `<eos>` that was added, then for the end."""
+    """Return a record for every original word, then for an added `<eos>`, then for the end."""
     tokens = [token if token in run.vocabulary else UNK for token in item.tokens]
     scored = [*zip(tokens, values, entropies, strict=False)]
     records = SurprisalTable(WordSurprisal(word, None, None, None) for word in words)
