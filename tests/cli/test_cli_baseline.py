@@ -1,6 +1,7 @@
 """`simplepcfg baseline ngram`, and the model in place of a run."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,13 @@ def test_like_a_run(call: Call, name: str, text_file: Path, tmp_path: Path, requ
     pairs.write_text("The cat in the garden.\tGarden the in cat the.\n")
     rows = json.loads(call("test", "minimal-pairs", out, folder, pairs, "--json", "-").out)
     assert [row["model"] for row in rows] == [str(out), str(folder)]
+    items = tmp_path / "items.tsv"
+    items.write_text("item\tword\n1\tThe\n1\tcat.\n")
+    lines = call("score", out, items, "--regions").lines
+    bits = -model.score([["the", "cat", *(["."] if name == "eos_run" else [])]])[0] / math.log(2)
+    end = model.surprisal([["the", "cat", "."]])[0][-1].surprisal
+    assert end is not None
+    assert sum(float(line.split("\t")[3]) for line in lines[1:]) == pytest.approx(bits - end / math.log(2), abs=1e-5)
 
 
 def test_a_vocabulary_of_its_own(call: Call, tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ def pairs(tmp_path: Path) -> Path:
     folder = tmp_path / "pairs"
     folder.mkdir()
     (folder / "one.tsv").write_text("The cat in the garden.\tGarden the in cat the.\nThe xyzzy.\tThe plugh.\n")
-    (folder / "two.txt").write_text("cat the the in .\nthe cat in the garden .\n")
+    (folder / "two.tsv").write_text("the cat in the garden .\tcat the the in .\n")
+    (folder / "README.txt").write_text("Of these files the first kind counts.\n")
     return folder
 
 
@@ -56,7 +57,7 @@ def test_minimal_pairs(call: Call, tiny_run: Path, eos_run: Path, pairs: Path, t
 
 def test_a_single_set_is_a_list_too(call: Call, tiny_run: Path, pairs: Path, tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
-    result = call("test", "minimal-pairs", pairs / "two.txt", tiny_run, "--json", file)
+    result = call("test", "minimal-pairs", pairs / "two.tsv", tiny_run, "--json", file)
     assert result.code == 0
     assert "two" in result.out
     (row,) = json.loads(file.read_text())
@@ -88,6 +89,13 @@ def test_what_is_refused(call: Call, tiny_run: Path, pairs: Path, tmp_path: Path
         result = call("test", kind, *arguments)
         assert (result.code, result.out) == (2, "")
         assert result.err.count("\n") == 1
+
+
+def test_a_folder_with_other_files(call: Call, tiny_run: Path, pairs: Path) -> None:
+    record = {"sentence_good": "the cat in the garden", "sentence_bad": "garden the in cat the", "UID": "blimp"}
+    (pairs / "three.jsonl").write_text(json.dumps(record))
+    (row,) = json.loads(call("test", "minimal-pairs", tiny_run, pairs, "--json", "-").out)
+    assert row["name"] == "blimp"
 
 
 def test_help_without_a_command(call: Call) -> None:

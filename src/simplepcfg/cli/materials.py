@@ -1,8 +1,9 @@
 """What the commands of `simplepcfg test` share: arguments that are models or files, and tables of accuracies."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -11,12 +12,17 @@ from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from simplepcfg.evaluation.psycholinguistics.accuracy import Accuracy
+    from simplepcfg.evaluation.psycholinguistics.reading_times import ReadingTimeGain
 
+Result = TypeVar("Result", "Accuracy", "ReadingTimeGain")
 Csv = Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Also write the rows separated by commas.")]
 
 
 def models_and_files(arguments: Sequence[str], suffixes: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """The arguments that name models, and the other ones, files; a folder stands for its files with such names."""
+    """The arguments that name models, and the other ones, files.
+
+    A folder stands for its files with the first of the suffixes that any of them has.
+    """
     from simplepcfg.inference.word_models import names_word_model
     from simplepcfg.pretrained import or_installed
 
@@ -27,10 +33,12 @@ def models_and_files(arguments: Sequence[str], suffixes: tuple[str, ...]) -> tup
         if names_word_model(argument):
             models.append(argument)
         elif path.is_dir():
-            inside = sorted(str(file) for file in path.iterdir() if file.name.removesuffix(".gz").endswith(suffixes))
-            if not inside:
+            inside = sorted(path.iterdir())
+            by_suffix = [[str(f) for f in inside if f.name.removesuffix(".gz").endswith(end)] for end in suffixes]
+            found = next((names for names in by_suffix if names), None)
+            if found is None:
                 raise InputError(f"{argument}: is neither a run nor a folder of {', '.join(suffixes)} files")
-            files += inside
+            files += found
         elif path.exists():
             files.append(argument)
         else:
@@ -39,6 +47,11 @@ def models_and_files(arguments: Sequence[str], suffixes: tuple[str, ...]) -> tup
         missing = "a run" if not models else f"a file ({', '.join(suffixes)})"
         raise InputError(f"{' '.join(arguments)}: there is no {missing} among these; give at least one")
     return models, files
+
+
+def with_name(results: Sequence[Result], name: str) -> list[Result]:
+    """Results under the name that the user gave the model: that of an installed grammar is otherwise its folder."""
+    return [replace(result, model=name) for result in results]
 
 
 def refuse_unwritable_results(*paths: str | None) -> None:

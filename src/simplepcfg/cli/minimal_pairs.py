@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from simplepcfg.cli.materials import Csv, models_and_files, refuse_unwritable_results, show_accuracies
+from simplepcfg.cli.materials import Csv, models_and_files, refuse_unwritable_results, show_accuracies, with_name
 from simplepcfg.cli.options import Device, Json, Quiet
 
 NAME = "minimal-pairs"
@@ -45,5 +45,5 @@ def command(
 
     models, files = models_and_files(arguments, SUFFIXES)
     pairs = [pair for file in files for pair in read_minimal_pairs(file)]
-    results = [evaluate_minimal_pairs(load_word_model(name, device), pairs) for name in models]
+    results = [with_name(evaluate_minimal_pairs(load_word_model(name, device), pairs), name) for name in models]
     show_accuracies(results, "accuracy in per cent [95 % interval]", json, csv, quiet)

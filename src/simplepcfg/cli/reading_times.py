@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simplepcfg.cli.materials import Csv, models_and_files, refuse_unwritable_results
+from simplepcfg.cli.materials import Csv, models_and_files, refuse_unwritable_results, with_name
 from simplepcfg.cli.options import Device, Json, Quiet
 from simplepcfg.cli.output import note, results_console, write_json, write_text
 from simplepcfg.errors import InputError
@@ -95,6 +95,8 @@ def command(
         resamples=resamples,
         seed=seed,
     )
+    each = len(wanted)  # results of a model
+    results = [row for place, name in enumerate(models) for row in with_name(results[place * each :][:each], name)]
     for reason, count in used.left_out.items():
         note(f"{count:,} of {len(table.rows):,} words left out: {reason}", quiet)
     rows = [result.to_dict() for result in results]

@@ -13,8 +13,7 @@ from simplepcfg.cli.unknown_words import UnknownWords
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
-    from simplepcfg.evaluation.psycholinguistics.word_model import WordSurprisal
-    from simplepcfg.inference.run import Run
+    from simplepcfg.evaluation.psycholinguistics.word_model import WordModel, WordSurprisal
 
 NAME = "score"
 SUMMARY = "Print the log-probability of each sentence, or of each word."
@@ -74,10 +73,12 @@ def command(
         raise InputError(f"--regions reads a table; leave out {'--surprisal' if surprisal else '--raw'}")
     if spillover and not regions:
         raise InputError("--spillover adds columns to a table; give --regions with it")
-    model = load(run, device)
     if regions:
-        write_lines(region_rows(model, file, spillover))
+        from simplepcfg.inference.word_models import load_word_model
+
+        write_lines(region_rows(load_word_model(run, device), file, spillover))
         return
+    model = load(run, device)
     unknown = UnknownWords(model)
     if surprisal:
         numbers, header = count(1), ["\t".join(COLUMNS)]
@@ -104,7 +105,7 @@ def command(
     unknown.tell(quiet)
 
 
-def region_rows(model: "Run", file: str, spillover: int) -> Iterator[str]:
+def region_rows(model: "WordModel", file: str, spillover: int) -> Iterator[str]:
     """The lines of a table with the surprisals of its regions; nothing before all is computed."""
     from simplepcfg.evaluation.psycholinguistics.item_tables import read_item_table, score_item_table, scored_rows
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from simplepcfg.cli.materials import Csv, models_and_files, refuse_unwritable_results, show_accuracies
+from simplepcfg.cli.materials import Csv, models_and_files, refuse_unwritable_results, show_accuracies, with_name
 from simplepcfg.cli.options import Device, Json, Quiet
 
 NAME = "syntaxgym"
@@ -39,5 +39,5 @@ def command(
 
     models, files = models_and_files(arguments, (".json",))
     suites = [read_suite(file) for file in files]
-    results = [evaluate_suites(load_word_model(name, device), suites) for name in models]
+    results = [with_name(evaluate_suites(load_word_model(name, device), suites), name) for name in models]
     show_accuracies(results, "items as predicted, in per cent [95 % interval]", json, csv, quiet)

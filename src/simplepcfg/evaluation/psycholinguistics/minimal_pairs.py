@@ -15,7 +15,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.psycholinguistics.accuracy import TIE, Accuracy, Judgement, accuracy_of_set, with_means
 from simplepcfg.evaluation.psycholinguistics.word_model import WordModel, has_unknown, words_of_item
 
-SUFFIXES = (".jsonl", ".txt", ".tsv")
+SUFFIXES = (".jsonl", ".tsv", ".txt")
 GOOD, BAD = "sentence_good", "sentence_bad"
 _HEADERS = ({"good", "bad"}, {GOOD, BAD}, {"acceptable", "unacceptable"}, {"grammatical", "ungrammatical"})
 
