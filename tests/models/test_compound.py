@@ -103,7 +103,7 @@ def test_elbo_is_below_the_integral_and_what_quadrature_says(model: TinyCompound
     points = torch.linspace(-9, 9, 601, dtype=torch.float64)
     weights = (-0.5 * points.square()).softmax(0)
     every = Posterior(*(part.repeat_interleave(601, 0) for part in (posterior.mean, posterior.log_variance)))
-    z = every.at(points.repeat(3)[:, None])
+    z = every.reparameterise(points.repeat(3)[:, None])
     scores = model.grammar_of(z).log_partition(*copies(601)).view(3, 601)
     mean = scores @ weights
     exact = mean - posterior.divergence()
@@ -135,7 +135,7 @@ def test_divergence_and_ratio_against_torch_distributions() -> None:
     q = torch.distributions.Normal(mean, (0.5 * log_variance).exp())
     p = torch.distributions.Normal(torch.zeros_like(mean), torch.ones_like(mean))
     torch.testing.assert_close(posterior.divergence(), torch.distributions.kl_divergence(q, p).sum(-1))
-    z = posterior.at(noise)
+    z = posterior.reparameterise(noise)
     torch.testing.assert_close(posterior.log_ratio(noise), (p.log_prob(z) - q.log_prob(z)).sum(-1))
 
 
@@ -180,7 +180,7 @@ def test_loss_is_the_negative_bound_at_the_drawn_z(model: TinyCompound) -> None:
     loss = model.loss(WORDS, LENGTHS)
     torch.manual_seed(5)
     posterior = model.posterior(WORDS, LENGTHS)
-    z = posterior.at(torch.randn(3, 1, dtype=torch.float64))
+    z = posterior.reparameterise(torch.randn(3, 1, dtype=torch.float64))
     expected = posterior.divergence() - model.grammar_of(z).log_partition(WORDS, LENGTHS)
     torch.testing.assert_close(loss, expected)
     assert all(gradient is not None for gradient in torch.autograd.grad(loss.sum(), list(model.parameters())))

@@ -139,7 +139,7 @@ def test_one_word_and_wrong_shapes() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("lengths", [None, [12] * 4 + [7] * 4])
-def test_card_against_two_operations(lengths: list[int] | None) -> None:
+def test_gpu_against_two_operations(lengths: list[int] | None) -> None:
     """The rules' gradient is rounded alike, held or not; products of other shapes sum in another order."""
     inputs = case(8, 12, 300, 700, 64, torch.float32, "cuda")
     options = {"lengths": None if lengths is None else torch.tensor(lengths), "precision": "bf16"}
@@ -151,9 +151,9 @@ def test_card_against_two_operations(lengths: list[int] | None) -> None:
         torch.autograd.grad(one.sum(), inputs), torch.autograd.grad(two.sum(), inputs), strict=True
     ):
         assert distance(found, expected) < 3e-3
-    again = torch.autograd.grad(inside_of_features(*inputs, **options).sum(), inputs)
+    repeated = torch.autograd.grad(inside_of_features(*inputs, **options).sum(), inputs)
     first = torch.autograd.grad(inside_of_features(*inputs, **options).sum(), inputs)
-    assert all(map(torch.equal, first, again))
+    assert all(map(torch.equal, first, repeated))
 
 
 @pytest.mark.gpu

@@ -83,7 +83,7 @@ def test_backward_twice_is_the_same(backend: str) -> None:
 @pytest.mark.parametrize(
     ("batch", "n", "nonterminals", "preterminals"), [(1, 2, 1, 1), (3, 21, 65, 33), (2, 9, 700, 9)]
 )
-def test_on_a_card(backend: str, batch: int, n: int, nonterminals: int, preterminals: int) -> None:
+def test_on_a_gpu(backend: str, batch: int, n: int, nonterminals: int, preterminals: int) -> None:
     case = random_case(batch, n, nonterminals, preterminals, scale=2.0)
     tensors = [tensor.detach().float().cuda().requires_grad_() for tensor in case.tensors()]
     log_z = inside(*tensors, backend=backend)
@@ -107,7 +107,7 @@ def test_one_word_has_no_tree(backend: str) -> None:
         ({"lengths": torch.tensor([4, 3])}, "different lengths"),
         ({"span_bonus": torch.zeros(2, 5, 5)}, "a span bonus"),
         ({"precision": "bf16"}, "precision bf16"),
-        ({"root": torch.full((2, 3), 0.1)}, "rules of each sentence's own"),
+        ({"root": torch.full((2, 3), 0.1)}, "rules with a batch dimension"),
     ],
 )
 def test_what_it_does_not_take(backend: str, change: dict[str, object], message: str) -> None:

@@ -21,7 +21,7 @@ from simplepcfg.cli.main import run
 from simplepcfg.data.batching import Batch, collate
 from simplepcfg.errors import ResourceError
 from simplepcfg.models import SimpleNPCFG
-from simplepcfg.training.step.distributed import Group, joined
+from simplepcfg.training.step.distributed import Group, join_group
 from simplepcfg.training.storage.metrics import JsonLines
 from step_checks import make_step, mixed_batches, tiny_model
 
@@ -33,19 +33,19 @@ def compare_gradients(out: Path) -> None:
     torch.set_num_threads(1)
     single = [Batch(batch.words[:1], batch.lengths[:1], [0]) for batch in mixed_batches(2, seed=5)]
     batches = [batch for batch in mixed_batches(8) + single if int(batch.lengths.max()) == batch.words.shape[1]]
-    with joined() as group:
+    with join_group() as group:
         shared, alone = tiny_model(dtype=torch.float32), tiny_model(dtype=torch.float32)
         together, by_itself = make_step(shared, group), make_step(alone, Group())
         worst = 0.0
         for batch in batches:
             sentences = [words[:n] for words, n in zip(batch.words.tolist(), batch.lengths.tolist(), strict=True)]
-            part = collate(sentences, group.part(range(len(sentences))))
+            part = collate(sentences, group.shard(range(len(sentences))))
             together(part, len(batch), 0.0)
             by_itself(batch, len(batch), 0.0)
             for one, other in zip(shared.parameters(), alone.parameters(), strict=True):
                 worst = max(worst, float((one.grad - other.grad).abs().max()))
-            torch.testing.assert_close(together.tally.batch, by_itself.tally.batch, rtol=1e-6, atol=0)
-        if group.leads:
+            torch.testing.assert_close(together.counters.batch, by_itself.counters.batch, rtol=1e-6, atol=0)
+        if group.is_leader:
             out.write_text(repr(worst))
 
 
@@ -53,11 +53,11 @@ def list_threads(out: Path) -> None:
     """Names of the threads that talk to other processes, while together and once an error has ended that."""
     seen = []
     try:
-        with joined() as group:
-            group.agree()
+        with join_group() as group:
+            group.raise_held_errors()
             seen.append(_talking())
-            group.hold(OSError(28, "No space left on device"))
-            group.agree()
+            group.hold_error(OSError(28, "No space left on device"))
+            group.raise_held_errors()
     except ResourceError as error:  # which refers to the group
         seen.append(_talking())
         if _rank() == 0:

@@ -13,7 +13,7 @@ from simplepcfg.inference.run import Run
 from simplepcfg.models import build_model
 from simplepcfg.training import load_config, load_run, train
 from simplepcfg.training.machine.memory import estimate
-from simplepcfg.training.step.health import rule_count_ratio
+from simplepcfg.training.step.rule_count_check import rule_count_ratio
 
 SMALL = [
     "model.nonterminals=8",

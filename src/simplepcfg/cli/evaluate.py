@@ -36,10 +36,10 @@ def command(
     ] = None,
     decode: Annotated[
         Decode,
-        typer.Option("--decode", help="Of runs: the tree of the largest sum of span posteriors, or the most probable."),
+        typer.Option("--decode", help="Of runs: the tree of the largest sum of span marginals, or the most probable."),
     ] = Decode.mbr,
     ensemble: Annotated[
-        bool, typer.Option("--ensemble", help="Also evaluate the runs together, by the mean of their span posteriors.")
+        bool, typer.Option("--ensemble", help="Also evaluate the runs together, by the mean of their span marginals.")
     ] = False,
     importance: Annotated[
         int,
@@ -103,13 +103,13 @@ def command(
     if not names and not groups and not predictions:
         raise InputError(f"nothing to evaluate on {file}; name a run folder, a baseline, or --predictions FILE")
     if ensemble and decode is Decode.viterbi:
-        raise InputError("--ensemble averages span posteriors; leave out --decode viterbi")
+        raise InputError("--ensemble averages span marginals; leave out --decode viterbi")
     for path in (json, sentences, csv):
         if path is not None:
             refuse_unwritable(path)
     from simplepcfg.evaluation.columns import (
         columns_to_json,
-        refuse_unknown_column,
+        require_column,
         vocabulary_remark,
         with_comparisons,
         with_intervals,
@@ -126,7 +126,7 @@ def command(
 
     systems = [*map(System.named, names), *map(System.group, groups or ())]
     if compare is not None and not ensemble:
-        refuse_unknown_column(compare, [system.name for system in systems] + (predictions or []))
+        require_column(compare, [system.name for system in systems] + (predictions or []))
     columns = evaluate_systems(
         systems,
         file,

@@ -70,7 +70,7 @@ def command(
     """Learn a grammar from text; the best model by validation likelihood is kept in the run's folder.
 
     Progress goes to standard error. After Ctrl-C everything is saved and --resume goes on, bit for bit. Started by
-    torchrun, several processes (cards) share every batch.
+    torchrun, several processes (GPUs) share every batch.
 
     \b
     Example:

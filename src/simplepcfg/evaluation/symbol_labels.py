@@ -1,4 +1,4 @@
-"""Which gold labels induced symbols stand for."""
+"""Gold labels of the spans of induced symbols."""
 
 from __future__ import annotations
 
@@ -15,16 +15,13 @@ OTHER = "other"
 
 @dataclass(frozen=True, slots=True)
 class SymbolLabels:
-    """How often the spans of each symbol have each gold label; `NO_CONSTITUENT` where gold has no such span."""
+    """Counts of gold labels over the spans of each symbol; `NO_CONSTITUENT` where there is no such gold span."""
 
     counts: dict[str, Counter[str]]
 
     @property
     def accuracy(self) -> float:
-        """Share of the predicted gold constituents whose label is the most frequent one of their symbol: 0 to 1.
-
-        Many symbols may stand for one label.
-        """
+        """Many-to-one accuracy: share of predicted gold constituents with the most frequent label of their symbol."""
         right = total = 0
         for row in self.counts.values():
             labelled = [count for label, count in row.items() if label != NO_CONSTITUENT]
@@ -33,9 +30,9 @@ class SymbolLabels:
         return right / total if total else 0.0
 
     def table(self, symbols: int, labels: int) -> tuple[list[str], list[str], list[list[float]]]:
-        """The most used symbols, the most frequent labels, and each symbol's shares.
+        """Return the most used symbols, the most frequent labels, and the share of each label for each symbol.
 
-        The last two columns are other labels and spans that gold does not have.
+        The last two columns are other labels and spans that are no gold constituents.
         """
         rows = sorted(self.counts, key=lambda name: (-self.counts[name].total(), name))[:symbols]
         totals: Counter[str] = Counter()
@@ -53,11 +50,11 @@ class SymbolLabels:
 
 
 def symbol_labels(gold: Iterable[SpanTree], predicted: Iterable[Sequence[tuple[int, int, str]]]) -> SymbolLabels:
-    """Compare labelled spans over the gold trees' words with the gold labels, of all spans of two words or more."""
+    """Count the gold labels of predicted labelled spans (i, j, symbol) of two words or more, for each symbol."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for tree, spans in zip(gold, predicted, strict=True):
         labels: dict[tuple[int, int], str] = {}
-        for i, j, label in tree.spans:  # of a unary chain the topmost counts
+        for i, j, label in tree.spans:  # The topmost label of a unary chain counts.
             labels.setdefault((i, j), strip_function_tags(label))
         for i, j, symbol in spans:
             if j - i >= 2:

@@ -1,4 +1,4 @@
-"""Several runs as one parser: the tree whose spans have the largest posterior on average."""
+"""Ensembles: several runs as one parser, by the mean of their span marginals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.readers import read_trees
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.likelihood import MOST_CELLS
+from simplepcfg.evaluation.likelihood import MAX_CELLS
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.inference.api import load
@@ -40,9 +40,11 @@ Tagged = Sequence[tuple[Sequence[str], Sequence[str] | None]]
 
 
 def ensemble(runs: Iterable[Run | str | PathLike[str]], device: str = "auto") -> Ensemble:
-    """Runs, or folders of runs, as one parser.
+    """Return a parser that averages the span marginals of several runs, given as runs or their folders.
 
-    simplepcfg.ensemble(["runs/seed-1", "runs/seed-2"]).parse(["the old man sees a dog ."])
+    Raises InputError without runs or for a folder that cannot be loaded.
+
+        simplepcfg.ensemble(["runs/seed-1", "runs/seed-2"]).parse(["the old man sees a dog ."])
     """
     if isinstance(runs, str):
         raise InputError(f"runs is the single string {runs!r}; give a list of runs or folders")
@@ -50,7 +52,10 @@ def ensemble(runs: Iterable[Run | str | PathLike[str]], device: str = "auto") ->
 
 
 class Ensemble:
-    """Each run prepares and encodes the sentences itself; all of them must keep the same words."""
+    """Parser by the mean of several runs' span marginals.
+
+    Each run preprocesses and encodes the sentences itself; all runs must keep the same words.
+    """
 
     def __init__(self, runs: Sequence[Run]) -> None:
         if not runs:
@@ -59,23 +64,23 @@ class Ensemble:
 
     @property
     def name(self) -> str:
-        """What it is called in reports."""
+        """Name in reports."""
         return f"mean of {len(self.runs)} runs"
 
     def parse(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[Tree]:
-        """As `Run.parse`."""
+        """Return the tree of each sentence over its original words; see `Run.parse`."""
         return nltk_trees(self.parse_spans(sentences, constraints))
 
     def parse_spans(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[SpanTree]:
-        """As `Run.parse_spans`."""
+        """Return the tree of each sentence as spans; see `Run.parse_spans`."""
         return self._trees(list(split_sentences(sentences, self.runs[0].preprocessing)), constraints)
 
     def parse_blocks(
         self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None
     ) -> Iterator[list[SpanTree]]:
-        """As `Run.parse_blocks`."""
+        """Yield lists of trees that take seconds each; see `Run.parse_blocks`."""
         split = list(split_sentences(sentences, self.runs[0].preprocessing))
-        if constraints is not None:  # all are checked before the first part
+        if constraints is not None:  # All constraints are checked before the first block is computed.
             prepare = self.runs[0].preprocessing.apply
             token_bonuses(constraints, [(words, prepare(words, tags)) for words, tags in split])
         for part in blocks(self.runs[0], [len(words) for words, _ in split]):
@@ -89,7 +94,7 @@ class Ensemble:
         ]
 
     def evaluate(self, data: str | PathLike[str] | Iterable[Sentence], name: str | None = None) -> EvaluationReport:
-        """F1 on trees or a file of them; averaged posteriors have no likelihood, and so no perplexity."""
+        """Return F1 on trees or a file of trees; averaged marginals have no likelihood and so no perplexity."""
         items = list(read_trees(data)) if isinstance(data, str | PathLike) else listed(data)
         trees = [tree for item in items if (tree := as_tree(item)) is not None]
         if not items or len(trees) < len(items):
@@ -98,7 +103,7 @@ class Ensemble:
         return self.evaluate_treebank(Treebank(trees, self.runs[0].preprocessing, source), name)
 
     def evaluate_treebank(self, treebank: Treebank, name: str | None = None) -> EvaluationReport:
-        """F1 on gold trees that have been prepared as the first run wants them."""
+        """Return F1 on gold trees with the preprocessing of the first run."""
         decoded = self._decode([(tree.words, tree.tags) for tree in treebank.original], None)
         spans = [item.word_spans(found) for item, found in zip(treebank.prepared, decoded, strict=True)]
         return treebank.report(name or self.name, spans)
@@ -133,11 +138,11 @@ class Ensemble:
 
 
 def _trees(tables: Sequence[Tensor], forbidden: Sequence[Tensor | None] | None) -> list[Spans]:
-    """The best tree of each table, [tokens + 1, tokens + 1]."""
+    """Return the tree with the largest sum of each table of marginals [tokens + 1, tokens + 1]."""
     found: list[Spans] = [[] for _ in tables]
     places = [index for index, table in enumerate(tables) if table.shape[0] > 2]
     sizes = [tables[index].shape[0] - 1 for index in places]
-    for chosen in evaluation_batches(sizes, max_cells=MOST_CELLS):
+    for chosen in evaluation_batches(sizes, max_cells=MAX_CELLS):
         posts = sizes[chosen[-1]] + 1
         stacked = torch.zeros(len(chosen), posts, posts)
         mask = torch.zeros(len(chosen), posts, posts, dtype=torch.bool)

@@ -24,7 +24,7 @@ class SymbolUse:
     left: list[Child]
     right: list[Child]
     words: list[Weighted]  # that it covers, with their share; of a preterminal, that it emits, with their probability
-    examples: list[Weighted]  # spans of the text with their posterior
+    examples: list[Weighted]  # spans of the text with their marginal
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, every number with its name."""
