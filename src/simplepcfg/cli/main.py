@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from simplepcfg.cli import (
+    baseline,
     benchmark,
     complete,
     demo,
@@ -43,6 +44,7 @@ for module in (demo, train, evaluate, parse, score, complete, sample, show, mode
     app.command(module.NAME, short_help=module.SUMMARY)(module.command)
 app.add_typer(prepare.app, name=prepare.NAME, short_help=prepare.SUMMARY)
 app.add_typer(test.app, name=test.NAME, short_help=test.SUMMARY)
+app.add_typer(baseline.app, name=baseline.NAME, short_help=baseline.SUMMARY)
 app.add_typer(benchmark.app, name=benchmark.NAME, short_help=benchmark.SUMMARY)
 
 
