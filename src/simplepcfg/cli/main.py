@@ -25,6 +25,7 @@ from simplepcfg.cli import (
     score,
     serve,
     show,
+    test,
     train,
 )
 from simplepcfg.cli.failures import exit_code_of
@@ -41,6 +42,7 @@ app = typer.Typer(
 for module in (demo, train, evaluate, parse, score, complete, sample, show, models, doctor, serve, report, reproduce):
     app.command(module.NAME, short_help=module.SUMMARY)(module.command)
 app.add_typer(prepare.app, name=prepare.NAME, short_help=prepare.SUMMARY)
+app.add_typer(test.app, name=test.NAME, short_help=test.SUMMARY)
 app.add_typer(benchmark.app, name=benchmark.NAME, short_help=benchmark.SUMMARY)
 
 
