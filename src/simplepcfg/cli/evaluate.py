@@ -41,6 +41,14 @@ def command(
     ensemble: Annotated[
         bool, typer.Option("--ensemble", help="Also evaluate the runs together, by the mean of their span posteriors.")
     ] = False,
+    labels: Annotated[
+        bool,
+        typer.Option("--labels", help="Also how symbols match gold labels and tags, by the most probable trees."),
+    ] = False,
+    write_labels: Annotated[
+        str | None,
+        typer.Option("--write-labels", metavar="FILE", help="Write each symbol's gold label, for parse --labels."),
+    ] = None,
     importance: Annotated[
         int,
         typer.Option(
@@ -96,6 +104,7 @@ def command(
       simplepcfg evaluate runs/demo test.txt --json scores.json
       simplepcfg evaluate english test.trees --sentences rows.tsv --csv table.csv
       simplepcfg evaluate --predictions parsed.trees test.trees
+      simplepcfg evaluate runs/demo test.trees --labels --write-labels labels.json
       simplepcfg evaluate runs/seed-1 runs/seed-2 test.trees --ensemble
       simplepcfg evaluate test.trees --group ours=runs/a-* --group theirs=runs/b-* --compare theirs
     """
@@ -104,9 +113,10 @@ def command(
         raise InputError(f"nothing to evaluate on {file}; name a run folder, a baseline, or --predictions FILE")
     if ensemble and decode is Decode.viterbi:
         raise InputError("--ensemble averages span posteriors; leave out --decode viterbi")
-    for path in (json, sentences, csv):
+    for path in (json, sentences, csv, write_labels):
         if path is not None:
             refuse_unwritable(path)
+    from simplepcfg.cli.label_output import confusion_lines, print_confusion, write_mapping
     from simplepcfg.evaluation.columns import (
         columns_to_json,
         refuse_unknown_column,
@@ -125,6 +135,8 @@ def command(
     from simplepcfg.inference.systems import System, evaluate_systems
 
     systems = [*map(System.named, names), *map(System.group, groups or ())]
+    if write_labels is not None and (len(systems) + len(predictions or ()) != 1 or len(systems[0].folders) != 1):
+        raise InputError(f"--write-labels {write_labels} is for the symbols of one run; name one run and FILE alone")
     if compare is not None and not ensemble:
         refuse_unknown_column(compare, [system.name for system in systems] + (predictions or []))
     columns = evaluate_systems(
@@ -134,6 +146,7 @@ def command(
         together=ensemble,
         decode=decode.value,
         importance=importance,
+        labels=labels or write_labels is not None,
         device=device,
         remark=lambda text: note(text, quiet),
     )
@@ -147,11 +160,17 @@ def command(
         write_json(columns_to_json(columns), "-")
     elif output is Format.table:
         results_console().print(rich_table(columns, title=f"on {file}"))
+        if labels:
+            print_confusion(columns)
     else:
         write_lines([(markdown_report if output is Format.markdown else latex_report)(columns, f"on {file}")])
+        if labels:
+            write_lines(confusion_lines(columns, latex=output is Format.latex))
     if json not in (None, "-"):
         write_json(columns_to_json(columns), str(json))
     if sentences is not None:
         write_text(as_csv(SENTENCE_COLUMNS, sentence_rows(columns), "\t"), sentences)
     if csv is not None:
         write_text(as_csv(SYSTEM_COLUMNS, system_rows(columns)), csv)
+    if write_labels is not None:
+        write_mapping(columns[0], systems[0].folders[0], write_labels)

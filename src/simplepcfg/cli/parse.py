@@ -1,6 +1,7 @@
 """`simplepcfg parse`: for each sentence a tree, by span posteriors or by probability, or its most probable ones."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from simplepcfg.errors import InputError
 if TYPE_CHECKING:
     from simplepcfg.data.trees import SpanTree
     from simplepcfg.inference.labelled_trees import ScoredTree
+    from simplepcfg.inference.run import Run
 
 NAME = "parse"
 SUMMARY = "Print a tree for each sentence."
@@ -43,6 +45,12 @@ def command(
     k: Annotated[
         int | None,
         typer.Option("--k", "-k", metavar="K", help="With --decode viterbi: the K most probable trees and their nats."),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            "--labels", metavar="FILE", help="Most probable trees with gold labels, from evaluate --write-labels."
+        ),
     ] = None,
     constraints: Annotated[
         str | None,
@@ -73,8 +81,11 @@ def command(
       echo "the dog sees a cat" | simplepcfg parse runs/demo --format pretty
       simplepcfg parse runs/demo sentences.txt > parsed.trees
       simplepcfg parse runs/demo sentences.txt --decode viterbi --k 5
+      simplepcfg parse runs/demo sentences.txt --labels labels.json
       simplepcfg parse runs/seed-1 sentences.txt --with runs/seed-2 --constraints known.jsonl
     """
+    if labels is not None:
+        decode = Decode.viterbi
     _refuse_baseline([run, *(others or [])], decode, constraints, others)
     if raw and constraints is not None:
         raise InputError("--constraints has a line a sentence, which --raw finds itself; leave out one of them")
@@ -82,12 +93,12 @@ def command(
         _refuse_k(k, decode)
         if format in (Format.columns, Format.svg):
             raise InputError(f"--format {format.value} shows one tree a sentence; leave out --k")
-        found = _k_best_chunks(run, file, device, quiet, raw, k, constraints)
+        found = _k_best_chunks(run, file, device, quiet, raw, k, constraints, labels)
         remark = "unit: nats (natural log-probability of words and tree), before each tree"
         for lists in with_remark(found, remark, quiet):
             write_lines(render_k_best(trees, format) for trees in lists)
         return
-    chunks = _parsed_chunks(run, file, device, quiet, raw, decode, constraints, others)
+    chunks = _parsed_chunks(run, file, device, quiet, raw, decode, constraints, others, labels)
     if format is Format.svg:
         write_lines([one_picture(tree for trees in chunks for tree in trees)])
         return
@@ -116,15 +127,24 @@ def _refuse_k(k: int, decode: Decode) -> None:
 
 
 def _k_best_chunks(
-    run: str, file: str, device: str, quiet: bool, raw: bool, k: int, constraints: str | None
+    run: str,
+    file: str,
+    device: str,
+    quiet: bool,
+    raw: bool,
+    k: int,
+    constraints: str | None,
+    labels: str | None,
 ) -> Iterator[list[list["ScoredTree"]]]:
     from simplepcfg.inference.api import load
 
     model = load(run, device)
+    named = _naming(labels, model)
     unknown = UnknownWords(model)
     for chunk, asked in with_constraints(sentence_chunks(file, quiet, model, raw), constraints, file):
         unknown.count(chunk)
-        yield from model.k_best_blocks(chunk, k, asked)
+        for block in model.k_best_blocks(chunk, k, asked):
+            yield [[replace(item, tree=named(item.tree)) for item in trees] for trees in block]
     unknown.tell(quiet)
 
 
@@ -137,6 +157,7 @@ def _parsed_chunks(
     decode: Decode,
     constraints: str | None,
     others: list[str] | None,
+    labels: str | None,
 ) -> Iterator[list["SpanTree"]]:
     from simplepcfg.evaluation.treebank import BASELINES, refuse_misspelt_baseline
 
@@ -147,6 +168,7 @@ def _parsed_chunks(
     from simplepcfg.inference.api import load
 
     model = load(run, device)
+    named = _naming(labels, model)
     unknown = UnknownWords(model)
     group = None
     if others:
@@ -158,8 +180,20 @@ def _parsed_chunks(
         if group is not None:
             yield from group.parse_blocks(chunk, asked)
         else:
-            yield from model.parse_blocks(chunk, asked, decode=decode.value)
+            for block in model.parse_blocks(chunk, asked, decode=decode.value):
+                yield [named(tree) for tree in block]
     unknown.tell(quiet)
+
+
+def _naming(labels: str | None, model: "Run") -> Callable[["SpanTree"], "SpanTree"]:
+    """What puts the labels of a file in place of the run's symbols, or leaves trees as they are without a file."""
+    if labels is None:
+        return lambda tree: tree
+    from simplepcfg.inference.label_mapping import LabelMapping
+
+    mapping = LabelMapping.load(labels)
+    mapping.refuse_other(model)
+    return mapping.apply
 
 
 def _baseline_chunks(name: str, file: str, quiet: bool, raw: bool) -> Iterator[list["SpanTree"]]:

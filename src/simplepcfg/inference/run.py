@@ -221,19 +221,27 @@ class Run(TrainedModel):
         *,
         decode: str = "mbr",
         importance: int = 0,
+        labels: bool = False,
     ) -> EvaluationReport:
         """F1 and perplexity on trees (`nltk.Tree`, `SpanTree`), perplexity on sentences; or a file.
 
         `decode` is how the run's trees are chosen, as in `parse`. A compound model has no exact log p; `importance`
-        samples of each sentence's vector z estimate it, too. A hidden Markov model has no trees, hence no F1.
+        samples of each sentence's vector z estimate it, too. A hidden Markov model has no trees, hence no F1. With
+        `labels` the report also says how the symbols of the most probable trees match gold labels.
         """
-        return evaluate(self, data, name or self.name, decode, importance)
+        return evaluate(self, data, name or self.name, decode, importance, labels)
 
     def evaluate_treebank(
-        self, treebank: Treebank, name: str | None = None, *, decode: str = "mbr", importance: int = 0
+        self,
+        treebank: Treebank,
+        name: str | None = None,
+        *,
+        decode: str = "mbr",
+        importance: int = 0,
+        labels: bool = False,
     ) -> EvaluationReport:
         """F1 and perplexity on gold trees that have been prepared as this run wants them."""
-        return evaluate_treebank(self, treebank, name or self.name, decode, importance)
+        return evaluate_treebank(self, treebank, name or self.name, decode, importance, labels)
 
     def save(self, directory: str | PathLike[str]) -> Path:
         """Write the run into a new folder, from which `load` and every command read it."""

@@ -6,7 +6,7 @@ import glob
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,7 @@ def evaluate_systems(
     together: bool = False,
     decode: str = "mbr",
     importance: int = 0,
+    labels: bool = False,
     device: str = "auto",
     remark: Callable[[str], None] = lambda text: None,
 ) -> list[Column]:
@@ -77,7 +78,8 @@ def evaluate_systems(
 
     A string is a baseline's name, a run's folder, or a folder of runs, which is a group, as ``System.named`` has it.
     Each run's own preprocessing is applied to the file; baselines and predictions take that of the first run. Runs
-    without trees (hidden Markov models) have perplexity alone.
+    without trees (hidden Markov models) have perplexity alone. With `labels` the symbols of the runs' most probable
+    trees, and those of predictions, are compared with gold labels.
     """
     systems = [System.named(system) if isinstance(system, str) else system for system in asked]
     names = [system.name for system in systems]
@@ -101,6 +103,8 @@ def evaluate_systems(
     runs = _Runs(device, keep=together)
     is_text = sniff(file) == "text"
     if is_text:
+        if labels:
+            raise InputError(f"--labels needs gold trees but {file} is plain text; leave it out")
         _refuse_without_trees(systems, predictions, together, file)
     common = _preprocessing(folders[0]) if folders else Preprocessing()
     if is_text and any(_preprocessing(folder).tokenize != common.tokenize for folder in folders):
@@ -121,7 +125,9 @@ def evaluate_systems(
                 reports[folder] = run.evaluate(items, folder, importance=samples)
             else:
                 gold = treebanks.get(run.preprocessing)
-                reports[folder] = run.evaluate_treebank(gold, folder, decode=decode, importance=samples)
+                reports[folder] = run.evaluate_treebank(gold, folder, decode=decode, importance=samples, labels=labels)
+                if labels and reports[folder].labels is None and run.has_trees:
+                    remark(f"{folder}: its most probable trees have no symbols to compare with gold labels")
     columns = []
     for system in systems:
         found_reports = tuple(reports[folder] for folder in system.folders)
@@ -137,6 +143,8 @@ def evaluate_systems(
         report, different = treebanks.get(common).predictions(path, guesses)
         if different:
             remark(f"{path}: {different} trees have other words than {file}; is it the same text?")
+        if labels:
+            report = replace(report, labels=treebanks.get(common).labels(guesses))
         columns.append(_alone(report))
     return columns
 
