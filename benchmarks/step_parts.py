@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--tbytes", type=float, default=TBYTES)
     parser.add_argument("--commit", help="what was measured, where the tree has no history")
     parser.add_argument("--csv", type=Path, default=RESULTS)
-    parser.add_argument("--score-mb", type=int, default=softmax.SCORE_BYTES >> 20, help="of rows of over 8,192 symbols")
+    parser.add_argument("--score-mb", type=int, default=softmax.LOGIT_BYTES >> 20, help="of rows of over 8,192 symbols")
     parser.add_argument("--gradient-mb", type=int, default=rules.GRADIENT_BYTES >> 20)
     parser.add_argument("--held-forward", type=int, default=softmax.LONGEST_HELD["forward"])
     parser.add_argument("--held-backward", type=int, default=softmax.LONGEST_HELD["backward"])
@@ -75,7 +75,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("torch sees no CUDA GPU here; on a CPU run benchmarks/step_cpu.py")
-    softmax.SCORE_BYTES, rules.GRADIENT_BYTES = arguments.score_mb << 20, arguments.gradient_mb << 20
+    softmax.LOGIT_BYTES, rules.GRADIENT_BYTES = arguments.score_mb << 20, arguments.gradient_mb << 20
     softmax.LONGEST_HELD = {"forward": arguments.held_forward, "backward": arguments.held_backward}
     streams.OVERLAP = bool(arguments.overlap)
     where = environment(DEVICE, arguments.commit)

@@ -1,8 +1,8 @@
 """Triton's interpreter without the work it repeats: the same arithmetic in about half the time.
 
-At every launch and at every call of a device function, the interpreter lists all members of `triton.language` to replace
-its builtin functions, and it makes the table of NumPy types anew for every tensor. Both are done once here. A process of
-the interpreter compiles no kernel, so that the replaced functions can stay in place.
+At every launch and at every call of a device function, the interpreter lists all members of `triton.language` to
+replace its builtin functions, and it makes the table of NumPy types anew for every tensor. Both are done once here. A
+process of the interpreter compiles no kernel, so that the replaced functions can stay in place.
 """
 
 import importlib.util
@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 
 def speed_up() -> None:
-    """Change the interpreter of this process; without Triton, with kernels that are compiled, or called again: nothing."""
+    """Change the interpreter of this process; do nothing where kernels are compiled, or without Triton."""
     if os.environ.get("TRITON_INTERPRET") != "1" or importlib.util.find_spec("triton") is None:
         return
     import triton.language as tl

@@ -109,7 +109,7 @@ def _check_trees(
     log_z = grammar.log_partition(words, lengths, span_bonus=bonus)
     marginals = grammar.span_marginals(words, lengths, span_bonus=bonus)
     trees = grammar.decode(words, lengths, span_bonus=bonus)
-    viterbi = grammar.viterbi(words, lengths, span_bonus=bonus).listed()
+    viterbi = grammar.viterbi(words, lengths, span_bonus=bonus).to_list()
     entropy = grammar.entropy(words, lengths, span_bonus=bonus)
     best = grammar.k_best(words, lengths, k=3, span_bonus=bonus)
     tags = grammar.tag_marginals(words, lengths, span_bonus=bonus)

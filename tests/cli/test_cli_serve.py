@@ -11,10 +11,12 @@ from urllib.request import Request, urlopen
 import pytest
 
 from command_calls import Call
+from simplepcfg import pretrained
 from simplepcfg.inference.systems import unique_names
 
 
-def test_without_a_run(call: Call) -> None:
+def test_without_a_run(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pretrained, "installed", dict)
     found = call("serve")
     assert found.code == 2
     assert found.err.count("\n") == 1

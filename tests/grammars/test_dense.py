@@ -77,7 +77,7 @@ def test_viterbi_against_every_derivation(batched: bool) -> None:
     words, lengths = torch.tensor([[1, 5, 3, 8], [2, 4, 6, 0], [7, 7, 0, 0], [3, 0, 0, 0]]), torch.tensor([4, 3, 2, 1])
     trees = given.viterbi(words, lengths)
     emissions = given.emissions.log_probabilities(words)
-    for b, tree in enumerate(trees.listed()[:3]):
+    for b, tree in enumerate(trees.to_list()[:3]):
         root = given.root[b] if batched else given.root
         rules = given.rules[b] if batched else given.rules
         weight, labels = max(dense_derivations(emissions[b, : lengths[b]], root, rules), key=lambda found: found[0])
@@ -85,7 +85,7 @@ def test_viterbi_against_every_derivation(batched: bool) -> None:
         found = dict(zip(tree.spans, tree.labels, strict=True))
         found |= {(i, i + 1): 2 + tag for i, tag in enumerate(tree.tags)}
         assert found == labels
-    assert trees.listed()[3].tags == []
+    assert trees.to_list()[3].tags == []
     assert trees.log_probability[3] == -math.inf
     (slope,) = torch.autograd.grad(trees.log_probability[:3].sum(), given.rules)
     torch.testing.assert_close((slope * given.rules).sum(), torch.tensor(6.0, dtype=torch.float64))

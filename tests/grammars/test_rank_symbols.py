@@ -75,7 +75,7 @@ def test_random_trees_are_as_frequent_as_their_posterior(zeros: bool, with_bonus
     for b, length in enumerate(LENGTHS.tolist()[:3]):
         weights = every_tree(grammar, WORDS[b, :length], None if bonus is None else bonus[b])
         shares = torch.tensor(list(weights.values()), dtype=torch.float64).softmax(0).tolist()
-        trees = drawn.listed()[b]
+        trees = drawn.to_list()[b]
         counts = Counter(symbols_of(tree) for tree in trees)
         assert set(counts) <= {name for name, weight in weights.items() if weight > -math.inf}
         assert abs(chi_square([counts[name] for name in weights], shares)) < 5
@@ -94,7 +94,7 @@ def test_symbols_given_ranks_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None
     trees = grammar.to_simple().sample_trees(words, samples=9, generator=seeded(1)).view(9)
     uniforms = torch.rand(trees.labels.shape, generator=seeded(2), dtype=torch.float64)
     found = symbols_of_ranks(grammar.factors, trees.spans, trees.splits, trees.labels, uniforms)
-    for row, tree in enumerate(trees.listed()):
+    for row, tree in enumerate(trees.to_list()):
         for node, (span, rank) in enumerate(zip(tree.spans, tree.labels, strict=True)):
             weights = root * up[:, rank]
             above = [
@@ -131,7 +131,7 @@ def test_sentences_as_often_as_they_are_probable(temperature: float) -> None:
             expected[text, name] = math.exp(weight)
     kept = sum(expected.values())
     assert math.exp(drawn.log_kept) == pytest.approx(kept)
-    trees = drawn.trees.listed()
+    trees = drawn.trees.to_list()
     texts = [tuple(row[:n]) for row, n in zip(drawn.words.tolist(), drawn.lengths.tolist(), strict=True)]
     counts = Counter((text, symbols_of(tree)) for text, tree in zip(texts, trees, strict=True))
     assert set(counts) <= set(expected)
@@ -160,7 +160,7 @@ def test_repeats_bit_for_bit() -> None:
 def test_best_trees_entropy_and_marginals_by_enumeration(with_bonus: bool) -> None:
     grammar = rank_grammar()
     bonus = bonus_of(4) if with_bonus else None
-    best = grammar.viterbi(WORDS, LENGTHS, span_bonus=bonus).listed()
+    best = grammar.viterbi(WORDS, LENGTHS, span_bonus=bonus).to_list()
     many = grammar.k_best(WORDS, LENGTHS, k=6, span_bonus=bonus)
     entropy = grammar.entropy(WORDS, LENGTHS, span_bonus=bonus).detach()
     other = rank_grammar(rank=4)

@@ -124,7 +124,7 @@ def test_best_and_random_trees_of_a_grammar() -> None:
         drawn = rules.sample_trees(WORDS, LENGTHS, samples=3, generator=torch.Generator().manual_seed(0))
     assert (best.log_probability <= log_z + 1e-5).all()
     assert (drawn.log_probability <= best.log_probability[:, None] + 1e-5).all()
-    for b, (tree, others) in enumerate(zip(best.listed(), many, strict=True)):
+    for b, (tree, others) in enumerate(zip(best.to_list(), many, strict=True)):
         assert len(tree.spans) == LENGTHS[b] - 1
         if LENGTHS[b] == 1:
             assert others == []
@@ -132,7 +132,7 @@ def test_best_and_random_trees_of_a_grammar() -> None:
         assert (tree.spans, tree.labels, tree.tags) == (others[0].spans, others[0].labels, others[0].tags)
     bonus = torch.zeros(4, 7, 7)
     bonus[:, 0, 2] = -torch.inf
-    for tree in rules.viterbi(WORDS, LENGTHS, span_bonus=bonus).listed():
+    for tree in rules.viterbi(WORDS, LENGTHS, span_bonus=bonus).to_list():
         assert (0, 2) not in tree.spans
     chosen = rules.sample(5, max_length=6, generator=torch.Generator().manual_seed(0))
     assert chosen.words.shape == (5, 6)

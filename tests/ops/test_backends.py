@@ -59,5 +59,5 @@ def test_unknown_names() -> None:
 
 def test_only_where_kernels_run() -> None:
     tensor: Tensor = CASE[0]
-    assert backends.chosen_backend("torch", tensor, ["torch"]) == "torch"
-    assert backends.chosen_backend("auto", tensor, []) == "torch"
+    assert backends.resolve_backend("torch", tensor, ["torch"]) == "torch"
+    assert backends.resolve_backend("auto", tensor, []) == "torch"

@@ -73,10 +73,10 @@ def test_frequencies_are_marginals(batched: bool, with_bonus: bool) -> None:
     for b, length in enumerate(lengths.tolist()):
         weights = every_tree(case, b, length, bonus)
         shares = torch.tensor(list(weights.values()), dtype=torch.float64).softmax(0).tolist()
-        counts = Counter(symbols_of(tree, 2) for tree in drawn.listed()[b])
+        counts = Counter(symbols_of(tree, 2) for tree in drawn.to_list()[b])
         assert set(counts) <= {name for name, weight in weights.items() if weight > -math.inf}
         assert abs(chi_square([counts[name] for name in weights], shares)) < 5
-        for tree in drawn.listed()[b][:5]:
+        for tree in drawn.to_list()[b][:5]:
             assert tree.log_probability == pytest.approx(weights[symbols_of(tree, 2)])
 
 
@@ -157,7 +157,7 @@ def test_sentences_as_often_as_they_are_probable(temperature: float) -> None:
     assert abs(chi_square(counts, (log_p - drawn.log_kept).exp().tolist())) < 5
     # Trees are those of the cooled grammar, their probability that of the grammar as it is.
     case = DenseCase(original.emissions.log_probabilities(drawn.words[:9]), original.root, original.rules)
-    for b, tree in enumerate(drawn.trees.listed()[:9]):
+    for b, tree in enumerate(drawn.trees.to_list()[:9]):
         assert tree.log_probability == pytest.approx(every_tree(case, b, len(tree.tags))[symbols_of(tree, 2)])
 
 

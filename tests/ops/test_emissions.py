@@ -6,8 +6,7 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import FactoredEmissions
-from simplepcfg.ops.neural import emission_log_probabilities, emissions, log_normaliser, softmax
-from simplepcfg.ops.neural import exponentials as powers
+from simplepcfg.ops.neural import emission_log_probabilities, emissions, exponentials, log_normaliser, softmax
 from simplepcfg.ops.neural.naive import naive_emission_log_probabilities, naive_log_normaliser
 
 SIZES = [(1, 1, 1), (7, 9, 5), (20, 67, 16), (130, 33, 8)]
@@ -48,14 +47,14 @@ def answers(function: object, inputs: list[Tensor], grad: Tensor) -> list[Tensor
     return [tensor.detach() for tensor in (found, *torch.autograd.grad(found, inputs, grad.to(found.dtype)))]
 
 
-@pytest.fixture(params=["kept", "made again"])
+@pytest.fixture(params=["kept", "recomputed"])
 def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All words' probabilities kept for backward, or made again in several parts."""
-    if request.param == "made again":
+    """All words' probabilities kept for backward, or recomputed in several parts."""
+    if request.param == "recomputed":
         monkeypatch.setattr(emissions, "KEPT_BYTES", 0)
-        monkeypatch.setattr(emissions, "AGAIN_BYTES", 1)
+        monkeypatch.setattr(emissions, "RECOMPUTED_BYTES", 1)
         monkeypatch.setattr(softmax, "CACHED_BYTES", 1)
-        monkeypatch.setattr(softmax, "LEAST_SCORE_ROWS", 16)
+        monkeypatch.setattr(softmax, "LEAST_LOGIT_ROWS", 16)
 
 
 @pytest.mark.usefixtures("memory")
@@ -90,7 +89,7 @@ def test_kernels(
     size: tuple[int, int, int], dtype: torch.dtype, tile: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As near as operands and probabilities of 8 bits allow, twice over: the interpreter cuts off, a GPU rounds."""
-    monkeypatch.setattr(powers, "TILE", tile)
+    monkeypatch.setattr(exponentials, "TILE", tile)
     features, embeddings = case(*size, dtype)
     embeddings = embeddings.detach().float().requires_grad_()
     words, inputs = words_of(size[1]), [features, embeddings]
@@ -132,11 +131,13 @@ def test_features_of_each_sentence(size: tuple[int, int, int], path: object) -> 
         assert float((one.double() - two).norm()) <= bound * float(two.norm()) + bound
 
 
-@pytest.mark.filterwarnings("ignore:overflow encountered in exp")  # the interpreter's: such powers are made again
+@pytest.mark.filterwarnings(
+    "ignore:overflow encountered in exp"
+)  # of the interpreter; such exponentials are recomputed
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("precision", [None, "bf16", "tf32", "kernels"])
 def test_all_words_add_up_to_one(precision: str | None, own: bool) -> None:
-    """Even where scores are in the hundreds and the operands' rounding alone moves them by more than one."""
+    """Even where logits are in the hundreds and the operands' rounding alone moves them by more than one."""
     features, embeddings = (tensor.detach() for tensor in case(24, 67, 16, torch.float32, scale=12.0))
     features = features.view(3, 8, 16) if own else features
     words = torch.arange(67).expand(3, 67) if own else torch.arange(67)
@@ -148,13 +149,15 @@ def test_all_words_add_up_to_one(precision: str | None, own: bool) -> None:
     torch.testing.assert_close(total, torch.ones_like(total), rtol=1e-3, atol=0.0)
 
 
-@pytest.mark.filterwarnings("ignore:overflow encountered in exp")  # the interpreter's: such powers are made again
+@pytest.mark.filterwarnings(
+    "ignore:overflow encountered in exp"
+)  # of the interpreter; such exponentials are recomputed
 @pytest.mark.usefixtures("memory")
-@pytest.mark.parametrize("far", [30.0, 60.0, 64.0, 200.0])
-def test_a_word_far_above_the_first_ones(far: float) -> None:
-    """Powers are relative to the first words' scores: large ones, and their factors, must not leave the range."""
+@pytest.mark.parametrize("distance", [30.0, 60.0, 64.0, 200.0])
+def test_a_logit_far_above_the_first_ones(distance: float) -> None:
+    """Powers are relative to the first words' logits: large ones, and their factors, must not leave the range."""
     features, embeddings = (tensor.detach() for tensor in case(20, 67, 16, torch.float32))
-    features[::2, 0], features[1::2, 0], embeddings[:, 0], embeddings[50, 0] = 1.0, 0.0, 0.0, far
+    features[::2, 0], features[1::2, 0], embeddings[:, 0], embeddings[50, 0] = 1.0, 0.0, 0.0, distance
     inputs, words = [tensor.requires_grad_() for tensor in (features, embeddings)], words_of(67)
     words[0, :5] = 50
     exact = [tensor.detach().bfloat16().double().requires_grad_() for tensor in inputs]

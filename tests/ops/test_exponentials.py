@@ -1,4 +1,4 @@
-"""Powers of a product by kernels: a softmax up to a factor for each row, whatever the scores are."""
+"""Unnormalised exponentials of a matrix product: a softmax up to a factor for each row, for logits of any size."""
 
 import math
 
@@ -6,16 +6,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.neural import exponentials as powers
-from simplepcfg.ops.neural.exponentials import powers_of_product
+from simplepcfg.ops.neural import exponentials
+from simplepcfg.ops.neural.exponentials import exponentials_of_product
 from simplepcfg.ops.products import aligned_rows
 
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that there are several tiles of rows and columns."""
-    monkeypatch.setattr(powers, "TILE", (16, 16, 16))
-    monkeypatch.setattr(powers, "FIRST_SCORES", 16)
+    monkeypatch.setattr(exponentials, "TILE", (16, 16, 16))
+    monkeypatch.setattr(exponentials, "FIRST_LOGITS", 16)
 
 
 def operands(rows: int, columns: int, width: int, scale: float = 1.0) -> tuple[Tensor, Tensor]:
@@ -27,12 +27,12 @@ def operands(rows: int, columns: int, width: int, scale: float = 1.0) -> tuple[T
 def check(a: Tensor, b: Tensor) -> Tensor:
     """Against float64; gives the factors."""
     out = aligned_rows(a, a.shape[0], b.shape[0], torch.bfloat16)
-    log_sums, factors = powers_of_product(a, b, out)
-    scores = a.double() @ b.double().T
-    torch.testing.assert_close(log_sums.double(), scores.logsumexp(-1), rtol=1e-6, atol=1e-5)
+    log_sums, factors = exponentials_of_product(a, b, out)
+    logits = a.double() @ b.double().T
+    torch.testing.assert_close(log_sums.double(), logits.logsumexp(-1), rtol=1e-6, atol=1e-5)
     found = out.double() * factors.double().unsqueeze(-1)
-    torch.testing.assert_close(found, scores.softmax(-1), rtol=2**-7, atol=1e-30)
-    alone = powers_of_product(a, b, None)
+    torch.testing.assert_close(found, logits.softmax(-1), rtol=2**-7, atol=1e-30)
+    alone = exponentials_of_product(a, b, None)
     assert torch.equal(alone[0], log_sums)
     assert torch.equal(alone[1], factors)
     return factors
@@ -41,24 +41,24 @@ def check(a: Tensor, b: Tensor) -> Tensor:
 @pytest.mark.parametrize("programs", [1, 7, 64])
 @pytest.mark.parametrize("size", [(1, 1, 1), (16, 16, 16), (37, 75, 40), (48, 33, 32)])
 def test_is_a_softmax(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int, int], programs: int) -> None:
-    monkeypatch.setattr(powers, "PROGRAMS", programs)
+    monkeypatch.setattr(exponentials, "PROGRAMS", programs)
     check(*operands(*size))
 
 
 def test_more_numbers_than_32_bits_count_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = operands(48, 33, 24)
     whole = check(a, b)
-    monkeypatch.setattr(powers, "MOST_NUMBERS", 20 * 24)
+    monkeypatch.setattr(exponentials, "MOST_NUMBERS", 20 * 24)
     assert torch.equal(check(a, b), whole)
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in exp")
-@pytest.mark.parametrize("far", [30.0, 60.0, 64.0, 90.0, 500.0])
-def test_first_scores_may_lie_far_below_others(far: float) -> None:
-    """Up to some distance powers are large, beyond it they are made again; their sums never leave the range."""
+@pytest.mark.parametrize("distance", [30.0, 60.0, 64.0, 90.0, 500.0])
+def test_first_logits_may_be_far_below_others(distance: float) -> None:
+    """Up to some distance exponentials are large, beyond it they are recomputed; their sums never overflow."""
     a, b = operands(40, 70, 24, scale=0.3)
     a[:, 0], b[:, 0] = 1.0, 0.0
-    b[65, 0] = far
+    b[65, 0] = distance
     a[20:, 0] = 0.0  # the lower half of the rows does not see it
     factors = check(a, b)
     assert float(factors.min()) > 2.0**-90
@@ -67,19 +67,17 @@ def test_first_scores_may_lie_far_below_others(far: float) -> None:
 @pytest.mark.filterwarnings("ignore:overflow encountered in exp")
 @pytest.mark.parametrize("listed", [16, 64])
 @pytest.mark.parametrize("parts", [1, 2, 64])
-def test_rows_made_again_are_taken_from_wherever_they_are(
-    monkeypatch: pytest.MonkeyPatch, parts: int, listed: int
-) -> None:
-    """The others keep their bits."""
-    monkeypatch.setattr(powers, "PARTS_AGAIN", parts)
-    monkeypatch.setattr(powers, "ROWS_LISTED", listed)
+def test_only_rows_that_overflowed_are_recomputed(monkeypatch: pytest.MonkeyPatch, parts: int, listed: int) -> None:
+    """The others stay the same, bit for bit."""
+    monkeypatch.setattr(exponentials, "RECOMPUTED_PARTS", parts)
+    monkeypatch.setattr(exponentials, "ROWS_LISTED", listed)
     a, b = operands(50, 70, 24, scale=0.3)
     a[:, 0], b[:, 0] = 0.0, 0.0
     before = check(a, b)
-    far = [0, 3, 17, *range(20, 45, 2), 49]
-    a[far, 0], b[40, 0] = 1.0, 200.0
+    overflowed = [0, 3, 17, *range(20, 45, 2), 49]
+    a[overflowed, 0], b[40, 0] = 1.0, 200.0
     after = check(a, b)
-    rest = [row for row in range(50) if row not in far]
+    rest = [row for row in range(50) if row not in overflowed]
     assert torch.equal(after[rest], before[rest])
 
 
@@ -88,11 +86,11 @@ def test_a_row_of_nan_leaves_the_others_alone() -> None:
     a, b = operands(40, 70, 24)
     a[3] = math.nan
     out = aligned_rows(a, 40, 70, torch.bfloat16)
-    log_sums, factors = powers_of_product(a, b, out)
+    log_sums, factors = exponentials_of_product(a, b, out)
     rest = [row for row in range(40) if row != 3]
-    scores = a[rest].double() @ b.double().T
+    logits = a[rest].double() @ b.double().T
     assert bool(log_sums[3].isnan())
     assert bool(out[3].isnan().all())
-    torch.testing.assert_close(log_sums[rest].double(), scores.logsumexp(-1), rtol=1e-6, atol=1e-5)
+    torch.testing.assert_close(log_sums[rest].double(), logits.logsumexp(-1), rtol=1e-6, atol=1e-5)
     found = out[rest].double() * factors[rest].double().unsqueeze(-1)
-    torch.testing.assert_close(found, scores.softmax(-1), rtol=2**-7, atol=1e-30)
+    torch.testing.assert_close(found, logits.softmax(-1), rtol=2**-7, atol=1e-30)

@@ -161,7 +161,7 @@ def test_rules_once_and_little_of_their_gradient(monkeypatch: pytest.MonkeyPatch
     """With buffers of a known size, which are larger by default."""
     monkeypatch.setattr(rules, "GRADIENT_BYTES", 32 << 20)
     monkeypatch.setattr(rules, "LEAST_GRADIENT_ROWS", 128)
-    monkeypatch.setattr(softmax, "SCORE_BYTES", 64 << 20)
+    monkeypatch.setattr(softmax, "LOGIT_BYTES", 64 << 20)
     states, tags, width = 8192, 16384, 256
     inputs = case(2, 6, states, tags, width, torch.float32, "cuda")
     rule_bytes = 2 * states * (states + tags) * 2

@@ -5,7 +5,7 @@ import torch
 
 import oracle
 from simplepcfg.errors import InputError
-from simplepcfg.ops.mbr import best_tree_marks, best_trees
+from simplepcfg.ops.mbr import best_tree_mask, best_trees
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -33,7 +33,7 @@ def test_a_sentence_does_not_depend_on_its_neighbours() -> None:
 
 
 def test_marks_are_a_binary_tree() -> None:
-    marks = best_tree_marks(torch.rand(2, 61, 61, generator=torch.Generator().manual_seed(2)))
+    marks = best_tree_mask(torch.rand(2, 61, 61, generator=torch.Generator().manual_seed(2)))
     assert marks.sum((1, 2)).tolist() == [59, 59]
 
 

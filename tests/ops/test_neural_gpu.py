@@ -21,7 +21,7 @@ from simplepcfg.ops.neural import (
     softmax,
     streams,
 )
-from simplepcfg.ops.neural.exponentials import powers_of_product
+from simplepcfg.ops.neural.exponentials import exponentials_of_product
 from simplepcfg.ops.neural.naive import (
     naive_emission_log_probabilities,
     naive_log_normaliser,
@@ -176,7 +176,7 @@ def test_error_at_most_twice_that_of_plain_torch(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_again_bit_for_bit(name: str) -> None:
+def test_repeats_bit_for_bit(name: str) -> None:
     mine, _, _, inputs = CASES[name]()
     first = answers(mine, inputs)
     # What the first run left behind is what the second is handed: uninitialised memory must not show.
@@ -216,7 +216,7 @@ def test_in_a_graph(name: str) -> None:
 @pytest.mark.parametrize("precision", ["bf16", "tf32", "fp32"])
 @pytest.mark.parametrize("own", [False, True])
 def test_all_words_add_up_to_one(precision: str, own: bool) -> None:
-    """Even where scores are in the hundreds and the operands' rounding alone moves them by more than one."""
+    """Even where logits are in the hundreds and the operands' rounding alone moves them by more than one."""
     features, embeddings = draw(96, 64, scale=8.0), draw(777, 64, scale=8.0, seed=1)
     features = features.view(4, 24, 64) if own else features
     words = torch.arange(777, device="cuda")
@@ -256,9 +256,9 @@ def test_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(rules, "GRADIENT_BYTES", 1)
             patch.setattr(rules, "LEAST_GRADIENT_ROWS", 256)
-            patch.setattr(softmax, "SCORE_BYTES", 1)
+            patch.setattr(softmax, "LOGIT_BYTES", 1)
             patch.setattr(emissions, "KEPT_BYTES", 0)
-            patch.setattr(emissions, "AGAIN_BYTES", 4 << 20)
+            patch.setattr(emissions, "RECOMPUTED_BYTES", 4 << 20)
             parts = answers(mine, inputs)
         for one, two in zip(parts, whole, strict=True):
             assert float((one.double() - two.double()).norm()) <= 1e-3 * float(two.double().norm())
@@ -267,23 +267,23 @@ def test_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_one_stream_gives_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mine, _, _, inputs = CASES[name]()
-    monkeypatch.setattr(softmax, "SCORE_BYTES", 1)  # many parts, which take turns
+    monkeypatch.setattr(softmax, "LOGIT_BYTES", 1)  # many parts, which take turns
     two = answers(mine, inputs)
     monkeypatch.setattr(streams, "OVERLAP", False)
     assert all(torch.equal(a, b) for a, b in zip(two, answers(mine, inputs), strict=True))
 
 
-@pytest.mark.parametrize("far", [[], [0, 3, 400, 401, 700, 999], list(range(1, 1000, 2))])
-def test_rows_whose_first_scores_say_little_are_made_again(far: list[int]) -> None:
+@pytest.mark.parametrize("overflowed", [[], [0, 3, 400, 401, 700, 999], list(range(1, 1000, 2))])
+def test_rows_that_overflowed_are_recomputed(overflowed: list[int]) -> None:
     a, b = (draw(rows, 128, scale=0.3, seed=rows).detach() for rows in (1000, 3000))
     a[:, 0], b[:, 0] = 0.0, 0.0
-    a[far, 0], b[2500, 0] = 1.0, 200.0
+    a[overflowed, 0], b[2500, 0] = 1.0, 200.0
     a, b = a.bfloat16(), b.bfloat16()
     out = torch.empty(1000, 3008, dtype=torch.bfloat16, device=DEVICE)[:, :3000]
-    log_sums, factors = powers_of_product(a, b, out)
-    scores = a.double() @ b.double().T
-    torch.testing.assert_close(log_sums.double(), scores.logsumexp(-1), rtol=1e-6, atol=1e-5)
-    torch.testing.assert_close(out.double() * factors.double()[:, None], scores.softmax(-1), rtol=2**-8, atol=1e-30)
+    log_sums, factors = exponentials_of_product(a, b, out)
+    logits = a.double() @ b.double().T
+    torch.testing.assert_close(log_sums.double(), logits.logsumexp(-1), rtol=1e-6, atol=1e-5)
+    torch.testing.assert_close(out.double() * factors.double()[:, None], logits.softmax(-1), rtol=2**-8, atol=1e-30)
 
 
 def test_memory_of_rules() -> None:
@@ -296,7 +296,7 @@ def test_memory_of_rules() -> None:
     left, right = rule_probabilities(*inputs, precision="bf16")
     grads = torch.ones_like(stacked_rules(left, right, torch.bfloat16)).chunk(2)
     torch.autograd.grad((left, right), inputs, grads)
-    # Two parts of the gradient by scores at once; forward's scores come and go before there is a gradient.
+    # Two parts of the gradient by logits at once; forward's logits come and go before there is a gradient.
     buffers = 2 * rules.GRADIENT_BYTES + (128 << 20) + 8 * d * (n + 2 * s)
     assert torch.cuda.max_memory_allocated() - before <= 2 * rule_bytes + buffers
 

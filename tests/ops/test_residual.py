@@ -138,16 +138,17 @@ def test_a_network_whose_output_is_unused_gets_no_gradient(path: object) -> None
 
 def test_groups_share_rows_and_shapes() -> None:
     _, rows, _, _ = CASES[4]
-    groups = residual_fused.grouped(rows, inputs_of(CASES[4])[1])
+    groups = residual_fused.group_networks(rows, inputs_of(CASES[4])[1])
     assert [group.members for group in groups] == [(0, 2, 5), (1,), (3, 4, 6)]
-    lanes = [
-        [(which, member) for lane, which, member in residual_fused._shares(groups, 2) if lane == k] for k in (0, 1)
+    streams_of = [
+        [(which, member) for stream, which, member in residual_fused._assign_networks(groups, 2) if stream == k]
+        for k in (0, 1)
     ]
-    assert lanes == [[(2, 0), (2, 2), (0, 2)], [(2, 1), (0, 0), (0, 1), (1, 0)]]
+    assert streams_of == [[(2, 0), (2, 2), (0, 2)], [(2, 1), (0, 0), (0, 1), (1, 0)]]
 
 
 def test_layers_share_rows_but_no_group_with_blocks() -> None:
-    groups = residual_fused.grouped(CASES[1][1], inputs_of(CASES[1])[1])
+    groups = residual_fused.group_networks(CASES[1][1], inputs_of(CASES[1])[1])
     assert [(group.members, group.blocks, group.layer) for group in groups] == [
         ((0,), 0, True),
         ((1, 2), 0, True),

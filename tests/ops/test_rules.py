@@ -36,14 +36,14 @@ def cut(x: Tensor) -> Tensor:
 
 
 def plain_answers(inputs: list[Tensor], grads: list[Tensor]) -> list[Tensor]:
-    """Both outputs and the three gradients in plain torch: narrow operands, probabilities and scores' gradients."""
+    """Both outputs and the three gradients in plain torch: narrow operands, probabilities and logits' gradients."""
     parents, *children = (tensor.detach().bfloat16().float() for tensor in inputs)
     rules_found, by_children, by_parents = [], [], torch.zeros_like(parents)
     for each, grad in zip(children, grads, strict=True):
         p, dp = cut((parents @ each.T).softmax(-1)), grad.bfloat16().float()
-        by_scores = cut(p * (dp - (p * dp).sum(-1, keepdim=True)))
-        by_parents += by_scores @ each
-        by_children.append(by_scores.T @ parents)
+        by_logits = cut(p * (dp - (p * dp).sum(-1, keepdim=True)))
+        by_parents += by_logits @ each
+        by_children.append(by_logits.T @ parents)
         rules_found.append(p)
     return [*rules_found, by_parents, *by_children]
 
@@ -96,17 +96,17 @@ def test_kernels(rows: str, size: tuple[int, int, int], scale: float, monkeypatc
         assert error <= 2 * allowed + 1e-6
 
 
-def test_scores_of_long_rows_are_made_in_large_parts() -> None:
+def test_logits_of_long_rows_are_computed_in_large_parts() -> None:
     """Of shorter ones, and outside kernels, as many as a cache holds; never fewer than some."""
 
     def rows(columns: int, fused: bool) -> list[int]:
-        return [part.stop - part.start for part in softmax.score_rows(20_000, columns, fused)]
+        return [part.stop - part.start for part in softmax.logit_row_parts(20_000, columns, fused)]
 
     assert max(rows(8192, True)) * 8192 * 4 <= softmax.CACHED_BYTES
     assert rows(8192, True) == rows(8192, False)
-    assert max(rows(24576, True)) * 24576 * 4 <= softmax.SCORE_BYTES
+    assert max(rows(24576, True)) * 24576 * 4 <= softmax.LOGIT_BYTES
     assert len(rows(24576, True)) == 2 < len(rows(24576, False))
-    assert max(rows(1 << 30, True)) >= softmax.LEAST_SCORE_ROWS > max(rows(1 << 30, True)) - 8
+    assert max(rows(1 << 30, True)) >= softmax.LEAST_LOGIT_ROWS > max(rows(1 << 30, True)) - 8
     assert sum(rows(24576, True)) == 20_000
 
 
@@ -116,7 +116,7 @@ def test_parts_of_rows_give_what_the_whole_does(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(rules, "GRADIENT_BYTES", 1)
     monkeypatch.setattr(rules, "LEAST_GRADIENT_ROWS", 128)
     monkeypatch.setattr(softmax, "CACHED_BYTES", 1)
-    monkeypatch.setattr(softmax, "LEAST_SCORE_ROWS", 16)
+    monkeypatch.setattr(softmax, "LEAST_LOGIT_ROWS", 16)
     found = fused(*inputs)
     for one, two in zip(torch.autograd.grad(found, inputs, grads), whole, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-5)
@@ -133,7 +133,7 @@ def test_halves_of_one_buffer(path: object) -> None:
 
 @pytest.mark.parametrize("path", [fused, rule_probabilities, naive_rule_probabilities])
 def test_no_rule_falls_to_zero(path: object) -> None:
-    """However far scores lie apart; p · dp, the rule's expected count, is then still what teaches it."""
+    """However much logits differ: p · dp, the expected count of the rule, is still its gradient."""
     parents, left, right = (tensor.detach() for tensor in case(2, 6, 3, dtype=torch.float32))
     parents[:], parents[:, 0], left[:, 0] = 0.0, 1.0, torch.tensor([0.0, 0.0, -1000.0, 0.0, 0.0, -2000.0])
     inputs = [tensor.requires_grad_() for tensor in (parents, left, right)]

@@ -49,7 +49,7 @@ def test_float32_and_several_blocks(
     monkeypatch: pytest.MonkeyPatch, backend: str, nonterminals: int, preterminals: int
 ) -> None:
     monkeypatch.setattr("simplepcfg.ops.sample.fused.CHILDREN_AT_ONCE", 16)
-    monkeypatch.setattr("simplepcfg.ops.sample.lock_step.WEIGHTS_AT_ONCE", 300)
+    monkeypatch.setattr("simplepcfg.ops.sample.top_down.WEIGHTS_AT_ONCE", 300)
     case = random_case(2, 4, nonterminals, preterminals, scale=2.0, dtype=torch.float32)
     found = sample_trees(*case.tensors(), 3, seeded(), backend=backend)
     expected = sample_trees(*case.to(torch.float64).tensors(), 3, seeded(), backend="naive")
@@ -64,7 +64,7 @@ def test_frequencies_are_marginals(with_bonus: bool) -> None:
     bonus = torch.randn(2, 5, 5, generator=seeded(3), dtype=torch.float64) if with_bonus else None
     lengths = torch.tensor([4, 3])
     samples = 6_000
-    trees = sample_trees(*case.tensors(), samples, seeded(11), lengths=lengths, span_bonus=bonus).listed()
+    trees = sample_trees(*case.tensors(), samples, seeded(11), lengths=lengths, span_bonus=bonus).to_list()
     for b, length in enumerate(lengths.tolist()):
         found = derivations(
             case.log_emissions[b, :length], *case.tensors()[1:], span_bonus=None if bonus is None else bonus[b]
@@ -199,7 +199,7 @@ def test_sentences_as_often_as_they_are_probable(temperature: float) -> None:
 def test_sampled_trees_have_their_probability_under_the_grammar() -> None:
     original = grammar()
     drawn = original.sample(8, max_length=4, generator=seeded(), temperature=0.7)
-    for words, length, tree in zip(drawn.words, drawn.lengths.tolist(), drawn.trees.listed(), strict=True):
+    for words, length, tree in zip(drawn.words, drawn.lengths.tolist(), drawn.trees.to_list(), strict=True):
         log_emissions = original.emissions.log_probabilities(words[None, :length])[0]
         every = derivations(log_emissions, original.root, original.left, original.right)
         tags = (((i, i + 1), 3 + tag) for i, tag in enumerate(tree.tags))

@@ -64,9 +64,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGPU:
     return fake
 
 
-@pytest.mark.parametrize("aside", ["make", "use"])
+@pytest.mark.parametrize("side_stream", ["make", "use"])
 @pytest.mark.parametrize("count", [2, 3, 7])
-def test_pipeline_waits_for_what_it_needs(gpu: FakeGPU, count: int, aside: str) -> None:
+def test_pipeline_waits_for_what_it_needs(gpu: FakeGPU, count: int, side_stream: str) -> None:
     places = {}
 
     def note(what: str, k: int, slot: int) -> None:
@@ -76,9 +76,9 @@ def test_pipeline_waits_for_what_it_needs(gpu: FakeGPU, count: int, aside: str) 
 
     gpu.main.done.append("earlier")
     streams.pipeline(
-        count, lambda *k: note("make", *k), lambda *k: note("use", *k), torch.device("cuda", 0), aside=aside
+        count, lambda *k: note("make", *k), lambda *k: note("use", *k), torch.device("cuda", 0), side_stream=side_stream
     )
-    assert {stream.name for (what, _), (stream, _) in places.items() if what == aside} == {"side"}
+    assert {stream.name for (what, _), (stream, _) in places.items() if what == side_stream} == {"side"}
     for k in range(count):
         assert {"earlier", f"make {k}"} <= before(*places["use", k])
         if k >= 2:
@@ -90,11 +90,11 @@ def test_pipeline_waits_for_what_it_needs(gpu: FakeGPU, count: int, aside: str) 
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_lanes_are_forked_and_joined(gpu: FakeGPU, count: int) -> None:
+def test_parallel_streams_are_forked_and_joined(gpu: FakeGPU, count: int) -> None:
     gpu.main.done.append("earlier")
-    with streams.lanes(torch.device("cuda", 0), count) as lanes:
+    with streams.parallel_streams(torch.device("cuda", 0), count) as contexts:
         for k in range(6):
-            with lanes[k % count]:
+            with contexts[k % count]:
                 gpu.current.done.append(k)
     for lane, side in enumerate((gpu.side, gpu.third)[: count - 1], start=1):
         assert "earlier" in before(side, len(side.done))
@@ -104,8 +104,8 @@ def test_lanes_are_forked_and_joined(gpu: FakeGPU, count: int) -> None:
 
 def test_jobs_are_spread_by_their_cost() -> None:
     jobs = [(1, "a"), (5, "b"), (3, "c"), (3, "d"), (0, "e")]
-    assert streams.spread(jobs, 2) == [(0, "b"), (1, "c"), (1, "d"), (0, "a"), (0, "e")]
-    assert streams.spread(jobs, 1) == [(0, "b"), (0, "c"), (0, "d"), (0, "a"), (0, "e")]
+    assert streams.assign_to_streams(jobs, 2) == [(0, "b"), (1, "c"), (1, "d"), (0, "a"), (0, "e")]
+    assert streams.assign_to_streams(jobs, 1) == [(0, "b"), (0, "c"), (0, "d"), (0, "a"), (0, "e")]
 
 
 @pytest.mark.parametrize("overlap", [True, False])
@@ -114,6 +114,6 @@ def test_one_stream_has_one_buffer(overlap: bool, monkeypatch: pytest.MonkeyPatc
     device = torch.device("cpu") if overlap else torch.device("cuda", 0)
     found: list[tuple[str, int, int]] = []
     make, use = (lambda *k, what=what: found.append((what, *k)) for what in ("make", "use"))
-    streams.pipeline(2, make, use, device, aside="use")
+    streams.pipeline(2, make, use, device, side_stream="use")
     assert found == [("make", 0, 0), ("use", 0, 0), ("make", 1, 0), ("use", 1, 0)]
-    assert streams.slots(5, device) == 1
+    assert streams.buffer_count(5, device) == 1

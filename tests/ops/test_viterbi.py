@@ -68,7 +68,7 @@ def test_the_best_of_all_derivations(backend: str, with_bonus: bool, number: int
     bonus = some_bonus() if with_bonus else None
     trees = viterbi(*case.tensors(), lengths=LENGTHS, span_bonus=bonus, backend=backend)
     assert trees.spans.shape == (4, 3, 2)
-    for everything, tree in zip(listed_case(number, with_bonus), trees.listed(), strict=True):
+    for everything, tree in zip(listed_case(number, with_bonus), trees.to_list(), strict=True):
         if not everything:
             assert tree == LabelledTree([], [], [], -math.inf)
             continue
@@ -98,7 +98,7 @@ def test_cut_products_and_tall_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """More rows than a tile, and the symbols in several parts."""
     from simplepcfg.ops.viterbi import fused
 
-    monkeypatch.setattr(fused, "_processors", lambda device: 40)
+    monkeypatch.setattr(fused, "multiprocessors", lambda device: 40)
     assert fused._parts(2, 300, 40) > 1
     assert fused._parts(4000, 4096, 132) == 1
     case = random_case(17, 4, 65, 131, scale=3.0)
@@ -124,7 +124,7 @@ def test_ties_go_to_the_left_and_to_the_first(backend: str) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_sentences_of_one_word(backend: str) -> None:
     trees = viterbi(*random_case(2, 1, 3, 4).tensors(), backend=backend)
-    assert trees.listed() == [LabelledTree([], [], [], -math.inf)] * 2
+    assert trees.to_list() == [LabelledTree([], [], [], -math.inf)] * 2
 
 
 def test_the_gradient_counts_rules() -> None:
@@ -190,7 +190,7 @@ def test_all_derivations_in_order(backend: str, number: int) -> None:
 def test_the_first_few(k: int) -> None:
     case = random_case(2, 4, 3, 3, dtype=torch.float32)
     found = k_best(*case.tensors(), k)
-    best = viterbi(*case.tensors()).listed()
+    best = viterbi(*case.tensors()).to_list()
     for b in range(2):
         expected = sorted(listed(case, b, 4).values(), reverse=True)[:k]
         assert [tree.log_probability for tree in found[b]] == pytest.approx(expected, abs=1e-10)

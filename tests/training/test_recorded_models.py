@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from model_checks import tiny_model_of
 from simplepcfg.models import MODELS, npcfg
-from simplepcfg.ops.deferred_checks import DeferredChecks, current_checks, deferring_checks, holds
+from simplepcfg.ops.deferred_checks import DeferredChecks, condition_holds, current_checks, deferring_checks
 from simplepcfg.ops.neural import rule_softmax
 from simplepcfg.training.config.schema import TrainingConfig
 from simplepcfg.training.step.dropout import StateDropout
@@ -78,7 +78,7 @@ def test_a_recorded_dense_step_asks_nothing(monkeypatch: pytest.MonkeyPatch, kin
     checks = DeferredChecks(torch.device("cpu"))
     with NoQuestions(), deferring_checks(checks):
         found = gradients()
-    assert checks.recorded
+    assert checks.has_conditions
     assert not checks.any_true()
     assert all(torch.equal(mine, theirs) for mine, theirs in zip(found, expected, strict=True))
 
@@ -134,7 +134,7 @@ def test_only_what_any_true_is_run_again() -> None:
 
     def gradient(words: torch.Tensor, *_: object) -> None:
         ran.append(("recorded" if current_checks() is not None else "launched", float(torch.rand(()))))
-        if holds((words == 7).any(), current_checks()):
+        if condition_holds((words == 7).any(), current_checks()):
             ran.append(("careful", 0.0))
 
     programs = BatchPrograms(gradient, torch.device("cpu"), FakeCapturer(), limit=8)

@@ -107,7 +107,7 @@ class Grammar(Algorithms[Sampled, Counts]):
             return best_trees(self.span_marginals(words, lengths, span_bonus=span_bonus), lengths, forbidden)
 
     def viterbi(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Trees:
-        """Find the most probable tree of each sentence with its symbols; ``.listed()`` gives the trees one by one.
+        """Find the most probable tree of each sentence with its symbols; ``.to_list()`` gives the trees one by one.
 
         The log-probability of a tree is that of words and tree; −inf where a sentence has no tree.
         """

@@ -135,5 +135,5 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
         at = sentences.last_posts()
         longer = torch.nn.functional.pad(sentences.log_emissions, (0, 0, 0, 1))
         states = self._prefix_states(replace(sentences, log_emissions=longer, lengths=at[1] + 1))
-        tags = states.belief[at].double()
+        tags = states.next_state[at].double()
         return tags, tags.new_full((len(tags),), -torch.inf)

@@ -46,7 +46,7 @@ def next_word_entropies(states: PrefixTable, emissions: Emissions) -> Tensor:
         batch, posts = states.log_prefix.shape
         possible = states.log_prefix > -math.inf
         ending = states.log_sentence - states.log_prefix.masked_fill(~possible, 0.0)
-        entropy = torch.special.entr(ending.exp().masked_fill(~possible, 0.0))
+        entropy: Tensor = torch.special.entr(ending.exp().masked_fill(~possible, 0.0))
         for positions in _chunks(posts, 8 * batch * states.preterminals):
             for probabilities in _next_words(emissions, states.next_tags(positions)):
                 entropy[:, positions] += torch.special.entr(probabilities).sum(-1)

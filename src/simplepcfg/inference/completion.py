@@ -89,7 +89,7 @@ def _draw(
     run: TrainedModel, state: GrowingPrefixes, samples: int, generator: torch.Generator, most: int
 ) -> list[Continuation]:
     """Up to ``most`` words each, every word from the exact distribution after all words before it."""
-    at_once = max(1, CHART_BYTES // state.bytes_a_prefix(state.length + most + 1))
+    at_once = max(1, CHART_BYTES // state.bytes_per_prefix(state.length + most + 1))
     drawn: list[Continuation] = []
     while len(drawn) < samples:
         count = min(at_once, samples - len(drawn))

@@ -59,7 +59,7 @@ def best_trees(run: TrainedModel, prepared: Words, bonus: Bonus) -> list[SpanTre
     """The most probable tree of each sentence with its symbols; see ``Run.parse``."""
 
     def compute(batch: Batch) -> list[LabelledTree]:
-        return run.grammar_of(batch).viterbi(batch.words, batch.lengths, span_bonus=bonus(batch)).listed()
+        return run.grammar_of(batch).viterbi(batch.words, batch.lengths, span_bonus=bonus(batch)).to_list()
 
     with torch.no_grad():
         found = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: NO_TREE)
@@ -96,7 +96,7 @@ def sampled_trees(run: TrainedModel, prepared: Words, samples: int, seed: int, b
         drawn = run.grammar_of(batch).sample_trees(
             batch.words, batch.lengths, samples=samples, generator=generator, span_bonus=bonus(batch)
         )
-        return drawn.listed()
+        return drawn.to_list()
 
     with torch.no_grad():
         found = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: [NO_TREE] * samples)
@@ -165,7 +165,7 @@ def _drawn_trees(run: TrainedModel, drawn: SampledSentences) -> list[ScoredTree]
     lengths = drawn.lengths.tolist()
     ids = drawn.words[:, : max(lengths)].tolist()
     trees = []
-    for row, length, tree in zip(ids, lengths, drawn.trees.listed(), strict=True):
+    for row, length, tree in zip(ids, lengths, drawn.trees.to_list(), strict=True):
         words = run.vocabulary.decode(row[: row.index(end) if end in row else length])
         trees.append(ScoredTree(_sampled_tree(words, tree), tree.log_probability))
     return trees

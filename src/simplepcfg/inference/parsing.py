@@ -83,6 +83,6 @@ def viterbi_spans(run: TrainedModel, sentences: Sequence[Sequence[str]]) -> list
 
     def compute(batch: Batch) -> list[Spans]:
         with torch.no_grad():
-            return [tree.spans for tree in run.grammar_of(batch).viterbi(batch.words, batch.lengths).listed()]
+            return [tree.spans for tree in run.grammar_of(batch).viterbi(batch.words, batch.lengths).to_list()]
 
     return in_batches(run, sentences, compute, list)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -258,6 +258,56 @@ class Run(TrainedModel):
             write_tensor_file(folder.model, weights, self.best, vocabulary=self.vocabulary.checksum)
             save_config(self.config, folder.config)
         return folder.path
+
+    def save_pretrained(self, directory: str | PathLike[str]) -> Path:
+        """As `save`, with a model card to fill in; the folder is what `push_to_hub` uploads."""
+        from simplepcfg.inference.hub import write_card
+
+        folder = self.save(directory)
+        write_card(folder, folder.name, self.config.model.kind)
+        return folder
+
+    def push_to_hub(
+        self,
+        repository: str,
+        *,
+        message: str = "Add a grammar",
+        private: bool = False,
+        token: str | None = None,
+        endpoint: str | None = None,
+    ) -> str:
+        """Upload the run to a model hub, such as "me/my-grammar"; the address of the commit. Needs the extra `hub`.
+
+        A model card that lies in the run's own folder goes with it.
+        """
+        from shutil import copyfile
+        from tempfile import TemporaryDirectory
+
+        from simplepcfg.inference.hub import publish, write_card
+
+        with TemporaryDirectory(prefix="simplepcfg-") as temporary:
+            folder = self.save(Path(temporary) / "run")
+            if self.directory is not None and (self.directory / "README.md").is_file():
+                copyfile(self.directory / "README.md", folder / "README.md")
+            write_card(folder, repository, self.config.model.kind)
+            return publish(folder, repository, message, private, token, endpoint)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | PathLike[str],
+        *,
+        revision: str | None = None,
+        token: str | None = None,
+        endpoint: str | None = None,
+        device: str = "auto",
+    ) -> Run:
+        """A run from a folder, an installed grammar by its name, or one of a model hub (needs the extra `hub`)."""
+        from simplepcfg.inference.hub import fetch
+        from simplepcfg.training.storage.run_folder import load_run
+
+        loaded = load_run(fetch(fspath(name), revision, token, endpoint), device)
+        return cls(loaded.model, loaded.vocabulary, loaded.config, directory=loaded.directory, best=loaded.best)
 
     def first_too_long(self, sentences: Sequence[Sentence]) -> tuple[int, str] | None:
         """The index of the first sentence whose chart no memory of this machine could hold, and why; or None."""

@@ -1,1 +1,1 @@
-"""Dynamic programs over tensors: no words, no modules, nothing imported beyond torch."""
+"""Dynamic programs over tensors: functions of tensors, without words and without ``nn.Module``."""

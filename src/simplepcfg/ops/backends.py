@@ -1,20 +1,30 @@
-"""Which backend answers: the one that was named, if it can run here, or the fastest for where the tensors lie."""
+"""Choice of a backend: the named one if it can run on the given tensors, or the fastest one for their device."""
 
 import os
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 
+import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
 
-# Backends that launch kernels of Triton.
+# Backends that launch Triton kernels.
 KERNELS = ("triton", "paper", "paper_recompute")
 
 
-def chosen_backend(backend: str, like: Tensor, known: Iterable[str]) -> str:
-    """``backend``, or the fastest where it is "auto"; InputError where it is unknown or cannot run on these tensors."""
+def resolve_backend(backend: str, like: Tensor, known: Iterable[str]) -> str:
+    """Return the name of the backend to use.
+
+    Args:
+        backend: a name, or "auto" for the fastest backend on the device of ``like``.
+        like: a tensor on the device where the operation will run.
+        known: the names that the operation supports.
+
+    Raises:
+        InputError: if the name is unknown, or if the backend cannot run on that device.
+    """
     if backend == "auto":
         return default_backend(like)
     if backend not in known:
@@ -24,7 +34,7 @@ def chosen_backend(backend: str, like: Tensor, known: Iterable[str]) -> str:
 
 
 def check_kernels(backend: str, like: Tensor) -> None:
-    """InputError where a backend's kernels have nothing to run on."""
+    """Raise InputError if the backend launches Triton kernels that cannot run on the device of ``like``."""
     if backend not in KERNELS:
         return
     if not has_triton():
@@ -36,17 +46,25 @@ def check_kernels(backend: str, like: Tensor) -> None:
         )
 
 
+@lru_cache(maxsize=16)
+def multiprocessors(device: torch.device) -> int:
+    """Return the number of multiprocessors of a GPU; 1 in Triton's interpreter."""
+    if device.type != "cuda":
+        return 1
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
 def default_backend(log_emissions: Tensor) -> str:
-    """The fastest backend for where the tensors lie."""
+    """Return the fastest backend on the device of ``log_emissions``."""
     return "triton" if log_emissions.is_cuda and has_triton() else "torch"
 
 
 @cache
 def has_triton() -> bool:
-    """Whether kernels can be launched at all."""
+    """Return whether Triton is installed."""
     return find_spec("triton") is not None
 
 
 def _interpreted() -> bool:
-    """Whether Triton was told to run its kernels on the CPU, as tests do."""
+    """Return whether Triton runs its kernels in its interpreter on the CPU, as the tests make it do."""
     return os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "yes", "y", "on")

@@ -1,8 +1,9 @@
-"""Deferred checks: conditions of a CUDA graph that the host looks at after the replay.
+"""Deferred checks: conditions that are evaluated inside a CUDA graph and read by the host after its replay.
 
-A CUDA graph cannot stop to ask whether a batch needs the more careful algorithm. While a graph is captured, such a
-condition is recorded in a flag on the device and the plain algorithm is taken. Whoever replays the graph then reads the
-flag once, and runs the batch again without the graph if a condition was true.
+Some operations choose between a fast and a more robust algorithm by a condition on the data. A CUDA graph cannot
+branch on the host. While a graph is captured, the condition is therefore accumulated in a flag on the device and the
+fast algorithm is captured. The caller reads the flag after each replay, and repeats the batch without the graph if any
+condition was true.
 """
 
 from collections.abc import Iterator
@@ -14,15 +15,15 @@ from torch import Tensor
 
 
 class DeferredChecks:
-    """One flag on the device: whether any of the recorded conditions was true."""
+    """One flag on the device: whether any condition that was added is true."""
 
     def __init__(self, device: torch.device) -> None:
-        self.recorded = False  # whether any condition was recorded
+        self.has_conditions = False  # whether any condition was added
         self._flag = torch.zeros((), dtype=torch.bool, device=device)
 
-    def record(self, condition: Tensor) -> None:
-        """Add a condition, a tensor with one element."""
-        self.recorded = True
+    def add(self, condition: Tensor) -> None:
+        """Add a condition, a boolean tensor with one element."""
+        self.has_conditions = True
         self._flag.logical_or_(condition)
 
     def clear(self) -> None:
@@ -30,8 +31,8 @@ class DeferredChecks:
         self._flag.zero_()
 
     def any_true(self) -> bool:
-        """Return whether a recorded condition was true; the host waits for the device."""
-        return self.recorded and bool(self._flag)
+        """Return whether any condition was true. The host waits for the device."""
+        return self.has_conditions and bool(self._flag)
 
 
 _current: ContextVar[DeferredChecks | None] = ContextVar("deferred_checks", default=None)
@@ -39,7 +40,7 @@ _current: ContextVar[DeferredChecks | None] = ContextVar("deferred_checks", defa
 
 @contextmanager
 def deferring_checks(checks: DeferredChecks) -> Iterator[None]:
-    """Within this context operations record their conditions in ``checks`` instead of reading them."""
+    """Make operations within this context add their conditions to ``checks`` instead of reading them."""
     token = _current.set(checks)
     try:
         yield
@@ -48,16 +49,17 @@ def deferring_checks(checks: DeferredChecks) -> Iterator[None]:
 
 
 def current_checks() -> DeferredChecks | None:
-    """Return where conditions are recorded at present, or None where the host may read them.
+    """Return the checks of the enclosing ``deferring_checks``, or None if the host may read conditions.
 
-    Backward may run in another thread, so forward asks once for both.
+    An operation calls this in its forward pass and keeps the result for its backward pass, which autograd may run in
+    another thread.
     """
     return _current.get()
 
 
-def holds(condition: Tensor, checks: DeferredChecks | None) -> bool:
-    """Return whether a condition holds; where checks are deferred, record it and return False."""
+def condition_holds(condition: Tensor, checks: DeferredChecks | None) -> bool:
+    """Return whether a condition is true, or add it to ``checks`` and return False if checks are deferred."""
     if checks is None:
         return bool(condition)
-    checks.record(condition)
+    checks.add(condition)
     return False

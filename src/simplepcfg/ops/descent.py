@@ -1,8 +1,8 @@
-"""Trees from the top down, all of them in step: node t of every tree at once, n − 1 steps for any number of trees.
+"""Top-down construction of many binary trees in parallel: step t adds node t of every tree, in preorder.
 
-A binary tree in preorder needs no stack: the left child of node t, span (i, j) split at k, is node t + 1, and the right
-child is node t + k − i, after the k − i − 1 nodes of the left one. So a parent writes its children where they will be
-looked for.
+No stack is needed. Let node t be the span (i, j), split at k. Its left child is node t + 1, and its right child is node
+t + k − i, because the left subtree has k − i − 1 nodes. Each step therefore writes both children directly to the
+columns of the steps that will expand them. A batch takes n − 1 steps, whatever the number of trees.
 """
 
 from collections.abc import Callable
@@ -11,14 +11,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-# Given the step and each tree's node (start, end, label, whether it has one at this step), all [T]: the split, and
-# the symbols of the left and right child, a nonterminal where the child is wide and a preterminal where it is a word.
+# A function that expands one node of each of T trees. Its arguments are the step and four tensors [T]: start, end and
+# label of the node, and whether the tree has a node at this step. It returns three tensors [T]: the split, the symbol
+# of the left child and that of the right child. A symbol is a preterminal for a child of one word, else a nonterminal.
 Choose = Callable[[int, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
 @dataclass(slots=True)
 class Nodes:
-    """Trees in the making: nodes and tags of T trees, -1 where there is none, and a spare column."""
+    """Nodes and tags of T trees under construction; -1 marks a missing node.
+
+    Each tensor has one spare column at its end, to which writes that concern no tree are redirected.
+    """
 
     starts: Tensor  # [T, n]: column n - 1 is the spare one
     ends: Tensor
@@ -28,7 +32,7 @@ class Nodes:
 
     @classmethod
     def begin(cls, roots: Tensor, lengths: Tensor, n: int) -> "Nodes":
-        """With the first node of each tree in place; ``roots`` [T] is -1 where there is no tree."""
+        """Create trees that have their first node only, from its label ``roots`` [T]; -1 marks a missing tree."""
         nothing = torch.full((5, roots.shape[0], n + 1), -1, dtype=torch.int64, device=roots.device)
         starts, ends, splits, labels = nothing[:4, :, :n].contiguous()
         nodes = cls(starts, ends, splits, labels, nothing[4])
@@ -38,19 +42,19 @@ class Nodes:
         nodes.labels[:, 0] = roots
         return nodes
 
-    def finished(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Spans, splits, labels and tags, without the spare columns."""
+    def to_tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return spans, splits, labels and tags without the spare columns."""
         spans = torch.stack([self.starts[:, :-1], self.ends[:, :-1]], -1)
         return spans, self.splits[:, :-1], self.labels[:, :-1], self.tags[:, :-1]
 
 
 def descend(nodes: Nodes, choose: Choose) -> None:
-    """Fill in all nodes below the first."""
+    """Add all nodes below the first, in place."""
     n = nodes.labels.shape[1]
     for step in range(n - 1):
         label = nodes.labels[:, step]
         active = label >= 0
-        # Where a tree has no node left, a stand-in; what is chosen for it goes to the spare column.
+        # A tree without a node at this step expands a dummy node; the result is written to the spare column.
         start = torch.where(active, nodes.starts[:, step], 0)
         end = torch.where(active, nodes.ends[:, step], 2)
         split, *symbols = choose(step, start, end, label.clamp(min=0), active)

@@ -1,4 +1,4 @@
-"""Gradients that can be differentiated in turn: through autograd over the naive form of an operation."""
+"""Gradients that can themselves be differentiated, by autograd through a plain PyTorch form of an operation."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,8 +13,18 @@ def differentiable_gradients(
     needs: Sequence[bool],
     grads: Sequence[Tensor | None],
 ) -> list[Tensor | None]:
-    """What backward would give for ``function`` of ``inputs``, as part of a graph; None where it is not needed."""
-    inputs = apart(inputs)
+    """Compute vector-Jacobian products of ``function`` with ``create_graph=True``.
+
+    Args:
+        function: the operation in plain PyTorch; returns a tensor or a tuple of tensors.
+        inputs: its arguments.
+        needs: for each input, whether its gradient is wanted.
+        grads: for each output, the gradient of the loss with respect to it, or None.
+
+    Returns:
+        One gradient for each input; None where it is not wanted or where the output does not depend on the input.
+    """
+    inputs = distinct_views(inputs)
     found = function(*inputs)
     outputs = (found,) if isinstance(found, Tensor) else found
     pairs = [(output, grad.to(output.dtype)) for output, grad in zip(outputs, grads, strict=True) if grad is not None]
@@ -29,6 +39,10 @@ def differentiable_gradients(
     return [next(given) if need else None for need in needs]
 
 
-def apart(tensors: Sequence[Any]) -> list[Any]:
-    """The same tensors (or None), but one that was given twice is two: else each place got the gradient of both."""
+def distinct_views(tensors: Sequence[Any]) -> list[Any]:
+    """Return a new view of each tensor; None stays None.
+
+    A tensor that was passed as two arguments becomes two views. Otherwise ``torch.autograd.grad`` would return the sum
+    of both gradients for each of the two arguments.
+    """
     return [None if tensor is None else tensor.view_as(tensor) for tensor in tensors]

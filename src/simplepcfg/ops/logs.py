@@ -1,4 +1,4 @@
-"""Logarithms of probabilities that may be 0: -inf, with gradients of 0 there in place of NaN."""
+"""Logarithms of probabilities that may be 0: the value is -inf and the gradient 0 instead of NaN."""
 
 import math
 
@@ -7,13 +7,13 @@ from torch import Tensor
 
 
 def safe_log(x: Tensor) -> Tensor:
-    """log with log 0 = -inf and a gradient of 0 there, in place of 0/0."""
+    """Compute log x, with -inf and a gradient of 0 where x is 0."""
     zero = x == 0
     return torch.where(zero, torch.ones_like(x), x).log().masked_fill(zero, -math.inf)
 
 
 def safe_logsumexp(x: Tensor, dim: int) -> Tensor:
-    """logsumexp whose gradient is 0, not NaN, where every term is -inf."""
+    """Compute ``x.logsumexp(dim)``, with a gradient of 0 instead of NaN where every term is -inf."""
     scale = x.detach().amax(dim, keepdim=True)
     scale = torch.where(scale.isfinite(), scale, torch.zeros_like(scale))
     return safe_log((x - scale).exp().sum(dim)) + scale.squeeze(dim)

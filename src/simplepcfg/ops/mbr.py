@@ -1,4 +1,4 @@
-"""Minimum-Bayes-risk trees: the binary tree whose spans have the largest total marginal."""
+"""Minimum-Bayes-risk decoding: the binary tree whose spans have the largest sum of marginals."""
 
 import torch
 from torch import Tensor
@@ -9,18 +9,28 @@ from simplepcfg.errors import InputError
 def best_trees(
     marginals: Tensor, lengths: Tensor | None = None, forbidden: Tensor | None = None
 ) -> list[list[tuple[int, int]]]:
-    """The spans of each sentence's best tree, width 2 or more, parents before children, left before right.
+    """Find the binary tree with the largest sum of span marginals for each sentence.
 
     Args:
-        marginals: ``[B, n + 1, n + 1]``, the weight of span (i, j), as ``span_marginals`` gives it.
-        lengths: ``[B]``; n for all where left out.
-        forbidden: ``[B, n + 1, n + 1]`` of bool, spans that no tree may have, however little the alternatives weigh.
+        marginals: ``[B, n + 1, n + 1]``, the weight of span (i, j), as ``span_marginals`` returns it.
+        lengths: ``[B]``, the lengths of the sentences; n for all of them by default.
+        forbidden: ``[B, n + 1, n + 1]``, boolean: spans that no tree may contain.
 
-    Ties go to the leftmost split, so that the answer does not depend on the batch around a sentence. A sentence of one
-    word has no such span.
+    Returns:
+        For each sentence the spans of width 2 or more of its tree, in preorder; an empty list for a sentence of one
+        word. Of trees with equal sums the one with the leftmost splits is returned, so that the result does not depend
+        on the other sentences of the batch.
+
+    Raises:
+        InputError: if a shape is wrong, or if the forbidden spans leave a sentence without any tree.
+
+    >>> marginals = torch.zeros(1, 4, 4)
+    >>> marginals[0, 0, 2], marginals[0, 1, 3], marginals[0, 0, 3] = 0.3, 0.7, 1.0
+    >>> best_trees(marginals)
+    [[(0, 3), (1, 3)]]
     """
-    marks = best_tree_marks(marginals, lengths, forbidden)
-    # Ordered by start, then by falling end: that is preorder.
+    marks = best_tree_mask(marginals, lengths, forbidden)
+    # Sorted by start and then by decreasing end, spans are in preorder.
     sentence, start, end = marks.flip(2).nonzero().unbind(1)
     posts = marks.shape[1]
     found: list[list[tuple[int, int]]] = [[] for _ in range(marks.shape[0])]
@@ -29,8 +39,8 @@ def best_trees(
     return found
 
 
-def best_tree_marks(marginals: Tensor, lengths: Tensor | None = None, forbidden: Tensor | None = None) -> Tensor:
-    """The same as a mask ``[B, n + 1, n + 1]``: true at the spans of the best tree."""
+def best_tree_mask(marginals: Tensor, lengths: Tensor | None = None, forbidden: Tensor | None = None) -> Tensor:
+    """Compute ``best_trees`` as a boolean mask ``[B, n + 1, n + 1]``, true at the spans of the tree."""
     if marginals.dim() != 3 or marginals.shape[1] != marginals.shape[2]:
         raise InputError(f"marginals has shape {list(marginals.shape)}; it must be [B, n + 1, n + 1]")
     if forbidden is not None:
@@ -43,14 +53,15 @@ def best_tree_marks(marginals: Tensor, lengths: Tensor | None = None, forbidden:
     if lengths is None:
         lengths = torch.full((batch,), n, device=device)
     lengths = lengths.to(device)
-    # Best totals, kept twice: (i, j) above the diagonal, and below it at (j, i), so that splits are strided views.
+    # The best sum of span (i, j) is stored at [i, j] and at [j, i], so that both children of all splits are strided
+    # views.
     totals = marginals.new_zeros(batch, posts, posts)
     choices: dict[int, Tensor] = {}
     for width in range(2, n + 1):
         stride = (posts * posts, posts + 1, 1)
         size = (batch, posts - width, width - 1)
         before = totals.as_strided(size, stride, 1)  # (i, i + k)
-        after = totals.as_strided(size, stride, width * posts + 1)  # (i + k, i + width), kept at its mirror
+        after = totals.as_strided(size, stride, width * posts + 1)  # (i + k, i + width), read at [i + width, i + k]
         best, choices[width] = (before + after).max(2)
         best = best + torch.diagonal(marginals, width, 1, 2)
         torch.diagonal(totals, width, 1, 2).copy_(best)

@@ -1,4 +1,4 @@
-"""Matrix products as each precision makes them: what is multiplied may be narrow, what is summed never is."""
+"""Matrix products in each precision: operands may be bfloat16 or TF32, sums are in float32 or wider."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,32 +10,32 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.backends import has_triton
 
 PRECISIONS = (None, "bf16", "tf32", "fp32")
-# A row begins where tensor cores and bulk copies want it, whatever the number of columns.
+# Rows begin at multiples of this many elements, the alignment that tensor cores and bulk copies require.
 ROW_ALIGNMENT = 64
 
 
 def check_precision(precision: str | None) -> None:
-    """Name an unknown precision."""
+    """Raise InputError if the precision is unknown."""
     if precision not in PRECISIONS:
         raise InputError(f"precision {precision!r} is unknown; take one of bf16, tf32, fp32")
 
 
 def runs_fused(precision: str | None, tensor: Tensor) -> bool:
-    """Whether operands are stored in bfloat16 and kernels do the rest: on a GPU, where that was asked for."""
+    """Return whether to store operands in bfloat16 and run fused kernels: if "bf16" was asked for on a GPU."""
     return precision == "bf16" and tensor.is_cuda and tensor.dtype != torch.float64 and has_triton()
 
 
 def wide_type(dtype: torch.dtype) -> torch.dtype:
-    """What operands of a type are summed in."""
+    """Return the dtype in which operands of ``dtype`` are summed: float32, or float64 for float64."""
     return torch.promote_types(dtype, torch.float32)
 
 
 @contextmanager
 def matrix_mode(precision: str | None, device: torch.device) -> Iterator[None]:
-    """How float32 products are made here: in TF32 on a GPU or bfloat16 on a CPU where asked for, else exactly.
+    """Set the precision of float32 matrix products within this context.
 
-    On a CPU bfloat16 means that operands are rounded within the product; sums and results stay float32. Where the
-    processor has no instructions for it, nothing changes.
+    "tf32" selects TF32 on a GPU. "bf16" on a CPU rounds operands to bfloat16 within the product, while sums and results
+    stay float32; on a processor without bfloat16 instructions it has no effect. Otherwise products are in full float32.
     """
     if device.type == "cuda":
         settings = torch.backends.cuda.matmul
@@ -58,7 +58,7 @@ def matrix_mode(precision: str | None, device: torch.device) -> Iterator[None]:
 
 
 def mm_wide(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
-    """out = a @ b, summed and written in the type of ``out``, which may be wider than that of a and b."""
+    """Compute ``a @ b`` into ``out``, summed in the dtype of ``out``, which may be wider than that of a and b."""
     if a.dtype == out.dtype:
         return torch.mm(a, b, out=out)
     if a.is_cuda:
@@ -67,7 +67,7 @@ def mm_wide(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
 
 
 def bmm_wide(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
-    """``mm_wide`` of a batch: [B, M, K] and [B, K, N] to [B, M, N]."""
+    """Compute a batch of ``mm_wide``: [B, M, K] @ [B, K, N] into ``out`` [B, M, N]."""
     if a.dtype == out.dtype:
         return torch.bmm(a, b, out=out)
     if a.is_cuda:
@@ -76,12 +76,12 @@ def bmm_wide(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
 
 
 def matmul_wide(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
-    """``mm_wide``, or ``bmm_wide`` where there is a batch."""
+    """Compute ``mm_wide`` of matrices, or ``bmm_wide`` of batches of matrices."""
     return mm_wide(a, b, out) if a.dim() == 2 else bmm_wide(a, b, out)
 
 
 def add_mm_wide(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """total += a @ b, summed in the type of ``total``."""
+    """Add ``a @ b`` to ``total`` in place, summed in the dtype of ``total``."""
     if a.dtype == total.dtype:
         return total.addmm_(a, b)
     if a.is_cuda:
@@ -90,16 +90,16 @@ def add_mm_wide(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 
 def aligned_rows(like: Tensor, rows: int, columns: int, dtype: torch.dtype) -> Tensor:
-    """Uninitialised [rows, columns] on the device of ``like``; on a GPU every row is aligned.
+    """Allocate an uninitialised [rows, columns] on the device of ``like``, with aligned rows on a GPU.
 
-    On a CPU rows follow each other: libraries for ARM multiply into rows with gaps at half the speed.
+    On a CPU the result is contiguous: BLAS libraries for ARM write rows with gaps between them at half the speed.
     """
     stride = -(-columns // ROW_ALIGNMENT) * ROW_ALIGNMENT if like.is_cuda else columns
     return torch.empty(rows, stride, dtype=dtype, device=like.device)[:, :columns]
 
 
 def row_parts(rows: int, most: int, multiple: int = 1) -> list[slice]:
-    """Few, nearly equal slices of at most ``most`` rows, the starts multiples of ``multiple``."""
+    """Split ``rows`` into few, nearly equal slices of at most ``most`` rows that start at multiples of ``multiple``."""
     count = -(-rows // max(most, 1))
     step = -(-rows // count)
     step = -(-step // multiple) * multiple

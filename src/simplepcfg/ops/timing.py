@@ -1,4 +1,4 @@
-"""Triton's timer. It stands here because Triton is imported nowhere else, and, like the kernels, on first use."""
+"""Timing on a GPU by Triton. This module is in ops because Triton is imported nowhere else; import it on first use."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,6 +6,6 @@ import triton.testing
 
 
 def bench_quantiles(function: Callable[[], object], run_ms: float, quantiles: Sequence[float]) -> list[float]:
-    """Quantiles in milliseconds of a function's time on the GPU, over runs that fill ``run_ms``, caches cleared."""
+    """Measure quantiles of the GPU time of a function in milliseconds, with a cold cache, for about ``run_ms``."""
     warmup = max(1, round(run_ms / 5))
     return triton.testing.do_bench(function, warmup=warmup, rep=max(1, round(run_ms)), quantiles=list(quantiles))

@@ -1,4 +1,4 @@
-"""Labelled binary trees as tensors: what Viterbi and sampling give, and the probability of what they gave."""
+"""Labelled binary trees as tensors, the results of Viterbi and of sampling, and their log-probabilities."""
 
 import math
 from collections.abc import Sequence
@@ -10,38 +10,39 @@ from torch import Tensor
 
 from simplepcfg.ops.inside.arguments import InsideArguments
 
-Found = tuple[Tensor, Tensor, Tensor, Tensor]  # spans, splits, labels and tags, as in Trees
+TreeTensors = tuple[Tensor, Tensor, Tensor, Tensor]  # spans, splits, labels and tags, as in Trees
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledTree:
-    """One tree: spans of two words or more in preorder with their nonterminals, and a preterminal for each word."""
+    """One tree: its spans of width 2 or more in preorder, their nonterminals, and a preterminal for each word."""
 
     spans: list[tuple[int, int]]
-    labels: list[int]  # 0 … N − 1, one a span
-    tags: list[int]  # 0 … P − 1, one a word; empty where there is no tree
-    log_probability: float  # of the words with this tree, in nats; -inf where there is no tree
+    labels: list[int]  # the nonterminal of each span, 0 … N − 1
+    tags: list[int]  # the preterminal of each word, 0 … P − 1; empty if there is no tree
+    log_probability: float  # log p(words, tree) in nats; -inf if there is no tree
 
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """Many trees of up to n words: n − 1 nodes each, in preorder; -1 where a tree has fewer, or where there is none.
+    """Many trees of up to n words, with leading dimensions [B] or [B, samples].
 
-    ``trees.listed()`` gives them one by one. Leading dimensions are [B], or [B, samples].
+    Nodes are in preorder. Entries are -1 beyond the nodes and words of a smaller tree, and throughout where a sentence
+    has no tree. ``to_list`` returns the trees as Python objects.
     """
 
     spans: Tensor  # [..., n - 1, 2]
     splits: Tensor  # [..., n - 1]: where each span's right child begins
     labels: Tensor  # [..., n - 1]
     tags: Tensor  # [..., n]
-    log_probability: Tensor  # [...]; of the words with this tree, in nats; -inf where there is no tree
+    log_probability: Tensor  # [...]: log p(words, tree) in nats; -inf if there is no tree
 
-    def listed(self) -> list[Any]:
-        """LabelledTree for each, in lists nested as the leading dimensions are."""
+    def to_list(self) -> list[Any]:
+        """Return a ``LabelledTree`` for each tree, in lists nested like the leading dimensions."""
         shape = self.log_probability.shape
         flat = self.view(shape.numel())
         nodes, words = flat.labels >= 0, flat.tags >= 0
-        # Only what there is becomes Python objects: most trees are smaller than the largest.
+        # Padding is dropped before the conversion to Python objects, which is slow.
         starts, ends = flat.spans[nodes].unbind(-1)
         spans = list(zip(starts.tolist(), ends.tolist(), strict=True))
         labels, tags = flat.labels[nodes].tolist(), flat.tags[words].tolist()
@@ -55,22 +56,22 @@ class Trees:
         return _nested(trees, shape)
 
     def view(self, *shape: int) -> "Trees":
-        """The same with other leading dimensions."""
+        """Return the same trees with other leading dimensions."""
         lead = self.log_probability.dim()
         tensors = (self.spans, self.splits, self.labels, self.tags, self.log_probability)
         return Trees(*(tensor.reshape(*shape, *tensor.shape[lead:]) for tensor in tensors))
 
 
 def _nested(items: list[Any], shape: Sequence[int]) -> list[Any]:
-    """A flat list as lists in lists."""
+    """Reshape a flat list to nested lists."""
     if len(shape) < 2:
         return items
     step = math.prod(shape[1:])
     return [_nested(items[place * step : (place + 1) * step], shape[1:]) for place in range(shape[0])]
 
 
-def stacked(trees: Sequence[LabelledTree], n: int, device: torch.device) -> Found:
-    """The way back from single trees to tensors."""
+def stack_trees(trees: Sequence[LabelledTree], n: int, device: torch.device) -> TreeTensors:
+    """Convert trees of up to n words to tensors with leading dimension [T]; the inverse of ``Trees.to_list``."""
     count = len(trees)
     spans, splits = torch.full((count, n - 1, 2), -1), torch.full((count, n - 1), -1)
     labels, tags = torch.full((count, n - 1), -1), torch.full((count, n), -1)
@@ -80,13 +81,13 @@ def stacked(trees: Sequence[LabelledTree], n: int, device: torch.device) -> Foun
         for node, ((i, j), label) in enumerate(zip(tree.spans, tree.labels, strict=True)):
             spans[row, node] = torch.tensor([i, j])
             labels[row, node] = label
-            # The left child is the longest shorter span that starts here, or a word.
+            # The left child is the longest shorter span that starts at i, or else the word i.
             splits[row, node] = max((k for k in range(i + 1, j) if (i, k) in known), default=i + 1)
     return spans.to(device), splits.to(device), labels.to(device), tags.to(device)
 
 
-def no_trees(count: int, like: Tensor) -> Trees:
-    """For sentences of one word, in the type and place of another tensor."""
+def empty_trees(count: int, like: Tensor) -> Trees:
+    """Return ``count`` missing trees of sentences of one word, with the dtype and device of ``like``."""
     spans = torch.empty(count, 0, 2, dtype=torch.int64, device=like.device)
     tags = torch.full((count, 1), -1, dtype=torch.int64, device=like.device)
     return Trees(spans, spans[..., 0], spans[..., 0], tags, like.new_full((count,), -math.inf))
@@ -95,9 +96,10 @@ def no_trees(count: int, like: Tensor) -> Trees:
 def tree_log_probabilities(
     arguments: InsideArguments, sentence: Tensor, spans: Tensor, splits: Tensor, labels: Tensor, tags: Tensor
 ) -> Tensor:
-    """log p of each tree with its words: [T], summed in float64, differentiable by everything that has a part in it.
+    """Compute log p(words, tree) of each tree: [T], differentiable with respect to all rules, emissions and bonuses.
 
-    ``sentence`` [T] is the place in the batch that each tree belongs to; a tree without labels has -inf. Bonuses count.
+    ``sentence`` [T] is the index in the batch of each tree's sentence. The log-weights of spans are included. The sum
+    is in float64. A missing tree has -inf.
     """
     rules = (arguments.root, arguments.left, arguments.right)
     total = rule_log_probabilities(*rules, sentence, spans, splits, labels, tags)
@@ -121,7 +123,7 @@ def rule_log_probabilities(
     labels: Tensor,
     tags: Tensor,
 ) -> Tensor:
-    """The same without words and bonuses: [T] float64."""
+    """Compute the log-probability of the rules of each tree, without emissions and span bonuses: [T] float64."""
     count, nodes = labels.shape
     first = labels[:, 0].clamp(min=0)
     total = torch.where(labels[:, 0] >= 0, _of(root, sentence, 1, first).double().log(), -torch.inf)
@@ -130,7 +132,7 @@ def rule_log_probabilities(
     middle = splits.clamp(min=0)
     node = torch.arange(nodes, device=labels.device)
     where = sentence[:, None].expand_as(parent)
-    # In preorder a left child comes right after its parent, and a right child after all of the left one's nodes.
+    # In preorder the left child follows its parent, and the right child follows all nodes of the left subtree.
     for rules, begin, stop, place in (
         (left, start, middle, node + 1),
         (right, middle, end, node + middle - start),
@@ -144,5 +146,5 @@ def rule_log_probabilities(
 
 
 def _of(table: Tensor, sentence: Tensor, dims: int, *index: Tensor) -> Tensor:
-    """Entries of a table that may have a batch dimension before its own."""
+    """Index a table of ``dims`` dimensions, which may have a batch dimension in front of them."""
     return table[(sentence, *index)] if table.dim() > dims else table[index]

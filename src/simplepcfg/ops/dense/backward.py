@@ -33,13 +33,13 @@ class Backward:
         chart: DenseChart,
         grad: Tensor,
         wanted: Wanted,
-        careful: bool = False,
+        check_range: bool = False,
         checks: DeferredChecks | None = None,
     ) -> None:
         self.chart = chart
         self.grad = grad  # [B], the loss's weight of each sentence; the recursion itself is that of log Z
         self.wanted = wanted
-        self.careful = careful
+        self.check_range = check_range
         self.checks = checks
         self.gradients = Cells(torch.zeros_like(chart.cells.values))  # by β as a left and as a right child
         self.by_sums = chart.zeros(chart.rows_above(1), chart.nonterminals)  # the widest spans first
@@ -68,10 +68,10 @@ class Backward:
             words = self._tame(by_words, chart.words).mul(chart.words).view(chart.n, chart.batch, -1)
             words = (words * self.grad[:, None]).transpose(0, 1).contiguous()
         rules = None if blocks is None else blocks.joined()
-        if not self.careful and not self._finite(words, rules, wanted.marginals, wanted.symbols):
+        if not self.check_range and not self._finite(words, rules, wanted.marginals, wanted.symbols):
             # A derivative by a value of 0 has left the range and met a 0: once more, looking at every width.
-            return Backward(chart, self.grad, wanted, careful=True).run()
-        if rules is not None and self.careful:
+            return Backward(chart, self.grad, wanted, check_range=True).run()
+        if rules is not None and self.check_range:
             rules = drop_out_of_range(rules, chart.arguments.rules, chart.range)
         return words, self._root() if wanted.root else None, rules
 
@@ -79,13 +79,13 @@ class Backward:
         """d log Z / d sum of every span of this width, from its roles as left and right child and as whole sentence."""
         chart = self.chart
         alpha = torch.add(*self.gradients.sides(width, width).unbind())
-        if self.careful:
+        if self.check_range:
             alpha = self._tame(alpha, chart.beta(width))
         if self.wanted.marginals is not None or self.wanted.symbols is not None:
             self._write_marginals(width, alpha * chart.beta(width))
         by_sums = self.by_sums.narrow(0, chart.rows_above(width), len(alpha))
         torch.mul(alpha, chart.scales[width], out=by_sums)
-        return by_sums.copy_(self._tame(by_sums, chart.beta(width))) if self.careful else by_sums
+        return by_sums.copy_(self._tame(by_sums, chart.beta(width))) if self.check_range else by_sums
 
     def _write_marginals(self, width: int, symbols: Tensor) -> None:
         symbols = symbols.unflatten(0, (-1, self.chart.batch))  # [spans, B, N]
@@ -106,7 +106,7 @@ class Backward:
         for part in chart.chunks(width, size**2):
             here = by_sums if len(part) == rows else by_sums[part.start : part.stop]
             by_pairs = rows_by_rules(here, chart.wide, chart.batch).view(-1, size, size)
-            if self.careful or (blocks is not None and chart.kept is None):
+            if self.check_range or (blocks is not None and chart.kept is None):
                 pairs = chart.wide_pairs(width, part)
                 by_pairs = self._tame(by_pairs, pairs)
                 if blocks is not None and chart.kept is None:
@@ -130,7 +130,7 @@ class Backward:
             if not self.wanted.words:
                 continue
             by_pairs = rows_by_rules(by_sums[here], chart.two_words, chart.batch).view(size)  # [rows, P, P]
-            if self.careful:
+            if self.check_range:
                 by_pairs = self._tame(by_pairs, chart.word_pairs(part))
             scale = chart.factors[2][here]
             to_left[here].addcmul_(torch.bmm(right[here, None], by_pairs.transpose(1, 2)).squeeze(1), scale)
@@ -172,13 +172,13 @@ class Backward:
         return by_root if root.dim() == 2 else by_root.sum(0)
 
     def _tame(self, derivative: Tensor, value: Tensor) -> Tensor:
-        return drop_out_of_range(derivative, value, self.chart.range) if self.careful else derivative
+        return drop_out_of_range(derivative, value, self.chart.range) if self.check_range else derivative
 
     def _finite(self, *tensors: Tensor | None) -> bool:
         """Whether no tensor holds NaN or an infinity: its sum would, though one of huge numbers may be infinite too."""
         given = [tensor for tensor in tensors if tensor is not None]
         if self.checks is not None:
             for tensor in given:
-                self.checks.record(~tensor.sum().isfinite())
+                self.checks.add(~tensor.sum().isfinite())
             return True
         return all(math.isfinite(float(tensor.sum())) or bool(tensor.isfinite().all()) for tensor in given)

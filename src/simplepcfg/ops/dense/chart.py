@@ -61,11 +61,11 @@ class DenseChart:
         return torch.zeros(size, dtype=self.dtype, device=self.device)
 
     def fill(self) -> Tensor:
-        """Run the forward pass; log Z of each sentence. ``far`` then marks those whose numbers left the range."""
+        """Run the forward pass and return log Z of each sentence; ``out_of_range`` marks those that underflowed."""
         self._words()
         widths = [self._fill_width(width) for width in range(2, self.n + 1)]
         maxima, exponents = (torch.cat(rows).view(-1, self.batch) for rows in zip(*widths, strict=True))
-        self.far = ((maxima < self.range.safe) & (exponents > DEAD / 2)).any(0)
+        self.out_of_range = ((maxima < self.range.safe) & (exponents > DEAD / 2)).any(0)
         sentences = torch.arange(self.batch, device=self.device)
         # A sentence of one word has no cell: its column 0 is empty, as its probability is.
         ends = torch.full_like(sentences, self.n) if self.lengths is None else self.lengths
@@ -76,9 +76,9 @@ class DenseChart:
         log_z = self.log_top + self.exponents.values[self.whole].double() * math.log(2) + self.log_words
         return torch.where(self.log_top == -math.inf, self.log_top, log_z)
 
-    def leave_out_far(self) -> None:
+    def drop_out_of_range_sentences(self) -> None:
         """Let sentences that left the range have no part in the backward pass: another chart has them."""
-        self.log_top.masked_fill_(self.far, -math.inf)
+        self.log_top.masked_fill_(self.out_of_range, -math.inf)
 
     def beta(self, width: int) -> Tensor:
         """The stored rows of a width: [rows, N]."""

@@ -65,7 +65,7 @@ class GrowingDensePrefix:
         """Words so far."""
         return len(self.words)
 
-    def bytes_a_prefix(self, longest: int) -> int:
+    def bytes_per_prefix(self, longest: int) -> int:
         """What one prefix holds when it has grown to so many words, the pairs of a column among it."""
         return 8 * (longest * longest * self.states // 2 + self.states * self.rules.shape[-1])
 

@@ -16,7 +16,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.dense.arguments import check_dense_arguments
 from simplepcfg.ops.dense.viterbi import BestTrees
 from simplepcfg.ops.trees import LabelledTree
-from simplepcfg.ops.viterbi.k_best import deep_recursion
+from simplepcfg.ops.viterbi.k_best import raised_recursion_limit
 
 # A rule at a split: split, left and right child; symbols of words are counted from N, as in the rules.
 Edge = tuple[int, int, int]
@@ -46,7 +46,7 @@ def dense_k_best(
     found: list[list[LabelledTree]] = [[] for _ in range(batch)]
     if n == 1:
         return found
-    with torch.no_grad(), deep_recursion(4 * n):
+    with torch.no_grad(), raised_recursion_limit(4 * n):
         chart = BestTrees(arguments)
         chart.fill()
         for b, length in enumerate(chart.lengths.tolist()):

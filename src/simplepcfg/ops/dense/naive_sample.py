@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.dense.arguments import DenseArguments
-from simplepcfg.ops.sample.naive import draw, walk_down
+from simplepcfg.ops.sample.naive import draw, sample_top_down
 from simplepcfg.ops.trees import LabelledTree
 
 
@@ -38,4 +38,4 @@ def naive_dense_sample(arguments: DenseArguments, b: int, uniforms: Tensor) -> L
         left = draw(weights[chosen].sum(1), three[1])
         return i + 1 + chosen, left, draw(weights[chosen][left], three[2])
 
-    return walk_down(n, root * beta[0, n] if n > 1 else root[:0], uniforms, choose)
+    return sample_top_down(n, root * beta[0, n] if n > 1 else root[:0], uniforms, choose)

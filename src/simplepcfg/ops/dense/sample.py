@@ -13,9 +13,9 @@ from simplepcfg.ops.dense.lengths import length_rows
 from simplepcfg.ops.dense.naive_sample import naive_dense_sample
 from simplepcfg.ops.dense.trees import dense_tree_log_probabilities
 from simplepcfg.ops.descent import Nodes, descend
-from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, draw_uniforms, pick, pick_logs
+from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, draw_uniforms, pick, pick_from_logs
 from simplepcfg.ops.sample.requests import check_request
-from simplepcfg.ops.trees import Found, Trees, no_trees, stacked
+from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, stack_trees
 
 BACKENDS = ("naive", "torch")
 
@@ -71,7 +71,7 @@ def dense_sample_trees(
     batch, n, _, _ = arguments.sizes
     uniforms = draw_uniforms(batch * samples, n, generator, log_emissions.device)
     if n == 1:
-        return no_trees(batch * samples, arguments.log_emissions).view(batch, samples)
+        return empty_trees(batch * samples, arguments.log_emissions).view(batch, samples)
     sentence = torch.arange(batch, device=log_emissions.device)
     with torch.no_grad():
         exact = arguments.of_sentences(sentence, torch.float64)
@@ -81,25 +81,25 @@ def dense_sample_trees(
     return Trees(*found, scores).view(batch, samples)
 
 
-def _draw(arguments: DenseArguments, samples: int, uniforms: Tensor, backend: str) -> Found:
+def _draw(arguments: DenseArguments, samples: int, uniforms: Tensor, backend: str) -> TreeTensors:
     batch, n, _, _ = arguments.sizes
     if backend == "naive":
         trees = [naive_dense_sample(arguments, row // samples, uniforms[row]) for row in range(batch * samples)]
-        return stacked(trees, n, uniforms.device)
+        return stack_trees(trees, n, uniforms.device)
     chart = DenseChart(arguments)
     log_z = chart.fill()
-    roots = pick_logs(arguments.root.log() + chart.top.log(), uniforms[:, 1].view(batch, samples))
+    roots = pick_from_logs(arguments.root.log() + chart.top.log(), uniforms[:, 1].view(batch, samples))
     roots = torch.where(log_z[:, None] > -math.inf, roots, -1).view(-1)
     lengths = torch.full((batch,), n, device=roots.device) if chart.lengths is None else chart.lengths
     nodes = Nodes.begin(roots, lengths.repeat_interleave(samples), n)
     sentence = torch.arange(batch, device=roots.device).repeat_interleave(samples)
     _draw_nodes(nodes, _ChartRows(chart), sentence, uniforms)
-    return nodes.finished()
+    return nodes.to_tensors()
 
 
 def dense_sample_derivations(
     root: Tensor, rules: Tensor, count: int, max_length: int, generator: torch.Generator
-) -> tuple[Found, Tensor, Tensor]:
+) -> tuple[TreeTensors, Tensor, Tensor]:
     """``count`` trees of the grammar itself, down to preterminals, given that they have at most ``max_length`` words.
 
     Gives the trees, their lengths [count], and the log-probability of that condition; see ``sample_derivations`` of
@@ -118,11 +118,11 @@ def dense_sample_derivations(
                 "temperature near 0"
             )
         uniforms = draw_uniforms(count, max_length, generator, rules.device)
-        lengths = pick_logs(rows.log_lengths[None], uniforms[None, :, 0])[0]
+        lengths = pick_from_logs(rows.log_lengths[None], uniforms[None, :, 0])[0]
         roots = pick(rows.beta[lengths] * root.double(), uniforms[:, 1])
         nodes = Nodes.begin(roots, lengths, max_length)
         _draw_nodes(nodes, rows, torch.zeros_like(lengths), uniforms)
-    return nodes.finished(), lengths, log_kept
+    return nodes.to_tensors(), lengths, log_kept
 
 
 def _draw_nodes(nodes: Nodes, rows: Rows, sentence: Tensor, uniforms: Tensor) -> None:
@@ -150,7 +150,7 @@ def _choose(
     """Split, left and right child of some nodes: [3, X]."""
     rules = rows.of_parents(sentence, label)  # [X, S, S]
     logs = _split_logs(rows, rules, sentence, start, end, label, longest)
-    split = start + 1 + pick_logs(logs, uniforms[:, 0])
+    split = start + 1 + pick_from_logs(logs, uniforms[:, 0])
     states = rows.spans(sentence[:1], start[:1], end[:1])[0].shape[-1]
     left, right = (_child(rows, sentence, *span, states) for span in ((start, split), (split, end)))  # [X, S]
     first = pick(left * torch.matmul(rules, right[..., None])[..., 0], uniforms[:, 1])

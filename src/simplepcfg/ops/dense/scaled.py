@@ -5,12 +5,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.deferred_checks import current_checks, holds
+from simplepcfg.ops.deferred_checks import condition_holds, current_checks
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.backward import Backward, Wanted
 from simplepcfg.ops.dense.chart import DenseChart
 from simplepcfg.ops.dense.log_space import log_einsum_exp_dense_inside
-from simplepcfg.ops.double_backward import apart
+from simplepcfg.ops.double_backward import distinct_views
 
 Found = tuple[Tensor | None, Tensor | None, Tensor | None]
 
@@ -24,9 +24,11 @@ class FilledChart:
         self.chart = DenseChart(arguments)
         log_z = self.chart.fill()
         self.rows: Tensor | None = None
-        if arguments.log_emissions.dtype != torch.float64 and holds(self.chart.far.any(), self.checks):
-            self.rows = self.chart.far.nonzero().squeeze(1)
-            self.chart.leave_out_far()
+        if arguments.log_emissions.dtype != torch.float64 and condition_holds(
+            self.chart.out_of_range.any(), self.checks
+        ):
+            self.rows = self.chart.out_of_range.nonzero().squeeze(1)
+            self.chart.drop_out_of_range_sentences()
             self.second = DenseChart(arguments.of_sentences(self.rows, torch.float64))
             log_z[self.rows] = self.second.fill()
         self.log_z = log_z.to(arguments.log_emissions.dtype)
@@ -88,7 +90,7 @@ class _DenseInside(torch.autograd.Function):
 
 def _differentiable_gradients(saved: Any, needs: tuple[bool, ...], grad: Tensor) -> list[Tensor | None]:
     """The same gradients through autograd over log-einsum-exp, which can be differentiated again."""
-    inputs, lengths = apart(saved[:4]), saved[4]
+    inputs, lengths = distinct_views(saved[:4]), saved[4]
     log_emissions, root, rules, span_bonus = inputs
     wanted = [tensor for tensor, need in zip(inputs, needs, strict=True) if need]
     log_z = log_einsum_exp_dense_inside(DenseArguments(log_emissions, root, rules, lengths, span_bonus))

@@ -8,7 +8,7 @@ from torch import Tensor
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
 from simplepcfg.ops.dense.trees import dense_tree_log_probabilities
 from simplepcfg.ops.descent import Nodes, descend
-from simplepcfg.ops.trees import Trees, no_trees
+from simplepcfg.ops.trees import Trees, empty_trees
 
 # Scores of [spans, N, pairs] are made for as many parents at a time as fit in here: on a CPU, into a core's cache.
 SCORE_BYTES = {"cpu": 2 << 20, "cuda": 64 << 20}
@@ -30,7 +30,7 @@ def dense_viterbi(
     arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
     batch, n, _, _ = arguments.sizes
     if n == 1:
-        return no_trees(batch, arguments.log_emissions)
+        return empty_trees(batch, arguments.log_emissions)
     with torch.no_grad():
         found = BestTrees(arguments).trees()
     sentence = torch.arange(batch, device=arguments.log_emissions.device)
@@ -60,7 +60,7 @@ class BestTrees:
         impossible = (best == -math.inf) | (self.lengths < 2)
         nodes = Nodes.begin(roots.masked_fill(impossible, -1), self.lengths, self.n)
         descend(nodes, self._choose)
-        return nodes.finished()
+        return nodes.to_tensors()
 
     def fill(self) -> None:
         """All cells, from the words up."""

@@ -1,4 +1,4 @@
-"""Entropy of a sentence's derivations, and the divergence between two grammars about them, in nats."""
+"""Entropy of the derivations or trees of a sentence, and the KL divergence between two grammars, in nats."""
 
 from simplepcfg.ops.entropy.derivations import derivation_entropy, derivation_kl
 from simplepcfg.ops.entropy.trees import MOST_WORDS, tree_entropy, tree_kl, tree_log_weights

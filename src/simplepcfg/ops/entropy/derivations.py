@@ -1,4 +1,4 @@
-"""Entropy and divergence over labelled derivations: log Z and expected log-weights, one outside pass."""
+"""Entropy and KL divergence of labelled derivations, from log Z and expected log-probabilities of rules."""
 
 import math
 from dataclasses import replace
@@ -11,9 +11,9 @@ from simplepcfg.ops.entropy.differentiable import expected_scores_in_graph
 from simplepcfg.ops.inside import inside
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.logs import safe_log
-from simplepcfg.ops.marginals.counts import Scores, expected_scores, expected_scores_of_own_rules
+from simplepcfg.ops.marginals.counts import Scores, expected_scores, expected_scores_of_batched_rules
 
-# Log-emissions, root, left, right, as `inside` takes them.
+# The first four arguments of `inside`: log-emissions, root, left, right.
 Rules = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
@@ -25,10 +25,16 @@ def derivation_entropy(
     precision: str | None = None,
     backend: str = "auto",
 ) -> Tensor:
-    """Entropy of the distribution over labelled derivations of each sentence, log Z − E[log weight]: [B] in float64.
+    """Compute the entropy of the labelled derivations of each sentence, log Z − E[log weight].
 
-    A bonus is part of the weight. −inf where the sentence has no derivation, and so no distribution. Differentiable
-    where a rule is, then through log space (see ``differentiable.py``).
+    Args:
+        rules: ``(log_emissions, root, left, right)``, as in ``inside``.
+
+    The other arguments are those of ``inside``; a span bonus is part of the weight of a derivation.
+
+    Returns:
+        ``[B]`` in float64, in nats; −inf for a sentence without a derivation. If a rule requires gradients, the result
+        is differentiable, and computed in log space, which needs more memory.
     """
     given = _centred(check_arguments(*rules, lengths, span_bonus, precision))
     scores = Scores(
@@ -51,10 +57,20 @@ def derivation_kl(
     precision: str | None = None,
     backend: str = "auto",
 ) -> Tensor:
-    """Kullback-Leibler divergence KL(p ‖ q) between two grammars' derivations of each sentence: [B] in float64.
+    """Compute KL(p ‖ q) between the derivations of each sentence under two grammars with the same symbols.
 
-    log Z_q − log Z_p + E_p[log p − log q]; both need the same symbols. +inf where q lacks a rule that p uses on the
-    sentence, −inf where p has no derivation of it, and so no distribution. Differentiable where a rule is.
+    Args:
+        p, q: ``(log_emissions, root, left, right)`` of each grammar, as in ``inside``.
+
+    The other arguments are those of ``inside``, for both grammars.
+
+    Returns:
+        ``[B]`` in float64, in nats: log Z_q − log Z_p + E_p[log p − log q]. +inf if q gives probability 0 to a rule
+        that p uses in the sentence, −inf if the sentence has no derivation under p. Differentiable if a rule requires
+        gradients.
+
+    Raises:
+        InputError: if the shapes of p and q differ.
     """
     for name, one, other in zip(("log_emissions", "root", "left", "right"), p, q, strict=True):
         if one.shape != other.shape:
@@ -96,19 +112,19 @@ def _expectation(
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs):
         return expected_scores_in_graph(given, scores)
     if given.batched_rules:
-        return expected_scores_of_own_rules(given, scores, backend)
+        return expected_scores_of_batched_rules(given, scores, backend)
     return expected_scores(given, scores, backend)
 
 
 def _centred(arguments: InsideArguments) -> InsideArguments:
-    """Each word's best emission is taken out: it cancels in every answer, and log Z keeps its digits for the rest."""
+    """Divide the emissions of each word by the largest, which cancels in all results, so that log Z loses no digits."""
     best = arguments.log_emissions.detach().amax(-1, keepdim=True)
     best = best.masked_fill(~best.isfinite(), 0.0)
     return replace(arguments, log_emissions=arguments.log_emissions - best)
 
 
 def _times_log(rule: Tensor) -> Tensor:
-    """rule · log rule with 0 · log 0 = 0."""
+    """Compute rule · log rule with 0 · log 0 = 0."""
     rule = rule.to(torch.promote_types(rule.dtype, torch.float32))
     if not rule.requires_grad:
         return torch.special.xlogy(rule, rule)
@@ -116,7 +132,7 @@ def _times_log(rule: Tensor) -> Tensor:
 
 
 def _times_log_ratio(p: Tensor, q: Tensor) -> Tensor:
-    """p · (log p − log q), +inf where q alone is 0; in float64, since the two logs may nearly cancel."""
+    """Compute p · (log p − log q) in float64, because the logs may nearly cancel; +inf where only q is 0."""
     p, q = p.double(), q.double()
     if not (p.requires_grad or q.requires_grad):
         return torch.special.xlogy(p, p).sub_(torch.special.xlogy(p, q))
@@ -125,7 +141,7 @@ def _times_log_ratio(p: Tensor, q: Tensor) -> Tensor:
 
 
 def _log_ratio(one: Tensor, other: Tensor) -> Tensor:
-    """log p − log q; 0 where p is 0, since nothing there is ever counted."""
+    """Compute log p − log q, or 0 where p is 0, because such rules are never used."""
     return (one - other).masked_fill(one == -math.inf, 0.0)
 
 

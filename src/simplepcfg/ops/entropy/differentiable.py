@@ -1,8 +1,8 @@
-"""Expected scores that can be differentiated: the derivative of log Z as every rule is tilted by its score.
+"""Expected scores that can be differentiated: the derivative of log Z when every rule is tilted by its score.
 
-With rules r · exp(ε s), d log Z / dε at ε = 0 is the expectation of the sum of s over a derivation. One ε a sentence
-makes it a number a sentence although the batch shares its rules, and since r · exp(ε s) = r + ε r s to first order, a
-product with the tilted rules is two products with untilted ones.
+With rules r · exp(ε s), d log Z / dε at ε = 0 is the expected sum of s over a derivation. Each sentence has an ε of its
+own, which gives an expectation for each sentence although they share the rules. To first order r · exp(ε s) = r + ε r
+s, so that a product with the tilted rules is two products with fixed matrices.
 """
 
 import math
@@ -18,9 +18,10 @@ from simplepcfg.ops.marginals.counts import Scores
 
 
 def expected_scores_in_graph(arguments: InsideArguments, scores: Scores) -> tuple[Tensor, Tensor]:
-    """``(log Z, expectation)`` as ``expected_scores`` gives them, both part of the graph of the rules.
+    """Compute ``expected_scores`` such that both results can be differentiated.
 
-    In log space through autograd: it keeps every split, n³N / 6 numbers a sentence, and scores of all rules at once.
+    The computation is in log space under autograd. It stores every split, n³N / 6 numbers for each sentence, and the
+    scores of all rules at once.
     """
     kind = arguments.log_emissions.dtype
     batch = arguments.sizes[0]
@@ -44,7 +45,7 @@ def expected_scores_in_graph(arguments: InsideArguments, scores: Scores) -> tupl
 
 
 class _TiltedProducts(LogEinsumExp):
-    """log β → log [η | ζ] with rules + ε · slopes."""
+    """Map log β to log [η | ζ] with the rules r + ε · slopes."""
 
     def __init__(self, arguments: InsideArguments, tilt: Tensor, slopes: list[Tensor]) -> None:
         super().__init__(arguments)
@@ -67,7 +68,7 @@ class _TiltedProducts(LogEinsumExp):
 
 
 def _finite(score: Tensor, counts: Tensor) -> Tensor:
-    """The scores that can count; infinite ones among them have no derivative."""
+    """Return the scores of rules that can be used, 0 for others; raise InputError if one of them is infinite."""
     if bool(((score == math.inf) & counts).any()):
         raise InputError("q gives probability 0 to a rule that p has: KL has no gradient there; use torch.no_grad()")
     return torch.where(counts, score.masked_fill(~score.isfinite(), 0.0), 0.0)

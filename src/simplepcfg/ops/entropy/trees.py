@@ -1,7 +1,7 @@
-"""Entropy and divergence over bare trees, by listing them: exact, and possible for short sentences only.
+"""Entropy and KL divergence of unlabelled trees, by enumeration, for short sentences only.
 
-Over bare trees the symbols are summed out of every tree before anything is compared, and that sum does not decompose
-along spans; no polynomial algorithm is known.
+The probability of an unlabelled tree is a sum over its labellings, whose logarithm does not decompose over spans. No
+polynomial algorithm is known.
 """
 
 import math
@@ -15,17 +15,22 @@ from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.inside.log_space import LogEinsumExp
 from simplepcfg.ops.logs import safe_log, safe_logsumexp
 
-# Nine words have 1,430 binary trees; each further word has nearly four times as many.
+# A sentence of nine words has 1,430 binary trees. Each further word multiplies this number by almost four.
 MOST_WORDS = 9
 
 
 def tree_log_weights(
     rules: Rules, *, lengths: Tensor | None = None, span_bonus: Tensor | None = None, precision: str | None = None
 ) -> Tensor:
-    """log-weight of every binary tree of each sentence, symbols summed out: [B, trees of n words], differentiable.
+    """Compute the log-weight of every unlabelled binary tree of each sentence, summed over labels.
 
-    Trees come in the order of their root's split, then of the left child's trees, then of the right child's; a shorter
-    sentence's row ends with −inf. Each tree of each span is built once, and shared by all larger trees that have it.
+    Returns:
+        ``[B, number of trees of n words]``, differentiable. Trees are ordered by the split of the root, then by the
+        left subtree, then by the right subtree; the rows of shorter sentences are padded with −inf. Each subtree is
+        computed once and shared by all trees that contain it.
+
+    Raises:
+        InputError: if a sentence has more than ``MOST_WORDS`` words.
     """
     arguments = check_arguments(*rules, lengths, span_bonus, precision)
     _, n, nonterminals, _ = arguments.sizes
@@ -49,7 +54,7 @@ def tree_log_weights(
 
 
 def refuse_long_sentences(longest: int) -> None:
-    """Nobody waits for more trees than this, and no memory holds them."""
+    """Raise InputError for sentences of more than ``MOST_WORDS`` words, which have too many trees."""
     if longest > MOST_WORDS:
         raise InputError(
             f"a sentence of {longest} words has too many bare trees to list them; {MOST_WORDS} words are the most: "
@@ -58,7 +63,7 @@ def refuse_long_sentences(longest: int) -> None:
 
 
 def _trees_of_width(etas: list[Tensor], zetas: list[Tensor], width: int, spans: int) -> Tensor:
-    """log β of every tree of the spans of a width: left trees times right trees, split by split."""
+    """Compute log β of every tree of the spans of a width: all pairs of left and right subtrees, split by split."""
     found = []
     for k in range(1, width):
         eta, zeta = etas[k - 1][:, :spans], zetas[width - k - 1][:, k : k + spans]
@@ -83,9 +88,9 @@ def _of_whole_sentences(tops: list[Tensor], arguments: InsideArguments) -> Tenso
 def tree_entropy(
     rules: Rules, *, lengths: Tensor | None = None, span_bonus: Tensor | None = None, precision: str | None = None
 ) -> Tensor:
-    """Entropy of the distribution over bare binary trees of each sentence: [B] in float64, differentiable.
+    """Compute the entropy of the unlabelled binary trees of each sentence: [B] in float64, differentiable.
 
-    Up to ``MOST_WORDS`` words; longer sentences are refused. −inf where a sentence has no tree.
+    A sentence without a tree has −inf. InputError if a sentence has more than ``MOST_WORDS`` words.
     """
     return entropy_of_weights(tree_log_weights(rules, lengths=lengths, span_bonus=span_bonus, precision=precision))
 
@@ -98,22 +103,23 @@ def tree_kl(
     span_bonus: Tensor | None = None,
     precision: str | None = None,
 ) -> Tensor:
-    """KL(p ‖ q) between two grammars' distributions over bare trees of each sentence: [B] in float64, differentiable.
+    """Compute KL(p ‖ q) between two grammars over the unlabelled trees of each sentence: [B] in float64.
 
-    The grammars may have different symbols. +inf where q excludes a tree that p has, −inf where p has no tree.
+    Differentiable. The grammars may have different symbols. +inf if q gives probability 0 to a tree that p has, −inf if
+    the sentence has no tree under p. InputError if a sentence has more than ``MOST_WORDS`` words.
     """
     given = (tree_log_weights(rules, lengths=lengths, span_bonus=span_bonus, precision=precision) for rules in (p, q))
     return kl_of_weights(*given)
 
 
 def entropy_of_weights(log_weights: Tensor) -> Tensor:
-    """Entropy of the distribution over the trees of each row: [B] float64; −inf where there is none."""
+    """Compute the entropy of the distribution over the trees of each row: [B] float64; −inf if there is no tree."""
     log_p, log_z = _normalised(log_weights)
     return (-_expected(log_p, log_p)).masked_fill(log_z == -math.inf, -math.inf)
 
 
 def kl_of_weights(p: Tensor, q: Tensor) -> Tensor:
-    """KL(p ‖ q) between the distributions that two tables of the same trees give: [B] float64."""
+    """Compute KL(p ‖ q) between the distributions of two tables over the same trees: [B] float64."""
     (log_p, log_z), (log_q, _) = _normalised(p), _normalised(q)
     lacking = ((log_p > -math.inf) & (log_q == -math.inf)).any(1)
     ratio = (log_p - log_q).masked_fill((log_p == -math.inf) | (log_q == -math.inf), 0.0)
@@ -121,12 +127,12 @@ def kl_of_weights(p: Tensor, q: Tensor) -> Tensor:
 
 
 def _normalised(log_weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-probabilities, −inf throughout where there is no tree, and log Z; in float64."""
+    """Return log-probabilities, all −inf if there is no tree, and log Z, in float64."""
     log_weights = log_weights.double()
     log_z = safe_logsumexp(log_weights, 1)
     return log_weights - log_z.masked_fill(log_z == -math.inf, 0.0)[:, None], log_z
 
 
 def _expected(log_p: Tensor, values: Tensor) -> Tensor:
-    """Σ p · value with 0 · ∞ = 0."""
+    """Compute Σ p · value with 0 · ∞ = 0."""
     return (log_p.exp() * values.masked_fill(log_p == -math.inf, 0.0)).sum(1)

@@ -36,7 +36,7 @@ def state_entropy(
     for t in range(1, known.shape[1]):
         predicted, here, log_word = steps[t]
         reached = predicted > 0
-        total = chain.moved(known[:, t - 1] * entropy + _minus_log(known[:, t - 1])) + surprise[:, t - 1]
+        total = chain.apply_transitions(known[:, t - 1] * entropy + _minus_log(known[:, t - 1])) + surprise[:, t - 1]
         safe = torch.where(reached, predicted, 1.0)
         found = torch.where(reached, total / safe + safe.log(), 0.0)
         total_log, going = log_z + log_word, given.active(t)

@@ -27,7 +27,7 @@ class Chain:
             words = words.masked_fill(beyond.to(words.device)[..., None], 0.0)
         return cls(words, given.start.double(), tuple(factor.double() for factor in given.factors))
 
-    def moved(self, rows: Tensor) -> Tensor:
+    def apply_transitions(self, rows: Tensor) -> Tensor:
         """Rows [B, S] times the transitions."""
         for factor in self.factors:
             rows = rows @ factor if factor.dim() == 2 else torch.bmm(rows[:, None], factor)[:, 0]
@@ -46,4 +46,4 @@ class Chain:
             possible = log_word > -torch.inf
             known = (logs - torch.where(possible, log_word, 0.0)[:, None]).exp()
             yield predicted, known, log_word
-            predicted = self.moved(known)
+            predicted = self.apply_transitions(known)

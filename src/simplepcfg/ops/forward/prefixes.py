@@ -21,16 +21,16 @@ class ForwardPrefixes:
 
     log_prefix: Tensor  # [B, n + 1] float64: log p of the first m words; −inf beyond a sentence
     log_sentence: Tensor  # [B, n + 1] float64: the same at a sentence's end, −inf before it: only its end ends it
-    belief: Tensor  # [B, n + 1, S]: P(next state | prefix); 0 after an impossible prefix, and at the end
+    next_state: Tensor  # [B, n + 1, S]: P(next state | prefix); 0 after an impossible prefix, and at the end
 
     @property
     def preterminals(self) -> int:
         """Number of states."""
-        return self.belief.shape[-1]
+        return self.next_state.shape[-1]
 
     def next_tags(self, positions: slice) -> Tensor:
         """P(the next word's state | prefix): [B, positions, S] in float64."""
-        return self.belief[:, positions].double()
+        return self.next_state[:, positions].double()
 
 
 @torch.no_grad()
@@ -53,13 +53,13 @@ def forward_prefixes(
     divided = alphas.best.double() + alphas.scales.double()
     logs = (divided.cumsum(0) + alphas.sums.double().log()).T  # [B, n + 1], of one word on
     log_prefix = F.pad(logs[:, :n], (1, 0))
-    belief = _next_states(given, factors, alphas.alpha)
+    next_state = _next_states(given, factors, alphas.alpha)
     posts, at = torch.arange(n + 1), ends[:, None]
     beyond, end = (posts > at).to(logs.device), (posts == at).to(logs.device)
     log_prefix = log_prefix.clamp(max=0.0).masked_fill(beyond, -math.inf)
     log_sentence = log_prefix.masked_fill(~end, -math.inf)
     gone = beyond | end | (log_prefix == -math.inf)
-    return ForwardPrefixes(log_prefix, log_sentence, belief.masked_fill(gone[..., None], 0.0))
+    return ForwardPrefixes(log_prefix, log_sentence, next_state.masked_fill(gone[..., None], 0.0))
 
 
 def prefix_log_probabilities(
@@ -87,14 +87,14 @@ def _checked_ends(lengths: Tensor | None, batch: int, n: int) -> Tensor:
 def _next_states(given: ForwardArguments, factors: tuple[Tensor, ...], alpha: Tensor) -> Tensor:
     """P(state of word m | the first m words): [B, n + 1, S]."""
     batch, n, states = given.log_emissions.shape
-    belief = given.log_emissions.new_empty(batch, n, states)
-    belief[:, 0] = given.start
+    next_state = given.log_emissions.new_empty(batch, n, states)
+    next_state[:, 0] = given.start
     for t in range(1, n):
         found = alpha[t - 1]
         for factor in factors:
             found = times(found, factor)
-        belief[:, t] = found
-    return belief / belief.sum(-1, keepdim=True).clamp(min=torch.finfo(belief.dtype).tiny)
+        next_state[:, t] = found
+    return next_state / next_state.sum(-1, keepdim=True).clamp(min=torch.finfo(next_state.dtype).tiny)
 
 
 class GrowingForward:
@@ -105,8 +105,8 @@ class GrowingForward:
         if start.dim() != 1 or factors[0].dim() != 2:
             raise InputError(f"start has shape {list(start.shape)}; a growing prefix takes one model for all sentences")
         self._factors = [factor.detach().double() for factor in factors]
-        self.belief = start.detach().double()[None]  # [P, S]: of the next state
-        self.log_prefix = self.belief.new_zeros(1)
+        self.next_state = start.detach().double()[None]  # [P, S]: of the next state
+        self.log_prefix = self.next_state.new_zeros(1)
         self.length = 0
 
     def copy(self) -> GrowingForward:
@@ -117,29 +117,29 @@ class GrowingForward:
 
     def select(self, indices: Tensor) -> None:
         """Go on with these of the prefixes, in this order; one may be taken many times."""
-        indices = indices.to(self.belief.device)
-        self.belief, self.log_prefix = self.belief[indices], self.log_prefix[indices]
+        indices = indices.to(self.next_state.device)
+        self.next_state, self.log_prefix = self.next_state[indices], self.log_prefix[indices]
 
     def next_tags(self) -> Tensor:
         """P(the next word's state | prefix): [P, S]; 0 after an impossible prefix."""
-        return self.belief
+        return self.next_state
 
     def log_end(self) -> Tensor:
         """log P(the sentence ends here | prefix): only a word, `<eos>`, can end it."""
         return torch.full_like(self.log_prefix, -math.inf)
 
-    def bytes_a_prefix(self, longest: int) -> int:
+    def bytes_per_prefix(self, longest: int) -> int:
         """What one prefix holds."""
-        return 16 * self.belief.shape[-1]
+        return 16 * self.next_state.shape[-1]
 
     @torch.no_grad()
     def push(self, log_emissions: Tensor) -> None:
         """Add a word to each prefix, given by its log-emissions: [P, S]."""
-        logs = self.belief.log() + log_emissions.double()
+        logs = self.next_state.log() + log_emissions.double()
         log_word = torch.logsumexp(logs, -1)
         possible = log_word > -math.inf
         alpha = (logs - log_word.masked_fill(~possible, 0.0)[:, None]).exp()
         for factor in self._factors:
             alpha = alpha @ factor
-        self.belief, self.log_prefix = alpha, self.log_prefix + log_word
+        self.next_state, self.log_prefix = alpha, self.log_prefix + log_word
         self.length += 1

@@ -1,4 +1,4 @@
-"""The inside algorithm of a simple PCFG, several ways behind one function."""
+"""The inside algorithm of a simple PCFG: log partition function and span marginals, with several backends."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.backends import chosen_backend
+from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside, log_sum_exp_inside
 from simplepcfg.ops.inside.naive import naive_inside
@@ -16,7 +16,7 @@ __all__ = ["BACKENDS", "inside", "span_marginals"]
 
 
 def _fused_inside(arguments: InsideArguments) -> Tensor:
-    """Triton is imported here, on first use: an install without it has every other backend."""
+    """Import Triton on first use only, so that the other backends work without it."""
     from simplepcfg.ops.inside.fused import fused_inside
 
     return fused_inside(arguments)
@@ -43,7 +43,7 @@ BACKENDS: dict[str, Callable[[InsideArguments], Tensor]] = {
     "paper": partial(_paper_inside, recompute=False),
     "paper_recompute": partial(_paper_inside, recompute=True),
 }
-# Backends that give span marginals without going through autograd.
+# Backends that compute span marginals without autograd.
 _DIRECT_MARGINALS: dict[str, Callable[[InsideArguments], tuple[Tensor, Tensor]]] = {
     "torch": scaled_span_marginals,
     "triton": _fused_span_marginals,
@@ -61,7 +61,7 @@ def inside(
     precision: str | None = None,
     backend: str = "auto",
 ) -> Tensor:
-    """Log-probability of each sentence, summed over all its trees, in nats: ``[B]``.
+    """Compute the log partition function of each sentence: log of the summed probability of its trees, in nats.
 
     Args:
         log_emissions: ``[B, n, P]``, log emit[T, w_i] of every preterminal at every position; -inf is allowed.
@@ -69,22 +69,29 @@ def inside(
         left: ``[N, N + P]`` or ``[B, N, N + P]``, probabilities of the left child given the parent; nonterminal
             columns first, then preterminals. Each row sums to 1.
         right: the same for the right child.
-        lengths: ``[B]``, the sentences' lengths where they differ; what lies beyond is never read.
-        span_bonus: ``[B, n + 1, n + 1]``, a log-weight for every tree that has the span (i, j), of width 2 or
-            more; -inf forbids the span. The gradient by it is the span's marginal.
-        precision: of the matrix products, for backends that have a choice.
-        backend: ``auto``, or one of ``BACKENDS``.
+        lengths: ``[B]``, the lengths of the sentences; n for all of them by default. Positions beyond a sentence's
+            length are ignored.
+        span_bonus: ``[B, n + 1, n + 1]``, a log-weight that is added for each span (i, j) of width 2 or more that a
+            tree contains; -inf forbids the span. The gradient with respect to it is the span's marginal.
+        precision: "bf16", "tf32" or "fp32" (the default) for the matrix products; some backends ignore it.
+        backend: "auto", or a key of ``BACKENDS``.
 
-    A sentence of one word has no tree, hence -inf. Gradients reach every tensor argument; a sentence whose
-    probability is 0 gives zero gradients. See README.md in this folder for the derivation and the layout.
+    Returns:
+        ``[B]``, differentiable with respect to every tensor argument. A sentence of probability 0, such as any sentence
+        of one word, which has no tree, has -inf and zero gradients.
 
-    >>> emissions = torch.zeros(1, 3, 1)                        # one preterminal that emits its word surely
-    >>> rules = torch.full((1, 2), 0.5)                         # A → A A, A T, T A, T T, a quarter each
+    Raises:
+        InputError: if a shape, a dtype, a length or a name is wrong, or if the backend cannot run on these tensors.
+
+    README.md in this folder derives the recursion and describes the layout of the chart.
+
+    >>> emissions = torch.zeros(1, 3, 1)                        # one preterminal, which emits its word with p = 1
+    >>> rules = torch.full((1, 2), 0.5)                         # A → A A, A T, T A, T T with p = 1/4 each
     >>> inside(emissions, torch.ones(1), rules, rules).exp()    # two trees of probability (1/4)²
     tensor([0.1250])
     """
     arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
-    return BACKENDS[chosen_backend(backend, log_emissions, BACKENDS)](arguments)
+    return BACKENDS[resolve_backend(backend, log_emissions, BACKENDS)](arguments)
 
 
 def span_marginals(
@@ -99,12 +106,27 @@ def span_marginals(
     backend: str = "auto",
     create_graph: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """``(log Z [B], marginals [B, n + 1, n + 1])``: the probability that a tree of the sentence has span (i, j).
+    """Compute the marginal probability of each span, given the sentence.
 
-    Spans of width 2 or more; the others stay 0. For every possible sentence the marginals sum to n − 1.
-    With ``create_graph`` the marginals can be differentiated in turn.
+    Args:
+        create_graph: whether the marginals can be differentiated.
+
+    The other arguments are those of ``inside``.
+
+    Returns:
+        ``(log_z, marginals)``: the log partition function ``[B]``, and ``[B, n + 1, n + 1]`` with the probability that
+        the tree of the sentence contains the span (i, j), of width 2 or more; other entries are 0. The marginals of a
+        sentence sum to n − 1, or to 0 if the sentence has probability 0.
+
+    Raises:
+        InputError: as ``inside`` does.
+
+    >>> emissions, rules = torch.zeros(1, 3, 1), torch.full((1, 2), 0.5)
+    >>> log_z, marginals = span_marginals(emissions, torch.ones(1), rules, rules)
+    >>> marginals[0, 0, 3], marginals[0, 0, 2], marginals[0, 1, 3]    # the sentence, and two equally probable spans
+    (tensor(1.), tensor(0.5000), tensor(0.5000))
     """
-    backend = chosen_backend(backend, log_emissions, BACKENDS)
+    backend = resolve_backend(backend, log_emissions, BACKENDS)
     if not create_graph and backend in _DIRECT_MARGINALS:
         arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
         with torch.no_grad():
@@ -112,7 +134,7 @@ def span_marginals(
     batch, n, _ = log_emissions.shape
     if span_bonus is None:
         span_bonus = log_emissions.new_zeros(batch, n + 1, n + 1)
-    # A bonus that is itself part of a graph stays in it; any other is ours to differentiate by.
+    # The marginals are the gradient with respect to the bonus. A bonus that is part of the caller's graph stays in it.
     span_bonus = span_bonus if create_graph and span_bonus.requires_grad else span_bonus.detach().requires_grad_()
     with torch.enable_grad():
         log_z = inside(

@@ -1,4 +1,4 @@
-"""What every backend is given: checked shapes, one dtype, lengths that the host can read."""
+"""Checked arguments of the inside algorithm, which every backend receives."""
 
 import operator
 from collections.abc import Sequence
@@ -10,18 +10,19 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 
 PRECISIONS = (None, "bf16", "tf32", "fp32")
-DIFFERENTIATED = 1e-3  # by which finite differences may take a rule of probability 0 below it
+# Rules may be this far below 0, so that finite differences can be taken at a rule of probability 0.
+LARGEST_NEGATIVE_RULE = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class InsideArguments:
-    """Checked arguments of the inside algorithm; ``lengths`` is None where every sentence has n words."""
+    """Checked arguments of the inside algorithm; ``lengths`` is None if every sentence has n words."""
 
     log_emissions: Tensor  # [B, n, P]
     root: Tensor  # [N] or [B, N]
     left: Tensor  # [N, N + P] or [B, N, N + P]
     right: Tensor
-    lengths: Tensor | None  # [B] int64, on the CPU: plans and loops are made from them without waiting for a card
+    lengths: Tensor | None  # [B] int64 on the CPU, where the host can read them without waiting for the GPU
     span_bonus: Tensor | None  # [B, n + 1, n + 1]
     precision: str | None
 
@@ -33,12 +34,12 @@ class InsideArguments:
 
     @property
     def lengths_on_device(self) -> Tensor | None:
-        """The lengths where the other tensors are."""
+        """``lengths`` on the device of the other tensors."""
         return None if self.lengths is None else self.lengths.to(self.log_emissions.device)
 
     @property
     def batched_rules(self) -> bool:
-        """Whether each sentence has rules of its own."""
+        """Whether the rules have a batch dimension."""
         return self.left.dim() == 3
 
 
@@ -51,7 +52,7 @@ def check_arguments(
     span_bonus: Tensor | None,
     precision: str | None,
 ) -> InsideArguments:
-    """Check every shape and value that would otherwise fail deep inside, and say which one is off."""
+    """Check shapes, dtypes and values, and convert to one floating-point dtype; InputError names what is wrong."""
     if log_emissions.dim() != 3 or 0 in log_emissions.shape:
         raise InputError(f"log_emissions has shape {_shape(log_emissions)}; it must be [B, n, P], none of them 0")
     batch, n, preterminals = log_emissions.shape
@@ -88,25 +89,25 @@ def check_arguments(
 
 
 def _keeps_dtype(rules: Tensor, dtype: torch.dtype) -> bool:
-    """Rules of half precision on a card stay as they are: they are what the matrix products read."""
+    """Return whether rules need no conversion; bfloat16 rules on a GPU are read by the matrix products as they are."""
     return rules.dtype == dtype or (rules.is_cuda and rules.dtype == torch.bfloat16)
 
 
 def check_probabilities(name: str, tensor: Tensor) -> None:
-    """InputError where rules are negative, as log-probabilities are.
+    """Raise InputError if rules are negative, which means that log-probabilities were given.
 
-    Looked at on a CPU only, where one pass over the rules is cheap: on a GPU the host would have to wait. NaN passes,
-    since training counts and skips a step that has left the range of numbers.
+    Tensors on a GPU are not checked, because the host would have to wait for it. NaN is accepted: training detects it
+    and skips the step.
     """
     if tensor.device.type != "cpu" or not tensor.is_floating_point():
         return
     try:
-        # Through numpy's view of the same memory, so that torch records nothing of it.
+        # NumPy's view of the same memory keeps the check out of autograd and of tracing.
         values = tensor.detach().numpy() if tensor.dtype != torch.bfloat16 else tensor.detach().float().numpy()
-    except RuntimeError:  # inside a transformation such as torch.func.vmap there are no values to look at
+    except RuntimeError:  # within a transformation such as torch.func.vmap there are no values
         return
     least = float(values.min())
-    if least < -DIFFERENTIATED:
+    if least < -LARGEST_NEGATIVE_RULE:
         raise InputError(
             f"{name} holds {least:.6g}; rules are probabilities, not log-probabilities or logits: give {name}.exp() or "
             f"{name}.softmax(-1)"
@@ -114,7 +115,7 @@ def check_probabilities(name: str, tensor: Tensor) -> None:
 
 
 def check_lengths(lengths: Tensor | Sequence[int] | None, batch: int, n: int) -> Tensor | None:
-    """On the CPU as int64; None where every sentence has n words."""
+    """Return the lengths as int64 on the CPU, or None if every sentence has n words; InputError if they are wrong."""
     if lengths is None:
         return None
     if not isinstance(lengths, Tensor):
@@ -136,7 +137,10 @@ def check_lengths(lengths: Tensor | Sequence[int] | None, batch: int, n: int) ->
 
 
 def check_bonus(span_bonus: Tensor | None, batch: int, n: int, dtype: torch.dtype) -> Tensor | None:
-    """In the working type, if there is one. On a card values are not looked at: the host would have to wait."""
+    """Return the bonus in ``dtype``; InputError if its shape is wrong or, on a CPU, if it contains NaN or inf.
+
+    Values on a GPU are not checked, because the host would have to wait for it.
+    """
     if span_bonus is None:
         return None
     if tuple(span_bonus.shape) != (batch, n + 1, n + 1):
@@ -150,7 +154,7 @@ def check_bonus(span_bonus: Tensor | None, batch: int, n: int, dtype: torch.dtyp
 
 
 def _lengths_tensor(lengths: object) -> Tensor:
-    """From a list or anything like one."""
+    """Convert a list or another iterable of integers to a tensor."""
     try:
         values = list(lengths)  # type: ignore[call-overload]
         return torch.tensor([operator.index(value) for value in values], dtype=torch.int64)

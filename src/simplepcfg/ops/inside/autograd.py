@@ -1,4 +1,4 @@
-"""What every backend with a hand-written backward shares: the autograd function around its chart."""
+"""The autograd function that is shared by the backends with a hand-written backward pass."""
 
 import math
 from typing import Any, Protocol
@@ -6,30 +6,30 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.double_backward import apart
+from simplepcfg.ops.double_backward import distinct_views
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
 
 
 class Chart(Protocol):
-    """Filled by forward; backward only reads it, so that it can run again."""
+    """The chart of one batch: ``fill`` is the forward pass, and ``backward`` only reads the chart."""
 
     def __init__(self, arguments: InsideArguments) -> None: ...
 
     def fill(self) -> Tensor:
-        """Run the forward pass; log Z of each sentence, [B]."""
+        """Run the forward pass and return log Z of each sentence, [B]."""
         ...
 
     def backward(self, grad: Tensor, needs: tuple[bool, ...], marginals: Tensor | None) -> list[Tensor | None]:
-        """Gradients by log_emissions, root, left and right, of those that are needed.
+        """Compute the gradients with respect to log_emissions, root, left and right that ``needs`` asks for.
 
-        ``marginals`` [B, n + 1, n + 1], where given, is filled with the gradient by the span bonus.
+        ``marginals`` [B, n + 1, n + 1], if given, is filled with the gradient with respect to the span bonus.
         """
         ...
 
 
 def chart_inside(kind: type[Chart], arguments: InsideArguments) -> Tensor:
-    """log Z of each sentence by a chart of this kind; see ``inside``."""
+    """Compute log Z of each sentence by a chart of this class; see ``inside``."""
     if arguments.log_emissions.shape[1] == 1:
         return log_einsum_exp_inside(arguments)
     return _ChartInside.apply(
@@ -45,7 +45,7 @@ def chart_inside(kind: type[Chart], arguments: InsideArguments) -> Tensor:
 
 
 def chart_span_marginals(kind: type[Chart], arguments: InsideArguments) -> tuple[Tensor, Tensor]:
-    """log Z and span marginals, with no graph, so that ``inference_mode`` is no obstacle."""
+    """Compute log Z and span marginals without autograd, also in ``torch.inference_mode``."""
     batch, n, _, _ = arguments.sizes
     marginals = arguments.log_emissions.new_zeros(batch, n + 1, n + 1)
     if n == 1:
@@ -78,8 +78,8 @@ class _ChartInside(torch.autograd.Function):
 
 
 def _differentiable_gradients(saved: Any, needs: tuple[bool, ...], grad: Tensor) -> list[Tensor | None]:
-    """The same gradients through autograd over log-einsum-exp, which can be differentiated again."""
-    inputs, lengths = apart(saved[:5]), saved[5]
+    """Compute the gradients by autograd through ``log_einsum_exp_inside``, so that they can be differentiated."""
+    inputs, lengths = distinct_views(saved[:5]), saved[5]
     log_emissions, root, left, right, span_bonus = inputs
     kind = log_emissions.dtype
     arguments = InsideArguments(log_emissions, root, left.to(kind), right.to(kind), lengths, span_bonus, None)

@@ -1,4 +1,4 @@
-"""Triton kernels of the chart's two ends: words at the bottom, whole sentences at the top, forward and backward."""
+"""Triton kernels of the words and of the whole sentences, the bottom and the top of the chart."""
 
 # mypy: ignore-errors
 import triton
@@ -24,7 +24,7 @@ def words_kernel(
     WORK: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Emissions of each word relative to its best, at 2^PEAK; the best goes to log Z."""
+    """Emissions of each word divided by its largest one, times 2^PEAK; the top kernel adds its log to log Z."""
     row = tl.program_id(0).to(tl.int64)
     b = tl.load(sentence_of_row + row)
     position = row - tl.load(words_before + b)
@@ -51,7 +51,7 @@ def top_fwd_kernel(
     beta, exponent, best, root, log_top, log_z, top_rows, words_before, length_of_sentence, order, N, stride_root,
     WORK: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """log Z = log (root · β) in logs: the two may peak too far apart for any product to be in range."""
+    """log Z = log (root · β), computed in logs, because all products may underflow."""
     b = tl.program_id(0)
     target = tl.load(order + b).to(tl.int64)
     row = tl.load(top_rows + b).to(tl.int64)
@@ -125,7 +125,7 @@ def words_bwd_kernel(
     by_emit, emit, by_log_emission, sentence_of_row, words_before, order, P, stride_b, stride_n,
     WORK: tl.constexpr, LIMIT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """d log Z / d log-emission: the marginal of each preterminal at each word."""
+    """d log Z / d log-emissions, the marginal of each preterminal over each word."""
     row = tl.program_id(0).to(tl.int64)
     b = tl.load(sentence_of_row + row)
     position = row - tl.load(words_before + b)

@@ -1,4 +1,4 @@
-"""The inside algorithm of rules that are softmaxes of products: of the rules' gradient only some rows are held."""
+"""The inside algorithm for rules that are softmaxes of products of features, without storing the rules' gradient."""
 
 from typing import Any
 
@@ -10,7 +10,12 @@ from simplepcfg.ops.inside import inside
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
 from simplepcfg.ops.neural.naive import naive_rule_probabilities
-from simplepcfg.ops.neural.rules import check_features, gradients_by_features, rule_probabilities, stacked_softmaxes
+from simplepcfg.ops.neural.rules import (
+    check_features,
+    gradients_by_features,
+    rule_probabilities,
+    stacked_rule_probabilities,
+)
 from simplepcfg.ops.neural.softmax import LEAST, softmax_backward
 from simplepcfg.ops.products import runs_fused
 
@@ -27,10 +32,21 @@ def inside_of_features(
     precision: str | None = None,
     least: float = LEAST,
 ) -> Tensor:
-    """``inside`` with the rules ``rule_probabilities(parents, left_children, right_children)``: log Z, ``[B]``.
+    """Compute ``inside`` for the rules ``rule_probabilities(parents, left_children, right_children)``.
 
-    In bfloat16 on a GPU backward makes the rules' gradient some parents at a time, and at once what features get of
-    it; else this is the two operations one after the other.
+    Args:
+        parents: ``[N, D]``, the features of the parents.
+        left_children, right_children: ``[N + P, D]``, the features of the children.
+        least: the lowest probability of a rule, as in ``rule_probabilities``.
+
+    The other arguments are those of ``inside``.
+
+    Returns:
+        The log partition function of each sentence, ``[B]``.
+
+    In bfloat16 on a GPU, the backward pass computes the gradient of the rules for some parents at a time, and
+    multiplies it with the features before it continues with the next ones. Otherwise the two operations run one after
+    the other.
     """
     features = (parents, left_children, right_children)
     if log_emissions.shape[1] > 1 and runs_fused(precision, parents):
@@ -46,7 +62,7 @@ class _FeatureInside(torch.autograd.Function):
         from simplepcfg.ops.inside.packed_chart import PackedChart
 
         log_emissions, root, *features, span_bonus, lengths, precision, least = inputs
-        operands, both = stacked_softmaxes(features, precision, least, True)
+        operands, both = stacked_rule_probabilities(features, precision, least, True)
         left, right = both.chunk(2)
         arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
         chart = PackedChart(arguments, holds_gradient=False)

@@ -8,10 +8,10 @@ from simplepcfg.ops.inside.packed_chart import PackedChart
 
 
 def fused_inside(arguments: InsideArguments) -> Tensor:
-    """log Z of each sentence; see ``inside``."""
+    """Compute log Z of each sentence; see ``inside``."""
     return chart_inside(PackedChart, arguments)
 
 
 def fused_span_marginals(arguments: InsideArguments) -> tuple[Tensor, Tensor]:
-    """log Z and span marginals; see ``span_marginals``."""
+    """Compute log Z and span marginals; see ``span_marginals``."""
     return chart_span_marginals(PackedChart, arguments)

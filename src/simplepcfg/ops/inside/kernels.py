@@ -1,8 +1,9 @@
-"""Triton kernels of the inside algorithm: split sums, outside sums, row maxima. README.md derives them.
+"""Triton kernels of the inside algorithm: split sums, their derivatives, and span marginals. README.md derives them.
 
-Rows are probabilities times 2^exponent. ``exponent`` [rows] holds each row's own; ``reach`` [rows] adds the exponent of
-the row's largest β: rules sum to 1, so no η or ζ lies above it, and a product's place is known before it is formed.
-DEAD marks rows of zeros.
+A row of the chart holds probabilities that are scaled by a power of two: probability = stored value · 2^exponent. The
+tensor ``exponent`` [rows] holds the exponent of each row. ``reach`` [rows] adds to it the exponent of the largest
+stored β of the row. The rules of a parent sum to 1, so no η or ζ of the row exceeds 2^reach, and the scale of a product
+is known before it is computed. DEAD is the exponent of a row of zeros.
 """
 
 # mypy: ignore-errors
@@ -10,36 +11,37 @@ DEAD marks rows of zeros.
 import triton
 import triton.language as tl
 
-# Numbers that change from width to width are not specialised on: each kind of width would be compiled again.
+# Arguments that change with the width are in `do_not_specialize`, so that kernels are not recompiled for each width.
 DEAD = tl.constexpr(-1.0e9)
 ALIVE = tl.constexpr(-5.0e8)
 
 
 @triton.jit
 def _exponent(x, WORK: tl.constexpr):
-    """floor(log2(x)) + 1 of positive x, DEAD of 0: like frexp."""
+    """The exponent that frexp returns: floor(log2(x)) + 1 for positive x, and DEAD for 0."""
     safe = tl.where(x > 0, x, 1.0)
     return tl.where(x > 0, tl.floor(tl.log2(safe.to(WORK))) + 1.0, DEAD)
 
 
 @triton.jit
 def _halves(x):
-    """2^x as a product of two powers, each in range where the whole is not."""
+    """2^x as two factors, each of which is in range even if 2^x is not."""
     half = tl.floor(x * 0.5)
     return tl.exp2(half), tl.exp2(x - half)
 
 
 @triton.jit
 def _parent_scale(below, above):
-    """Exponent by which α and a sibling's row make a derivative: its own and the sibling's less the parent's."""
+    """The exponent that scales α · sibling to a derivative: that of both children minus that of the parent."""
     return tl.where(above > ALIVE, below - above, DEAD)
 
 
 @triton.jit
 def _parent_product(outside, beside, scale, HEAD: tl.constexpr):
-    """α · sibling · 2^scale, where the scale is at most HEAD.
+    """α · sibling · 2^scale, for a scale of at most HEAD.
 
-    One above 0 is the sibling's, which has room for 2^HEAD. One below is shared: neither factor grows.
+    A positive scale is applied to the sibling, which can be multiplied by 2^HEAD without overflow. A negative scale is
+    divided between both factors.
     """
     scale = tl.minimum(scale, HEAD)
     middle = tl.where(scale > 0, scale, tl.floor(scale * 0.5))
@@ -48,7 +50,7 @@ def _parent_product(outside, beside, scale, HEAD: tl.constexpr):
 
 @triton.jit
 def _first_row(first_rows, width, mask, batch, n, EQUAL: tl.constexpr):
-    """First row of a width: by arithmetic where all sentences are n words long, else from the plan."""
+    """The first row of a width: computed if all sentences have n words (EQUAL), else loaded from the plan."""
     if EQUAL:
         narrower = width - 1
         return (batch * (narrower * n - narrower * (narrower - 1) // 2)).to(tl.int64)
@@ -58,7 +60,7 @@ def _first_row(first_rows, width, mask, batch, n, EQUAL: tl.constexpr):
 
 @triton.jit
 def _sentence(sentence_of_row, first_row, offset, mask, width, n, EQUAL: tl.constexpr):
-    """Which sentence, in falling order of length, the span at ``offset`` within its width belongs to."""
+    """The sentence, in decreasing order of length, of the span at ``offset`` within its width."""
     if EQUAL:
         return (offset // (n - width + 1)).to(tl.int64)
     else:
@@ -67,7 +69,7 @@ def _sentence(sentence_of_row, first_row, offset, mask, width, n, EQUAL: tl.cons
 
 @triton.jit
 def _start_and_length(words_before, length_of_sentence, offset, b, width, n, EQUAL: tl.constexpr):
-    """The span's first word, and its sentence's length."""
+    """The first word of the span, and the length of its sentence."""
     if EQUAL:
         return offset - b * (n - width + 1), b * 0 + n
     else:
@@ -77,7 +79,7 @@ def _start_and_length(words_before, length_of_sentence, offset, b, width, n, EQU
 
 @triton.jit
 def _children(first_rows, offset, b, width, k, mask, batch, n, EQUAL: tl.constexpr):
-    """Rows of the left and right child of split k of the span at ``offset`` within its width."""
+    """The rows of the left and the right child of split k of the span at ``offset`` within its width."""
     before = _first_row(first_rows, k, mask, batch, n, EQUAL)
     after = _first_row(first_rows, width - k, mask, batch, n, EQUAL)
     return offset + before + b * (width - k), offset + after + b * k + k
@@ -85,22 +87,23 @@ def _children(first_rows, offset, b, width, k, mask, batch, n, EQUAL: tl.constex
 
 @triton.jit
 def _parent_and_sibling(first_rows, offset, b, width, d, mask, side, batch, n, EQUAL: tl.constexpr):
-    """Rows of the parent whose other child has width d, and of that child; side 0: this one is the left child."""
+    """The rows of a parent and of its other child, of width d; side is 0 if this span is the left child."""
     parent = offset + _first_row(first_rows, width + d, mask, batch, n, EQUAL) - b * d - tl.where(side == 0, 0, d)
     sibling = offset + _first_row(first_rows, d, mask, batch, n, EQUAL) + b * (width - d)
     return parent, sibling + tl.where(side == 0, width, -d)
 
 
 @triton.jit
-def _far_parents(
+def _gather_wide_range(
     chart, alpha, exponent, bonus, first_rows, offset, b, width, first, last, own, side, columns, batch, n, N,
     EQUAL: tl.constexpr, HAS_BONUS: tl.constexpr, WORK: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """What a span is handed by the parents whose other child has width ``first`` to ``last``, whatever the scales.
+    """Sum the derivatives from the parents whose other child has width ``first`` to ``last``, for scales of any size.
 
-    Scales above HEAD belong to parents that forward summed in logs, or nearly had to, for their children peak very far
-    apart: neither α nor the sibling may take the whole. So the sibling's own exponent joins it first: what is left of
-    the sibling is about 1, and α times half of 2^(both) lies between α and the product.
+    A scale above HEAD occurs for a parent whose children have their largest values at different states, which the
+    forward pass summed in logs or nearly so. Neither α nor the sibling can be multiplied by 2^scale then. The sibling
+    is therefore divided by its own power of two first, and α is multiplied by 2^(scale + that exponent) in two halves.
+    The intermediate result lies between α and the final product, both of which are in range.
     """
     MOST: tl.constexpr = 126.0 if WORK == tl.float32 else 1000.0  # noqa: SIM300 (a type, in capitals)
     inside = columns < N
@@ -122,10 +125,10 @@ def _far_parents(
 
 
 @triton.jit
-def _hand_down(chart, by_child, found, row, side, columns, N, CHILD_LIMIT: tl.constexpr, WORK: tl.constexpr):
-    """Store d log Z / d η or ζ of a span, the part at ``columns``.
+def _store_child_gradient(chart, by_child, found, row, side, columns, N, CHILD_LIMIT: tl.constexpr, WORK: tl.constexpr):
+    """Store the derivative of log Z with respect to η (side 0) or ζ (side 1) of a span, at ``columns``.
 
-    A state that forward left at 0 takes no part; the others' derivatives are marginals over values, hence bounded.
+    It is 0 for a state whose stored value is 0. For other states it is a marginal divided by the value, and so bounded.
     """
     target = row * 2 * N + side * N + columns
     mine = tl.load(chart + target, mask=columns < N, other=0.0).to(WORK)
@@ -134,13 +137,13 @@ def _hand_down(chart, by_child, found, row, side, columns, N, CHILD_LIMIT: tl.co
 
 
 @triton.jit
-def _far_split_sum(
+def _split_sum_in_log_space(
     chart, beta, exponent, reach, first_rows, row, offset, b, width, batch, n, bonus, N,
     EQUAL: tl.constexpr, PEAK: tl.constexpr, WORK: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One span in logs, in two passes: for rows whose η and ζ peak too far apart for a product to be in range.
+    """β of one span in log space, in two passes over its splits, for a row whose products of η and ζ underflow.
 
-    In float64: a log of some hundreds leaves float32 too few digits behind the point.
+    Logs are in float64, because logs in the hundreds have too few fractional digits in float32.
     """
     largest = tl.full((BLOCK,), float("-inf"), tl.float64)
     for start in range(0, N, BLOCK):
@@ -185,10 +188,10 @@ def inside_split_fwd_kernel(
     beta,  # out [rows, N]
     exponent,  # [rows], this width's are written
     reach,  # [rows], this width's are written where ONE_BLOCK
-    peaks,  # out [spans, blocks]: the largest β of each block, for ``settle_fwd_kernel``
-    bonus,  # [rows] log2 of the span's weight, or anything where HAS_BONUS is false
-    partial,  # [spans, N] and
-    partial_place,  # [spans]: all splits but the first and the last, where HAS_PARTIAL
+    peaks,  # out [spans, blocks]: the largest β of each block, for ``finish_rows_fwd_kernel``
+    bonus,  # [rows], if HAS_BONUS: log2 of the weight of the span
+    partial,  # [spans, N], if HAS_PARTIAL: sums over all splits but the first and the last
+    partial_place,  # [spans], if HAS_PARTIAL: the exponents of these sums
     first_rows,
     sentence_of_row,
     width,
@@ -235,12 +238,12 @@ def inside_split_fwd_kernel(
         last = 2
     for start in tl.range(1, last, BLOCK_K, loop_unroll_factor=UNROLL):
         k = start + tl.arange(0, BLOCK_K)
-        if HAS_PARTIAL:  # only the two splits that need the width just done
+        if HAS_PARTIAL:  # the first and the last split, which need the preceding width
             k = tl.where(k == 1, 1, tl.where(k == 2, width - 1, width))
         some = k < width
         left, right = _children(first_rows, offset, b, width, k, some, batch, n, EQUAL)
         scale = tl.load(exponent + left, mask=some, other=DEAD) + tl.load(exponent + right, mask=some, other=DEAD)
-        # At most 2^PEAK: no row's β lies below 1, so no row's reach below its exponent.
+        # The factor is at most 2^PEAK: the largest β of a row is at least 1, so reach is not below exponent.
         first_half, second_half = _halves(tl.where(scale > ALIVE, scale - place, DEAD))
         mask = some[:, None] & inside[None, :]
         eta = tl.load(chart + left[:, None] * 2 * N + columns[None, :], mask=mask, other=0.0).to(WORK)
@@ -251,7 +254,7 @@ def inside_split_fwd_kernel(
         factor = tl.where(before_place > ALIVE, tl.exp2(before_place - place), 0.0)
         sums += tl.load(partial + offset * N + columns, mask=inside, other=0.0) * factor
     weight = tl.zeros((), WORK)
-    if HAS_BONUS:  # its whole part joins the exponent, which stays a whole number; the rest the values
+    if HAS_BONUS:  # the integer part is added to the exponent, and the fraction multiplies the values
         weight = tl.load(bonus + row).to(WORK)
         sums *= tl.exp2(weight - tl.floor(weight))
     peak = tl.max(sums, 0)
@@ -259,7 +262,7 @@ def inside_split_fwd_kernel(
     tl.store(beta + row * N + columns, sums.to(beta.dtype.element_ty), mask=inside)
     if ONE_BLOCK:
         if tl.where(own > ALIVE, peak, SAFE) < SAFE:
-            _far_split_sum(
+            _split_sum_in_log_space(
                 chart, beta, exponent, reach, first_rows, row, offset, b, width, batch, n, weight, N,
                 EQUAL, PEAK, WORK, BLOCK,
             )  # fmt: skip
@@ -273,12 +276,12 @@ def inside_split_fwd_kernel(
 
 
 @triton.jit(do_not_specialize=["width", "batch", "n", "first_row", "blocks"])
-def settle_fwd_kernel(
+def finish_rows_fwd_kernel(
     chart, beta, exponent, reach, peaks, bonus, first_rows, sentence_of_row, width, batch, n, first_row, N, blocks,
     EQUAL: tl.constexpr, HAS_BONUS: tl.constexpr, PEAK: tl.constexpr, SAFE: tl.constexpr, WORK: tl.constexpr,
     BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A row's reach from its blocks' peaks; what the split sums left out of range, which is rare, is summed in logs."""
+    """Compute the reach of each row from the maxima of its blocks, and recompute rows that underflowed in log space."""
     offset = tl.program_id(0).to(tl.int64)
     row = first_row + offset
     index = tl.arange(0, BLOCKS)
@@ -289,7 +292,7 @@ def settle_fwd_kernel(
         if HAS_BONUS:
             weight = tl.load(bonus + row).to(WORK)
         b = _sentence(sentence_of_row, first_row, tl.program_id(0), True, width, n, EQUAL)
-        _far_split_sum(
+        _split_sum_in_log_space(
             chart, beta, exponent, reach, first_rows, row, offset, b, width, batch, n, weight, N,
             EQUAL, PEAK, WORK, BLOCK,
         )  # fmt: skip
@@ -304,7 +307,7 @@ def inside_split_bwd_kernel(
     by_child,  # out [rows, 2N]: d log Z / d η and d log Z / d ζ of this width
     exponent,
     bonus,
-    partial,  # [spans, 2N]: all parents but the nearest, where HAS_PARTIAL
+    partial,  # [spans, 2N], if HAS_PARTIAL: sums over all parents but the narrowest
     first_rows,
     sentence_of_row,
     words_before,
@@ -325,7 +328,7 @@ def inside_split_bwd_kernel(
     CHUNK: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """What its parents hand to a span, gathered: as left child from ends beyond, as right child from starts before."""
+    """The derivatives of η and ζ of each span: sums over the parents of which it is the left or the right child."""
     b = _sentence(sentence_of_row, first_row, tl.program_id(0), True, width, n, EQUAL)
     offset = tl.program_id(0).to(tl.int64)
     side = tl.program_id(2)  # 0: as left child, by η; 1: as right child, by ζ
@@ -357,28 +360,28 @@ def inside_split_bwd_kernel(
         )
         total += _parent_product(outside, beside, scale[:, None], HEAD)
     rest = tl.where(parents > 1, N, 0)
-    if tl.max(furthest, 0) > HEAD:  # rare, and in small parts: it must not cost the other rows registers
+    if tl.max(furthest, 0) > HEAD:  # rare; processed in small chunks, so that it needs few registers
         for done in range(0, BLOCK, CHUNK):
             part = tl.program_id(1) * BLOCK + done + tl.arange(0, CHUNK)
-            handed = _far_parents(
+            gathered = _gather_wide_range(
                 chart, alpha, exponent, bonus, first_rows, offset, b, width, 1, nearest.to(tl.int32), own, side,
                 part, batch, n, N, EQUAL, HAS_BONUS, WORK, CHUNK,
             )  # fmt: skip
             if HAS_PARTIAL:
-                handed += tl.load(partial + offset * 2 * N + side * N + part, mask=part < rest, other=0.0)
-            _hand_down(chart, by_child, handed, row, side, part, N, CHILD_LIMIT, WORK)
+                gathered += tl.load(partial + offset * 2 * N + side * N + part, mask=part < rest, other=0.0)
+            _store_child_gradient(chart, by_child, gathered, row, side, part, N, CHILD_LIMIT, WORK)
     else:
         found = tl.sum(total, 0)
         if HAS_PARTIAL:
             found += tl.load(partial + offset * 2 * N + side * N + columns, mask=columns < rest, other=0.0)
-        _hand_down(chart, by_child, found, row, side, columns, N, CHILD_LIMIT, WORK)
+        _store_child_gradient(chart, by_child, found, row, side, columns, N, CHILD_LIMIT, WORK)
 
 
 @triton.jit(do_not_specialize=["first_row"])
 def span_marginal_kernel(
     beta, alpha, marginal, first_row, N, WORK: tl.constexpr, LIMIT: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """A span's marginal, Σ α β over the states that forward kept."""
+    """The marginal of each span: Σ α β over the states whose stored β is not 0."""
     row = first_row + tl.program_id(0).to(tl.int64)
     total = tl.zeros((BLOCK,), WORK)
     for start in range(0, N, BLOCK):

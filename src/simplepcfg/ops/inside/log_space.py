@@ -1,4 +1,4 @@
-"""The inside algorithm in log space through autograd: the paper's two baselines, and a reference."""
+"""The inside algorithm in log space, differentiated by autograd: the two baselines of the paper."""
 
 import math
 
@@ -12,17 +12,17 @@ NEG_INF = -math.inf
 
 
 def log_einsum_exp_inside(arguments: InsideArguments) -> Tensor:
-    """Peharz et al.'s trick: scale by the maximum, one matrix product a width, back to logs."""
+    """Compute log Z by the log-einsum-exp trick of Peharz et al.: one matrix product for each width."""
     return log_space_inside(arguments, LogEinsumExp(arguments))
 
 
 def log_sum_exp_inside(arguments: InsideArguments) -> Tensor:
-    """Sums over symbols as log-sum-exp over a materialised [spans, N, N] tensor: what memory cannot bear."""
+    """Compute log Z by log-sum-exp over a materialised [spans, N, N] tensor, which needs much memory."""
     return log_space_inside(arguments, LogSumExp(arguments))
 
 
 class LogEinsumExp:
-    """log β → log [η | ζ] by exp, matrix product, log."""
+    """Map log β to log [η | ζ] by exponentials relative to the maximum, a matrix product and a logarithm."""
 
     def __init__(self, arguments: InsideArguments) -> None:
         nonterminals = arguments.root.shape[-1]
@@ -33,7 +33,7 @@ class LogEinsumExp:
         self.preterminals = rules[..., nonterminals:, :]
 
     def operand(self, values: Tensor) -> Tensor:
-        """As the products of this precision read it."""
+        """Round to the precision of the matrix products."""
         return values.to(self.dtype)
 
     def words(self, log_emissions: Tensor) -> Tensor:
@@ -50,12 +50,12 @@ class LogEinsumExp:
 
 
 class LogSumExp:
-    """log β → log [η | ζ] by a log-sum-exp over every pair of symbols."""
+    """Map log β to log [η | ζ] by a log-sum-exp over every pair of symbols."""
 
     def __init__(self, arguments: InsideArguments) -> None:
         nonterminals = arguments.root.shape[-1]
         rules = safe_log(torch.cat([arguments.left, arguments.right], dim=-2))  # [(B,) 2N, N + P]
-        rules = rules.unsqueeze(-3)  # a place for the spans
+        rules = rules.unsqueeze(-3)  # a dimension for the spans
         self.nonterminals = rules[..., :nonterminals]
         self.preterminals = rules[..., nonterminals:]
 
@@ -67,7 +67,7 @@ class LogSumExp:
 
 
 def log_space_inside(arguments: InsideArguments, step: LogEinsumExp | LogSumExp) -> Tensor:
-    """log Z of each sentence, with ``step`` for the products of a width's spans with the rules."""
+    """Compute log Z of each sentence; ``step`` maps log β of the spans of one width to log [η | ζ]."""
     batch, n, nonterminals, _ = arguments.sizes
     lengths = arguments.lengths_on_device
     emissions = arguments.log_emissions
@@ -75,7 +75,7 @@ def log_space_inside(arguments: InsideArguments, step: LogEinsumExp | LogSumExp)
         beyond = torch.arange(n, device=emissions.device) >= lengths[:, None]
         emissions = emissions.masked_fill(beyond[:, :, None], NEG_INF)
     children = step.words(emissions)  # [B, n, 2N]
-    # One list entry a width: [B, n - width + 1, N] each.
+    # One list entry for each width: [B, n - width + 1, N].
     etas, zetas = [children[..., :nonterminals]], [children[..., nonterminals:]]
     tops = []
     for width in range(2, n + 1):

@@ -1,4 +1,4 @@
-"""The inside algorithm as the paper writes it: the twin that the fast ones are held against."""
+"""The inside algorithm as the paper writes it, in float64: the reference that other backends are tested against."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from simplepcfg.ops.inside.arguments import InsideArguments
 
 
 def naive_inside(arguments: InsideArguments) -> Tensor:
-    """One sentence, one span, one split at a time, in float64 probabilities; gradients through autograd."""
+    """Compute log Z in float64 probabilities, one sentence, span and split at a time; differentiated by autograd."""
     batch = arguments.log_emissions.shape[0]
     return torch.stack([_one_sentence(arguments, b) for b in range(batch)])
 
@@ -19,7 +19,7 @@ def _one_sentence(arguments: InsideArguments, b: int) -> Tensor:
     root = _of_sentence(arguments.root, b, 1)
     left, right = _of_sentence(arguments.left, b, 2), _of_sentence(arguments.right, b, 2)
     log_emissions = arguments.log_emissions[b, :n].double()
-    # A word's best emission is taken out and added back at the end: long sentences stay in range.
+    # Emissions are divided by each word's largest, and its log is added at the end, to avoid underflow.
     scale = log_emissions.detach().amax(1, keepdim=True)
     scale = torch.where(scale.isfinite(), scale, torch.zeros_like(scale))
     emit = (log_emissions - scale).exp()  # [n, P]
@@ -40,7 +40,7 @@ def _one_sentence(arguments: InsideArguments, b: int) -> Tensor:
             zeta[i, j] = right[:, :nonterminals] @ beta[i, j]
     z = root @ beta[0, n] if n > 1 else torch.zeros((), dtype=torch.float64, device=root.device)
     if z.item() == 0.0:
-        # No tree: -inf, and a gradient of zero rather than 0/0 for everything that z depends on.
+        # A sentence without a tree has log Z = -inf and zero gradients instead of 0/0.
         return z * 0.0 - torch.inf
     return (z.log() + scale.sum()).to(arguments.log_emissions.dtype)
 

@@ -1,4 +1,4 @@
-"""The packed chart of FlashInside: launches the kernels and the matrix products, forward and backward."""
+"""The packed chart of FlashInside, which launches the kernels and the matrix products of both passes."""
 
 import math
 from contextlib import AbstractContextManager
@@ -15,33 +15,36 @@ from simplepcfg.ops.inside.precision import precision_of
 from simplepcfg.ops.products import matrix_mode, mm_wide
 
 DEAD = kernels.DEAD.value
-# A tile of the split sums is this many splits by this many states on four warps: the fastest of the shapes measured on
-# an H200; taller tiles do not compile there, narrower ones leave the memory idle.
+# A tile of the split sums has this many splits and this many states and runs on four warps: the fastest of the shapes
+# that were measured on an H200. Taller tiles do not compile there, and narrower ones do not use the full bandwidth.
 SPLITS_AT_ONCE = 4
 STATES_AT_ONCE = 1024
-# A table of places is this long at least: narrow widths share one compiled kernel.
+# The tables of splits have at least this length, so that all narrow widths share one compiled kernel.
 LEAST_SPLITS = 32
-# A block of few states is shared by fewer warps, for every warp repeats the arithmetic of rows and factors, and has two
-# rounds of loads under way at a time. Measured at N = 512.
+# A block of at most this many states runs on fewer warps, because every warp repeats the arithmetic of rows and
+# factors, and its loop is unrolled to overlap two rounds of loads. Measured at N = 512.
 FEW_STATES = 512
-# Two widths of two neighbouring spans are summed together by tiles of this many states on so many warps, forward and
-# backward, from this width on, where the tiles fill the GPU.
+# The kernels that sum two widths of two neighbouring spans together have tiles of this many states on this many warps.
+# They are used from the width PAIRED_FROM on, if there are at least LEAST_TILES tiles, which fill the GPU.
 PAIRED_STATES, PAIRED_WARPS = 512, 1
 PAIRED_STATES_BACK, PAIRED_WARPS_BACK = 1024, 4
-# Registers a thread of backward's kernels in bf16. The compiler would take more, for the rare path of parents summed in
-# logs, and fewer blocks would fit a multiprocessor; with these almost nothing spills. That path takes few states.
+# Limits of registers for each thread of the backward kernels in bf16. Without a limit the compiler uses more for the
+# rare path of `_gather_wide_range`, and fewer blocks fit a multiprocessor. With these limits almost nothing spills.
+# That path processes WIDE_RANGE_STATES_AT_ONCE states at a time.
 REGISTERS_BACK, PAIRED_REGISTERS_BACK = 128, 80
-FAR_STATES_AT_ONCE = 128
+WIDE_RANGE_STATES_AT_ONCE = 128
 PAIRED_FROM = 5
 LEAST_TILES = 264
 
 
 class PackedChart:
-    """Filled by forward, only read by backward: β [rows, N], η and ζ [rows, 2N], and each row's exponent."""
+    """The chart of one batch: β [rows, N], η and ζ [rows, 2N], and exponents [rows]. Backward only reads it."""
 
     def __init__(self, arguments: InsideArguments, holds_gradient: bool = True) -> None:
         self.arguments = arguments
-        self._holds_gradient = holds_gradient  # by all rules at once: what is said where memory is short
+        self._holds_gradient = (
+            holds_gradient  # whether backward stores the gradient of all rules; used in an error message
+        )
         self.batch, n, self.states, self.tags = arguments.sizes
         self.device = arguments.log_emissions.device
         self.precision = precision_of(arguments)
@@ -55,26 +58,26 @@ class PackedChart:
             self.beta = self._empty(rows, self.states, dtype=stored)
             self.chart = self._empty(rows, 2 * self.states, dtype=stored)
         except torch.cuda.OutOfMemoryError as error:
-            raise self._too_little_memory() from error
+            raise self._out_of_memory_error() from error
         self.exponent = self._empty(rows, dtype=work)
         self.reach = self._empty(rows, dtype=work)
         self.best = self._empty(self.plan.words, dtype=torch.float64)
         self.log_top = self._empty(self.batch, dtype=torch.float64)
         self.bonus = self._bonus()
         self.kinds = {"WORK": self.precision.triton_work}
-        # Rows of equally long sentences are found by arithmetic: no load has to wait for a table's.
+        # With equal lengths, row numbers are computed instead of loaded from the tables of the plan.
         self.equal = {"EQUAL": arguments.lengths is None}
-        self.partial: tuple[Tensor, Tensor] | None = None  # what is done of the next width, of its spans in order
+        self.partial: tuple[Tensor, Tensor] | None = None  # partial sums of the next width, from a pair kernel
         self.least_tiles = LEAST_TILES
 
     def fill(self) -> Tensor:
-        """Run the forward pass; log Z of each sentence, in the batch's order."""
+        """Run the forward pass and return log Z of each sentence, in the order of the batch."""
         plan, states = self.plan, self.states
         emissions = self.arguments.log_emissions.contiguous()
         end_kernels.words_kernel[(plan.words,)](
             emissions, self.emit, self.best, self.exponent, self.reach, plan.sentence_of_row, plan.words_before,
             plan.order, self.tags, *emissions.stride()[:2], PEAK=self.precision.peak,
-            BLOCK=_block(self.tags, 1024), **self.kinds,
+            BLOCK=_block_size(self.tags, 1024), **self.kinds,
         )  # fmt: skip
         self._multiply(self.emit, self.rules[..., states:], plan.with_parents(1), 1)
         for width in range(2, plan.n + 1):
@@ -88,7 +91,7 @@ class PackedChart:
         end_kernels.top_fwd_kernel[(self.batch,)](
             self.beta, self.exponent, self.best, root, self.log_top, log_z, plan.top_rows, plan.words_before,
             plan.length_of_sentence, plan.order, states, states if root.dim() == 2 else 0,
-            BLOCK=_block(states, 4096), num_warps=16, **self.kinds,
+            BLOCK=_block_size(states, 4096), num_warps=16, **self.kinds,
         )  # fmt: skip
         return log_z
 
@@ -96,8 +99,8 @@ class PackedChart:
         plan = self.plan
         rows = plan.width(width)
         spans = rows.stop - rows.start
-        paired = self._pays_in_pairs(width, spans)
-        block = _block(self.states, PAIRED_STATES if paired else STATES_AT_ONCE)
+        paired = self._uses_pair_kernel(width, spans)
+        block = _block_size(self.states, PAIRED_STATES if paired else STATES_AT_ONCE)
         blocks = triton.cdiv(self.states, block)
         peaks = self._empty(spans, blocks, dtype=self.precision.work)
         places = {"PEAK": self.precision.peak, **self.equal, **self.kinds}
@@ -121,25 +124,25 @@ class PackedChart:
                 self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, *(partial or (peaks, peaks)),
                 plan.first_rows, plan.sentence_of_row, width, self.batch, plan.n, rows.start, self.states,
                 HAS_PARTIAL=partial is not None, ONE_BLOCK=blocks == 1, SPLITS=splits,
-                BLOCK_K=2 if partial else SPLITS_AT_ONCE, BLOCK=block, **_parallel(block),
+                BLOCK_K=2 if partial else SPLITS_AT_ONCE, BLOCK=block, **_warp_options(block),
                 **choices, **places,
             )  # fmt: skip
         if paired or blocks > 1:
-            kernels.settle_fwd_kernel[(spans,)](
+            kernels.finish_rows_fwd_kernel[(spans,)](
                 self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, plan.first_rows,
                 plan.sentence_of_row, width, self.batch, plan.n, rows.start, self.states, blocks,
                 BLOCKS=triton.next_power_of_2(blocks), BLOCK=1024, **choices, **places,
             )  # fmt: skip
 
-    def _pays_in_pairs(self, width: int, spans: int) -> bool:
-        """Whether this width is summed together with its neighbour: where there is enough to do for the whole GPU."""
+    def _uses_pair_kernel(self, width: int, spans: int) -> bool:
+        """Return whether this width is summed together with the next one, which needs enough tiles to fill the GPU."""
         if self.partial is not None or self.arguments.span_bonus is not None:
-            return False  # the neighbour has been begun already; a bonus stays with the plain kernel
+            return False  # this width has partial sums already, or there is a bonus, which pair kernels do not support
         tiles = triton.cdiv(spans, 2) * triton.cdiv(self.states, STATES_AT_ONCE)
         return self.states > STATES_AT_ONCE and tiles >= self.least_tiles and PAIRED_FROM <= width < self.plan.n
 
     def _multiply(self, left: Tensor, rules: Tensor, rows: slice, width: int) -> None:
-        """η and ζ of a width: its β times [L | R]."""
+        """Compute η and ζ of a width: its β times [L | R]."""
         with self._matrix_mode():
             if rules.dim() == 2:
                 torch.mm(left[: rows.stop - rows.start], rules.T, out=self.chart[rows])
@@ -149,7 +152,7 @@ class PackedChart:
                     torch.mm(left[part], rules[sentence].T, out=self.chart[here])
 
     def backward(self, grad: Tensor, needs: tuple[bool, ...], marginals: Tensor | None) -> list[Tensor | None]:
-        """Gradients by log_emissions, root, left and right, of those needed; ``marginals`` is filled where given."""
+        """Compute the gradients that ``needs`` asks for; see ``Chart.backward``."""
         need_words, need_root, need_left, need_right = needs
         by_root, by_child = self.adjoints(grad, marginals, need_words or need_left or need_right)
         words = left = right = None
@@ -160,17 +163,20 @@ class PackedChart:
         return [words, by_root if need_root else None, left, right]
 
     def adjoints(self, grad: Tensor, marginals: Tensor | None, of_words: bool = True) -> tuple[Tensor, Tensor]:
-        """Gradients by the root and by η and ζ of every row [rows, 2N], those of words where they are asked for."""
+        """Compute the gradients with respect to the root, and to η and ζ of every row, [rows, 2N].
+
+        Rows of words are computed if ``of_words`` is true. ``marginals`` [B, n + 1, n + 1] is filled if it is given.
+        """
         self.partial = None
         plan, states, stored = self.plan, self.states, self.precision.stored
         try:
             alpha = self._empty(plan.rows, states, dtype=stored)
             by_child = self._empty(plan.rows, 2 * states, dtype=stored)
         except torch.cuda.OutOfMemoryError as error:
-            raise self._too_little_memory() from error
+            raise self._out_of_memory_error() from error
         by_root = self._empty(self.batch, states, dtype=self.precision.work)
         root = self.arguments.root.contiguous()
-        block = _block(states, 1024)
+        block = _block_size(states, 1024)
         limit = {"LIMIT": self.precision.limit}
         end_kernels.top_bwd_kernel[(self.batch, triton.cdiv(states, block))](
             self.beta, root, self.log_top, grad.contiguous(), alpha, by_root, plan.top_rows, plan.order, states,
@@ -189,10 +195,10 @@ class PackedChart:
         return by_root if self.arguments.root.dim() == 2 else by_root.sum(0), by_child
 
     def outside(self, width: int, alpha: Tensor, by_child: Tensor) -> None:
-        """d log Z / d β of the spans of a width that have parents."""
+        """Compute d log Z / d β of the spans of a width that have parents."""
         rows = self.plan.with_parents(width)
         tops = slice(rows.stop, self.plan.width(width).stop)
-        by_child[tops].zero_()  # a whole sentence is nobody's child; the rule gradient reads these rows
+        by_child[tops].zero_()  # whole sentences have no parent; the rule gradient reads these rows
         if rows.stop == rows.start:
             return
         self._gather(width, alpha, by_child)
@@ -212,13 +218,13 @@ class PackedChart:
         spans = rows.stop - rows.start
         if spans == 0:
             return
-        paired = width > 1 and self._pays_in_pairs(plan.n - width, 2 * spans)
-        block = _block(self.states, PAIRED_STATES_BACK if paired else STATES_AT_ONCE)
+        paired = width > 1 and self._uses_pair_kernel(plan.n - width, 2 * spans)
+        block = _block_size(self.states, PAIRED_STATES_BACK if paired else STATES_AT_ONCE)
         blocks = triton.cdiv(self.states, block)
         tables = (plan.first_rows, plan.sentence_of_row, plan.words_before, plan.length_of_sentence)
-        # What children hand on is bounded so that its product with the rules is in range.
-        bound = self.precision.limit / _block(4 * self.states, 2**40)
-        choices = {"BLOCK": block, "CHUNK": min(block, FAR_STATES_AT_ONCE), **self.equal, **self.kinds}
+        # Derivatives of η and ζ are clamped so that their products with the rules cannot overflow.
+        bound = self.precision.limit / _block_size(4 * self.states, 2**40)
+        choices = {"BLOCK": block, "CHUNK": min(block, WIDE_RANGE_STATES_AT_ONCE), **self.equal, **self.kinds}
         choices |= {"HEAD": self.precision.head, "CHILD_LIMIT": bound}
         if paired:
             below = plan.width(width - 1)
@@ -227,31 +233,31 @@ class PackedChart:
             pair_kernels.inside_pair_bwd_kernel[(triton.cdiv(spans, 2), blocks, 2)](
                 self.chart, alpha, by_child, rest, self.exponent, *tables, width, self.batch, plan.n, rows.start, spans,
                 self.states, EVEN=self.states % block == 0, num_warps=PAIRED_WARPS_BACK,
-                **self._registers(PAIRED_REGISTERS_BACK), **choices,
+                **self._register_limit(PAIRED_REGISTERS_BACK), **choices,
             )  # fmt: skip
             return
         partial, self.partial = self.partial, None
         kernels.inside_split_bwd_kernel[(spans, blocks, 2)](
             self.chart, alpha, by_child, self.exponent, self.bonus, partial[0] if partial else alpha, *tables, width,
             self.batch, plan.n, rows.start, self.states, HAS_BONUS=self.arguments.span_bonus is not None,
-            HAS_PARTIAL=partial is not None, BLOCK_K=1 if partial else SPLITS_AT_ONCE, **_parallel(block),
-            **({} if block <= FEW_STATES else self._registers(REGISTERS_BACK)), **choices,
+            HAS_PARTIAL=partial is not None, BLOCK_K=1 if partial else SPLITS_AT_ONCE, **_warp_options(block),
+            **({} if block <= FEW_STATES else self._register_limit(REGISTERS_BACK)), **choices,
         )  # fmt: skip
 
-    def _registers(self, most: int) -> dict[str, int]:
+    def _register_limit(self, most: int) -> dict[str, int]:
         return {"maxnreg": most} if self.precision.stored == torch.bfloat16 else {}
 
     def _rule_gradients(self, by_child: Tensor) -> tuple[Tensor, Tensor]:
-        """One product over all spans for the nonterminal columns, one over all words for the preterminal ones."""
+        """Compute the gradients of left and right: one product over all spans, and one over all words."""
         states = self.states
-        # Summed in the wide type either way; written in the type of the rules, which autograd would cast to.
+        # Sums are in the wide dtype; the result has the dtype of the rules, to which autograd would convert it.
         both = self._empty(*self.rules.shape, dtype=self.arguments.left.dtype)
         with self._matrix_mode():
             if both.dim() == 2:
                 self.rule_gradient_rows(by_child, slice(0, 2 * states), both)
             else:
                 for sentence, spans in enumerate(self._rows_with_parents()):
-                    if len(spans) < 2:  # of one or two words: no nonterminal below another
+                    if len(spans) < 2:  # a sentence of one or two words has no nonterminal child
                         both[sentence].zero_()
                     if spans:
                         mm_wide(by_child[spans[0]].T, self.emit[spans[0]], both[sentence, :, states:])
@@ -264,14 +270,14 @@ class PackedChart:
         return left, right
 
     def rule_gradient_rows(self, by_child: Tensor, rows: slice, out: Tensor) -> None:
-        """The gradient by some rows of [left; right], where the batch shares rules: out [rows, N + P]."""
+        """Compute the gradient of some rows of unbatched rules [left; right] into ``out`` [rows, N + P]."""
         words = self.plan.words
         with self._matrix_mode():
             mm_wide(by_child[words:, rows].T, self.beta[words:], out[:, : self.states])
             mm_wide(by_child[:words, rows].T, self.emit, out[:, self.states :])
 
     def emission_gradients(self, by_child: Tensor) -> Tensor:
-        """By the log-emissions, [B, n, P]."""
+        """Compute the gradient of the log-emissions, [B, n, P]."""
         plan = self.plan
         emissions = self.arguments.log_emissions
         by_emit = self._empty(plan.words, self.tags, dtype=self.precision.work)
@@ -283,10 +289,10 @@ class PackedChart:
                 by_emit.zero_()
                 for rows, sentence in self.plan.sentence_rows(1):
                     mm_wide(by_child[rows], rules[sentence], by_emit[rows])
-        padded = self.arguments.lengths is not None  # what lies beyond a sentence has no gradient
+        padded = self.arguments.lengths is not None  # positions beyond the end of a sentence have no gradient
         made = torch.zeros_like if padded else torch.empty_like
         found = made(emissions, memory_format=torch.contiguous_format)
-        block = _block(self.tags, 1024)
+        block = _block_size(self.tags, 1024)
         end_kernels.words_bwd_kernel[(plan.words, triton.cdiv(self.tags, block))](
             by_emit, self.emit, found, plan.sentence_of_row, plan.words_before, plan.order, self.tags,
             *found.stride()[:2], LIMIT=self.precision.limit, BLOCK=block, **self.kinds,
@@ -294,7 +300,7 @@ class PackedChart:
         return found
 
     def _rows_with_parents(self) -> list[list[slice]]:
-        """Rows with parents of each sentence, width by width; none of a single word, which has no tree."""
+        """Return the rows that have a parent of each sentence, width by width; none for a sentence of one word."""
         found: list[list[slice]] = [[] for _ in range(self.batch)]
         for width in range(1, self.plan.n):
             for rows, sentence in self.plan.sentence_rows(width):
@@ -302,7 +308,7 @@ class PackedChart:
         return found
 
     def _bonus(self) -> Tensor:
-        """log2 of each row's weight, DEAD where it is forbidden; any tensor where there is no bonus."""
+        """Return log2 of the weight of each row, DEAD for forbidden spans; an unused tensor if there is no bonus."""
         if self.arguments.span_bonus is None:
             return self.exponent
         bonus = self._empty(self.plan.rows, dtype=self.precision.work).zero_()
@@ -314,10 +320,10 @@ class PackedChart:
         return torch.empty(size, dtype=dtype, device=self.device)
 
     def _matrix_mode(self) -> AbstractContextManager[None]:
-        """Let float32 products use TF32 where that was asked for, and nowhere else."""
+        """Let float32 products use TF32 if and only if it was asked for."""
         return matrix_mode("tf32" if self.precision.tf32 else None, self.device)
 
-    def _too_little_memory(self) -> ResourceError:
+    def _out_of_memory_error(self) -> ResourceError:
         item = self.precision.stored.itemsize
         chart = 6 * self.states * self.plan.rows * item
         rules = 2 * self.states * (self.states + self.tags)
@@ -330,7 +336,7 @@ class PackedChart:
 
 
 def stacked_rules(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
-    """[(B,) 2N, N + P] of both: a view where each sentence's lie one behind the other already, else a copy."""
+    """Stack left and right to [(B,) 2N, N + P]: a view if they are adjacent in memory already, else a copy."""
     nonterminals, symbols = left.shape[-2:]
     behind = left.data_ptr() + nonterminals * symbols * left.element_size() == right.data_ptr()
     strides = (symbols, 1) if left.dim() == 2 else (2 * nonterminals * symbols, symbols, 1)
@@ -344,10 +350,10 @@ def stacked_rules(left: Tensor, right: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.cat([left.detach().to(dtype), right.detach().to(dtype)], -2)
 
 
-def _parallel(block: int) -> dict[str, int]:
+def _warp_options(block: int) -> dict[str, int]:
     few = block <= FEW_STATES
     return {"UNROLL": 2 if few else 1, "num_warps": 2 if few else 4}
 
 
-def _block(columns: int, most: int) -> int:
+def _block_size(columns: int, most: int) -> int:
     return min(triton.next_power_of_2(columns), most)

@@ -1,8 +1,9 @@
-"""Split sums of two widths at once: a row that both need is read once. README.md counts what that saves.
+"""Triton kernels that sum the splits of two widths at once, so that rows which both need are read once.
 
-β(i, i + w) and β(i, i + w + 1) have the same left children but for one, and the right child of one split is nearly that
-of the neighbour's next split. The wider one's two splits that need width w itself are added afterwards. Two spans, a
-and its neighbour b, are written out one by one: their rows and factors are then scalars, which cost a warp once.
+β(i, i + w) and β(i, i + w + 1) share all left children but one, and neighbouring spans share right children. The two
+splits of the wider span that need width w itself are added by the next kernel. The code handles two neighbouring spans,
+a and b, with separate scalar variables for their rows and factors, because every warp repeats this arithmetic.
+README.md counts the loads.
 """
 
 # mypy: ignore-errors
@@ -13,21 +14,21 @@ import triton.language as tl
 from simplepcfg.ops.inside.kernels import (
     ALIVE,
     DEAD,
-    _far_parents,
     _first_row,
+    _gather_wide_range,
     _halves,
-    _hand_down,
     _parent_and_sibling,
     _parent_product,
     _parent_scale,
     _sentence,
     _start_and_length,
+    _store_child_gradient,
 )
 
 
 @triton.jit
 def _row(base, row, stride, columns, N, WORK: tl.constexpr, EVEN: tl.constexpr):
-    """A block of a row's states; no mask where the blocks fill the row."""
+    """Load a block of states of a row, without a mask if the blocks fill the row exactly (EVEN)."""
     if EVEN:
         return tl.load(base + row * stride + columns).to(WORK)
     else:
@@ -36,13 +37,13 @@ def _row(base, row, stride, columns, N, WORK: tl.constexpr, EVEN: tl.constexpr):
 
 @triton.jit
 def _everywhere(real, columns):
-    """One condition for a whole block; sums because the interpreter cannot broadcast a condition."""
+    """Broadcast one condition to a block. It is added to zeros because the interpreter cannot broadcast a condition."""
     return tl.zeros_like(columns) + real.to(tl.int32) > 0
 
 
 @triton.jit
 def _row_if(real, base, row, stride, columns, N, WORK: tl.constexpr, EVEN: tl.constexpr):
-    """The same, or zeros."""
+    """Load a block of states of a row if ``real`` is true, else zeros."""
     if EVEN:
         return tl.load(base + row * stride + columns, mask=_everywhere(real, columns), other=0.0).to(WORK)
     else:
@@ -51,7 +52,7 @@ def _row_if(real, base, row, stride, columns, N, WORK: tl.constexpr, EVEN: tl.co
 
 @triton.jit
 def _keep(base, row, stride, columns, values, real, N, EVEN: tl.constexpr):
-    """Store a block of a row's states, where the row is real."""
+    """Store a block of states of a row if ``real`` is true."""
     values = values.to(base.dtype.element_ty)
     if EVEN:
         tl.store(base + row * stride + columns, values, mask=_everywhere(real, columns))
@@ -61,7 +62,7 @@ def _keep(base, row, stride, columns, values, real, N, EVEN: tl.constexpr):
 
 @triton.jit
 def _splits(first_rows, offset, b, width, k, mask, batch, n, EQUAL: tl.constexpr):
-    """Rows of split k: the left child, the right child, and the right child that ends one word later."""
+    """The rows of split k: the left child, the right child, and the right child of the span that is one word wider."""
     left = offset + _first_row(first_rows, k, mask, batch, n, EQUAL) + b * (width - k)
     right = offset + _first_row(first_rows, width - k, mask, batch, n, EQUAL) + b * k + k
     later = offset + _first_row(first_rows, width + 1 - k, mask, batch, n, EQUAL) + b * (k - 1) + k
@@ -73,7 +74,7 @@ def _places(
     reach, first_rows, offset, b, wider, width, batch, n,
     PEAK: tl.constexpr, EQUAL: tl.constexpr, SPLITS: tl.constexpr,
 ):  # fmt: skip
-    """Exponents of this span's sum and of the wider one's, DEAD where nothing is alive: no product exceeds 2^PEAK."""
+    """The exponents of the sums of this span and of the wider one, for which no product exceeds 2^PEAK."""
     k = 1 + tl.arange(0, SPLITS)
     some = k < width
     left, right, later = _splits(first_rows, offset, b, width, k, some, batch, n, EQUAL)
@@ -87,7 +88,7 @@ def _places(
 
 @triton.jit
 def _factors(left, right, place):
-    """2^(exponent of the product − place), in two halves; 0 where a row is dead. At most 2^PEAK."""
+    """2^(left + right − place) as two factors, 0 for a row of zeros. The product is at most 2^PEAK."""
     scale = left + right
     return _halves(tl.where(scale > ALIVE, scale - place, DEAD))
 
@@ -96,7 +97,7 @@ def _factors(left, right, place):
 def inside_pair_fwd_kernel(
     chart,  # [rows, 2N]
     beta,  # out [rows, N], of this width
-    partial,  # out [spans of the next width, N]: its sums but for the first and the last split
+    partial,  # out [spans of the next width, N]: sums over all splits but the first and the last
     partial_place,  # out [spans of the next width]: their exponents
     exponent,
     reach,
@@ -120,9 +121,9 @@ def inside_pair_fwd_kernel(
 ):
     """β of this width, and most of β of the next, for two neighbouring spans and one block of states."""
     offset_a = tl.program_id(0) * 2
-    has_a = offset_a < spans  # always: a condition that is a value, as b's
+    has_a = offset_a < spans  # always true, but a tensor, as has_b is
     has_b = offset_a + 1 < spans
-    offset_b = tl.minimum(offset_a + 1, spans - 1)  # a last span alone is summed twice
+    offset_b = tl.minimum(offset_a + 1, spans - 1)  # if the number of spans is odd, b repeats the last one
     b_a = _sentence(sentence_of_row, first_row, offset_a, True, width, n, EQUAL)
     b_b = _sentence(sentence_of_row, first_row, offset_b, True, width, n, EQUAL)
     offset_a = offset_a.to(tl.int64)
@@ -143,7 +144,7 @@ def inside_pair_fwd_kernel(
     for k in range(1, width):
         left_a, right_a, later_a = _splits(first_rows, offset_a, b_a, width, k, True, batch, n, EQUAL)
         left_b, right_b, later_b = _splits(first_rows, offset_b, b_b, width, k, True, batch, n, EQUAL)
-        # Split 1 of the wider span needs this width itself: read a row that is there, and take nothing of it.
+        # Split 1 of the wider span needs this width itself, which is not complete: load another row with factor 0.
         inner_a = tl.where(wider_a, k, 1) > 1
         inner_b = tl.where(wider_b, k, 1) > 1
         later_a = tl.where(inner_a, later_a, right_a)
@@ -152,8 +153,8 @@ def inside_pair_fwd_kernel(
         eta_b = _row(chart, left_b, 2 * N, columns, N, WORK, EVEN)
         zeta_a = _row(zetas, right_a, 2 * N, columns, N, WORK, EVEN)
         zeta_b = _row(zetas, right_b, 2 * N, columns, N, WORK, EVEN)
-        far_a = _row(zetas, later_a, 2 * N, columns, N, WORK, EVEN)
-        far_b = _row(zetas, later_b, 2 * N, columns, N, WORK, EVEN)
+        later_zeta_a = _row(zetas, later_a, 2 * N, columns, N, WORK, EVEN)
+        later_zeta_b = _row(zetas, later_b, 2 * N, columns, N, WORK, EVEN)
         own_a = tl.load(exponent + left_a)
         own_b = tl.load(exponent + left_b)
         one, two = _factors(own_a, tl.load(exponent + right_a), place_a)
@@ -161,9 +162,9 @@ def inside_pair_fwd_kernel(
         one, two = _factors(own_b, tl.load(exponent + right_b), place_b)
         sums_b += (eta_b * one) * (zeta_b * two)
         one, two = _factors(own_a, tl.where(inner_a, tl.load(exponent + later_a), DEAD), next_place_a)
-        next_a += (eta_a * one) * (far_a * two)
+        next_a += (eta_a * one) * (later_zeta_a * two)
         one, two = _factors(own_b, tl.where(inner_b, tl.load(exponent + later_b), DEAD), next_place_b)
-        next_b += (eta_b * one) * (far_b * two)
+        next_b += (eta_b * one) * (later_zeta_b * two)
 
     block = tl.program_id(1)
     blocks = tl.num_programs(1)
@@ -171,7 +172,7 @@ def inside_pair_fwd_kernel(
     _keep(beta, first_row + offset_b, N, columns, sums_b, has_b, N, EVEN)
     tl.store(peaks + offset_a * blocks + block, tl.max(sums_a, 0))
     tl.store(peaks + offset_b * blocks + block, tl.max(sums_b, 0), mask=has_b)
-    # The next width has one span less a sentence.
+    # The next width has one span fewer in each sentence.
     _keep(partial, offset_a - b_a, N, columns, next_a, wider_a, N, EVEN)
     _keep(partial, offset_b - b_b, N, columns, next_b, has_b & wider_b, N, EVEN)
     if block == 0:
@@ -183,7 +184,7 @@ def inside_pair_fwd_kernel(
 
 @triton.jit
 def _parents_of(first_rows, offset, b, width, d, side, batch, n, EQUAL: tl.constexpr):
-    """Rows of the parent whose other child has width d, of that sibling, and of the sibling of the narrower child."""
+    """The rows of a parent, of its other child (of width d), and of the sibling of the narrower child."""
     parent, sibling = _parent_and_sibling(first_rows, offset, b, width, d, True, side, batch, n, EQUAL)
     wider = offset + _first_row(first_rows, d + 1, True, batch, n, EQUAL) + b * (width - 1 - d)
     return parent, sibling, wider + tl.where(side == 0, width - 1, -d)
@@ -194,7 +195,7 @@ def inside_pair_bwd_kernel(
     chart,  # [rows, 2N]
     alpha,  # [rows, N]
     by_child,  # out [rows, 2N], of this width
-    partial,  # out [spans of the width below, 2N]: its sums but for parents of this width
+    partial,  # out [spans of the narrower width, 2N]: sums over all parents but those of this width
     exponent,
     first_rows,
     sentence_of_row,
@@ -214,10 +215,10 @@ def inside_pair_bwd_kernel(
     CHUNK: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """d log Z / d η and d ζ of this width, and most of those of the width below, which share their parents' rows."""
+    """The derivatives of η and ζ of this width, and most of those of the narrower width: both share parents."""
     side = tl.program_id(2)
     offset_a = tl.program_id(0) * 2
-    has_a = offset_a < spans  # always: a condition that is a value, as b's
+    has_a = offset_a < spans  # always true, but a tensor, as has_b is
     has_b = offset_a + 1 < spans
     offset_b = tl.minimum(offset_a + 1, spans - 1)
     b_a = _sentence(sentence_of_row, first_row, offset_a, True, width, n, EQUAL)
@@ -228,7 +229,7 @@ def inside_pair_bwd_kernel(
     start_b, length_b = _start_and_length(words_before, length_of_sentence, offset_b, b_b, width, n, EQUAL)
     parents_a = tl.where(side == 0, length_a - (start_a + width), start_a)
     parents_b = tl.where(side == 0, length_b - (start_b + width), start_b)
-    # The narrower child of the same parents: it starts where this one does, or ends where this one does.
+    # The narrower child of the same parents has the same start (side 0) or the same end (side 1) as this span.
     below_a = offset_a + b_a + side
     below_b = offset_b + b_b + side
     narrower = _first_row(first_rows, width - 1, True, batch, n, EQUAL)
@@ -274,27 +275,27 @@ def inside_pair_bwd_kernel(
         last_b = parents_b.to(tl.int32)
         for done in range(0, BLOCK, CHUNK):
             part = tl.program_id(1) * BLOCK + done + tl.arange(0, CHUNK)
-            handed = _far_parents(
+            gathered = _gather_wide_range(
                 chart, alpha, exponent, exponent, first_rows, offset_a, b_a, width, 1, last_a, own_a, side, part,
                 batch, n, N, EQUAL, False, WORK, CHUNK,
             )  # fmt: skip
-            _hand_down(chart, by_child, handed, row_a, side, part, N, CHILD_LIMIT, WORK)
-            handed = _far_parents(
+            _store_child_gradient(chart, by_child, gathered, row_a, side, part, N, CHILD_LIMIT, WORK)
+            gathered = _gather_wide_range(
                 chart, alpha, exponent, exponent, first_rows, offset_b, b_b, width, 1, last_b, own_b, side, part,
                 batch, n, N, EQUAL, False, WORK, CHUNK,
             )  # fmt: skip
-            _hand_down(chart, by_child, handed, row_b, side, part, N, CHILD_LIMIT, WORK)
-            # The narrower child's nearest parent is of this width, which hands down to it when its turn comes.
-            handed = _far_parents(
+            _store_child_gradient(chart, by_child, gathered, row_b, side, part, N, CHILD_LIMIT, WORK)
+            # The narrowest parent of the narrower child has this width; its contribution is added by the next kernel.
+            gathered = _gather_wide_range(
                 chart, alpha, exponent, exponent, first_rows, below_a, b_a, width - 1, 2, last_a + 1, own_below_a, side,
                 part, batch, n, N, EQUAL, False, WORK, CHUNK,
             )  # fmt: skip
-            tl.store(partial + below_a * 2 * N + side * N + part, handed, mask=part < N)
-            handed = _far_parents(
+            tl.store(partial + below_a * 2 * N + side * N + part, gathered, mask=part < N)
+            gathered = _gather_wide_range(
                 chart, alpha, exponent, exponent, first_rows, below_b, b_b, width - 1, 2, last_b + 1, own_below_b, side,
                 part, batch, n, N, EQUAL, False, WORK, CHUNK,
             )  # fmt: skip
-            tl.store(partial + below_b * 2 * N + side * N + part, handed, mask=part < N)
+            tl.store(partial + below_b * 2 * N + side * N + part, gathered, mask=part < N)
     else:
         mine = _row(chart + side * N, row_a, 2 * N, columns, N, WORK, EVEN)
         found_a = tl.where(mine > 0, tl.minimum(tl.maximum(found_a, -CHILD_LIMIT), CHILD_LIMIT), 0.0)

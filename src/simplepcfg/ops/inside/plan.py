@@ -1,4 +1,4 @@
-"""Where each span lies in the packed chart: rows of one width together, sentences by falling length, no padding."""
+"""The layout of the packed chart: one row for each span, ordered by width, then by sentence, without padding."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,19 +10,20 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Plan:
-    """Row of the span of width w at i of sentence b (in falling order of length): first[w] + words[b] − b (w − 1) + i.
+    """The rows of the packed chart of one batch, whose sentences are sorted by decreasing length.
 
-    Of a width's rows, those that have a parent come first: whole sentences of that length are its last rows.
+    The span of width w that starts at word i of sentence b has row ``first[w] + words_before[b] − b (w − 1) + i``.
+    Among the rows of one width, spans that are whole sentences, and so have no parent, are the last.
     """
 
     n: int
-    lengths: tuple[int, ...]  # in falling order
-    sentences: tuple[int, ...]  # the batch's index of each of these
+    lengths: tuple[int, ...]  # in decreasing order
+    sentences: tuple[int, ...]  # the index in the batch of each of these
     first: tuple[int, ...]  # by width 0 … n + 1: first row of the width; first[1] = 0
-    inner: tuple[int, ...]  # by width: how many of its rows have a parent
+    inner: tuple[int, ...]  # by width: the number of its rows that have a parent
     first_rows: Tensor  # [n + 2] int32: ``first`` on the device
     sentence_of_row: Tensor  # [rows] int32
-    words_before: Tensor  # [B] int32: words of the sentences before
+    words_before: Tensor  # [B] int32: number of words in the sentences before
     length_of_sentence: Tensor  # [B] int32
     order: Tensor  # [B] int32: ``sentences`` on the device
     top_rows: Tensor  # [B] int32: row of the whole sentence; -1 for a sentence of one word
@@ -30,24 +31,24 @@ class Plan:
 
     @property
     def rows(self) -> int:
-        """All spans of all widths."""
+        """Number of spans of all widths."""
         return self.first[-1]
 
     @property
     def words(self) -> int:
-        """Rows of width 1."""
+        """Number of rows of width 1."""
         return self.first[2]
 
     def width(self, width: int) -> slice:
-        """The rows of a width."""
+        """Return the rows of a width."""
         return slice(self.first[width], self.first[width + 1])
 
     def with_parents(self, width: int) -> slice:
-        """The rows of a width that are children of some span."""
+        """Return the rows of a width that have a parent."""
         return slice(self.first[width], self.first[width] + self.inner[width])
 
     def sentence_rows(self, width: int) -> Iterator[tuple[slice, int]]:
-        """Rows with parents of each sentence, and the sentence's place in the batch: for rules of their own."""
+        """Yield the rows that have a parent and the index in the batch of each sentence, for batched rules."""
         row = self.first[width]
         for sentence, length in zip(self.sentences, self.lengths, strict=True):
             if length > width:
@@ -58,7 +59,7 @@ class Plan:
 
 @lru_cache(maxsize=256)
 def make_plan(n: int, lengths: tuple[int, ...], device: torch.device) -> Plan:
-    """Tables for a batch of these lengths, made once and kept: a captured graph must find them ready."""
+    """Return the plan of a batch of these lengths, cached because it cannot be created during CUDA graph capture."""
     sizes = torch.tensor(lengths)
     falling, order = sizes.sort(descending=True, stable=True)
     batch = len(lengths)
@@ -75,7 +76,7 @@ def make_plan(n: int, lengths: tuple[int, ...], device: torch.device) -> Plan:
     posts = n + 1
     cells = ((order[sentences] * posts + starts) * posts + ends)[first[2] :]
     tables = (first, sentences, before, falling, order, tops, cells)
-    # One copy for all: on a GPU that is busy every copy would wait.
+    # All tables are copied at once: each copy to a busy GPU has to wait.
     packed = torch.cat(tables)
     if device.type == "cuda":
         packed = packed.pin_memory().to(device, non_blocking=True)

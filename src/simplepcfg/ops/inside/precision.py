@@ -1,4 +1,4 @@
-"""What each precision stores, multiplies and sums in, and where its rows lie in the range of their type."""
+"""The precisions of the packed chart: dtypes of storage and sums, and the scaling of rows."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,15 +11,15 @@ from simplepcfg.ops.inside.arguments import InsideArguments
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """The type that is stored and multiplied, the type of sums, and where rows lie in its range (see ``scales``)."""
+    """Dtypes and scaling of one precision; ``scales`` explains the exponents."""
 
-    stored: torch.dtype
-    work: torch.dtype
+    stored: torch.dtype  # of the chart and of the operands of matrix products
+    work: torch.dtype  # of sums
     tf32: bool
-    peak: float
-    safe: float
-    limit: float
-    head: float  # exponent of the largest factor of a sibling in backward: 2^(peak + head), times words, is in range
+    peak: float  # β is scaled so that no product η ζ exceeds 2^peak
+    safe: float  # a row of β whose maximum is below this is recomputed in log space
+    limit: float  # derivatives are clamped to ±limit
+    head: float  # in backward a sibling is scaled by at most 2^head, so that 2^(peak + head) times n stays in range
 
     @property
     def triton_work(self) -> Any:
@@ -36,7 +36,7 @@ PRECISIONS = {
 
 
 def precision_of(arguments: InsideArguments) -> Precision:
-    """What was asked for; float64 emissions mean float64 throughout, and the default is as exact as float32."""
+    """Return the precision that was asked for: "fp32" by default, and float64 throughout for float64 emissions."""
     if arguments.log_emissions.dtype == torch.float64:
         return PRECISIONS["fp64"]
     return PRECISIONS[arguments.precision or "fp32"]

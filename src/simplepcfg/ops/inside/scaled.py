@@ -1,4 +1,4 @@
-"""The inside algorithm in scaled probabilities with a hand-written backward, for the CPU and any other device."""
+"""The inside algorithm in scaled probabilities with a hand-written backward pass, in plain PyTorch."""
 
 import torch
 from torch import Tensor
@@ -10,7 +10,10 @@ from simplepcfg.ops.inside.scaled_chart import ScaledChart
 
 
 class _Chart(ScaledChart):
-    """In inference mode throughout, an eighth less time at small sizes: only what leaves it is an ordinary tensor."""
+    """A scaled chart that computes in inference mode, which takes an eighth less time at small sizes.
+
+    Results are cloned outside of inference mode, so that autograd can use them.
+    """
 
     def __init__(self, arguments: InsideArguments) -> None:
         with torch.inference_mode():
@@ -31,10 +34,10 @@ class _Chart(ScaledChart):
 
 
 def scaled_inside(arguments: InsideArguments) -> Tensor:
-    """log Z of each sentence; see ``inside``."""
+    """Compute log Z of each sentence; see ``inside``."""
     return chart_inside(_Chart, arguments)
 
 
 def scaled_span_marginals(arguments: InsideArguments) -> tuple[Tensor, Tensor]:
-    """log Z and span marginals; see ``span_marginals``."""
+    """Compute log Z and span marginals; see ``span_marginals``."""
     return chart_span_marginals(_Chart, arguments)

@@ -1,7 +1,8 @@
-"""The backward pass of the scaled inside algorithm: outside values, rule gradients and span marginals, by hand.
+"""The backward pass of the scaled inside algorithm: outside values, rule gradients and span marginals.
 
-The recursion carries derivatives of log Z alone: each is a marginal divided by a stored probability, hence bounded.
-What flows in from above multiplies a sentence's results, which is the same and stays in range.
+The recursion computes derivatives of log Z: each is a marginal divided by a stored probability, and therefore bounded.
+The gradient of the loss with respect to log Z multiplies the results of each sentence at the end, so that the recursion
+stays within the floating-point range.
 """
 
 import math
@@ -13,26 +14,30 @@ from simplepcfg.ops.inside.scaled_chart import ScaledChart
 from simplepcfg.ops.inside.scales import drop_out_of_range
 from simplepcfg.ops.inside.square import Square
 
-# Rows of the rule gradient's matrix product are collected up to here, so that few, large products are made.
+# Rows of the matrix product of the rule gradient are collected up to this number, so that few, large products are made.
 PENDING_ROWS = 512
 
 
 class Backward:
-    """One backward pass over a filled chart, which it only reads: it can be run again."""
+    """One backward pass over a filled chart, which is only read.
 
-    def __init__(self, chart: ScaledChart, grad: Tensor, careful: bool = False) -> None:
+    With ``check_range`` derivatives that overflow are set to 0 at every width. Without it, this is done only if a
+    result turns out not to be finite, in a second pass.
+    """
+
+    def __init__(self, chart: ScaledChart, grad: Tensor, check_range: bool = False) -> None:
         self.chart = chart
         self.grad = grad
-        self.careful = careful
+        self.check_range = check_range
         self.gradients = Square(torch.zeros_like(chart.square.cells))
 
     def run(
         self, need_words: bool, need_root: bool, by_rules: Tensor | None, marginals: Tensor | None
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Gradients by log_emissions and root, where they are needed.
+        """Return the gradients with respect to log_emissions and root, or None where they are not needed.
 
-        ``by_rules`` [(B,) 2N, N + P], zeros, where given, is filled with those by left and right, and ``marginals``
-        [B, n + 1, n + 1] with that by the span bonus.
+        ``by_rules`` [(B,) 2N, N + P], zeros, if given, is filled with the gradients with respect to left and right, and
+        ``marginals`` [B, n + 1, n + 1] with the gradient with respect to the span bonus.
         """
         chart = self.chart
         rules = None if by_rules is None else _RuleGradient(chart, self.grad, by_rules)
@@ -41,7 +46,7 @@ class Backward:
             if marginals is not None:
                 marginal = torch.linalg.vecdot(alpha, chart.beta[width])
                 torch.diagonal(marginals, width, 1, 2).copy_(marginal * self.grad[:, None])
-            self.spread(width, alpha)
+            self.add_to_children(width, alpha)
         words = None
         if need_words or rules is not None:
             children = self.child_derivatives(1)
@@ -51,16 +56,16 @@ class Backward:
                 words = self._in_range(_transposed_product(children, chart.word_rules), chart.words)
                 words = words.mul_(chart.words).mul_(self.grad[:, None, None])
         largest = rules.largest() if rules is not None else 0.0
-        if not self.careful and not (math.isfinite(largest) and _finite(words, marginals)):
-            # A derivative by a value of 0 has left the range and met a 0: once more, looking at every width.
+        if not self.check_range and not (math.isfinite(largest) and _finite(words, marginals)):
+            # A derivative with respect to a value of 0 has overflowed and was multiplied by 0: run again with checks.
             by_rules = None if by_rules is None else by_rules.zero_()
-            return Backward(chart, self.grad, careful=True).run(need_words, need_root, by_rules, marginals)
+            return Backward(chart, self.grad, check_range=True).run(need_words, need_root, by_rules, marginals)
         if rules is not None:
             rules.finish(largest)
         return words, self._root() if need_root else None
 
     def outside(self, width: int, rules: "_RuleGradient | None") -> Tensor:
-        """d log Z / d β of every span of this width, from its roles as left and right child and as whole sentence."""
+        """Compute d log Z / d β of every span of this width, as a left child, a right child and a whole sentence."""
         chart = self.chart
         beta = chart.beta[width]
         if width == chart.n:
@@ -85,7 +90,7 @@ class Backward:
         return self._in_range(alpha, beta)
 
     def _over_z(self, value: Tensor) -> Tensor:
-        """value / (root · β) for each sentence; 0 where the sentence is impossible."""
+        """Compute value / (root · β) for each sentence, or 0 if the sentence has probability 0."""
         log_top = self.chart.log_top[:, None]
         impossible = log_top == -math.inf
         scaled = (value.double().log() - log_top.masked_fill(impossible, 0.0)).exp() * 2.0**-self.chart.range.beta_peak
@@ -99,26 +104,26 @@ class Backward:
         return by_root if root.dim() == 2 else by_root.sum(0)
 
     def child_derivatives(self, width: int) -> Tensor:
-        """d log Z / d (matrix product) of every span of this width: [B, spans, 2N], left roles then right roles."""
+        """Compute the derivative of log Z with respect to [L | R] β of every span of this width: [B, spans, 2N]."""
         chart = self.chart
         both = chart.empty(chart.batch, chart.n - width + 1, 2, chart.nonterminals)
         torch.mul(self.gradients.rows(width), chart.scales[width][..., None], out=both)
         return self._in_range(both, chart.square.rows(width)).flatten(-2)
 
-    def spread(self, width: int, alpha: Tensor) -> None:
-        """Hand each span's derivative to the two children of each of its splits."""
+    def add_to_children(self, width: int, alpha: Tensor) -> None:
+        """Add the contribution of each span of this width to the derivatives of the two children of each split."""
         chart = self.chart
         eta, zeta = chart.splits[width]
         to_eta, to_zeta = self.gradients.children(width)
         factors = chart.factors[width]
         parts = chart.sentence_chunks(width)
         if parts is None:
-            _hand_down(alpha, factors, eta, zeta, to_eta, to_zeta)
+            _add_child_gradients(alpha, factors, eta, zeta, to_eta, to_zeta)
         else:
             for p in parts:
-                _hand_down(alpha[p], factors[p], eta[p], zeta[p], to_eta[p], to_zeta[p])
-        if width in chart.far:
-            where, exponents = chart.far[width]
+                _add_child_gradients(alpha[p], factors[p], eta[p], zeta[p], to_eta[p], to_zeta[p])
+        if width in chart.log_space_spans:
+            where, exponents = chart.log_space_spans[width]
             bonus = chart.bonus(width)
             if bonus is not None:
                 alpha = alpha * bonus[1][..., None]
@@ -128,17 +133,17 @@ class Backward:
             to_zeta[where] += torch.exp2(logs + eta[where].double().log2_()).clamp_(max=limit).to(chart.dtype)
 
     def _in_range(self, derivative: Tensor, value: Tensor) -> Tensor:
-        if not self.careful or float(derivative.amax()) < self.chart.range.huge:
+        if not self.check_range or float(derivative.amax()) < self.chart.range.huge:
             return derivative
         return drop_out_of_range(derivative, value, self.chart.range)
 
 
 class _RuleGradient:
-    """Collects rows of β and of its children's derivatives, and multiplies them in few, large products."""
+    """The gradient of the rules: collects rows of β and of derivatives, and multiplies them in few, large products."""
 
     def __init__(self, chart: ScaledChart, grad: Tensor, both: Tensor) -> None:
         self.chart = chart
-        # The usual loss weighs every sentence alike: then the result is scaled once, not every row.
+        # If the loss weights all sentences equally, the result is scaled once instead of every row.
         self.common = float(grad[0]) if bool((grad == grad[0]).all()) else None
         self.grad = grad
         self.both = both
@@ -147,7 +152,7 @@ class _RuleGradient:
         self.pending_rows = 0
 
     def add(self, children: Tensor, beta: Tensor) -> None:
-        """Children [B, spans, 2N] and β [B, spans, N] of one width."""
+        """Add the derivatives [B, spans, 2N] and β [B, spans, N] of one width."""
         if self.common is None:
             children = children * self.grad[:, None, None]
         if self.chart.arguments.batched_rules:
@@ -156,11 +161,11 @@ class _RuleGradient:
             self._collect(children.flatten(0, 1), beta.flatten(0, 1))
 
     def add_rows(self, children: Tensor, beta: Tensor, sentences: Tensor) -> None:
-        """Rows of several sentences: [rows, 2N], [rows, N], and whose each is."""
+        """Add rows [rows, 2N] and [rows, N] that belong to the given sentences [rows]."""
         self._collect(children * self.grad[sentences, None] if self.common is None else children, beta)
 
     def add_words(self, children: Tensor) -> None:
-        """Children [B, n, 2N] of the words."""
+        """Add the derivatives [B, n, 2N] of the words."""
         if self.common is None:
             children = children * self.grad[:, None, None]
         if self.chart.arguments.batched_rules:
@@ -182,13 +187,13 @@ class _RuleGradient:
             self.pending_rows = 0
 
     def largest(self) -> float:
-        """The largest magnitude in the gradient; NaN if there is one."""
+        """Return the largest magnitude in the gradient, NaN if it contains one."""
         self._flush()
         low, high = torch.aminmax(self.both)
         return float(torch.maximum(-low, high))
 
     def finish(self, largest: float) -> None:
-        """Bring the gradient into range and give it the loss's weight."""
+        """Remove overflows from the gradient and multiply it by the gradient of the loss."""
         if not largest < self.chart.range.huge:
             self.both.copy_(drop_out_of_range(self.both, self.chart.all_rules, self.chart.range))
         if self.common is not None and self.common != 1.0:
@@ -196,17 +201,19 @@ class _RuleGradient:
 
 
 def _finite(*tensors: Tensor | None) -> bool:
-    """Whether no tensor holds NaN or an infinity: their sums would."""
+    """Return whether all tensors are finite, which is true if their sums are."""
     return all(tensor is None or math.isfinite(float(tensor.sum(dtype=torch.float64))) for tensor in tensors)
 
 
-def _hand_down(alpha: Tensor, factors: Tensor, eta: Tensor, zeta: Tensor, to_eta: Tensor, to_zeta: Tensor) -> None:
-    """Each child's share: the parent's derivative times the sibling."""
+def _add_child_gradients(
+    alpha: Tensor, factors: Tensor, eta: Tensor, zeta: Tensor, to_eta: Tensor, to_zeta: Tensor
+) -> None:
+    """Add the parent's derivative times the sibling to the derivative of each child."""
     weights = alpha.unsqueeze(2) * factors.unsqueeze(3)
     to_eta.addcmul_(weights, zeta)
     to_zeta.addcmul_(weights, eta)
 
 
 def _transposed_product(children: Tensor, rules: Tensor) -> Tensor:
-    """[B, rows, Y] times rules [(B,) Y, X]: [B, rows, X]."""
+    """Multiply [B, rows, Y] with rules [(B,) Y, X]: [B, rows, X]."""
     return torch.matmul(children, rules)

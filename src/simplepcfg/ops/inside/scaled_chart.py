@@ -1,4 +1,4 @@
-"""The forward pass in scaled probabilities: every row a vector of probabilities times a power of two, kept beside it.
+"""The forward pass of the inside algorithm in scaled probabilities: each row has an exponent of its own.
 
 README.md derives the recursion, the layout and the bounds that keep every number within the range of its type.
 """
@@ -13,14 +13,14 @@ from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.scales import DEAD, range_of, shift_to_peak
 from simplepcfg.ops.inside.square import Square
 
-# Split sums are made for as many sentences at a time as keep their temporary in a core's cache.
+# Split sums are computed for so many sentences at a time that the temporary tensor stays in the cache of one core.
 CACHE_BYTES = 1 << 20
-# Without MKL a batch of small products on a CPU is a loop over its matrices, far slower than multiplying and adding up.
+# Without MKL, torch.bmm of small matrices on a CPU loops over them and is much slower than multiply and sum.
 BATCHED_PRODUCTS = torch.backends.mkl.is_available()
 
 
 class ScaledChart:
-    """Filled by the forward pass and only read by the backward pass: β by width, η and ζ in their square."""
+    """The chart of one batch: β by width, and η and ζ in one ``Square``. The backward pass only reads it."""
 
     def __init__(self, arguments: InsideArguments) -> None:
         self.arguments = arguments
@@ -29,25 +29,26 @@ class ScaledChart:
         self.lengths = arguments.lengths_on_device
         self.range = range_of(self.dtype)
         left, right, split = arguments.left, arguments.right, self.nonterminals
-        self.all_rules = torch.cat([left, right], -2)  # [(B,) 2N, N + P]: one matrix product for both
+        self.all_rules = torch.cat([left, right], -2)  # [(B,) 2N, N + P], so that one matrix product gives η and ζ
         self.rules, self.word_rules = self.all_rules[..., :split], self.all_rules[..., split:]
         posts = (self.batch, self.n + 1, self.n + 1)
         self.square = Square(self.empty(*posts, self.nonterminals))
         self.exponents = Square(self.empty(*posts))
-        self.words: Tensor  # [B, n, P], emissions relative to each word's best, times 2^peak
+        self.words: Tensor  # [B, n, P], emissions divided by each word's largest, times 2^peak
         self.beta: dict[int, Tensor] = {}  # by width: [B, spans, N]
         self.splits: dict[int, tuple[Tensor, Tensor]] = {}  # by width: η and ζ of its splits, views of the square
         self.factors: dict[int, Tensor] = {}  # by width: [B, spans, splits], β = Σ factor · η ⊙ ζ
         self.scales: dict[int, Tensor] = {}  # by width: [B, spans, 2], stored row = scale · matrix product
-        self.with_parents: dict[int, Tensor] = {}  # by width, where lengths differ: flat indices of such spans
-        self.far: dict[int, tuple[tuple[Tensor, ...], Tensor]] = {}  # by width: spans summed in logs, their exponents
+        self.with_parents: dict[int, Tensor] = {}  # by width, if lengths differ: flat indices of spans with a parent
+        # By width: indices of the spans that were recomputed in log space, and their exponents.
+        self.log_space_spans: dict[int, tuple[tuple[Tensor, ...], Tensor]] = {}
 
     def empty(self, *size: int) -> Tensor:
-        """Uninitialised, of the chart's type and place."""
+        """Allocate an uninitialised tensor with the dtype and device of the chart."""
         return torch.empty(size, dtype=self.dtype, device=self.device)
 
     def fill(self) -> Tensor:
-        """Run the forward pass; log Z of each sentence."""
+        """Run the forward pass and return log Z of each sentence, [B]."""
         self._words()
         top = self.empty(self.batch, self.nonterminals).zero_()
         exponent = self.empty(self.batch).fill_(DEAD)
@@ -56,24 +57,24 @@ class ScaledChart:
             if width < self.n:
                 self._children(width, exponents)
             else:
-                self._mend_far_spans(width, exponents)
+                self._recompute_in_log_space(width, exponents)
             ends = self.whole_sentences(width)
             if ends is not None:
                 top[ends], exponent[ends] = self.beta[width][ends, 0], exponents[ends, 0]
-        # In logs: the root's and β's peaks may lie so far apart that no product of the two is in range.
+        # In logs, because root and β may have their maxima at different states, and all products may underflow.
         self.top = top.double().mul_(2.0**-self.range.beta_peak)
         self.log_top = torch.logsumexp(self.top.log() + self.arguments.root.double().log(), -1)
         log_z = self.log_top + (exponent.double() + self.range.beta_peak) * math.log(2) + self.log_words
         return torch.where(self.log_top == -math.inf, self.log_top, log_z).to(self.dtype)
 
     def whole_sentences(self, width: int) -> Tensor | slice | None:
-        """Which sentences have this length."""
+        """Return the indices of the sentences of this length, or None if there are none."""
         if self.lengths is None:
             return slice(None) if width == self.n else None
         return (self.lengths == width).nonzero().squeeze(1)
 
     def bonus(self, width: int) -> tuple[Tensor, Tensor] | None:
-        """The spans' bonus as a power of two and what is left: 2^whole · fraction, [B, spans] each."""
+        """Return the spans' bonus as (whole, fraction), [B, spans] each: exp(bonus) = 2^whole · fraction."""
         if self.arguments.span_bonus is None:
             return None
         bonus = torch.diagonal(self.arguments.span_bonus.detach(), width, 1, 2).double() / math.log(2)
@@ -83,7 +84,7 @@ class ScaledChart:
         return whole.masked_fill(forbidden, DEAD).to(self.dtype), fraction.to(self.dtype)
 
     def sentence_chunks(self, width: int) -> list[slice] | None:
-        """Slices of the batch whose [spans, splits, N] temporaries stay in cache; None where the whole batch's do."""
+        """Split the batch so that [spans, splits, N] temporaries stay in cache; None if no split is needed."""
         each = (self.n - width + 1) * (width - 1) * self.nonterminals * self.dtype.itemsize
         if each * self.batch <= CACHE_BYTES or self.device.type != "cpu":
             return None
@@ -95,22 +96,23 @@ class ScaledChart:
         if self.lengths is not None:
             beyond = torch.arange(self.n, device=self.device) >= self.lengths[:, None]
             emissions = emissions.masked_fill(beyond[:, :, None], -math.inf)
-        # Every tree has every word once, so each word's best emission is taken out here and added to log Z at the end.
+        # Every tree contains every word once: each word's largest emission is divided out here and added to log Z at
+        # the end.
         best = emissions.amax(-1)  # [B, n]
         dead = best == -math.inf
         best.masked_fill_(dead, 0.0)
         self.log_words = best.double().sum(-1)
-        # At 2^peak: their products with small rules keep clear of the smallest numbers, which have few digits.
+        # The factor 2^peak keeps products with small rules above the subnormal numbers, which have few digits.
         self.words = (emissions - best[..., None]).exp_().mul_(2.0**self.range.peak)
         exponents = torch.full_like(best, -self.range.peak).masked_fill_(dead, DEAD)
         self._store(1, *self._with_maxima(product(self.words, self.word_rules)), exponents)
 
     def split_sums(self, width: int) -> Tensor:
-        """β of every span of this width, Σ over splits of η ⊙ ζ; gives its exponents, [B, spans]."""
+        """Compute β of every span of this width, Σ over splits of η ⊙ ζ, and return its exponents, [B, spans]."""
         eta, zeta = self.splits[width] = self.square.children(width)
         eta_exponents, zeta_exponents = self.exponents.children(width)
         splits = eta_exponents + zeta_exponents  # [B, spans, splits]
-        # Two rows at 2^peak make products at 2^(2 peak), which is where β is kept.
+        # The product of two rows with maxima near 2^peak is near 2^(2 peak), the scale of β.
         exponents = splits.amax(-1)
         factors = self.factors[width] = (splits - exponents.unsqueeze(-1)).exp2_()
         parts = self.sentence_chunks(width)
@@ -127,8 +129,11 @@ class ScaledChart:
             exponents += whole
         return exponents
 
-    def _mend_far_spans(self, width: int, exponents: Tensor) -> bool:
-        """Where η and ζ peak at states so far apart that their product has left the range, sum it again in logs."""
+    def _recompute_in_log_space(self, width: int, exponents: Tensor) -> bool:
+        """Recompute in log space the spans whose products of η and ζ underflowed; return whether there were any.
+
+        This happens if η and ζ have their maxima at different states.
+        """
         beta, factors = self.beta[width], self.factors[width]
         far = (beta.amax(-1) < self.range.safe) & (exponents > DEAD / 2)
         if not bool(far.any()):
@@ -149,14 +154,14 @@ class ScaledChart:
             sums, found = sums * fraction[where][:, None], found + whole[where]
         beta[where], exponents[where] = sums.to(self.dtype), found.to(self.dtype)
         factors[where] = 0.0
-        self.far[width] = (where, splits - place[:, None])
+        self.log_space_spans[width] = (where, splits - place[:, None])
         return True
 
     def _children(self, width: int, exponents: Tensor) -> None:
-        """η and ζ of every span of this width: one matrix product with [L | R]."""
+        """Compute η and ζ of every span of this width by one matrix product with [L | R]."""
         children, maxima, lowest = self._with_maxima(self._multiply(width))
-        # Where the children come out high, β was, and one look is enough for both.
-        if lowest < self.range.safe and self._mend_far_spans(width, exponents):
+        # If η and ζ did not underflow, neither did β, so that one check suffices for all three.
+        if lowest < self.range.safe and self._recompute_in_log_space(width, exponents):
             children, maxima, lowest = self._with_maxima(self._multiply(width))
         self._store(width, children, maxima, lowest, exponents)
 
@@ -165,7 +170,7 @@ class ScaledChart:
         if self.lengths is None or self.arguments.batched_rules:
             return product(beta, self.rules)
         ends = torch.arange(width, self.n + 1, device=self.device)
-        # A whole sentence has no parent, and a span beyond the end does not exist.
+        # A whole sentence has no parent, and spans beyond the end of a sentence do not exist.
         inner = (ends < self.lengths[:, None]) | ((ends == self.lengths[:, None]) & (ends > width))
         self.with_parents[width] = rows = inner.flatten().nonzero().squeeze(1)
         flat = beta.view(-1, self.nonterminals)
@@ -175,13 +180,13 @@ class ScaledChart:
         return children
 
     def _with_maxima(self, children: Tensor) -> tuple[Tensor, Tensor, float]:
-        """[B, spans, 2, N], its rows' maxima, and the lowest of these."""
+        """Return the children as [B, spans, 2, N], the maxima of their rows, and the smallest maximum."""
         both = children.view(self.batch, -1, 2, self.nonterminals)
         maxima = both.amax(-1)
         return both, maxima, float(maxima.amin())
 
     def _store(self, width: int, both: Tensor, maxima: Tensor, lowest: float, exponents: Tensor) -> None:
-        """Write a matrix product's rows, η and ζ, to the square, each scaled to its place in the range."""
+        """Write the rows of η and ζ to the square, each scaled so that its maximum is near 2^peak."""
         shifts = shift_to_peak(maxima, self.range, lowest < self.range.low)
         scale = self.scales[width] = shifts.exp2()
         torch.mul(both, scale.unsqueeze(-1), out=self.square.rows(width))
@@ -191,7 +196,7 @@ class ScaledChart:
 
 
 def _sum_splits(eta: Tensor, zeta: Tensor, factors: Tensor) -> Tensor:
-    """Σ over splits of factor · η ⊙ ζ: [B, spans, N]."""
+    """Compute Σ over splits of factor · η ⊙ ζ: [B, spans, N]."""
     products = torch.mul(eta, zeta)
     if not BATCHED_PRODUCTS and eta.device.type == "cpu":
         return products.mul_(factors.unsqueeze(-1)).sum(2)
@@ -202,7 +207,7 @@ def _sum_splits(eta: Tensor, zeta: Tensor, factors: Tensor) -> Tensor:
 
 
 def product(rows: Tensor, rules: Tensor) -> Tensor:
-    """[B, rows, X] times rules [(B,) Y, X] transposed: [B, rows, Y]."""
+    """Multiply [B, rows, X] with the transpose of rules [(B,) Y, X]: [B, rows, Y]."""
     if rules.dim() == 3:
         return torch.bmm(rows, rules.transpose(1, 2))
     return F.linear(rows, rules)

@@ -1,32 +1,32 @@
-"""Exact scaling by powers of two: where the chart's rows lie in the range of their type."""
+"""Exact scaling of rows by powers of two, which keeps them within the floating-point range."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-# Exponents are whole numbers in the working type, where 2^x is exact. This one marks a row that is zero: finite, so
-# that no difference of two is NaN, and far below any real one.
+# The exponent of a row of zeros. Exponents are whole numbers, for which 2^x is exact. This one is finite, so that no
+# difference of two exponents is NaN, and far below the exponent of any other row.
 DEAD = -1e30
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """How a floating-point type's exponents are used."""
+    """How the exponent range of a floating-point dtype is used."""
 
-    # η and ζ are stored with their maximum in [2^(peak-1), 2^peak), so that the upper half of the range is put to use;
-    # backward forms marginal / (η ζ), about 2^(-2 peak), which must stay well above the smallest normal number.
+    # η and ζ are stored with their maximum in [2^(peak-1), 2^peak), which leaves more room for small values below. The
+    # backward pass computes marginal / (η ζ), about 2^(-2 peak), which must stay above the smallest normal number.
     peak: int
     shift: int  # no row is scaled by more than 2^shift
-    low: float  # a row whose maximum is smaller may need that limit
-    # A split sum whose maximum is smaller than this reaches less far down than numbers of at most 1 would, the range
-    # that log space has: states that matter may be lost.
+    low: float  # only a row whose maximum is smaller may need that limit
+    # A split sum whose maximum is smaller than this is recomputed in log space: states that matter may have
+    # underflowed.
     safe: float
-    huge: float  # a derivative by a value of 0 is kept up to here
+    huge: float  # a derivative with respect to a value of 0 is kept up to this magnitude
 
     @property
     def beta_peak(self) -> int:
-        """Where β lies: it sums products of two rows at their peaks."""
+        """The exponent of the maximum of β, which is a sum of products of two rows."""
         return 2 * self.peak
 
 
@@ -37,26 +37,26 @@ _RANGES = {
 
 
 def range_of(dtype: torch.dtype) -> Range:
-    """The range of a working dtype."""
+    """Return the range of float32 or float64."""
     return _RANGES[dtype]
 
 
-def shift_to_peak(maxima: Tensor, limits: Range, careful: bool) -> Tensor:
-    """The exponents that bring rows with these maxima to their place in the range.
+def shift_to_peak(maxima: Tensor, limits: Range, limit_shift: bool) -> Tensor:
+    """Return the exponents by which rows with these maxima are scaled, so that the maxima are near 2^peak.
 
-    ``careful``, where some maximum is below ``limits.low``: 0 for rows of zeros, and never so much that 2^shift itself
-    leaves the range; a row that starts very low then ends a little lower than the others.
+    ``limit_shift`` is needed if some maximum is below ``limits.low``: rows of zeros then have exponent 0, and others at
+    most ``limits.shift``, for which 2^shift does not overflow.
     """
     shift = limits.peak - maxima.log2().ceil_()
-    return shift.masked_fill_(maxima == 0, 0.0).clamp_(max=limits.shift) if careful else shift
+    return shift.masked_fill_(maxima == 0, 0.0).clamp_(max=limits.shift) if limit_shift else shift
 
 
 def drop_out_of_range(derivative: Tensor, value: Tensor, limits: Range) -> Tensor:
-    """Zero the derivatives by values of 0 that lie beyond the range: no probability flows through them.
+    """Set derivatives with respect to values of 0 to 0 if they are not moderate, and clamp all others.
 
-    A derivative by a positive value is a marginal divided by that value, hence in range, or at its limit where the
-    value is below the smallest normal number. One by a value of 0 has no such bound; it is exact while it is moderate,
-    and where it is not it would turn 0 · ∞ into NaN further on.
+    The derivative with respect to a positive value is a marginal divided by that value, which is in range, or at its
+    limit if the value is subnormal. The derivative with respect to a value of 0 has no such bound. It is kept if it is
+    moderate. Otherwise it would lead to 0 · ∞ = NaN, and no probability depends on it.
     """
     limit = torch.finfo(derivative.dtype).max
     derivative = derivative.nan_to_num(0.0, posinf=limit, neginf=-limit)

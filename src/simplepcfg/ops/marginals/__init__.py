@@ -1,4 +1,4 @@
-"""Marginals of symbols, tags and rules of a simple PCFG, exact, from one inside and one outside pass."""
+"""Marginals of symbols and tags, and expected rule counts, of a simple PCFG."""
 
 import torch
 from torch import Tensor
@@ -25,14 +25,23 @@ def symbol_marginals(
     precision: str | None = None,
     backend: str = "auto",
 ) -> tuple[Tensor, Tensor]:
-    """``(log Z [B], marginals)``: the probability that a derivation has nonterminal A over span (i, j).
+    """Compute the marginal probability of each nonterminal over each span, given the sentence.
 
     Args:
-        spans: ``[K, 3]``, the wanted (sentence, start, end), of width 2 or more: the marginals are then ``[K, N]``.
-            Without it they are ``[B, n + 1, n + 1, N]``, which at thousands of nonterminals only short batches can
-            afford; ``outside_rows`` gives them width by width.
+        spans: ``[K, 3]`` integers, the (sentence, start, end) of the spans of interest, of width 2 or more; all spans
+        by
+            default.
 
-    The rest is as in ``inside``. Summed over A this is ``span_marginals``. Not differentiable.
+    The other arguments are those of ``inside``.
+
+    Returns:
+        ``(log_z, marginals)``: the log partition function ``[B]``, and the probability that the derivation has
+        nonterminal A over the span (i, j): ``[K, N]`` for the given spans, or ``[B, n + 1, n + 1, N]``, which is very
+        large for thousands of nonterminals (``outside_rows`` yields the same width by width). Summed over A it is
+        ``span_marginals``. Not differentiable.
+
+    Raises:
+        InputError: as ``inside`` does, or if a span is outside of its sentence.
     """
     arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
     batch, n, nonterminals, _ = arguments.sizes
@@ -49,7 +58,7 @@ def symbol_marginals(
             continue
         asked = (wanted % posts - wanted.div(posts, rounding_mode="floor") % posts == table.width).nonzero().squeeze(1)
         if len(asked):
-            # Where the table lacks a span it lies beyond its sentence's end, and its marginal stays 0.
+            # A span that is missing in the table is beyond the end of its sentence; its marginal stays 0.
             order = table.cells.argsort()
             place = torch.searchsorted(table.cells[order], wanted[asked]).clamp_(max=len(order) - 1)
             hit = table.cells[order[place]] == wanted[asked]
@@ -75,10 +84,19 @@ def tag_marginals(
     backend: str = "auto",
     create_graph: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """``(log Z [B], marginals [B, n, P])``: the probability that preterminal T stands over word i.
+    """Compute the marginal probability of each preterminal over each word, given the sentence.
 
-    The gradient of log Z by the log-emissions; each word's marginals sum to 1. With ``create_graph`` they can be
-    differentiated in turn. Arguments as in ``inside``.
+    Args:
+        create_graph: whether the marginals can be differentiated.
+
+    The other arguments are those of ``inside``.
+
+    Returns:
+        ``(log_z, marginals)``: the log partition function ``[B]``, and ``[B, n, P]``, the gradient of log Z with
+        respect to the log-emissions. The marginals of each word sum to 1.
+
+    Raises:
+        InputError: as ``inside`` does.
     """
     emissions = log_emissions if create_graph and log_emissions.requires_grad else log_emissions.detach()
     emissions = emissions if emissions.requires_grad else emissions.requires_grad_()
@@ -101,11 +119,21 @@ def rule_counts(
     backend: str = "auto",
     create_graph: bool = False,
 ) -> tuple[Tensor, RuleCounts]:
-    """``(log Z [B], counts)``: how often each rule is expected in the derivations of the batch.
+    """Compute the expected number of uses of each rule in the derivations of the sentences.
 
-    Rule times derivative of log Z by the rule. Counts have the rules' shapes: summed over the batch where it shares
-    its rules, a sentence's own where each has its own. A sentence of n words adds 1 to the root's counts and n − 1
-    to the left and to the right ones. Arguments as in ``inside``.
+    Args:
+        create_graph: whether the counts can be differentiated.
+
+    The other arguments are those of ``inside``.
+
+    Returns:
+        ``(log_z, counts)``: the log partition function ``[B]``, and counts in the shapes of the rules: for rules
+        without a batch dimension they are summed over the sentences. The count of a rule is its probability times the
+        gradient of log Z with respect to it. A sentence of n words adds 1 to the counts of the root, and n − 1 each to
+        those of left and right.
+
+    Raises:
+        InputError: as ``inside`` does.
     """
     rules = [
         rule if create_graph and rule.requires_grad else rule.detach().requires_grad_() for rule in (root, left, right)
@@ -119,10 +147,10 @@ def rule_counts(
             precision=precision,
             backend=backend,
         )
-        if log_emissions.shape[1] == 1:  # one word has no tree, and uses no rule
+        if log_emissions.shape[1] == 1:  # a sentence of one word has no tree
             return log_z.detach(), RuleCounts(*(torch.zeros_like(rule) for rule in rules))
         slopes = torch.autograd.grad(log_z.sum(), rules, create_graph=create_graph)
     if create_graph:
         return log_z, RuleCounts(*(slope * rule for slope, rule in zip(slopes, rules, strict=True)))
-    with torch.no_grad():  # in place: at thousands of nonterminals these are the largest tensors about
+    with torch.no_grad():  # in place, because these are the largest tensors
         return log_z.detach(), RuleCounts(*(slope.mul_(rule) for slope, rule in zip(slopes, rules, strict=True)))

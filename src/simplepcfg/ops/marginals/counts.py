@@ -1,4 +1,4 @@
-"""Expected rule counts, and what a derivation is expected to score when every rule has a score."""
+"""Expected rule counts, and the expected score of a derivation if every rule has a score."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.marginals.outside import outside_rows
 from simplepcfg.ops.marginals.rows import Rows
 
-# Parents whose rows of rules are looked at together: their scores may be float64, and never exist for all at once.
+# Scores of rules, in float64, are computed for so many bytes of parents at a time.
 CHUNK_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class RuleCounts:
-    """Expected uses of S → A, of A → B · as left half and of A → · C as right half; the shapes of the rules."""
+    """Expected numbers of uses of S → A, of left children A → B · and of right children A → · C."""
 
     root: Tensor
     left: Tensor
@@ -25,21 +25,22 @@ class RuleCounts:
 
     @property
     def parents(self) -> Tensor:
-        """Expected uses of each nonterminal, [N] (or [B, N])."""
+        """The expected number of uses of each nonterminal, [N] or [B, N]."""
         return self.left.sum(-1)
 
     @property
     def preterminals(self) -> Tensor:
-        """Expected uses of each preterminal, [P] (or [B, P])."""
+        """The expected number of uses of each preterminal, [P] or [B, P]."""
         nonterminals = self.left.shape[-2]
         return (self.left + self.right)[..., nonterminals:].sum(-2)
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """A score for every rule; +inf is allowed.
+    """A score for every rule, such as its log-probability; the score of a derivation is the sum over its rules.
 
-    Of left and right it is rule · score, with 0 · ∞ = 0, made for some parents and children at a time.
+    +inf is allowed. ``left`` and ``right`` are functions that compute rule · score, with 0 · ∞ = 0, for some parents
+    and children at a time.
     """
 
     emissions: Tensor  # [B, n, P]
@@ -50,10 +51,11 @@ class Scores:
 
 
 def expected_scores(arguments: InsideArguments, scores: Scores, backend: str) -> tuple[Tensor, Tensor]:
-    """``(log Z, expectation)``, [B] each: the mean score of a sentence's derivation, the latter in float64.
+    """Compute log Z and the expected score of the derivation of each sentence, for rules without a batch dimension.
 
-    For rules that the batch shares. A rule that no derivation of the sentence uses adds nothing, whatever its score.
-    Sentences without a derivation have 0.
+    Returns:
+        ``(log_z, expectation)``, [B] each, the latter in float64. A rule that no derivation of the sentence uses adds
+        nothing, even if its score is infinite. A sentence without a derivation has an expectation of 0.
     """
     batch, n, _, _ = arguments.sizes
     log_z, tables = outside_rows(arguments, backend)
@@ -72,14 +74,14 @@ def expected_scores(arguments: InsideArguments, scores: Scores, backend: str) ->
                 if table.width < n:
                     spans.append((sentences, table.inside, table.by_child))
         if spans:
-            # All widths in one product: a chunk of the scores is made once, not once a width.
+            # One product for all widths, so that each chunk of scores is computed once.
             sentences, inside_values, by_child = (torch.cat(parts) for parts in zip(*spans, strict=True))
             _add_rules(total, sentences, inside_values, by_child, arguments, scores, words=False)
     return log_z, total
 
 
-def expected_scores_of_own_rules(arguments: InsideArguments, scores: Scores, backend: str) -> tuple[Tensor, Tensor]:
-    """The same where every sentence has rules of its own: their gradients are that sentence's expected counts."""
+def expected_scores_of_batched_rules(arguments: InsideArguments, scores: Scores, backend: str) -> tuple[Tensor, Tensor]:
+    """Compute ``expected_scores`` for rules with a batch dimension, whose gradients give each sentence's counts."""
     batch, n, states, _ = arguments.sizes
     root = arguments.root.expand(batch, -1)
     leaves = [t.detach().requires_grad_() for t in (arguments.log_emissions, root, arguments.left, arguments.right)]
@@ -113,7 +115,7 @@ def _add_rules(
     scores: Scores,
     words: bool,
 ) -> None:
-    """Σ by_child[A] · rule[A, X] · score[A, X] · value[X], parents by chunks, into each row's sentence."""
+    """Add Σ by_child[A] · rule[A, X] · score[A, X] · value[X] of each row to its sentence's total."""
     states = arguments.sizes[2]
     wide = torch.promote_types(values.dtype, torch.float32)
     values = values.to(wide)
@@ -133,8 +135,8 @@ def _add_rules(
 
 
 def _sum_by_sentence(values: Tensor, weights: Tensor, slopes: Tensor, sentences: Tensor, like: Tensor) -> Tensor:
-    """Σ slopes[row, A] · weights[A, X] · values[row, X] over the rows of each sentence: [B] in float64."""
-    with _exact_products():
+    """Compute Σ slopes[row, A] · weights[A, X] · values[row, X] over the rows of each sentence: [B] in float64."""
+    with _full_precision_products():
         found = torch.matmul(values, weights.to(values.dtype).T).mul_(slopes).sum(1, dtype=torch.float64)
     return torch.zeros_like(like).index_add_(0, sentences, found)
 
@@ -143,7 +145,7 @@ def _add_tags(total: Tensor, table: Rows, sentences: Tensor, arguments: InsideAr
     _, n, states, _ = arguments.sizes
     wide = torch.promote_types(table.inside.dtype, torch.float32)
     by_child = table.by_child.to(wide)
-    with _exact_products():
+    with _full_precision_products():
         outside = by_child[:, :states] @ arguments.left[:, states:].to(wide)
         outside += by_child[:, states:] @ arguments.right[:, states:].to(wide)
     marginal = outside.mul_(table.inside.to(wide))
@@ -153,7 +155,7 @@ def _add_tags(total: Tensor, table: Rows, sentences: Tensor, arguments: InsideAr
 
 
 def _add_spans(total: Tensor, table: Rows, sentences: Tensor, arguments: InsideArguments, scores: Scores) -> None:
-    """The span's bonus and, of whole sentences, the root."""
+    """Add the scores of the spans' bonuses and, for whole sentences, of the root."""
     _, n, _, _ = arguments.sizes
     marginal: Tensor | None = None
     if scores.spans is not None:
@@ -172,12 +174,12 @@ def _add_spans(total: Tensor, table: Rows, sentences: Tensor, arguments: InsideA
 
 
 def _weigh(marginal: Tensor, score: Tensor) -> Tensor:
-    """marginal · score in float64 with 0 · ∞ = 0."""
+    """Compute marginal · score in float64 with 0 · ∞ = 0."""
     return torch.where(marginal > 0, marginal.double() * score.double(), 0.0)
 
 
-class _exact_products:
-    """float32 products in full, whatever was asked of the chart."""
+class _full_precision_products:
+    """A context in which float32 matrix products have full precision, whatever the precision of the chart."""
 
     def __enter__(self) -> None:
         self.before = torch.backends.cuda.matmul.allow_tf32

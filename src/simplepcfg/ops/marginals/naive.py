@@ -1,4 +1,4 @@
-"""Inside and outside as the README of ``ops/inside`` writes them: the twin that the fast ones are held against."""
+"""Marginals and rule counts as the README of ``ops/inside`` writes them: the reference for tests."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class NaiveMarginals:
-    """Of one sentence, in float64."""
+    """Marginals and expected rule counts of one sentence, in float64."""
 
     z: Tensor
     symbols: dict[Span, Tensor]  # width 2 or more: [N]
@@ -23,7 +23,7 @@ class NaiveMarginals:
 def naive_marginals(
     log_emissions: Tensor, root: Tensor, left: Tensor, right: Tensor, span_bonus: Tensor | None = None
 ) -> NaiveMarginals:
-    """Marginals and expected rule counts of one sentence: log-emissions [n, P], rules without batch dimension."""
+    """Compute marginals and rule counts of one sentence: log-emissions [n, P], rules without a batch dimension."""
     log_emissions, root, left, right = (t.detach().double() for t in (log_emissions, root, left, right))
     n, states = log_emissions.shape[0], root.shape[0]
     inside = {(i, i + 1): log_emissions[i].exp() for i in range(n)}  # width 1 over preterminals
@@ -49,7 +49,7 @@ def naive_marginals(
         for k in range(i + 1, j):
             a, b = (i, k), (k, j)
             above = outside[i, j] * bonus((i, j))
-            by_left = above * (columns(right, b) @ inside[b])  # by η of the left child, [N]
+            by_left = above * (columns(right, b) @ inside[b])  # derivative with respect to η of the left child, [N]
             by_right = above * (columns(left, a) @ inside[a])
             outside[a] = outside[a] + by_left @ columns(left, a)
             outside[b] = outside[b] + by_right @ columns(right, b)

@@ -1,4 +1,4 @@
-"""Inside and outside values side by side, width by width: what questions about single symbols and rules are made of."""
+"""Inside and outside values of all spans, width by width, from which marginals of symbols and rules are computed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from simplepcfg.ops.marginals.rows import Rows
 
 
 def outside_rows(arguments: InsideArguments, backend: str = "auto") -> tuple[Tensor, Iterator[Rows]]:
-    """log Z of each sentence and, from the widest to the words, every span's inside and outside values.
+    """Compute log Z of each sentence, and the inside and outside values of its spans.
 
-    ``triton`` keeps its packed chart; every other backend is answered by the scaled chart. Spans beyond a sentence's
-    end may be among the rows: their values are 0.
+    Returns:
+        ``(log_z, rows)``: ``[B]``, and an iterator over the widths, from n down to 1. Rows of spans beyond the end of a
+        sentence may be included; their values are 0.
+
+    The "triton" backend uses the packed chart, and every other backend the scaled chart.
     """
     n = arguments.sizes[1]
     if n == 1:
@@ -36,7 +39,7 @@ def outside_rows(arguments: InsideArguments, backend: str = "auto") -> tuple[Ten
 
 
 def _scaled_rows(chart: ScaledChart) -> Iterator[Rows]:
-    backward = Backward(chart, torch.ones(chart.batch, dtype=chart.dtype, device=chart.device), careful=True)
+    backward = Backward(chart, torch.ones(chart.batch, dtype=chart.dtype, device=chart.device), check_range=True)
     states, posts = chart.nonterminals, chart.n + 1
     sentences = torch.arange(chart.batch, device=chart.device)[:, None] * posts * posts
     for width in range(chart.n, 0, -1):
@@ -48,9 +51,9 @@ def _scaled_rows(chart: ScaledChart) -> Iterator[Rows]:
                 yield Rows(1, cells, chart.words.flatten(0, 1), None, by_child.flatten(0, 1))
                 return
             alpha = backward.outside(width, None)
-            backward.spread(width, alpha)
+            backward.add_to_children(width, alpha)
             by_child = (
-                alpha.new_zeros(*alpha.shape[:2], 2 * states)  # the whole sentence is nobody's child
+                alpha.new_zeros(*alpha.shape[:2], 2 * states)  # the whole sentence has no parent
                 if width == chart.n
                 else backward.child_derivatives(width)
             )

@@ -1,4 +1,4 @@
-"""The packed chart's inside and outside rows, kept after its backward pass; imports triton."""
+"""Inside and outside values from the packed chart. This module imports Triton."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from simplepcfg.ops.marginals.rows import Rows
 
 
 class _KeepingChart(PackedChart):
-    """Remembers the tables that backward fills and otherwise lets go."""
+    """A packed chart that keeps the outside values, which the backward pass would otherwise free."""
 
     alpha: Tensor
     by_child: Tensor
@@ -22,7 +22,7 @@ class _KeepingChart(PackedChart):
 
 
 def packed_rows(arguments: InsideArguments) -> tuple[Tensor, Iterator[Rows]]:
-    """log Z of each sentence, and its spans' rows; see ``outside_rows``."""
+    """Compute log Z of each sentence and the rows of its spans; see ``outside_rows``."""
     chart = _KeepingChart(arguments)
     log_z = chart.fill()
     chart.backward(torch.ones_like(log_z), (True, False, False, False), None)
@@ -40,7 +40,7 @@ def _rows(chart: _KeepingChart) -> Iterator[Rows]:
 
 
 def _word_cells(chart: _KeepingChart) -> Tensor:
-    """Flat index of (sentence, i, i + 1) of each word's row."""
+    """Return the flat index of (sentence, i, i + 1) in [B, n + 1, n + 1] for each word."""
     plan, posts = chart.plan, chart.plan.n + 1
     rank = plan.sentence_of_row[: plan.words].long()
     starts = torch.arange(plan.words, device=rank.device) - plan.words_before[rank].long()

@@ -1,4 +1,4 @@
-"""Spans that a caller asks about, checked."""
+"""Checked indices of the spans that a caller asks for."""
 
 from torch import Tensor
 
@@ -6,7 +6,7 @@ from simplepcfg.errors import InputError
 
 
 def flat_cells(spans: Tensor, batch: int, n: int) -> Tensor:
-    """Where each (sentence, start, end) of ``[K, 3]`` stands in a flattened [B, n + 1, n + 1], or InputError."""
+    """Return the index of each (sentence, start, end) in a flattened [B, n + 1, n + 1], or raise InputError."""
     if spans.dim() != 2 or spans.shape[1] != 3 or spans.dtype.is_floating_point:
         raise InputError(f"spans has shape {list(spans.shape)}; it must be [K, 3] integers: sentence, start, end")
     sentence, start, end = spans.long().unbind(1)

@@ -1,4 +1,4 @@
-"""What a neural grammar does with its parameters before the inside algorithm: networks, rules, emissions."""
+"""Operations from the parameters of a neural grammar to its probabilities: networks, rules and emissions."""
 
 from simplepcfg.ops.neural.emissions import emission_log_probabilities, log_normaliser
 from simplepcfg.ops.neural.factors import product, row_softmax

@@ -1,4 +1,4 @@
-"""Emission probabilities from features: a softmax over all words of which only the batch's words are asked for."""
+"""Emission log-probabilities from features: a softmax over all words, evaluated at the words of a batch."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.backends import has_triton
 from simplepcfg.ops.double_backward import differentiable_gradients
-from simplepcfg.ops.neural.exponentials import powers_of_product
+from simplepcfg.ops.neural.exponentials import exponentials_of_product
 from simplepcfg.ops.neural.naive import naive_emission_log_probabilities, naive_log_normaliser
 from simplepcfg.ops.neural.softmax import softmax_of_product
 from simplepcfg.ops.products import (
@@ -24,14 +24,26 @@ from simplepcfg.ops.products import (
     wide_type,
 )
 
-# Probabilities of all words up to this size are kept for backward; beyond, backward makes them again, part by part.
+# Probabilities of all words up to KEPT_BYTES are kept for the backward pass, which otherwise recomputes them in parts
+# of RECOMPUTED_BYTES.
 KEPT_BYTES = 512 << 20
-AGAIN_BYTES = 128 << 20
+RECOMPUTED_BYTES = 128 << 20
 OCCURRENCES_AT_ONCE = 32
 
 
 def log_normaliser(features: Tensor, embeddings: Tensor, *, precision: str | None = None) -> Tensor:
-    """``[P]``: log Σ_w exp(features[T] · embeddings[w]), from ``[P, D]`` and ``[V, D]``.
+    """Compute log Σ_w exp(features[T] · embeddings[w]) of each preterminal T.
+
+    Args:
+        features: ``[P, D]``.
+        embeddings: ``[V, D]``.
+        precision: as in ``rule_probabilities``.
+
+    Returns:
+        ``[P]``.
+
+    Raises:
+        InputError: if a shape or the precision is wrong.
 
     >>> log_normaliser(torch.zeros(2, 3), torch.zeros(4, 3)).exp()
     tensor([4., 4.])
@@ -44,16 +56,27 @@ def log_normaliser(features: Tensor, embeddings: Tensor, *, precision: str | Non
 def emission_log_probabilities(
     features: Tensor, embeddings: Tensor, rows: Tensor, *, precision: str | None = None
 ) -> Tensor:
-    """``[..., P]``: log emit[T, w] ∝ features[T] · embeddings[w], normalised over all words, of the words asked for.
+    """Compute the log-probability that each preterminal emits the given words, normalised over all words.
 
     Args:
-        features: ``[P, D]``, or ``[B, P, D]`` where each sentence has features of its own; embeddings: ``[V, D]``.
-        rows: ``[...]``, or ``[B, ...]``, int64: each word's row of ``embeddings``.
+        features: ``[P, D]``, or ``[B, P, D]`` for features that depend on the sentence.
+        embeddings: ``[V, D]``. The logits are features[T] · embeddings[w].
+        rows: int64 ``[...]``, or ``[B, ...]`` for batched features: the row of ``embeddings`` of each word.
         precision: "bf16" on a GPU stores operands in bfloat16 and sums in float32; see ``rule_probabilities``.
 
-    Normaliser and words are one operation: each gradient is made once, in place, and both are made of the same rounded
-    operands. Rounded differently, probabilities would add up to more than one, and training would learn to make them.
-    Nothing depends on which words there are but values: a graph captured once serves every batch of its shape.
+    Returns:
+        ``[..., P]``, the shape of ``rows`` with one more dimension.
+
+    Raises:
+        InputError: if a shape or the precision is wrong.
+
+    The normaliser and the logits of the words are computed from the same rounded operands. If they were rounded
+    differently, the probabilities of all words could sum to more than 1, and training would exploit it. Shapes do not
+    depend on the values of ``rows``, so that a captured CUDA graph serves every batch of the same shape.
+
+    >>> emission_log_probabilities(torch.zeros(2, 3), torch.zeros(4, 3), torch.tensor([0, 3])).exp()
+    tensor([[0.2500, 0.2500],
+            [0.2500, 0.2500]])
     """
     own = features.dim() == 3
     _check(features.flatten(0, -2) if own else features, embeddings, precision)
@@ -87,23 +110,23 @@ class _LogNormaliser(torch.autograd.Function):
 
 
 class _EmissionLogProbabilities(torch.autograd.Function):
-    """Of rows [W] for features [P, D], or [B, W] for [B, P, D]."""
+    """Emission log-probabilities for rows [W] and features [P, D], or rows [B, W] and features [B, P, D]."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
         features, embeddings, rows, precision, fused, backward = inputs
-        scores = _wide_empty(features, *rows.shape, features.shape[-2])
-        words = None if fused else _WordScores(rows, scores)
+        logits = _wide_empty(features, *rows.shape, features.shape[-2])
+        words = None if fused else _WordLogits(rows, logits)
         log_sums, saved = _normalise(features.flatten(0, -2), embeddings, precision, fused, backward, words)
         picked = saved[1].index_select(0, rows.flatten()).view(*rows.shape, -1)  # [..., W, D]
         if fused:
-            matmul_wide(picked, saved[0].view(features.shape).transpose(-1, -2), scores)
-        scores.sub_(log_sums.view(features.shape[:-1]).unsqueeze(-2))
-        if fused:  # its two products sum in different orders; where scores are in the millions that shows
-            scores.clamp_(max=0.0)
+            matmul_wide(picked, saved[0].view(features.shape).transpose(-1, -2), logits)
+        logits.sub_(log_sums.view(features.shape[:-1]).unsqueeze(-2))
+        if fused:  # the two products sum in different orders, which matters for logits in the millions
+            logits.clamp_(max=0.0)
         ctx.save_for_backward(features, embeddings, rows, picked, *saved)
         ctx.precision, ctx.fused = precision, fused
-        return scores
+        return logits
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -116,7 +139,7 @@ class _EmissionLogProbabilities(torch.autograd.Function):
                 grads,
             )
             return *found, None, None, None, None
-        by_log_sums = grads[0].sum(-2).neg_().flatten()  # a number for each row of narrow_features
+        by_log_sums = grads[0].sum(-2).neg_().flatten()  # one number for each row of narrow_features
         narrow = grads[0].to(picked.dtype)
         expected, scales, by_embeddings = _gradients(saved, by_log_sums, ctx.precision, ctx.fused)
         by_features = torch.empty_like(expected).view(features.shape)
@@ -125,29 +148,29 @@ class _EmissionLogProbabilities(torch.autograd.Function):
             matmul_wide(narrow.transpose(-1, -2), picked, by_features)
             matmul_wide(narrow, saved[0].view(features.shape), by_rows)
         result = torch.empty_like(features, memory_format=torch.contiguous_format)
-        _scaled_rows(expected, scales, result.view_as(expected), ctx.fused, by_features.view_as(expected))
-        # A GPU's own index_add_ sums in no fixed order.
+        _scale_rows(expected, scales, result.view_as(expected), ctx.fused, by_features.view_as(expected))
+        # index_add_ on a GPU sums in no fixed order.
         by_kernel = features.is_cuda and has_triton()
         _add_occurrences(by_embeddings, by_rows.flatten(0, -2), rows.flatten(), by_kernel=by_kernel)
         return result, by_embeddings.to(embeddings.dtype), None, None, None, None
 
 
-class _WordScores:
-    """Takes the scores of a batch's words from those of all words, as these pass by some rows at a time.
+class _WordLogits:
+    """A callback that copies the logits of a batch's words from those of all words, some rows at a time.
 
-    A product of their own might round its operands otherwise: libraries round within large products, not in small ones.
+    A separate product for these words could round its operands differently: libraries choose by the size of a product.
     """
 
     def __init__(self, rows: Tensor, out: Tensor) -> None:
         self._rows = rows if rows.dim() == 2 else rows[None]  # [B, W]
         self._out = out.view(*self._rows.shape, -1)  # [B, W, P]
 
-    def __call__(self, scores: Tensor, part: slice) -> None:
-        """``scores`` [rows, V] of these rows of [B · P]."""
+    def __call__(self, logits: Tensor, part: slice) -> None:
+        """Copy from ``logits`` [rows, V], which are those of the rows ``part`` of [B · P]."""
         tags = self._out.shape[-1]
         for sentence in range(part.start // tags, -(-part.stop // tags)):
             start, stop = (min(max(end - sentence * tags, 0), tags) for end in (part.start, part.stop))
-            here = scores[sentence * tags + start - part.start : sentence * tags + stop - part.start]
+            here = logits[sentence * tags + start - part.start : sentence * tags + stop - part.start]
             self._out[sentence, :, start:stop] = here.index_select(1, self._rows[sentence]).T
 
 
@@ -161,12 +184,13 @@ def _normalise(
     precision: str | None,
     fused: bool,
     backward: bool,
-    seen: Callable[[Tensor, slice], None] | None = None,
+    on_logits: Callable[[Tensor, slice], None] | None = None,
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor | None, Tensor | None]]:
-    """log Σ_w exp(score) [P], and for backward: operands, the powers of all words where they are small, their factors.
+    """Compute log Σ_w exp(logit) [P], and what the backward pass needs.
 
-    A power times its row's factor is the word's probability; without factors the powers are probabilities. ``seen`` is
-    shown all scores, some rows at a time; not where kernels are fused.
+    The latter are both operands, the exponentials of all words (None if they are too large), and a factor for each row
+    that normalises the exponentials (None if they are normalised already). ``on_logits`` is called with the logits of
+    all words, some rows at a time, unless fused kernels are used.
     """
     kind = torch.bfloat16 if fused else wide_type(features.dtype)
     narrow_features, narrow_embeddings = (each.detach().to(kind).contiguous() for each in (features, embeddings))
@@ -174,58 +198,58 @@ def _normalise(
     fits = tags * words * kind.itemsize <= KEPT_BYTES
     kept = aligned_rows(features, tags, words, kind) if backward and fits else None
     if fused:
-        log_sums, factors = powers_of_product(narrow_features, narrow_embeddings, kept)
+        log_sums, factors = exponentials_of_product(narrow_features, narrow_embeddings, kept)
         return log_sums, (narrow_features, narrow_embeddings, kept, factors)
     log_sums = torch.empty(tags, dtype=wide_type(kind), device=features.device)
     with matrix_mode(precision, features.device):
-        softmax_of_product(narrow_features, narrow_embeddings, kept, log_sums, False, seen=seen)
+        softmax_of_product(narrow_features, narrow_embeddings, kept, log_sums, False, on_logits=on_logits)
     return log_sums, (narrow_features, narrow_embeddings, kept, None)
 
 
 def _gradients(
     saved: Sequence[Any], by_log_sums: Tensor, precision: str | None, fused: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Each preterminal's Σ_w power · e[w], what it is to be multiplied with, and the gradient by the embeddings.
+    """Compute Σ_w exponential · embedding of each preterminal, its scale, and the gradient of the embeddings.
 
-    ``saved`` is what ``_normalise`` gave for backward.
+    ``saved`` is what ``_normalise`` returned for the backward pass.
 
-    d log Σ / d score is a power times its row's factor, and ``by_log_sums`` scales the same rows. The features are
-    scaled instead, and the sums afterwards (the caller does), so that powers are multiplied as they are.
+    d log Σ / d logit is an exponential times the factor of its row, and ``by_log_sums`` scales the same rows. Instead
+    of the exponentials, the features are scaled here, and the sums by the caller.
     """
     features, embeddings, kept, factors = saved
     (tags, width), words = features.shape, embeddings.shape[0]
     sums = by_log_sums.new_empty(tags, width)
     by_embeddings = by_log_sums.new_empty(words, width)
     scales = by_log_sums if factors is None else by_log_sums * factors
-    most = tags if kept is not None else AGAIN_BYTES // (words * features.element_size()) or 1
+    most = tags if kept is not None else RECOMPUTED_BYTES // (words * features.element_size()) or 1
     parts = row_parts(tags, most, 128)
     buffer = aligned_rows(features, parts[0].stop, words, features.dtype) if kept is None else kept
     with matrix_mode(precision, features.device):
         for part in parts:
-            powers = buffer[: part.stop - part.start]
+            exponentials = buffer[: part.stop - part.start]
             if kept is None and fused:
-                scales[part] = by_log_sums[part] * powers_of_product(features[part], embeddings, powers)[1]
+                scales[part] = by_log_sums[part] * exponentials_of_product(features[part], embeddings, exponentials)[1]
             elif kept is None:
-                softmax_of_product(features[part], embeddings, powers, None, False)
-            mm_wide(powers, embeddings, sums[part])
-            weighted = _scaled_rows(features[part], scales[part], torch.empty_like(features[part]), fused)
+                softmax_of_product(features[part], embeddings, exponentials, None, False)
+            mm_wide(exponentials, embeddings, sums[part])
+            weighted = _scale_rows(features[part], scales[part], torch.empty_like(features[part]), fused)
             if part.start:
-                add_mm_wide(by_embeddings, powers.T, weighted)
+                add_mm_wide(by_embeddings, exponentials.T, weighted)
             else:
-                mm_wide(powers.T, weighted, by_embeddings)
+                mm_wide(exponentials.T, weighted, by_embeddings)
     return sums, scales, by_embeddings
 
 
-def _scaled_rows(rows: Tensor, scales: Tensor, out: Tensor, fused: bool, added: Tensor | None = None) -> Tensor:
-    """out = scales[i] · rows[i] (+ added[i]), in float32 at least; out may be narrower."""
+def _scale_rows(rows: Tensor, scales: Tensor, out: Tensor, fused: bool, added: Tensor | None = None) -> Tensor:
+    """Compute scales[i] · rows[i] (+ added[i]) into ``out``, in float32 or wider; ``out`` may be narrower."""
     if not fused:
         column = scales.unsqueeze(-1)
         return torch.mul(rows, column, out=out) if added is None else torch.addcmul(added, rows, column, out=out)
-    from simplepcfg.ops.neural.word_kernels import scaled_rows_kernel
+    from simplepcfg.ops.neural.word_kernels import scale_rows_kernel
 
     count, width = rows.shape
     block = min(1024, 1 << max(width - 1, 1).bit_length())
-    scaled_rows_kernel[(count,)](
+    scale_rows_kernel[(count,)](
         rows,
         scales,
         rows if added is None else added,
@@ -239,12 +263,12 @@ def _scaled_rows(rows: Tensor, scales: Tensor, out: Tensor, fused: bool, added: 
 
 
 def _has_backward(*tensors: Tensor) -> bool:
-    """Asked here because an autograd function's forward never sees gradients enabled."""
+    """Return whether there will be a backward pass, which the forward of an autograd function cannot find out."""
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
 def _add_occurrences(total: Tensor, by_occurrence: Tensor, rows: Tensor, by_kernel: bool) -> None:
-    """total[rows[i]] += by_occurrence[i], in a fixed order."""
+    """Add by_occurrence[i] to total[rows[i]] for every i, in a fixed order."""
     if not by_kernel:
         total.index_add_(0, rows, by_occurrence)
         return

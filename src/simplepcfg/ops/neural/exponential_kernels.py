@@ -1,4 +1,4 @@
-"""Triton kernels of powers of a matrix product: exp(a bᵀ) and its row sums, the scores themselves never stored."""
+"""Triton kernels of exp(a bᵀ) and of its row sums, which never store the logits a bᵀ."""
 
 # mypy: ignore-errors
 import triton
@@ -8,7 +8,7 @@ LOG2_E, LN_2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453
 
 
 @triton.jit
-def _scores(
+def _logits(
     at_a, at_b, D, EVEN: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
 ):
     """A tile of a bᵀ, summed in float32. WIDE is for Triton's interpreter, which multiplies bfloat16 as integers."""
@@ -29,13 +29,13 @@ def _scores(
 
 @triton.jit
 def _rows_of(matrix, rows, count, D, BK: tl.constexpr):
-    """Where the first BK columns of these rows lie; of rows beyond the last, those of the first."""
+    """Pointers to the first BK columns of these rows; row 0 stands in for rows beyond the last."""
     kept = tl.where(rows < count, rows, 0)
     return matrix + kept[:, None] * D + tl.arange(0, BK)[None, :]
 
 
 @triton.jit
-def _power_tiles(
+def _exponential_tiles(
     at_a,
     b,
     out,
@@ -54,31 +54,31 @@ def _power_tiles(
     BN: tl.constexpr,
     BK: tl.constexpr,
 ):
-    """Tiles first … last − 1 of columns of 2^(scores − shift), scores in powers of two: row sums, the largest score."""
+    """Row sums of 2^(logits − shift) over the column tiles first … last − 1, and the largest logits, in base 2."""
     total = tl.zeros((BM,), tl.float32)
     highest = tl.full((BM,), float("-inf"), tl.float32)
     for tile in range(first, last):
         columns = tile * BN + tl.arange(0, BN)
         inside = columns < V
-        # Columns beyond the last are the first again, which leaves the largest score what it is.
-        scores = _scores(at_a, _rows_of(b, columns, V, D, BK), D, EVEN, WIDE, BM, BN, BK)
-        highest = tl.maximum(highest, tl.max(scores, 1))
-        powers = tl.where(inside[None, :], tl.exp2(scores * LOG2_E - shift[:, None]), 0.0)
-        total += tl.sum(powers, 1)
+        # Columns beyond the last repeat the first one, which does not change the largest logit.
+        logits = _logits(at_a, _rows_of(b, columns, V, D, BK), D, EVEN, WIDE, BM, BN, BK)
+        highest = tl.maximum(highest, tl.max(logits, 1))
+        exponentials = tl.where(inside[None, :], tl.exp2(logits * LOG2_E - shift[:, None]), 0.0)
+        total += tl.sum(exponentials, 1)
         if HAS_OUT:
             target = out + rows.to(tl.int64)[:, None] * out_stride + columns[None, :]
-            tl.store(target, powers.to(out.dtype.element_ty), mask=(rows < n)[:, None] & inside[None, :])
+            tl.store(target, exponentials.to(out.dtype.element_ty), mask=(rows < n)[:, None] & inside[None, :])
     return total, highest * LOG2_E
 
 
 @triton.jit
-def powers_kernel(
+def exponentials_kernel(
     a,  # [n, D]
     b,  # [V, D]
     out,  # out [n, V], or anything where HAS_OUT is false
-    shifts,  # out [n]: what a row's scores are taken relative to, as an exponent of two
-    totals,  # out [SPLIT, n]: sums of a row's powers, a part of the columns each
-    highest,  # out [SPLIT, n]: the largest score of each part, likewise
+    shifts,  # out [n]: what is subtracted from the logits of each row, in base 2
+    totals,  # out [SPLIT, n]: sums of the exponentials of each row, over one part of the columns each
+    highest,  # out [SPLIT, n]: the largest logit of each part, in base 2
     n,
     V,
     D,
@@ -92,15 +92,15 @@ def powers_kernel(
     BK: tl.constexpr,
     FIRST: tl.constexpr,
 ):
-    """exp(a bᵀ) relative to the largest of a row's first scores: all parts of a row find the same."""
+    """Exponentials relative to the maximum of the first FIRST logits of a row, which all its programs compute alike."""
     split = tl.program_id(0) % SPLIT
     rows = (tl.program_id(0) // SPLIT) * BM + tl.arange(0, BM)
     at_a = _rows_of(a, rows, n, D, BK)
     at_b = _rows_of(b, tl.arange(0, FIRST), V, D, BK)
-    shift = tl.max(_scores(at_a, at_b, D, EVEN, WIDE, BM, FIRST, BK), 1) * LOG2_E
+    shift = tl.max(_logits(at_a, at_b, D, EVEN, WIDE, BM, FIRST, BK), 1) * LOG2_E
     tiles = tl.cdiv(V, BN)
     each = tl.cdiv(tiles, SPLIT)
-    total, largest = _power_tiles(
+    total, largest = _exponential_tiles(
         at_a, b, out, rows, shift, split * each, tl.minimum((split + 1) * each, tiles), n, V, D, out_stride,
         HAS_OUT, EVEN, WIDE, BM, BN, BK,
     )  # fmt: skip
@@ -111,7 +111,7 @@ def powers_kernel(
 
 @triton.jit
 def _total(totals, rows, n, SPLIT: tl.constexpr, SIZE: tl.constexpr):
-    """Sums of rows, of the parts in order."""
+    """The sums of rows, adding their parts in order."""
     total = tl.zeros((SIZE,), tl.float32)
     for split in range(SPLIT):
         total += tl.load(totals + split * n + rows, mask=rows < n, other=0.0)
@@ -120,7 +120,7 @@ def _total(totals, rows, n, SPLIT: tl.constexpr, SIZE: tl.constexpr):
 
 @triton.jit
 def _highest(highest, rows, n, SPLIT: tl.constexpr, SIZE: tl.constexpr):
-    """The largest scores of rows."""
+    """The largest logit of each row."""
     found = tl.full((SIZE,), float("-inf"), tl.float32)
     for split in range(SPLIT):
         found = tl.maximum(found, tl.load(highest + split * n + rows, mask=rows < n, other=0.0))
@@ -128,32 +128,32 @@ def _highest(highest, rows, n, SPLIT: tl.constexpr, SIZE: tl.constexpr):
 
 
 @triton.jit
-def _is_far(total, largest):
-    """Whether a row's first scores lay so far below others that its powers are huge. NaN is far, too."""
+def _has_overflowed(total, largest):
+    """Whether the sum of a row is too large because its first logits are far below others. True for NaN, too."""
     return (total < largest) == 0
 
 
 @triton.jit
-def far_rows_kernel(totals, far, count, n, largest, SPLIT: tl.constexpr, SIZE: tl.constexpr):
-    """``far`` [n] begins with the rows that are to be made again, in order, and ``count`` says how many they are."""
+def list_overflowed_rows_kernel(totals, overflowed, count, n, largest, SPLIT: tl.constexpr, SIZE: tl.constexpr):
+    """Write the rows to be recomputed to the front of ``overflowed`` [n], in order, and their number to ``count``."""
     found = tl.zeros((), tl.int32)
     for start in range(0, n, SIZE):
         rows = start + tl.arange(0, SIZE)
-        here = (_is_far(_total(totals, rows, n, SPLIT, SIZE), largest) & (rows < n)).to(tl.int32)
-        tl.store(far + found + tl.cumsum(here, 0) - here, rows, mask=here > 0)
+        here = (_has_overflowed(_total(totals, rows, n, SPLIT, SIZE), largest) & (rows < n)).to(tl.int32)
+        tl.store(overflowed + found + tl.cumsum(here, 0) - here, rows, mask=here > 0)
         found += tl.sum(here, 0)
     tl.store(count, found)
 
 
 @triton.jit
-def powers_again_kernel(
+def recompute_rows_kernel(
     a,
     b,
     out,
     highest,
-    far,
+    overflowed,
     count,
-    again,  # out [PARTS, n]: sums of far rows' powers, a part of the columns each
+    recomputed,  # out [PARTS, n]: sums of these rows' exponentials, over one part of the columns each
     n,
     V,
     D,
@@ -167,43 +167,43 @@ def powers_again_kernel(
     BN: tl.constexpr,
     BK: tl.constexpr,
 ):
-    """Far rows once more, relative to their largest scores. Where there are none all programs leave at once."""
+    """Recompute the overflowed rows relative to their largest logits. Programs without such a row return at once."""
     part = tl.program_id(0) % PARTS
     first = (tl.program_id(0) // PARTS) * BM
     last = tl.load(count)
     if first < last:
         places = first + tl.arange(0, BM)
-        rows = tl.load(far + places, mask=places < last, other=n)
+        rows = tl.load(overflowed + places, mask=places < last, other=n)
         tiles = tl.cdiv(V, BN)
         each = tl.cdiv(tiles, PARTS)
-        total, _ = _power_tiles(
+        total, _ = _exponential_tiles(
             _rows_of(a, rows, n, D, BK), b, out, rows, _highest(highest, rows, n, SPLIT, BM), part * each,
             tl.minimum((part + 1) * each, tiles), n, V, D, out_stride, HAS_OUT, EVEN, WIDE, BM, BN, BK,
         )  # fmt: skip
-        tl.store(again + part * n + rows, total, mask=rows < n)
+        tl.store(recomputed + part * n + rows, total, mask=rows < n)
 
 
 @triton.jit
-def settle_powers_kernel(
+def finish_rows_kernel(
     shifts,
     totals,
     highest,
-    again,
+    recomputed,
     log_sums,  # out [n]
-    factors,  # out [n]: 1 / Σ, which makes powers probabilities
+    factors,  # out [n]: 1 / Σ, which normalises the exponentials
     n,
     largest,
     SPLIT: tl.constexpr,
     PARTS: tl.constexpr,
     SIZE: tl.constexpr,
 ):
-    """Log-sums and factors of all rows."""
+    """The log-sum-exp and the factor of each row."""
     rows = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
     shift = tl.load(shifts + rows, mask=rows < n, other=0.0)
     total = tl.where(rows < n, _total(totals, rows, n, SPLIT, SIZE), 1.0)
-    far = _is_far(total, largest)
-    if tl.max(far.to(tl.int32), 0) > 0:
-        total = tl.where(far, _total(again, rows, n, PARTS, SIZE), total)
-        shift = tl.where(far, _highest(highest, rows, n, SPLIT, SIZE), shift)
+    overflowed = _has_overflowed(total, largest)
+    if tl.max(overflowed.to(tl.int32), 0) > 0:
+        total = tl.where(overflowed, _total(recomputed, rows, n, PARTS, SIZE), total)
+        shift = tl.where(overflowed, _highest(highest, rows, n, SPLIT, SIZE), shift)
     tl.store(log_sums + rows, (shift + tl.log2(total)) * LN_2, mask=rows < n)
     tl.store(factors + rows, 1.0 / total, mask=rows < n)

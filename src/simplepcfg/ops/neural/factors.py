@@ -1,4 +1,4 @@
-"""One row softmax of a product, and products of what such softmaxes give: the factors of low-rank rules."""
+"""The factors of low-rank rules: softmaxes of matrix products, and products of such softmaxes."""
 
 from functools import partial
 from typing import Any
@@ -14,10 +14,17 @@ from simplepcfg.ops.products import check_precision, matrix_mode, mm_wide, runs_
 
 
 def row_softmax(rows: Tensor, columns: Tensor, *, precision: str | None = None, least: float = LEAST) -> Tensor:
-    """p[A, B] ∝ exp(rows[A] · columns[B]), every row summing to 1: ``[N, D]`` and ``[S, D]`` to ``[N, S]``.
+    """Compute the softmax over B of rows[A] · columns[B].
 
-    What ``rule_probabilities`` is for left and right together; in "bf16" on a GPU the result is bfloat16. No
-    probability is below ``least``.
+    Args:
+        rows, columns: ``[N, D]`` and ``[S, D]``.
+        precision, least: as in ``rule_probabilities``. In "bf16" on a GPU the result is bfloat16.
+
+    Returns:
+        ``[N, S]``, whose rows sum to 1.
+
+    Raises:
+        InputError: if a shape, the precision or ``least`` is wrong.
 
     >>> row_softmax(torch.zeros(1, 2), torch.zeros(4, 2))
     tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
@@ -34,7 +41,7 @@ def row_softmax(rows: Tensor, columns: Tensor, *, precision: str | None = None, 
 
 
 def product(a: Tensor, b: Tensor, *, precision: str | None = None) -> Tensor:
-    """a b in the type of the operands, summed in float32 at least: ``[N, K]`` and ``[K, M]`` to ``[N, M]``."""
+    """Compute the matrix product of ``[N, K]`` and ``[K, M]`` in their dtype, summed in float32 or wider."""
     check_precision(precision)
     return _Product.apply(a, b, precision)
 
@@ -87,6 +94,6 @@ class _Product(torch.autograd.Function):
 
 
 def naive_row_softmax(rows: Tensor, columns: Tensor, *, least: float = LEAST) -> Tensor:
-    """As it is written."""
+    """Compute ``row_softmax`` in plain PyTorch."""
     wide = wide_type(rows.dtype)
     return rule_softmax(rows.to(wide) @ columns.to(wide).T, least=least)

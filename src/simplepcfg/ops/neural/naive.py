@@ -1,4 +1,4 @@
-"""The operations as the paper writes them: for tests, and for gradients that are differentiated in turn."""
+"""The operations in plain PyTorch, as the paper writes them: for tests, and for second derivatives."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from simplepcfg.ops.products import wide_type
 def naive_rule_probabilities(
     parents: Tensor, left_children: Tensor, right_children: Tensor, *, least: float = LEAST
 ) -> tuple[Tensor, Tensor]:
-    """left[A, B] ∝ exp(parents[A] · left_children[B]), right likewise."""
+    """Compute left[A, B] ∝ exp(parents[A] · left_children[B]), and right likewise: [N, S] each."""
     parents, left, right = _wide(parents, left_children, right_children)
     return rule_softmax(parents @ left.T, least=least), rule_softmax(parents @ right.T, least=least)
 
@@ -20,22 +20,22 @@ def naive_rule_probabilities(
 def naive_sentence_rule_probabilities(
     parents: Tensor, left_children: Tensor, right_children: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The same with a leading batch dimension on any of them: [B, N, S] each."""
+    """Compute ``naive_rule_probabilities`` with a batch dimension on any argument: [B, N, S] each."""
     parents, left, right = _wide(parents, left_children, right_children)
     batch = next(tensor.shape[0] for tensor in (parents, left, right) if tensor.dim() == 3)
-    scores = (parents @ children.transpose(-1, -2) for children in (left, right))
-    found = tuple(rule_softmax(each).expand(batch, *each.shape[-2:]) for each in scores)
+    logits = (parents @ children.transpose(-1, -2) for children in (left, right))
+    found = tuple(rule_softmax(each).expand(batch, *each.shape[-2:]) for each in logits)
     return found[0], found[1]
 
 
 def naive_log_normaliser(features: Tensor, embeddings: Tensor) -> Tensor:
-    """log Σ_w exp(features[T] · embeddings[w])."""
+    """Compute log Σ_w exp(features[T] · embeddings[w]): [P]."""
     features, embeddings = _wide(features, embeddings)
     return torch.logsumexp(features @ embeddings.T, -1)
 
 
 def naive_emission_log_probabilities(features: Tensor, embeddings: Tensor, rows: Tensor) -> Tensor:
-    """log emit[T, w] of the words whose rows of ``embeddings`` are given: [..., P]."""
+    """Compute log emit[T, w] of the words with the given rows of ``embeddings``: [..., P]."""
     features, embeddings = _wide(features, embeddings)
     table = (features @ embeddings.T).log_softmax(-1)
     if features.dim() == 2:
@@ -44,10 +44,10 @@ def naive_emission_log_probabilities(features: Tensor, embeddings: Tensor, rows:
 
 
 def naive_residual_network(x: Tensor, weights: Sequence[Tensor]) -> Tensor:
-    """One network of either form, told apart by the number of its weights.
+    """Compute a residual layer or a residual network, depending on the number of weights.
 
-    With W, b alone a residual layer, x + ReLU(W x + b). With W, b and then U, p, V, q for each block a linear layer and
-    residual blocks: y = W x + b, then y ← y + ReLU(V ReLU(U y + p) + q).
+    With weights W, b: a residual layer, x + ReLU(W x + b). With W, b and then U, p, V, q for each block: a linear layer
+    and residual blocks, y = W x + b, then y ← y + ReLU(V ReLU(U y + p) + q).
     """
     x, *weights = _wide(x, *weights)
     y = x @ weights[0].T + weights[1]

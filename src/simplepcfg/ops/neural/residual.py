@@ -1,13 +1,13 @@
-"""Several residual networks over rows of one table of embeddings, with a hand-written backward.
+"""Several residual networks over rows of one table of embeddings, with a hand-written backward pass.
 
-A network has one of two forms, told apart by the number of its weights:
+A network has one of two forms, depending on the number of its weights:
 
 - a residual layer, x + ReLU(W x + b), has W and b;
 - a residual network, y = W x + b and then for each block y ← y + ReLU(V ReLU(U y + p) + q), has W, b, then U, p, V, q
   for each block.
 
-All networks read one table in one operation, so the table's gradient is summed where it is computed and no slice of it
-is padded with zeros.
+All networks of one call read the same table, so that the gradient of the table is accumulated in one buffer, instead of
+as a sum of slices that are padded with zeros.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.neural.naive import naive_residual_network
-from simplepcfg.ops.neural.residual_fused import Rows, fused_backward, fused_forward, is_layer
+from simplepcfg.ops.neural.residual_fused import Rows, fused_backward, fused_forward, is_residual_layer
 from simplepcfg.ops.products import (
     add_mm_wide,
     check_precision,
@@ -37,9 +37,20 @@ def residual_networks(
     *,
     precision: str | None = None,
 ) -> tuple[Tensor, ...]:
-    """The k-th network's output for the rows ``rows[k]`` = (start, stop) of ``table`` [R, D]: [stop − start, D'] each.
+    """Compute the output of each network for its rows of one table.
 
-    In "bf16" on a GPU activations are bfloat16 and outputs are too; elsewhere all are as wide as the table.
+    Args:
+        table: ``[R, D]``, embeddings.
+        rows: (start, stop) for each network, the rows of the table that it reads.
+        weights: the weights of each network, in the order that the module's docstring gives.
+        precision: "bf16" on a GPU computes and returns bfloat16; "tf32" multiplies in TF32; the default is the
+            precision of the table.
+
+    Returns:
+        For each network ``[stop − start, D']``.
+
+    Raises:
+        InputError: if rows are outside of the table, or a network has a wrong number of weights.
     """
     check_precision(precision)
     for (start, stop), each in zip(rows, weights, strict=True):
@@ -95,13 +106,13 @@ class _ResidualNetworks(torch.autograd.Function):
 def _plain_backward(
     saved: Sequence[Tensor], rows: Sequence[Rows], counts: Sequence[int], grads: Sequence[Tensor | None]
 ) -> tuple[Tensor, list[list[Tensor | None]]]:
-    """Gradients by the table and by every network's weights, one network after the other."""
+    """Compute the gradients of the table and of the weights of every network, one network after the other."""
     table, count = saved[0], 1 + sum(counts)
     weights = _groups(saved[1:count], counts)
     kept = _groups(saved[count:], [_kept_count(number) for number in counts])
     by_table = torch.empty_like(table, memory_format=torch.contiguous_format)
     found: list[list[Tensor | None]] = [[None] * number for number in counts]
-    # A network over the whole table goes first: it writes what the others add to.
+    # A network over the whole table comes first: it writes the gradient to which the others add.
     whole = (0, table.shape[0])
     order = sorted(range(len(rows)), key=lambda k: rows[k] != whole or grads[k] is None)
     if rows[order[0]] != whole or grads[order[0]] is None:
@@ -116,20 +127,20 @@ def _plain_backward(
             mm_wide(first, weights[k][0], by_table)
         else:
             add_mm_wide(by_table[part], first, weights[k][0])
-        if is_layer(weights[k]):  # the residual connection hands the gradient on as it is
+        if is_residual_layer(weights[k]):  # the residual connection passes the gradient on unchanged
             by_table[part] += grad
     return by_table, found
 
 
 def _kept_count(weights: int) -> int:
-    """How many tensors `_forward` keeps for backward: the ReLU's result of a layer, three for each block."""
+    """Return how many tensors `_forward` keeps for the backward pass: one for a layer, three for each block."""
     return 1 if weights == 2 else 3 * (weights - 2) // 4
 
 
 def _forward(x: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """The output, and what backward needs: a layer's activation, or each block's input and both activations."""
-    if is_layer(weights):
-        activation = torch._addmm_activation(weights[1], x, weights[0].T)  # a product, a bias and a ReLU in one pass
+    """Return the output, and for backward a layer's activation, or the input and both activations of each block."""
+    if is_residual_layer(weights):
+        activation = torch._addmm_activation(weights[1], x, weights[0].T)  # product, bias and ReLU in one kernel
         return x + activation, [activation]
     y = torch.addmm(weights[1], x, weights[0].T)
     kept = []
@@ -144,13 +155,13 @@ def _forward(x: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]
 def _backward(
     x: Tensor, weights: Sequence[Tensor], kept: Sequence[Tensor], grad: Tensor
 ) -> tuple[Tensor, list[Tensor | None]]:
-    """The gradient by the first linear layer's output, and those by the weights."""
-    if is_layer(weights):
+    """Compute the gradient of the first linear layer's output, and the gradients of the weights."""
+    if is_residual_layer(weights):
         grad, by_bias = _relu_backward(grad, kept[0])
         return grad, [_weight_gradient(grad, x), by_bias]
     found: list[Tensor | None] = []
     blocks = len(weights) // 4
-    own = False  # whether ``grad`` is ours to write to
+    own = False  # whether ``grad`` may be modified in place
     for block in reversed(range(blocks)):
         inner, _, outer, _ = weights[2 + 4 * block : 6 + 4 * block]
         y, middle, last = kept[3 * block : 3 * block + 3]
@@ -170,13 +181,13 @@ def _weight_gradient(by_output: Tensor, of_input: Tensor) -> Tensor:
 
 
 def _relu_backward(grad: Tensor, activation: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradient by what a ReLU was given, and its column sums."""
+    """Compute the gradient of a ReLU's input, and its column sums."""
     grad = torch.ops.aten.threshold_backward(grad, activation, 0)
     return grad, grad.sum(0)
 
 
 def _groups(flat: Sequence[Tensor], counts: Sequence[int]) -> list[Sequence[Tensor]]:
-    """Consecutive parts of these lengths."""
+    """Split a list into consecutive parts of these lengths."""
     found, start = [], 0
     for count in counts:
         found.append(flat[start : start + count])
@@ -185,7 +196,7 @@ def _groups(flat: Sequence[Tensor], counts: Sequence[int]) -> list[Sequence[Tens
 
 
 def _cast(tensors: Sequence[Tensor], kind: torch.dtype) -> list[Tensor]:
-    """All in one type; in one launch where any must be converted."""
+    """Convert all tensors to one dtype, in one launch."""
     given = [tensor.detach() for tensor in tensors]
     if all(tensor.dtype == kind for tensor in given):
         return given

@@ -1,7 +1,8 @@
-"""Residual networks in bfloat16 on a GPU: networks of one form and shape share their buffers and gradient products.
+"""Residual networks in bfloat16 on a GPU, where networks of the same form and shape share buffers and batched products.
 
-A chain of small products cannot fill a GPU, so several networks run at a time. What backward finds of each layer is
-kept until the end: the gradients by all weights of a group are then one batched product, those by its biases one sum.
+The small products of one network cannot fill a GPU, so several networks run on parallel streams. The backward pass
+keeps the gradients of all layers' outputs, so that the gradients of all weights of a group are one batched product, and
+those of its biases one sum.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,21 +11,21 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.neural.streams import lanes, spread
+from simplepcfg.ops.backends import multiprocessors
+from simplepcfg.ops.neural.streams import assign_to_streams, parallel_streams
 from simplepcfg.ops.products import add_mm_wide, bmm_wide, mm_wide
 
-# Rows whose column sums one program makes, all of which it holds, by so many columns on so many warps.
+# The rows and columns whose column sums one program computes, and its warps.
 ROWS_A_PROGRAM = 128
 COLUMNS_A_PROGRAM = 64
 WARPS = 8
-SUM_BLOCK = 4096  # numbers of a gradient that one program adds up
-# A gradient by weights sums over many rows for few results; rows are split while its tiles leave a large GPU idle.
+SUM_BLOCK = 4096  # elements of a gradient that one program sums
+# The gradient of a weight matrix sums over many rows. Rows are split while its tiles are too few for a large GPU.
 TILE = 128
-MULTIPROCESSORS = 132
 LEAST_SPLIT_ROWS = 512
-# Networks that run side by side, forward and backward, of one to five, and sums for the gradients by weights, of one to
-# three: the fastest on an H200 with the five networks of an SN-PCFG.
-LANES_FORWARD, LANES_BACK, LANES_OF_SUMS = 3, 5, 2
+# Numbers of parallel streams for the networks in both passes, and for the gradients of weights: the fastest choices of
+# one to five, and of one to three, on an H200 with the five networks of an SN-PCFG.
+STREAMS_FORWARD, STREAMS_BACKWARD, STREAMS_OF_SUMS = 3, 5, 2
 
 Rows = tuple[int, int]
 
@@ -32,56 +33,56 @@ Rows = tuple[int, int]
 class Group(NamedTuple):
     """Networks over the same rows whose weights have the same shapes."""
 
-    members: tuple[int, ...]  # their places among all networks
+    members: tuple[int, ...]  # the indices of these networks
     rows: Rows
     blocks: int
-    layer: bool = False  # residual layers, x + ReLU(W x + b); these have no blocks
+    layer: bool = False  # whether these are residual layers, x + ReLU(W x + b), which have no blocks
 
 
-def is_layer(weights: Sequence[Tensor]) -> bool:
-    """Whether a network with these weights is one residual layer."""
+def is_residual_layer(weights: Sequence[Tensor]) -> bool:
+    """Return whether a network with these weights is one residual layer."""
     return len(weights) == 2
 
 
-def grouped(rows: Sequence[Rows], weights: Sequence[Sequence[Tensor]]) -> list[Group]:
-    """All networks, each in one group."""
+def group_networks(rows: Sequence[Rows], weights: Sequence[Sequence[Tensor]]) -> list[Group]:
+    """Group the networks by their rows and the shapes of their weights."""
     found: dict[object, list[int]] = {}
     for k, each in enumerate(weights):
         found.setdefault((rows[k], tuple(tensor.shape for tensor in each)), []).append(k)
     first = [(tuple(members), weights[members[0]]) for members in found.values()]
-    return [Group(members, rows[members[0]], len(each) // 4, is_layer(each)) for members, each in first]
+    return [Group(members, rows[members[0]], len(each) // 4, is_residual_layer(each)) for members, each in first]
 
 
 def fused_forward(
     table: Tensor, rows: Sequence[Rows], weights: Sequence[Sequence[Tensor]]
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Every network's output, and what ``fused_backward`` needs: the table, all weights, three buffers a group."""
-    groups = grouped(rows, weights)
-    narrow, narrow_table, firsts = _narrow(table, weights, groups)
+    """Return the output of every network, and for backward the table, all weights and three buffers for each group."""
+    groups = group_networks(rows, weights)
+    narrow, narrow_table, firsts = _to_bfloat16(table, weights, groups)
     outputs: list[Tensor] = [narrow_table] * len(weights)
     buffers = []
     for group, first in zip(groups, firsts, strict=True):
         count, size = len(group.members), group.rows[1] - group.rows[0]
-        inputs = first.new_empty(count, 2 * group.blocks, size, first.shape[1])  # of the blocks' layers
+        inputs = first.new_empty(count, 2 * group.blocks, size, first.shape[1])  # inputs of the blocks' layers
         lasts = first.new_empty(
             count, group.blocks + group.layer, size, first.shape[1]
-        )  # what is added to a block's input
+        )  # what each block adds to its input
         buffers += [first, inputs, lasts]
         for k in group.members:
             outputs[k] = first.new_empty(size, first.shape[1])
-    with lanes(table.device, LANES_FORWARD) as beside:
-        for lane, which, member in _shares(groups, LANES_FORWARD):
+    with parallel_streams(table.device, STREAMS_FORWARD) as streams:
+        for stream, which, member in _assign_networks(groups, STREAMS_FORWARD):
             group, (_, inputs, lasts) = groups[which], buffers[3 * which : 3 * which + 3]
             k = group.members[member]
-            with beside[lane]:
+            with streams[stream]:
                 _forward(narrow_table[slice(*group.rows)], narrow[k], inputs[member], lasts[member], outputs[k])
     return outputs, [narrow_table, *(tensor for each in narrow for tensor in each), *buffers]
 
 
 def _forward(x: Tensor, weights: Sequence[Tensor], inputs: Tensor, lasts: Tensor, output: Tensor) -> None:
-    """One network; its blocks' inputs y and their inner activations lie in ``inputs`` in turn."""
-    if is_layer(weights):
-        torch._addmm_activation(weights[1], x, weights[0].T, out=lasts[0])  # a product, a bias and a ReLU in one pass
+    """Compute one network; ``inputs`` alternates between the blocks' inputs y and their inner activations."""
+    if is_residual_layer(weights):
+        torch._addmm_activation(weights[1], x, weights[0].T, out=lasts[0])  # product, bias and ReLU in one kernel
         torch.add(x, lasts[0], out=output)
         return
     places = [*inputs.unbind(0), output]
@@ -97,32 +98,32 @@ def _forward(x: Tensor, weights: Sequence[Tensor], inputs: Tensor, lasts: Tensor
 def fused_backward(
     saved: Sequence[Tensor], rows: Sequence[Rows], counts: Sequence[int], grads: Sequence[Tensor | None]
 ) -> tuple[Tensor, list[list[Tensor | None]]]:
-    """Float32 gradients by the table and by the weights; None by those of a network whose output got none."""
+    """Compute float32 gradients of the table and of the weights; None for a network whose output has no gradient."""
     table, weights, start = saved[0], [], 1
     for number in counts:
         weights.append(saved[start : start + number])
         start += number
     works = []
-    for place, group in enumerate(grouped(rows, weights)):
+    for place, group in enumerate(group_networks(rows, weights)):
         asked = [member for member, k in enumerate(group.members) if grads[k] is not None]
         first, inputs, lasts = saved[start + 3 * place : start + 3 * place + 3]
         if asked:
             if len(asked) < len(group.members):
                 first, inputs, lasts = first[asked], inputs[asked], lasts[asked]
                 group = group._replace(members=tuple(group.members[member] for member in asked))
-            works.append(_Work.of(group, first, inputs, lasts, [grads[k] for k in group.members]))
-    with lanes(table.device, LANES_BACK) as beside:
-        for lane, which, member in _shares([work.group for work in works], LANES_BACK):
-            with beside[lane]:
+            works.append(_GroupBackward.of(group, first, inputs, lasts, [grads[k] for k in group.members]))
+    with parallel_streams(table.device, STREAMS_BACKWARD) as streams:
+        for stream, which, member in _assign_networks([work.group for work in works], STREAMS_BACKWARD):
+            with streams[stream]:
                 _backward(works[which], member, weights[works[which].group.members[member]])
     by_table = torch.empty_like(table, dtype=torch.float32)
-    summed = [_WeightSums.of(work, table) for work in works]
+    summed = [_WeightGradients.of(work, table) for work in works]
     jobs: list[tuple[int, Callable[[], object]]] = [job for each in summed for job in each.jobs()]
     table_cost = sum(work.by_first.numel() * table.shape[1] for work in works)
     jobs.append((table_cost, lambda: _table_gradient(by_table, works)))
-    with lanes(table.device, LANES_OF_SUMS) as beside:
-        for lane, job in spread(jobs, LANES_OF_SUMS):
-            with beside[lane]:
+    with parallel_streams(table.device, STREAMS_OF_SUMS) as streams:
+        for stream, job in assign_to_streams(jobs, STREAMS_OF_SUMS):
+            with streams[stream]:
                 job()
     found: list[list[Tensor | None]] = [[None] * number for number in counts]
     for work, sums in zip(works, summed, strict=True):
@@ -131,33 +132,35 @@ def fused_backward(
     return by_table, found
 
 
-class _Work(NamedTuple):
-    """A group's backward: what it reads, and buffers for what it finds."""
+class _GroupBackward(NamedTuple):
+    """The tensors that the backward pass of one group reads, and the buffers to which it writes."""
 
     group: Group
     first: Tensor  # [G, D, features of the table]: the first layers' weights
     inputs: Tensor  # [G, 2 blocks, rows, D]: of the blocks' layers
     lasts: Tensor  # [G, blocks, rows, D], or [G, 1, rows, D] of residual layers: the outer ReLUs' results
-    grads: list[Tensor]  # [rows, D] each: by the outputs
-    by_first: Tensor  # [rows, G, D]: by the first layers' outputs, side by side so that one product sums over them
-    by_rest: Tensor  # [G, 2 blocks, rows, D]: by what the blocks' ReLUs were given
+    grads: list[Tensor]  # [rows, D] each: gradients of the outputs
+    by_first: Tensor  # [rows, G, D]: gradients of the first layers' outputs, so laid out that one product sums over G
+    by_rest: Tensor  # [G, 2 blocks, rows, D]: gradients of the inputs of the blocks' ReLUs
     sums: Tensor  # [G, 1 + 2 blocks, row blocks, D], float32: column sums of both
 
     @staticmethod
-    def of(group: Group, first: Tensor, inputs: Tensor, lasts: Tensor, grads: Sequence[Tensor | None]) -> "_Work":
-        """With buffers made here, before streams part."""
+    def of(
+        group: Group, first: Tensor, inputs: Tensor, lasts: Tensor, grads: Sequence[Tensor | None]
+    ) -> "_GroupBackward":
+        """Allocate the buffers, which has to happen before the streams fork."""
         count, layers, rows, width = inputs.shape
         sums = inputs.new_empty(count, 1 + layers, -(-rows // ROWS_A_PROGRAM), width, dtype=torch.float32)
         given = [grad.contiguous() for grad in grads if grad is not None]
-        return _Work(
+        return _GroupBackward(
             group, first, inputs, lasts, given, inputs.new_empty(rows, count, width), torch.empty_like(inputs), sums
         )
 
 
-def _backward(work: _Work, member: int, weights: Sequence[Tensor]) -> None:
-    """One network's gradients by what its layers give, and their column sums."""
+def _backward(work: _GroupBackward, member: int, weights: Sequence[Tensor]) -> None:
+    """Compute the gradients of one network's layers' outputs, and their column sums."""
     inputs, lasts, by_rest, sums = (each[member] for each in (work.inputs, work.lasts, work.by_rest, work.sums))
-    total = work.by_first[:, member]  # by the blocks' inputs, downwards; the first layer's output in the end
+    total = work.by_first[:, member]  # gradient of each block's input in turn, finally of the first layer's output
     grad = work.grads[member]
     if work.group.layer:
         _mask_and_sum(grad, lasts[0], total, None, sums[0])
@@ -174,7 +177,7 @@ def _backward(work: _Work, member: int, weights: Sequence[Tensor]) -> None:
 
 
 def _mask_and_sum(grad: Tensor, activation: Tensor | None, out: Tensor, copy: Tensor | None, sums: Tensor) -> None:
-    """out = grad where the ReLU's result is positive, with its column sums by blocks of rows, and a copy of grad."""
+    """Compute ``grad`` where the activation is positive, its column sums by blocks of rows, and a copy of ``grad``."""
     from simplepcfg.ops.neural.residual_kernels import relu_bwd_kernel
 
     rows, width = grad.shape
@@ -187,7 +190,7 @@ def _mask_and_sum(grad: Tensor, activation: Tensor | None, out: Tensor, copy: Te
 
 
 def _sum_gradients(grads: Sequence[Tensor], out: Tensor, add: bool) -> None:
-    """out = Σ grads, or out += Σ grads, two at a time, in float32."""
+    """Compute Σ grads into ``out``, or add it to ``out``, two at a time, in float32."""
     from simplepcfg.ops.neural.residual_kernels import sum_gradients_kernel
 
     size = out.numel()
@@ -198,11 +201,11 @@ def _sum_gradients(grads: Sequence[Tensor], out: Tensor, add: bool) -> None:
         )
 
 
-def _table_gradient(by_table: Tensor, works: Sequence[_Work]) -> None:
-    """The gradient by the table: what residual layers hand on, and every group's product with its first matrices."""
+def _table_gradient(by_table: Tensor, works: Sequence[_GroupBackward]) -> None:
+    """Compute the gradient of the table, from residual connections and from the first matrices of each group."""
     whole = (0, by_table.shape[0])
     ordered = sorted(works, key=lambda work: (work.group.rows != whole, not work.group.layer))
-    written = bool(ordered) and ordered[0].group.rows == whole  # by that group; everything else is added
+    written = bool(ordered) and ordered[0].group.rows == whole  # by the first group; all others add to it
     if not written:
         by_table.zero_()
     layers = [work for work in ordered if work.group.layer]
@@ -216,34 +219,34 @@ def _table_gradient(by_table: Tensor, works: Sequence[_Work]) -> None:
             add_mm_wide(by_table[slice(*work.group.rows)], by_first, first)
 
 
-class _WeightSums(NamedTuple):
-    """The gradients by a group's weights: sums over rows that do not wait for each other."""
+class _WeightGradients(NamedTuple):
+    """The gradients of a group's weights: independent sums over rows."""
 
     first: "_SummedProducts"
     rest: "_SummedProducts | None"  # of all matrices of the blocks
-    sums: Tensor  # as in _Work
+    sums: Tensor  # as in _GroupBackward
     biases: Tensor  # out [G, 1 + 2 blocks, D]
     shape: tuple[int, int, int]  # networks, D, features of the table
 
     @staticmethod
-    def of(work: _Work, table: Tensor) -> "_WeightSums":
-        """With buffers made here, before streams part."""
+    def of(work: _GroupBackward, table: Tensor) -> "_WeightGradients":
+        """Allocate the buffers, which has to happen before the streams fork."""
         x = table[slice(*work.group.rows)]
         first = _SummedProducts.of(work.by_first.flatten(1)[None], x[None])
         given = (work.by_rest.flatten(0, 1), work.inputs.flatten(0, 1))
         rest = _SummedProducts.of(*given) if work.group.blocks else None
         biases = work.sums.new_empty(*work.sums.shape[:2], work.sums.shape[3])
-        return _WeightSums(first, rest, work.sums, biases, (*work.first.shape,))
+        return _WeightGradients(first, rest, work.sums, biases, (*work.first.shape,))
 
     def jobs(self) -> list[tuple[int, Callable[[], object]]]:
-        """Each with its cost in multiplications, of which the sums of biases have none."""
+        """Return (cost, job) pairs, the cost in multiplications; the sums for the biases have none."""
         found: list[tuple[int, Callable[[], object]]] = [
             (each.cost, each.make) for each in (self.first, self.rest) if each is not None
         ]
         return [*found, (0, lambda: torch.sum(self.sums, 2, out=self.biases))]
 
     def by_weights(self) -> list[list[Tensor]]:
-        """Of each network, in the order of its weights."""
+        """Return the gradients for each network, in the order of its weights."""
         count, width, features = self.shape
         matrices = [[*each] for each in self.first.out.view(count, 1, width, features).unbind(0)]
         if self.rest is not None:
@@ -256,32 +259,31 @@ class _WeightSums(NamedTuple):
 
 
 class _SummedProducts(NamedTuple):
-    """out = byᵀ of, batch by batch, in float32: [B, rows, M] and [B, rows, K] to [B, M, K]."""
+    """The batched products byᵀ · of_rows in float32: [B, rows, M] and [B, rows, K] to [B, M, K]."""
 
     by: Tensor
     of_rows: Tensor
     parts: Tensor  # [B, splits, M, K]
-    out: Tensor  # the same memory where rows are not split
+    out: Tensor  # [B, M, K]; shares memory with ``parts`` if rows are not split
 
     @staticmethod
     def of(by: Tensor, of_rows: Tensor) -> "_SummedProducts":
-        """With buffers."""
+        """Allocate the buffers."""
         (batch, rows, height), width = by.shape, of_rows.shape[2]
         tiles, splits = batch * -(-height // TILE) * -(-width // TILE), 1
-        while (
-            2 * splits * tiles <= MULTIPROCESSORS and rows % (2 * splits) == 0 and rows >= 2 * splits * LEAST_SPLIT_ROWS
-        ):
+        most = multiprocessors(by.device)
+        while 2 * splits * tiles <= most and rows % (2 * splits) == 0 and rows >= 2 * splits * LEAST_SPLIT_ROWS:
             splits *= 2
         parts = by.new_empty(batch, splits, height, width, dtype=torch.float32)
         return _SummedProducts(by, of_rows, parts, parts[:, 0] if splits == 1 else torch.empty_like(parts[:, 0]))
 
     @property
     def cost(self) -> int:
-        """Multiplications."""
+        """Number of multiplications."""
         return self.by.numel() * self.of_rows.shape[2]
 
     def make(self) -> None:
-        """The products, then the sum of their parts."""
+        """Compute the products, then sum their parts."""
         splits, parts = self.parts.shape[1], self.parts.flatten(0, 1)
         if len(parts) == 1:
             mm_wide(self.by[0].T, self.of_rows[0], parts[0])
@@ -292,20 +294,20 @@ class _SummedProducts(NamedTuple):
             torch.sum(self.parts, 1, out=self.out)
 
 
-def _shares(groups: Sequence[Group], count: int) -> list[tuple[int, int, int]]:
-    """(lane, group, member) of every network."""
+def _assign_networks(groups: Sequence[Group], count: int) -> list[tuple[int, int, int]]:
+    """Return (stream, group, member) of every network."""
     costs = [
         ((group.rows[1] - group.rows[0]) * (1 + 2 * group.blocks), (which, member))
         for which, group in enumerate(groups)
         for member in range(len(group.members))
     ]
-    return [(lane, *place) for lane, place in spread(costs, count)]
+    return [(stream, *place) for stream, place in assign_to_streams(costs, count)]
 
 
-def _narrow(
+def _to_bfloat16(
     table: Tensor, weights: Sequence[Sequence[Tensor]], groups: Sequence[Group]
 ) -> tuple[list[list[Tensor]], Tensor, list[Tensor]]:
-    """Weights and table in bfloat16, by one launch; and each group's first matrices, which lie in one stack."""
+    """Convert weights and table to bfloat16 in one launch; also return the stacked first matrices of each group."""
     given = [[tensor.detach() for tensor in each] for each in weights]
     made = [[torch.empty(tensor.shape, dtype=torch.bfloat16, device=table.device) for tensor in each] for each in given]
     firsts = []

@@ -1,4 +1,4 @@
-"""Triton kernels of the networks' backward: a ReLU's mask with its bias' gradient, and a sum of gradients."""
+"""Triton kernels of the backward pass of networks: ReLU masks with column sums, and sums of gradients."""
 
 # mypy: ignore-errors
 import triton
@@ -8,9 +8,9 @@ import triton.language as tl
 @triton.jit
 def relu_bwd_kernel(
     grad,  # [rows, D]
-    activation,  # [rows, D]: the ReLU's result, or anything where HAS_RELU is false
-    out,  # [rows, D]: grad where the activation is positive; may be grad itself; not written where HAS_RELU is false
-    copy,  # [rows, D]: grad as it is, where HAS_COPY
+    activation,  # [rows, D], if HAS_RELU: the output of the ReLU
+    out,  # out [rows, D], if HAS_RELU: grad where the activation is positive; may be the same tensor as grad
+    copy,  # out [rows, D], if HAS_COPY: a copy of grad
     column_sums,  # out [row blocks, D], float32
     rows,
     D,
@@ -22,10 +22,10 @@ def relu_bwd_kernel(
     ROWS: tl.constexpr,  # of a program
     BLOCK_D: tl.constexpr,
 ):
-    """Masked rows and, for this block of rows, their column sums: no atomics, a fixed order."""
+    """Mask a block of rows and compute its column sums, without atomics and in a fixed order."""
     block = tl.program_id(0)
     columns = tl.program_id(1) * BLOCK_D + tl.arange(0, BLOCK_D)
-    # All rows at once: out may be grad itself, so in a loop no load could begin before the last store.
+    # All rows are loaded at once. As out may be grad, a loop would have to wait for each store before the next load.
     row = (block * ROWS + tl.arange(0, ROWS)).to(tl.int64)
     inside = (row < rows)[:, None] & (columns < D)[None, :]
     place = row[:, None] * D + columns[None, :]
@@ -42,14 +42,14 @@ def relu_bwd_kernel(
 @triton.jit
 def sum_gradients_kernel(
     first,  # [rows, D], contiguous
-    second,  # likewise, or anything where COUNT is 1
+    second,  # [rows, D], contiguous, if COUNT is 2
     out,  # [rows, D], float32, contiguous
     size,  # rows · D
     COUNT: tl.constexpr,  # 1 or 2 gradients
-    ADD: tl.constexpr,  # whether to what is there already
+    ADD: tl.constexpr,  # whether to add to the contents of out
     BLOCK: tl.constexpr,
 ):
-    """out = first + second, or out += first + second, in float32: what residual connections hand on to the table."""
+    """out = first + second, or out += first + second, in float32, for the gradients of residual connections."""
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = place < size
     total = tl.load(first + place, mask=inside, other=0.0).to(tl.float32)

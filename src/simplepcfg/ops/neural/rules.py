@@ -1,4 +1,4 @@
-"""Rule probabilities from symbol features: two row softmaxes of products, with a backward of their own."""
+"""Rule probabilities from features of symbols: softmaxes of matrix products, with a hand-written backward pass."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,7 +11,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.neural.naive import naive_rule_probabilities
 from simplepcfg.ops.neural.softmax import LEAST, check_least, softmax_backward, softmax_of_product
-from simplepcfg.ops.neural.streams import pipeline, slots
+from simplepcfg.ops.neural.streams import buffer_count, pipeline
 from simplepcfg.ops.products import (
     add_mm_wide,
     check_precision,
@@ -22,8 +22,8 @@ from simplepcfg.ops.products import (
     wide_type,
 )
 
-# Backward makes the gradient by the scores for this many bytes of rows at a time, but for no fewer rows than this: each
-# part is added to the children's gradient, which is read and written whole.
+# The backward pass computes the gradient of the logits for this many bytes of rows at a time, but for at least so many
+# rows, because each part is added to the whole gradient of the children.
 GRADIENT_BYTES = 512 << 20
 LEAST_GRADIENT_ROWS = 2048
 
@@ -36,15 +36,21 @@ def rule_probabilities(
     precision: str | None = None,
     least: float = LEAST,
 ) -> tuple[Tensor, Tensor]:
-    """``(left [N, S], right [N, S])``: probabilities of each child given the parent, every row summing to 1.
+    """Compute the probabilities of each left and right child given the parent.
 
     Args:
-        parents: ``[N, D]``; left_children, right_children: ``[S, D]``; the scores are their products.
-        precision: "bf16" on a GPU stores operands and probabilities in bfloat16 and everything else passes
-            through buffers of bounded size; "tf32" multiplies in TF32 there; the default is as exact as the inputs.
-        least: no probability is lower; more than 0, since backward multiplies by derivatives that may be 1 / p.
+        parents: ``[N, D]``, the features of the parents.
+        left_children, right_children: ``[S, D]``, the features of the children. Logits are products of features.
+        precision: "bf16" on a GPU stores operands and probabilities in bfloat16, with float32 sums, and bounds the
+            size of all other buffers; "tf32" multiplies in TF32 on a GPU; the default is the precision of the inputs.
+        least: probabilities below this are raised to it. It must be positive, because gradients can be 1 / p.
 
-    Left and right lie one behind the other in one buffer, which the inside algorithm takes as it is.
+    Returns:
+        ``(left, right)``, ``[N, S]`` each, whose rows sum to 1. They are adjacent in one buffer, which the inside
+        algorithm uses without a copy.
+
+    Raises:
+        InputError: if a shape, the precision or ``least`` is wrong.
 
     >>> left, right = rule_probabilities(torch.zeros(1, 2), torch.zeros(4, 2), torch.ones(2, 2).cumsum(0).repeat(2, 1))
     >>> left
@@ -58,7 +64,7 @@ def rule_probabilities(
 def check_features(
     parents: Tensor, left_children: Tensor, right_children: Tensor, precision: str | None, least: float
 ) -> None:
-    """InputError for what gives no rules."""
+    """Raise InputError if shapes, the precision or ``least`` are wrong."""
     check_precision(precision)
     check_least(least)
     shapes = [tuple(tensor.shape) for tensor in (parents, left_children, right_children)]
@@ -69,10 +75,10 @@ def check_features(
         )
 
 
-def stacked_softmaxes(
+def stacked_rule_probabilities(
     features: Sequence[Tensor], precision: str | None, least: float, fused: bool
 ) -> tuple[list[Tensor], Tensor]:
-    """Parents, left and right children as products read them, and the rules, left and then right: [2N, S]."""
+    """Return the operands (parents, left and right children) in the dtype of the products, and the rules [2N, S]."""
     kind = torch.bfloat16 if fused else wide_type(features[0].dtype)
     parents, left, right = operands = [tensor.detach().to(kind).contiguous() for tensor in features]
     nonterminals = parents.shape[0]
@@ -87,7 +93,7 @@ class _RuleProbabilities(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
         *given, precision, least, fused = inputs
-        operands, both = stacked_softmaxes(given, precision, least, fused)
+        operands, both = stacked_rule_probabilities(given, precision, least, fused)
         nonterminals = len(both) // 2
         ctx.save_for_backward(*given, *operands, both)
         ctx.precision, ctx.least, ctx.fused = precision, least, fused
@@ -112,7 +118,7 @@ def softmax_gradients(
     kinds: Sequence[torch.dtype],
     fused: bool,
 ) -> list[Tensor | None]:
-    """By parents, left and right children. What flows in is only read: it may be somebody else's too."""
+    """Compute the gradients of parents, left and right children; ``grads`` are not modified, others may use them."""
     given = {side: _rows_dense(grad) for side, grad in enumerate(grads) if grad is not None}
     nonterminals = operands[0].shape[0]
 
@@ -130,10 +136,17 @@ def gradients_by_features(
     sides: Sequence[int],
     kinds: Sequence[torch.dtype],
 ) -> list[Tensor | None]:
-    """By parents, left and right children, in the types ``kinds``; of the sides (0, 1) that have a gradient.
+    """Compute the gradients of parents, left and right children, from callbacks that compute those of the logits.
 
-    finish(rows, out) makes the gradient by the scores of some rows of [left; right] out of what fill(rows, out) has put
-    there. It is multiplied before the next but one is made. Where all rows have room at once, they are filled together.
+    Args:
+        operands: parents ``[N, D]``, left and right children ``[S, D]``.
+        fill: ``fill(rows, out)`` writes the gradient of some rows of the rules [left; right] to ``out``; None if
+            ``finish`` does not need it.
+        finish: ``finish(rows, out)`` replaces ``out`` by the gradient of the logits of these rows.
+        sides: which of left (0) and right (1) have a gradient.
+        kinds: the dtypes of the results.
+
+    Two buffers are used in turn: one is filled while the other is multiplied. If all rows fit, they are filled at once.
     """
     parents, *children = operands
     nonterminals, width = parents.shape
@@ -144,19 +157,19 @@ def gradients_by_features(
     by_parents = parents.new_empty(nonterminals, width, dtype=wide)
     by_children: list[Tensor | None] = [None, None]
     for side in sides:
-        # One part needs no accumulation, so it is written in the type that is wanted.
+        # A single part needs no accumulation, so it is written in the dtype of the result.
         kind = kinds[1 + side] if len(parts) == 1 and kinds[1 + side] == parents.dtype else wide
         by_children[side] = parents.new_empty(symbols, width, dtype=kind)
     turns = [(side, part) for side in sides for part in parts]
     together = fill is not None and len(parts) == 1
-    buffers = len(turns) if together else slots(len(turns), parents.device)
-    by_scores = parents.new_empty(buffers, parts[0].stop, symbols)
+    buffers = len(turns) if together else buffer_count(len(turns), parents.device)
+    by_logits = parents.new_empty(buffers, parts[0].stop, symbols)
     if fill is not None and together:
-        fill(slice(sides[0] * nonterminals, (sides[-1] + 1) * nonterminals), by_scores.flatten(0, 1))
+        fill(slice(sides[0] * nonterminals, (sides[-1] + 1) * nonterminals), by_logits.flatten(0, 1))
 
     def place(k: int, slot: int) -> Tensor:
         part = turns[k][1]
-        return by_scores[k if together else slot, : part.stop - part.start]
+        return by_logits[k if together else slot, : part.stop - part.start]
 
     def make(k: int, slot: int) -> None:
         side, part = turns[k]
@@ -172,7 +185,7 @@ def gradients_by_features(
         (_write if side == turns[0][0] else add_mm_wide)(by_parents[part], here, children[side])
         (add_mm_wide if part.start else _write)(total, here.T, parents[part])
 
-    pipeline(len(turns), make, use, parents.device, aside="make")
+    pipeline(len(turns), make, use, parents.device, side_stream="make")
     results = [by_parents if sides else None, *by_children]
     return [None if tensor is None else tensor.to(kind) for tensor, kind in zip(results, kinds, strict=True)]
 

@@ -1,4 +1,4 @@
-"""Rule probabilities where each sentence has features of its own: one softmax of products a sentence."""
+"""Rule probabilities that depend on the sentence: a softmax of matrix products for each sentence of a batch."""
 
 from typing import Any
 
@@ -15,14 +15,20 @@ from simplepcfg.ops.products import add_mm_wide, check_precision, matrix_mode, r
 def sentence_rule_probabilities(
     parents: Tensor, left_children: Tensor, right_children: Tensor, *, precision: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """``(left [B, N, S], right [B, N, S])``: as ``rule_probabilities``, for each of B sentences.
+    """Compute ``rule_probabilities`` for each of B sentences.
 
     Args:
-        parents: ``[N, D]`` or ``[B, N, D]``; left_children, right_children: ``[S, D]`` or ``[B, S, D]``; at least one
-            of them has a batch dimension. A side whose features all sentences share is computed once and copied.
-        precision: as ``rule_probabilities`` has it.
+        parents: ``[N, D]`` or ``[B, N, D]``.
+        left_children, right_children: ``[S, D]`` or ``[B, S, D]``. At least one argument has a batch dimension. A side
+            without any is computed once and copied.
+        precision: as in ``rule_probabilities``.
 
-    Left and right of a sentence lie one behind the other in one buffer, which the inside algorithm takes as it is.
+    Returns:
+        ``(left, right)``, ``[B, N, S]`` each. Those of one sentence are adjacent in one buffer, which the inside
+        algorithm uses without a copy.
+
+    Raises:
+        InputError: if a shape or the precision is wrong.
     """
     check_precision(precision)
     features = (parents, left_children, right_children)
@@ -74,11 +80,11 @@ class _SentenceRules(torch.autograd.Function):
 
 
 def _gradients(operands: list[Tensor], both: Tensor, grads: tuple[Tensor | None, ...], fused: bool) -> list[Tensor]:
-    """By parents, left and right children, in the wide type; what all sentences share is summed over them."""
+    """Compute the gradients of parents, left and right children, summed over sentences where these share features."""
     parents, *children = operands
     nonterminals, wide = parents.shape[-2], wide_type(both.dtype)
     found = [torch.zeros_like(tensor, dtype=wide) for tensor in operands]
-    by_scores = both.new_empty(nonterminals, both.shape[2])
+    by_logits = both.new_empty(nonterminals, both.shape[2])
     for side, (each, grad) in enumerate(zip(children, grads, strict=True)):
         if grad is None:
             continue
@@ -87,9 +93,9 @@ def _gradients(operands: list[Tensor], both: Tensor, grads: tuple[Tensor | None,
         grad = grad if own else grad.sum(0, keepdim=True, dtype=wide).to(both.dtype)
         grad = grad if grad.stride(-1) == 1 else grad.contiguous()
         for sentence in range(grad.shape[0]):
-            softmax_backward(rules[sentence], grad[sentence], by_scores, fused)
-            add_mm_wide(_of(found[0], sentence), by_scores, _of(each, sentence))
-            add_mm_wide(_of(found[1 + side], sentence), by_scores.T, _of(parents, sentence))
+            softmax_backward(rules[sentence], grad[sentence], by_logits, fused)
+            add_mm_wide(_of(found[0], sentence), by_logits, _of(each, sentence))
+            add_mm_wide(_of(found[1 + side], sentence), by_logits.T, _of(parents, sentence))
     return found
 
 

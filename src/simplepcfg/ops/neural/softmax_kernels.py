@@ -1,8 +1,8 @@
-"""Triton kernels of row softmaxes: scores in, probabilities out, and back. A row belongs to one program.
+"""Triton kernels of the softmax over rows and of its gradient. One program computes one row.
 
-A row that is HELD lies in registers, in FIRST columns and REST more, powers of two both: so rows of 3 · 2^k symbols,
-which grammars with twice as many preterminals as nonterminals have, leave no lane idle. Other rows are read twice,
-FIRST columns at a time.
+A row that is HELD is kept in registers, in two blocks of FIRST and REST columns, both powers of two. Rows of 3 · 2^k
+symbols, as grammars with twice as many preterminals as nonterminals have, then need no padding. Other rows are read
+twice, FIRST columns at a time.
 """
 
 # mypy: ignore-errors
@@ -12,18 +12,18 @@ import triton.language as tl
 
 @triton.jit
 def _store_raised(target, columns, found, least, S):
-    """Probabilities, what is below ``least`` raised to it; NaN stays what it is."""
+    """Store probabilities, raising those below ``least`` to it; NaN stays NaN."""
     found = tl.where(found < least, least, found)
     tl.store(target + columns, found.to(target.dtype.element_ty), mask=columns < S)
 
 
 @triton.jit
 def softmax_fwd_kernel(
-    scores,  # [rows, S], float32
+    logits,  # [rows, S], float32
     probabilities,  # out [rows, S]
     S,
     least,
-    score_stride,
+    logit_stride,
     out_stride,
     HELD: tl.constexpr,
     FIRST: tl.constexpr,
@@ -31,25 +31,25 @@ def softmax_fwd_kernel(
 ):
     """Softmax of a row."""
     row = tl.program_id(0).to(tl.int64)
-    source = scores + row * score_stride
+    source = logits + row * logit_stride
     target = probabilities + row * out_stride
     columns = tl.arange(0, FIRST)
     if HELD:
-        powers = tl.load(source + columns, mask=columns < S, other=float("-inf"))
-        top = tl.max(powers, 0)
+        exponentials = tl.load(source + columns, mask=columns < S, other=float("-inf"))
+        top = tl.max(exponentials, 0)
         if REST > 0:
             beyond = FIRST + tl.arange(0, REST)
             more = tl.load(source + beyond, mask=beyond < S, other=float("-inf"))
             top = tl.maximum(top, tl.max(more, 0))
-        powers = tl.exp(powers - top)
-        total = tl.sum(powers, 0)
+        exponentials = tl.exp(exponentials - top)
+        total = tl.sum(exponentials, 0)
         if REST > 0:
             more = tl.exp(more - top)
             total += tl.sum(more, 0)
             _store_raised(target, beyond, more * (1.0 / total), least, S)
-        _store_raised(target, columns, powers * (1.0 / total), least, S)
+        _store_raised(target, columns, exponentials * (1.0 / total), least, S)
     else:
-        # Each lane keeps a maximum and a sum of its own; the first block is full, so no lane stays at -inf.
+        # Each lane has its own running maximum and sum. The first block is full, so no maximum stays at -inf.
         tops = tl.full((FIRST,), float("-inf"), tl.float32)
         sums = tl.zeros((FIRST,), tl.float32)
         for start in range(0, S, FIRST):
@@ -67,7 +67,7 @@ def softmax_fwd_kernel(
 
 @triton.jit
 def _load_both(p, dp, columns, S):
-    """Probabilities and the gradient by them, 0 beyond the row's end."""
+    """Load probabilities and their gradient, 0 beyond the end of the row."""
     inside = columns < S
     return (
         tl.load(p + columns, mask=inside, other=0.0).to(tl.float32),
@@ -78,8 +78,8 @@ def _load_both(p, dp, columns, S):
 @triton.jit
 def softmax_bwd_kernel(
     probabilities,  # [rows, S]
-    grad,  # [rows, S]: by the probabilities
-    out,  # [rows, S]: by the scores
+    grad,  # [rows, S]: the gradient of the probabilities
+    out,  # out [rows, S]: the gradient of the logits
     S,
     stride,
     grad_stride,

@@ -1,7 +1,8 @@
-"""Several streams of a GPU at once: products keep its tensor cores busy while elementwise passes keep its memory busy.
+"""Work on several CUDA streams at once, so that matrix products overlap with elementwise passes.
 
-What streams use is allocated before they part and held until they are joined, so no stream's memory is handed to
-another early. Both helpers fork from the current stream and join it again, and so are captured in a graph whole.
+Both functions fork from the current stream and join it at the end, so that the work can be captured in a CUDA graph.
+Callers allocate all buffers before the fork and keep them until the join: the allocator may otherwise give the memory
+of one stream to another too early.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,8 +17,8 @@ OVERLAP = True
 
 
 @contextmanager
-def lanes(device: torch.device, count: int) -> Iterator[list[AbstractContextManager[object]]]:
-    """So many contexts, each to be entered as often as needed: work in one does not wait for work in the others."""
+def parallel_streams(device: torch.device, count: int) -> Iterator[list[AbstractContextManager[object]]]:
+    """Provide ``count`` contexts that run work on streams of their own; each can be entered repeatedly."""
     if not (OVERLAP and device.type == "cuda"):
         yield [nullcontext()] * count
         return
@@ -31,13 +32,13 @@ def lanes(device: torch.device, count: int) -> Iterator[list[AbstractContextMana
             main.wait_stream(side)
 
 
-def spread(jobs: Iterable[tuple[int, Job]], count: int) -> list[tuple[int, Job]]:
-    """(lane, job) of every (cost, job): the dearest first, each in the lane that has least to do."""
+def assign_to_streams(jobs: Iterable[tuple[int, Job]], count: int) -> list[tuple[int, Job]]:
+    """Distribute (cost, job) pairs over streams, the costliest first, each to the least loaded: (stream, job) pairs."""
     loads, found = [0] * count, []
     for cost, job in sorted(jobs, key=lambda each: -each[0]):
-        lane = loads.index(min(loads))
-        loads[lane] += cost
-        found.append((lane, job))
+        stream = loads.index(min(loads))
+        loads[stream] += cost
+        found.append((stream, job))
     return found
 
 
@@ -47,20 +48,21 @@ def pipeline(
     use: Callable[[int, int], None],
     device: torch.device,
     *,
-    aside: str,
+    side_stream: str,
 ) -> None:
-    """make(k, slot), then use(k, slot) for every k < count, where slot says which of the ``slots`` buffers.
+    """Call make(k, slot) and then use(k, slot) for every k < count, where slot is the number of a buffer.
 
-    ``aside`` ("make" or "use") goes to a stream of its own, so that the next is made while this one is used; a slot is
-    made again only when its use is over. Each stream keeps the order of k, so the results are those of one stream.
+    The calls of ``side_stream``, "make" or "use", run on a second stream, so that item k + 1 is made while item k is
+    used. There are ``buffer_count`` buffers; one is overwritten only after its use. Each stream keeps the order of k,
+    so that results do not depend on the number of streams.
     """
-    if slots(count, device) == 1:
+    if buffer_count(count, device) == 1:
         for k in range(count):
             make(k, 0)
             use(k, 0)
         return
     main, side = torch.cuda.current_stream(device), _side_stream(device, 0)
-    maker, user = (side, main) if aside == "make" else (main, side)
+    maker, user = (side, main) if side_stream == "make" else (main, side)
     used: list[torch.cuda.Event] = []
     side.wait_stream(main)
     try:
@@ -78,8 +80,8 @@ def pipeline(
         main.wait_stream(side)
 
 
-def slots(count: int, device: torch.device) -> int:
-    """How many buffers ``pipeline`` takes turns with: two where two streams run, else one."""
+def buffer_count(count: int, device: torch.device) -> int:
+    """Return the number of buffers that ``pipeline`` uses: two if it runs on two streams, else one."""
     return 2 if OVERLAP and device.type == "cuda" and count > 1 else 1
 
 

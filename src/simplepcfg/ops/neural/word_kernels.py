@@ -1,4 +1,4 @@
-"""Triton kernels of the emissions' gradients: rows are scaled, and every word sums its occurrences, in order."""
+"""Triton kernels of the gradients of emissions: scaling of rows, and sums over the occurrences of each word."""
 
 # mypy: ignore-errors
 import triton
@@ -15,7 +15,7 @@ def add_occurrences_kernel(
     BLOCK_W: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
-    """The first occurrence of a word adds all of them to its row; later ones leave at once."""
+    """The program of a word's first occurrence adds all its occurrences, in order; those of later ones return."""
     own = tl.program_id(0)
     word = tl.load(rows + own)
     columns = tl.program_id(1) * BLOCK_D + tl.arange(0, BLOCK_D)
@@ -37,7 +37,7 @@ def add_occurrences_kernel(
 
 
 @triton.jit
-def scaled_rows_kernel(
+def scale_rows_kernel(
     rows,  # [n, D]
     scales,  # [n], float32
     added,  # [n, D], or anything where HAS_ADDED is false
@@ -46,7 +46,7 @@ def scaled_rows_kernel(
     HAS_ADDED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """out = scale · row, + added where there is something to add."""
+    """out = scale · row, plus ``added`` if HAS_ADDED."""
     row = tl.program_id(0).to(tl.int64)
     scale = tl.load(scales + row)
     for start in range(0, D, BLOCK):

@@ -123,7 +123,7 @@ class LogChart:
         logs = self.emissions if width == 1 else self.log_beta[rows]
         values = torch.empty_like(logs)
         count, columns = logs.shape
-        block = _block(columns)
+        block = _block_size(columns)
         kernels.normalise_kernel[(count, triton.cdiv(columns, block))](
             logs, self.maxima[rows], values, columns, BLOCK=block
         )
@@ -137,7 +137,7 @@ class LogChart:
         with self._matrix_mode():
             torch.mm(values, self._columns(self.left, width).T, out=eta)
             torch.mm(values, self._columns(self.right, width).T, out=zeta)
-        block = _block(self.states)
+        block = _block_size(self.states)
         kernels.log_fwd_kernel[(rows.stop - rows.start, triton.cdiv(self.states, block))](
             eta, zeta, self.maxima[rows], self.states, BLOCK=block
         )
@@ -170,7 +170,7 @@ class LogChart:
         """Through the matrix products of a width: adds to the rules' gradients, returns the one by log β."""
         rows = self.rows(width)
         eta, zeta = by_eta[rows], by_zeta[rows]
-        block = _block(self.states)
+        block = _block_size(self.states)
         kernels.log_bwd_kernel[(rows.stop - rows.start, triton.cdiv(self.states, block))](
             self.log_eta[rows], self.log_zeta[rows], self.maxima[rows], eta, zeta, self.states, BLOCK=block
         )
@@ -188,7 +188,7 @@ class LogChart:
 
     def _tile(self, spans: int) -> tuple[int, int, int]:
         """States a tile, tiles, splits a tile: narrower where spans are too few to keep the GPU busy."""
-        block = _block(self.states)
+        block = _block_size(self.states)
         while block > 128 and spans * triton.cdiv(self.states, block) < 528:
             block //= 2
         return block, triton.cdiv(self.states, block), 4
@@ -209,5 +209,5 @@ class LogChart:
             torch.backends.cuda.matmul.allow_tf32 = before
 
 
-def _block(columns: int) -> int:
+def _block_size(columns: int) -> int:
     return min(triton.next_power_of_2(columns), 512)

@@ -71,7 +71,7 @@ class GrowingPrefix:
         """Words so far."""
         return len(self.eta)
 
-    def bytes_a_prefix(self, longest: int) -> int:
+    def bytes_per_prefix(self, longest: int) -> int:
         """What the chart of one prefix holds when it has grown to so many words."""
         return 4 * longest * longest * self.carry.shape[-1]
 

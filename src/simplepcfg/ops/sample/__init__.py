@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.backends import chosen_backend
+from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.descent import Nodes
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
-from simplepcfg.ops.sample.draws import draw_uniforms, pick, pick_logs
+from simplepcfg.ops.sample.draws import draw_uniforms, pick, pick_from_logs
 from simplepcfg.ops.sample.lengths import LengthTable, length_table
-from simplepcfg.ops.sample.lock_step import WEIGHTS_AT_ONCE, draw_from_chart, draw_nodes
 from simplepcfg.ops.sample.naive import naive_sample
 from simplepcfg.ops.sample.requests import check_request
-from simplepcfg.ops.trees import Found, Trees, no_trees, stacked, tree_log_probabilities
+from simplepcfg.ops.sample.top_down import WEIGHTS_AT_ONCE, draw_from_chart, draw_nodes
+from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, stack_trees, tree_log_probabilities
 
 __all__ = ["BACKENDS", "sample_derivations", "sample_trees"]
 
@@ -42,11 +42,11 @@ def sample_trees(
     if samples < 1:
         raise InputError(f"samples = {samples}; ask for at least one tree a sentence")
     arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
-    backend = chosen_backend(backend, log_emissions, BACKENDS)
+    backend = resolve_backend(backend, log_emissions, BACKENDS)
     batch, n, _, _ = arguments.sizes
     uniforms = draw_uniforms(batch * samples, n, generator, log_emissions.device)
     if n == 1:
-        return no_trees(batch * samples, arguments.log_emissions).view(batch, samples)
+        return empty_trees(batch * samples, arguments.log_emissions).view(batch, samples)
     sentence = torch.arange(batch, device=log_emissions.device)
     sentence = sentence.repeat_interleave(samples, output_size=batch * samples)
     with torch.no_grad():
@@ -55,16 +55,16 @@ def sample_trees(
     return Trees(*found, scores).view(batch, samples)
 
 
-def _draw(arguments: InsideArguments, samples: int, uniforms: Tensor, backend: str) -> Found:
+def _draw(arguments: InsideArguments, samples: int, uniforms: Tensor, backend: str) -> TreeTensors:
     batch, n, _, _ = arguments.sizes
     if backend == "naive":
         trees = [naive_sample(arguments, row // samples, uniforms[row]) for row in range(batch * samples)]
-        return stacked(trees, n, uniforms.device)
+        return stack_trees(trees, n, uniforms.device)
     if backend == "torch":
-        return draw_from_chart(arguments, samples, uniforms).finished()
+        return draw_from_chart(arguments, samples, uniforms).to_tensors()
     from simplepcfg.ops.sample import fused
 
-    return fused.draw_from_chart(arguments, samples, uniforms).finished()
+    return fused.draw_from_chart(arguments, samples, uniforms).to_tensors()
 
 
 def sample_derivations(
@@ -76,7 +76,7 @@ def sample_derivations(
     generator: torch.Generator,
     *,
     backend: str = "auto",
-) -> tuple[Found, Tensor, Tensor]:
+) -> tuple[TreeTensors, Tensor, Tensor]:
     """``count`` trees of the grammar itself, down to preterminals, given that they have at most ``max_length`` words.
 
     Gives the trees (spans, splits, labels, tags), their lengths [count], and the log-probability of that condition:
@@ -85,7 +85,7 @@ def sample_derivations(
     if left.dim() != 2:
         raise InputError(f"left has shape {list(left.shape)}; draw from one grammar at a time: [N, N + P]")
     check_request(count, max_length)
-    backend = chosen_backend(backend, left, BACKENDS)
+    backend = resolve_backend(backend, left, BACKENDS)
     with torch.no_grad():
         table = length_table(root, left, right, max_length)
         log_kept = table.log_lengths.logsumexp(0)
@@ -95,7 +95,7 @@ def sample_derivations(
                 "temperature near 0"
             )
         uniforms = draw_uniforms(count, max_length, generator, left.device)
-        lengths = pick_logs(table.log_lengths[None], uniforms[None, :, 0])[0]
+        lengths = pick_from_logs(table.log_lengths[None], uniforms[None, :, 0])[0]
         nodes = Nodes.begin(_roots(table, root, lengths, uniforms[:, 1]), lengths, max_length)
         if backend == "triton":
             from simplepcfg.ops.sample import fused
@@ -103,7 +103,7 @@ def sample_derivations(
             fused.draw_by_length(nodes, table, uniforms)
         else:
             draw_nodes(nodes, table, torch.zeros_like(lengths), uniforms)
-    return nodes.finished(), lengths, log_kept
+    return nodes.to_tensors(), lengths, log_kept
 
 
 def _roots(table: LengthTable, root: Tensor, lengths: Tensor, uniform: Tensor) -> Tensor:

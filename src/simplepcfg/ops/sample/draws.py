@@ -25,7 +25,7 @@ def pick(weights: Tensor, uniform: Tensor) -> Tensor:
     return found.view(uniform.shape)
 
 
-def pick_logs(logs: Tensor, uniform: Tensor) -> Tensor:
+def pick_from_logs(logs: Tensor, uniform: Tensor) -> Tensor:
     """The same for weights that are given as logarithms; any index where all are -inf."""
     top = logs.amax(-1, keepdim=True)
     return pick((logs - torch.where(top > -torch.inf, top, 0.0)).exp(), uniform)
@@ -36,5 +36,5 @@ def root_symbols(arguments: InsideArguments, top: Tensor, log_z: Tensor, uniform
 
     ``top`` [B, N] is β of the whole sentence up to a factor, ``uniform`` [B, S].
     """
-    drawn = pick_logs(arguments.root.detach().double().log() + top.double().log(), uniform)
+    drawn = pick_from_logs(arguments.root.detach().double().log() + top.double().log(), uniform)
     return torch.where(log_z[:, None] > -torch.inf, drawn, -1)

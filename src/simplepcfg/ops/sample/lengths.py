@@ -27,7 +27,7 @@ class LengthTable:
     log_lengths: Tensor  # [longest + 1], float64: log P(length), -inf for 0 and 1
     log_children: Tensor  # [longest + 1, 2N], float64: of λ and ρ, exponents included
 
-    # As Tables of lock_step, for trees whose spans have no place, only a width.
+    # As Tables of top_down, for trees whose spans have no place, only a width.
 
     def split_logs(self, sentence: Tensor, start: Tensor, width: Tensor, label: Tensor) -> Tensor:
         """log λ_m[A] ρ_(width − m)[A] by m = 1 …."""

@@ -42,10 +42,10 @@ def naive_sample(arguments: InsideArguments, b: int, uniforms: Tensor) -> Labell
             children.append(draw(rules[side][symbol, columns] * beta[start, end], three[1 + side]))
         return k, children[0], children[1]
 
-    return walk_down(n, root * beta[0, n] if n > 1 else root[:0], uniforms, choose)
+    return sample_top_down(n, root * beta[0, n] if n > 1 else root[:0], uniforms, choose)
 
 
-def walk_down(
+def sample_top_down(
     n: int, top: Tensor, uniforms: Tensor, choose: Callable[[int, int, int, Tensor], tuple[int, int, int]]
 ) -> LabelledTree:
     """A tree from the top down: its symbol in proportion to ``top``, split and children of each node by ``choose``.

@@ -1,8 +1,8 @@
-"""What a training step on a GPU does beside its gradient, in four kernels: count, measure, decide, move.
+"""The optimizer step on a GPU in four kernels: sums of the batch, norm of the gradient, checks and clipping, AdamW.
 
-`training.tally` and `training.update` have the same in torch, which tests compare with these.
+`training.step.tally` and `training.step.update` have the same in PyTorch, with which the tests compare these kernels.
 """
 
-from simplepcfg.ops.update.fused import AdamTable, Moved, adam, count_batch, settle, square_sums
+from simplepcfg.ops.update.fused import AdamTable, ParameterState, adam, count_batch, finish_step, square_sums
 
-__all__ = ["AdamTable", "Moved", "adam", "count_batch", "settle", "square_sums"]
+__all__ = ["AdamTable", "ParameterState", "adam", "count_batch", "finish_step", "square_sums"]

@@ -1,4 +1,4 @@
-"""Launches of the kernels of an update. None of them waits for the host, so that all can be captured in a graph."""
+"""Launchers of the kernels of the optimizer step. None reads a value on the host, so CUDA graphs can capture them."""
 
 import math
 from collections.abc import Sequence
@@ -7,15 +7,25 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-BLOCK = 2048  # weights of a program
-PARTS = 1024  # sums of squares, a power of two
+BLOCK = 2048  # weights that one program updates
+PARTS = 1024  # number of partial sums of squares, a power of two
 SQUARES_AT_ONCE = 2048
 
 
 def count_batch(losses: Tensor, lengths: Tensor | None, n: int, end: int, total: int, batch: Tensor) -> Tensor:
-    """Write loss, tokens, sentences and impossible ones of a batch to ``batch``; each loss's weight [B] in the mean.
+    """Sum the loss, the tokens and the sentences of a batch, leaving out sentences of probability 0.
 
-    Sentences have ``lengths`` [B] words, or all of them n, and ``end`` tokens more each; ``total`` share the mean.
+    Args:
+        losses: ``[B]``; inf for a sentence of probability 0.
+        lengths: ``[B]`` words of the sentences; None if all have n words.
+        n: the number of words if ``lengths`` is None.
+        end: the number of tokens that are counted in addition to the words of each sentence.
+        total: the number of sentences over which the loss is averaged.
+        batch: float64, whose first four elements become the loss, the number of tokens, the number of sentences, and
+            the number of sentences of probability 0.
+
+    Returns:
+        ``[B]``, the weight of each loss in the mean: 1 / total, or 0 for a sentence of probability 0.
     """
     from simplepcfg.ops.update.kernels import count_kernel
 
@@ -28,7 +38,7 @@ def count_batch(losses: Tensor, lengths: Tensor | None, n: int, end: int, total:
 
 
 def square_sums(numbers: Tensor) -> Tensor:
-    """Σ x² of ``numbers`` in ``PARTS`` parts, each always added up in the same order."""
+    """Compute Σ x² of ``numbers`` in ``PARTS`` partial sums, each in a fixed order."""
     from simplepcfg.ops.update.kernels import square_sums_kernel
 
     sums = numbers.new_empty(PARTS)
@@ -37,7 +47,7 @@ def square_sums(numbers: Tensor) -> Tensor:
     return sums
 
 
-def settle(
+def finish_step(
     sums: Tensor,
     batch: Tensor,
     values: Tensor,
@@ -48,40 +58,47 @@ def settle(
     least_loss: float,
     betas: tuple[float, float],
 ) -> Tensor:
-    """Count a step in ``values`` and ``steps``; for `adam`: whether weights move, by which factors.
+    """Decide whether the step is valid, add it to the running sums, and compute the scalars of `adam`.
 
-    ``sums`` are of the gradient's squares, ``batch`` is that of `count_batch` with two flags after it, and a token's
-    loss of less than ``least_loss`` is wrong. ``clip`` 0 does not clip.
+    Args:
+        sums: partial sums of the squared gradient, from `square_sums`.
+        batch: the sums of `count_batch`, followed by two flags: whether to stop, and whether a check failed.
+        values: running sums and counters, updated in place.
+        steps: the number of Adam's steps, updated in place.
+        clip: the largest norm of the gradient; 0 for no clipping.
+        epsilon: added to the norm before the division.
+        least_loss: a batch whose loss for each token is lower is invalid.
+        betas: Adam's decay rates.
+
+    Returns:
+        ``[4]``: whether the weights are updated, the factor of the gradient, and Adam's two bias corrections.
     """
-    from simplepcfg.ops.update.kernels import settle_kernel
+    from simplepcfg.ops.update.kernels import finish_step_kernel
 
     scalars = sums.new_empty(4)
     logs = [math.log(beta) if beta else -math.inf for beta in betas]
-    settle_kernel[(1,)](
+    finish_step_kernel[(1,)](
         sums, batch, values, steps, scalars, clip, epsilon, least_loss, *logs, PARTS=len(sums), num_warps=4
     )
     return scalars
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """One parameter and what moves with it, all float32 and contiguous; its share of the learning rate.
-
-    Either all parameters have an average, or none.
-    """
+class ParameterState:
+    """A parameter with its gradient and its optimizer state, all float32 and contiguous."""
 
     weight: Tensor
     gradient: Tensor
-    first: Tensor
-    second: Tensor
-    mean: Tensor | None
-    share: float
+    first: Tensor  # Adam's first moment
+    second: Tensor  # Adam's second moment
+    mean: Tensor | None  # the exponential moving average of the weights; all parameters have one, or none has
+    share: float  # multiplier of the learning rate
 
 
 class AdamTable:
-    """Which program moves what: the addresses of stretches of all parameters."""
+    """The work of each program of `adam`: addresses of a block of a parameter, its gradient and its optimizer state."""
 
-    def __init__(self, parameters: Sequence[Moved]) -> None:
+    def __init__(self, parameters: Sequence[ParameterState]) -> None:
         rows, shares = [], []
         self.averages = parameters[0].mean is not None
         assert all((each.mean is not None) is self.averages for each in parameters)
@@ -101,9 +118,13 @@ class AdamTable:
 def adam(
     table: AdamTable, scalars: Tensor, rates: Tensor, *, betas: tuple[float, float], decay: float, epsilon: float
 ) -> None:
-    """AdamW of all parameters by the ``scalars`` of `settle`; then each average goes towards its parameter.
+    """Update all parameters by AdamW, and then their exponential moving averages, in place.
 
-    ``rates`` are the learning rate and the share of the new weights in their average.
+    Args:
+        table: the parameters.
+        scalars: from `finish_step`.
+        rates: ``[2]``, the learning rate and the weight of the new parameters in their moving average.
+        betas, decay, epsilon: as in ``torch.optim.AdamW``.
     """
     from simplepcfg.ops.update.kernels import adam_kernel
 

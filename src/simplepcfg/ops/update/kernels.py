@@ -1,6 +1,6 @@
-"""Triton kernels of what a step does beside its gradient: count the batch, measure the gradient, decide, move.
+"""Triton kernels of the optimizer step: sums of the batch, norm of the gradient, checks and clipping, AdamW.
 
-Torch launches some sixty small kernels for the same, each as long as its launch takes.
+PyTorch launches about sixty small kernels for the same work, and launch overhead dominates their time.
 """
 
 # mypy: ignore-errors
@@ -11,9 +11,9 @@ import triton.language as tl
 @triton.jit(do_not_specialize=["B", "n", "end", "total"])
 def count_kernel(
     losses,  # [B]
-    lengths,  # [B] int64, or anything where HAS_LENGTHS is false
-    batch,  # out: loss, tokens, sentences, impossible; float64
-    weights,  # out [B]: of each loss in the mean
+    lengths,  # [B] int64, if HAS_LENGTHS
+    batch,  # out, float64: loss, tokens, sentences, sentences of probability 0
+    weights,  # out [B]: the weight of each loss in the mean
     B,
     n,
     end,
@@ -21,7 +21,7 @@ def count_kernel(
     HAS_LENGTHS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Sums of a batch over its possible sentences. One program."""
+    """Sums of a batch over its sentences of positive probability, by a single program."""
     places = tl.arange(0, BLOCK)
     inside = places < B
     loss = tl.load(losses + places, mask=inside, other=0.0)
@@ -42,12 +42,12 @@ def count_kernel(
 @triton.jit
 def square_sums_kernel(
     numbers,  # [size]
-    sums,  # out: one a program
+    sums,  # out: one for each program
     size,
-    each,  # numbers of a program, a multiple of BLOCK
+    each,  # the number of elements of each program, a multiple of BLOCK
     BLOCK: tl.constexpr,
 ):
-    """Σ x² of a stretch of numbers, always added up in the same order."""
+    """Σ x² of consecutive elements, in a fixed order."""
     start = tl.program_id(0).to(tl.int64) * each
     found = tl.zeros((BLOCK,), tl.float32)
     for offset in range(0, each, BLOCK):
@@ -58,20 +58,20 @@ def square_sums_kernel(
 
 
 @triton.jit
-def settle_kernel(
-    sums,  # [PARTS]: of squares of the gradient
-    batch,  # loss, tokens, sentences, impossible, stop, failed
-    values,  # of the tally: two lines of loss, tokens, sentences, norm, steps; then its counters
-    steps,  # of Adam, counted here
-    scalars,  # out: whether weights move, the gradient's factor, Adam's two corrections
+def finish_step_kernel(
+    sums,  # [PARTS]: partial sums of the squared gradient
+    batch,  # loss, tokens, sentences, sentences of probability 0, stop, failed
+    values,  # of StepTally: two rows of loss, tokens, sentences, norm, steps; then its counters
+    steps,  # the number of Adam's steps, updated here
+    scalars,  # out: whether weights are updated, the factor of the gradient, Adam's two bias corrections
     clip,  # 0 for none
     clip_epsilon,
-    least_loss,  # a token
+    least_loss,  # for each token
     log_beta1,
     log_beta2,
     PARTS: tl.constexpr,
 ):
-    """What the norm and the sums of a batch mean for the step. One program; see StepTally.add for the same in torch."""
+    """Checks, running sums and the scalars of Adam, by a single program; StepTally.add is the same in PyTorch."""
     norm = tl.sqrt(tl.sum(tl.load(sums + tl.arange(0, PARTS)).to(tl.float64), 0))
     loss, tokens, sentences = tl.load(batch), tl.load(batch + 1), tl.load(batch + 2)
     finite = tl.abs(loss + norm) < float("inf")  # false of NaN
@@ -105,42 +105,44 @@ def settle_kernel(
 
 @triton.jit
 def _place(table, number, offsets):
-    """A stretch of numbers whose address stands in the table; every stretch begins at a multiple of 16 bytes."""
+    """Pointers to consecutive elements whose address, a multiple of 16 bytes, is in the table."""
     address = tl.load(table + number)
     return tl.multiple_of(address.to(tl.pointer_type(tl.float32)), 16) + offsets
 
 
 @triton.jit
-def _move(p, g, m, v, mean, rate, mean_share, move, factor, by_first, by_second, first, beta2, second, decay, epsilon):
-    """AdamW of some weights, and their average's step towards them.
+def _adam_update(
+    p, g, m, v, mean, rate, mean_share, move, factor, by_first, by_second, first, beta2, second, decay, epsilon
+):
+    """Update some weights by AdamW, and their exponential moving average.
 
-    Roots and quotients are the compiler's, a few units in the last place off: rounded correctly they cost a tenth of
-    the update's time, and no test against float64 told the two apart.
+    Square roots and divisions are the compiler's approximations, with errors of a few units in the last place. Correct
+    rounding would take a tenth of the time of the update, and no test against float64 showed a difference.
     """
     g = g * factor
     m_new = m + (g - m) * first
     v_new = v * beta2 + g * g * second
     p_new = p - rate * (decay * p + by_first * m_new / (tl.sqrt(v_new) * by_second + epsilon))
-    # Chosen, not multiplied: what does not move may be NaN.
+    # Old values are selected instead of multiplying the change by 0, because the new ones may be NaN.
     p, m, v = tl.where(move, p_new, p), tl.where(move, m_new, m), tl.where(move, v_new, v)
     return p, m, v, mean + (p - mean) * mean_share
 
 
 @triton.jit
 def adam_kernel(
-    table,  # [programs, 6] int64: addresses of weights, gradient, both moments and the average; how many there are
-    shares,  # [programs]: of the learning rate
-    scalars,  # of settle_kernel
-    rates,  # the learning rate, and the share of the new weights in their average
+    table,  # [programs, 6] int64: addresses of weights, gradient, both moments and the average; the number of elements
+    shares,  # [programs]: multipliers of the learning rate
+    scalars,  # from finish_step_kernel
+    rates,  # the learning rate, and the weight of the new parameters in their moving average
     first,  # 1 - beta1
     beta2,
-    second,  # 1 - beta2, which float32 could not find from beta2
+    second,  # 1 - beta2, computed in float64 on the host
     decay,
     epsilon,
     HAS_MEAN: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """One stretch of one parameter."""
+    """Update one block of one parameter."""
     row = table + tl.program_id(0) * 6
     offsets = tl.arange(0, BLOCK)
     count = tl.load(row + 5)
@@ -151,10 +153,10 @@ def adam_kernel(
     at_p, at_g = _place(row, 0, offsets), _place(row, 1, offsets)
     at_m, at_v = _place(row, 2, offsets), _place(row, 3, offsets)
     at_mean = _place(row, 4 if HAS_MEAN else 0, offsets)
-    if count == BLOCK:  # without a mask loads are wide
+    if count == BLOCK:  # loads without a mask are vectorised
         p, g, m, v = tl.load(at_p), tl.load(at_g), tl.load(at_m), tl.load(at_v)
         mean = tl.load(at_mean) if HAS_MEAN else p
-        p, m, v, mean = _move(
+        p, m, v, mean = _adam_update(
             p, g, m, v, mean, rate, mean_share, move, factor, by_first, by_second, first, beta2, second, decay, epsilon
         )
         tl.store(at_p, p)
@@ -167,7 +169,7 @@ def adam_kernel(
         p, g = tl.load(at_p, mask=some, other=0.0), tl.load(at_g, mask=some, other=0.0)
         m, v = tl.load(at_m, mask=some, other=0.0), tl.load(at_v, mask=some, other=0.0)
         mean = tl.load(at_mean, mask=some, other=0.0) if HAS_MEAN else p
-        p, m, v, mean = _move(
+        p, m, v, mean = _adam_update(
             p, g, m, v, mean, rate, mean_share, move, factor, by_first, by_second, first, beta2, second, decay, epsilon
         )
         tl.store(at_p, p, mask=some)

@@ -1,4 +1,4 @@
-"""The Viterbi chart in log space, rows packed as in the inside algorithm's: for the CPU and any other device."""
+"""The Viterbi chart in log space in plain PyTorch, with the packed layout of the inside algorithm."""
 
 import torch
 from torch import Tensor
@@ -7,13 +7,13 @@ from simplepcfg.ops.descent import Nodes, descend
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.plan import Plan, make_plan
 
-# The temporary of a maximum-plus product: what a core's cache holds, or a modest part of another device's memory.
+# The size of the temporary tensor of a max-plus product: it fits the cache of one core, or a small part of GPU memory.
 CACHE_BYTES = 1 << 19
 DEVICE_BYTES = 1 << 28
 
 
 class ViterbiChart:
-    """``best`` [rows, N] holds log β*, ``children`` [rows, 2N] log η* and log ζ*; ``plan`` knows the rows."""
+    """A chart of log-probabilities: ``best`` [rows, N] holds β*, ``children`` [rows, 2N] holds η* and ζ*."""
 
     def __init__(self, arguments: InsideArguments) -> None:
         self.arguments = arguments
@@ -33,12 +33,12 @@ class ViterbiChart:
         self.make_rules()
 
     def make_rules(self) -> None:
-        """[(B,) 2N, N + P]: log L over log R."""
+        """Compute the stacked log-rules log L and log R: [(B,) 2N, N + P]."""
         rules = torch.cat([self.arguments.left.detach(), self.arguments.right.detach()], -2)
         self.rules = rules.to(self.dtype).log_()
 
     def fill(self) -> Tensor:
-        """Run the recursion; log-probability of each sentence's best tree, in the order of the plan: [B]."""
+        """Run the recursion; return the log-probability of each sentence's best tree, in the order of the plan: [B]."""
         plan = self.plan
         self.multiply(1)
         for width in range(2, plan.n + 1):
@@ -53,7 +53,7 @@ class ViterbiChart:
         return root[self.plan.order.long()] if root.dim() == 2 else root
 
     def split_maxima(self, width: int) -> None:
-        """β* of a width: the best split of each span for each state."""
+        """Compute β* of a width: the maximum over the splits of each span."""
         plan, states = self.plan, self.states
         rows = plan.width(width)
         offset = torch.arange(rows.stop - rows.start, device=self.device)
@@ -70,7 +70,7 @@ class ViterbiChart:
             found += self.bonus[rows.start - plan.words : rows.stop - plan.words, None]
 
     def multiply(self, width: int) -> None:
-        """η* and ζ* of a width's rows that have parents: the maximum-plus product of β* with [L | R]."""
+        """Compute η* and ζ* of the rows of a width that have parents: the max-plus product of β* with [L | R]."""
         rows = self.plan.with_parents(width)
         values = self.emit if width == 1 else self.best
         columns = slice(self.states, None) if width == 1 else slice(0, self.states)
@@ -81,27 +81,27 @@ class ViterbiChart:
             max_plus(values[part], self.rules[sentence, :, columns], self.children[part])
 
     def trees(self, best: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Spans, splits, labels and tags of the best trees, in the batch's order; ``best`` as ``fill`` gave it."""
+        """Return spans, splits, labels and tags of the best trees, in the batch's order, given ``fill``'s result."""
         plan = self.plan
         roots = torch.where(best > -torch.inf, self.top.argmax(-1), -1)
         nodes = Nodes.begin(roots, plan.length_of_sentence.long(), plan.n)
         self.descend(nodes)
         back = plan.order.long().argsort()
-        spans, splits, labels, tags = (tensor[back] for tensor in nodes.finished())
+        spans, splits, labels, tags = (tensor[back] for tensor in nodes.to_tensors())
         return spans, splits, labels, tags
 
     def descend(self, nodes: Nodes) -> None:
-        """From the first node of each tree to its words, by choosing again what the recursion chose."""
+        """Add all nodes below the first of each tree, by repeating the maximisations of the recursion."""
         descend(nodes, self._choose)
 
     def rows_of(self, b: Tensor, start: Tensor, width: Tensor) -> Tensor:
-        """Rows of spans of the b-th longest sentences; that of some span where there is no such one."""
+        """Return the rows of spans of the b-th longest sentences; a valid row of another span if there is none."""
         plan = self.plan
         rows = plan.first_rows[width].long() + plan.words_before[b] - b * (width - 1) + start
         return rows.clamp(max=plan.rows - 1)
 
     def rule_row(self, b: int, rule: int, wide: bool) -> Tensor:
-        """log-rules of one row of [L | R], of the b-th longest sentence: its nonterminal columns, or the others."""
+        """Return a row of the log-rules of the b-th longest sentence: nonterminal columns if ``wide``, else others."""
         rules = self.rules if self.rules.dim() == 2 else self.rules[self.plan.sentences[b]]
         return rules[rule, : self.states] if wide else rules[rule, self.states :]
 
@@ -115,7 +115,7 @@ class ViterbiChart:
         before = self.rows_of(b[:, None], start[:, None], k.minimum(width))
         after = self.rows_of(b[:, None], start[:, None] + k, (width - k).clamp(min=1))
         scores = self.children[before, label[:, None]] + self.children[after, states + label[:, None]]
-        split = start + 1 + scores.masked_fill(k >= width, -torch.inf).argmax(1)  # ties: the leftmost
+        split = start + 1 + scores.masked_fill(k >= width, -torch.inf).argmax(1)  # of equal ones the leftmost
         left = self._best_child(b, start, split - start, label)
         return split, left, self._best_child(b, split, end - split, states + label)
 
@@ -129,10 +129,10 @@ class ViterbiChart:
 
 
 def max_plus(values: Tensor, rules: Tensor, out: Tensor) -> None:
-    """out[r, a] = max_b (rules[a, b] + values[r, b]), in pieces that stay in cache, or in a bounded part of memory."""
+    """Compute out[r, a] = max_b (rules[a, b] + values[r, b]) in blocks whose temporary tensor is small."""
     (rows, symbols), parents = values.shape, rules.shape[0]
     room = CACHE_BYTES if values.device.type == "cpu" else DEVICE_BYTES
-    pairs = max(1, room // (symbols * values.element_size()))  # of a row and a parent
+    pairs = max(1, room // (symbols * values.element_size()))  # pairs of a row and a parent in one block
     together = max(1, pairs // parents)
     step = min(parents, pairs)
     for first in range(0, parents, step):

@@ -1,4 +1,4 @@
-"""The Viterbi chart by Triton kernels: for CUDA GPUs."""
+"""The Viterbi chart computed by Triton kernels, for CUDA GPUs."""
 
 from functools import lru_cache
 
@@ -7,24 +7,25 @@ import triton
 from torch import Tensor
 
 from simplepcfg.errors import ResourceError
+from simplepcfg.ops.backends import multiprocessors
 from simplepcfg.ops.descent import Nodes
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.viterbi import kernels
 from simplepcfg.ops.viterbi.chart import ViterbiChart
 
-# A tile of 64 rows by 128 parents on four warps: a thread holds 8 by 8 results, and four such programs fit on a
-# multiprocessor. Half as tall where there are few rows.
+# The max-plus product has tiles of 64 rows by 128 parents on four warps, and of 32 rows if there are few. A thread
+# holds 8 by 8 results, and four such programs fit on a multiprocessor.
 TILE = {"UNROLL": 2, "WIDE": 4, "ROWS": 8, "COLUMNS": 16}
 TALL_ROWS, LOW_ROWS = 64, 32
 TILE_COLUMNS = 2 * TILE["WIDE"] * TILE["COLUMNS"]
-PROGRAMS_A_PROCESSOR = 4
+PROGRAMS_PER_PROCESSOR = 4
 MOST_PARTS = 8
 SPLIT_BLOCK = 1024
 CHILD_BLOCK = 1024
 
 
 class FusedViterbiChart(ViterbiChart):
-    """As its base; rules lie transposed, [(B,) N + P, 2N], padded so that no load of the product needs a mask."""
+    """A Viterbi chart whose rules are transposed, [(B,) N + P, 2N], and padded, so that the product needs no masks."""
 
     def __init__(self, arguments: InsideArguments) -> None:
         try:
@@ -33,11 +34,11 @@ class FusedViterbiChart(ViterbiChart):
             room = (max(self.states, self.tags) + TILE["UNROLL"]) * columns
             self.values = torch.empty(room, dtype=self.dtype, device=self.device)
         except torch.cuda.OutOfMemoryError as error:
-            raise self._too_little_memory() from error
-        self.processors = _processors(self.device)
+            raise self._out_of_memory_error() from error
+        self.processors = multiprocessors(self.device)
 
     def make_rules(self) -> None:
-        """log L beside log R, one child symbol a row."""
+        """Compute the transposed log-rules [log L | log R], one row for each child symbol."""
         left, right = self.arguments.left.detach(), self.arguments.right.detach()
         columns = triton.cdiv(2 * self.states, TILE_COLUMNS) * TILE_COLUMNS
         symbols = self.states + self.tags + TILE["UNROLL"]
@@ -48,12 +49,12 @@ class FusedViterbiChart(ViterbiChart):
             target.log_()
 
     def rule_row(self, b: int, rule: int, wide: bool) -> Tensor:
-        """As in the base, a column of what lies transposed."""
+        """Return one row of the log-rules, which is a column of the transposed ones; see the base class."""
         rules = self.rules if self.rules.dim() == 2 else self.rules[self.plan.sentences[b]]
         return rules[: self.states, rule] if wide else rules[self.states : self.states + self.tags, rule]
 
     def split_maxima(self, width: int) -> None:
-        """β* of a width."""
+        """Compute β* of a width."""
         plan = self.plan
         rows = plan.width(width)
         block = min(triton.next_power_of_2(self.states), SPLIT_BLOCK)
@@ -64,7 +65,7 @@ class FusedViterbiChart(ViterbiChart):
         )  # fmt: skip
 
     def multiply(self, width: int) -> None:
-        """η* and ζ* of a width's rows that have parents."""
+        """Compute η* and ζ* of the rows of a width that have parents."""
         rows = self.plan.with_parents(width)
         values = self.emit if width == 1 else self.best
         first = self.states if width == 1 else 0
@@ -80,7 +81,7 @@ class FusedViterbiChart(ViterbiChart):
             return
         height = LOW_ROWS if rows <= LOW_ROWS else TALL_ROWS
         stride = triton.cdiv(rows, height) * height
-        # Transposed, so that a thread's rows and a thread's columns are both read along the memory.
+        # Both operands are transposed, so that neighbouring threads load contiguous elements.
         ready = self.values[: (symbols + TILE["UNROLL"]) * stride].view(-1, stride)
         ready[:symbols, :rows].copy_(values.T)
         if symbols % TILE["UNROLL"]:
@@ -97,7 +98,7 @@ class FusedViterbiChart(ViterbiChart):
             torch.amax(target, 0, out=out)
 
     def descend(self, nodes: Nodes) -> None:
-        """One launch a node."""
+        """Add all nodes below the first of each tree, by one launch for each node."""
         plan = self.plan
         block = min(triton.next_power_of_2(max(self.states, self.tags)), CHILD_BLOCK)
         stride = self.rules.stride()
@@ -109,7 +110,7 @@ class FusedViterbiChart(ViterbiChart):
                 SPLITS=triton.next_power_of_2(max(plan.n - 1, 2)), BLOCK=block,
             )  # fmt: skip
 
-    def _too_little_memory(self) -> ResourceError:
+    def _out_of_memory_error(self) -> ResourceError:
         batch, n, states, tags = self.arguments.sizes
         item = self.arguments.log_emissions.element_size()
         chart = 3 * states * batch * n * (n + 1) // 2 * item
@@ -122,23 +123,16 @@ class FusedViterbiChart(ViterbiChart):
 
 @lru_cache(maxsize=1024)
 def _parts(tiles: int, symbols: int, processors: int) -> int:
-    """Into how many parts the symbols of a product are cut, so that its programs fill the GPU and end together."""
-    wanted = PROGRAMS_A_PROCESSOR * processors
-    if tiles >= 2 * wanted:  # what is lost at the end is little then, and the parts would take much memory
+    """Return the number of parts into which the symbols are divided, so that the programs fill the GPU evenly."""
+    wanted = PROGRAMS_PER_PROCESSOR * processors
+    if tiles >= 2 * wanted:  # there are enough programs, and more parts would take much memory
         return 1
     most = max(1, min(MOST_PARTS, symbols // 64))
 
     def cost(parts: int) -> float:
         programs = tiles * parts
         rounds = -(-programs // processors)
-        # Few programs on a multiprocessor cannot hide each other's latency; many parts write and read more.
+        # Few programs on a multiprocessor cannot hide latency, and many parts need more memory traffic.
         return rounds / parts * (1.0 if programs >= wanted else 1.15) * (1.0 + 0.01 * parts)
 
     return min(range(1, most + 1), key=cost)
-
-
-@lru_cache(maxsize=16)
-def _processors(device: torch.device) -> int:
-    if device.type != "cuda":
-        return 1  # under the interpreter
-    return int(torch.cuda.get_device_properties(device).multi_processor_count)

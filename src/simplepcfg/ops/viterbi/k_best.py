@@ -1,10 +1,10 @@
-"""The k best labelled trees of each sentence: a lazy search over the Viterbi chart, see README.md.
+"""The k most probable labelled trees of each sentence, by a lazy search over the Viterbi chart. See README.md.
 
-Three kinds of sorted lists, each made longer only when its next item is asked for:
+There are two kinds of sorted lists, which are extended only when their next item is needed:
 
-    Node(i, j, A)   trees over the span with A on top: over all splits, pairs of an item of Left and one of Right
-    Side(i, j, r)   what stands below one side of a parent: r is a row of [L | R], an item a child symbol with its tree
-    words           the same for a span of one word: preterminals sorted by rule and emission
+    Node(i, j, A)   trees over the span (i, j) with root A. An item is a split with one item of each Side.
+    Side(i, j, r)   subtrees over (i, j) on one side of a parent, where r is a row of [L | R]. An item is a child symbol
+                    with one of its trees; over a single word it is a preterminal.
 """
 
 import math
@@ -35,10 +35,19 @@ def k_best(
     span_bonus: Tensor | None = None,
     backend: str = "auto",
 ) -> list[list[LabelledTree]]:
-    """For each sentence its k most probable trees with symbols, best first; all of them where there are fewer.
+    """Find the k most probable labelled trees of each sentence.
 
-    Arguments as for ``viterbi``; always computed in float64, in which no two sums are confused for want of digits.
-    Ties go to the smaller split, then to smaller symbols. No list is padded: a sentence without a tree has none.
+    Args:
+        k: the number of trees, at least 1.
+
+    The other arguments are those of ``viterbi``. The computation is in float64.
+
+    Returns:
+        For each sentence a list of up to k trees, the most probable first. It is shorter if the sentence has fewer
+        trees. Equally probable trees are ordered by their splits, then by their symbols.
+
+    Raises:
+        InputError: if k is less than 1, or as ``inside`` does.
     """
     if k < 1:
         raise InputError(f"k = {k}; ask for at least one tree")
@@ -47,30 +56,34 @@ def k_best(
     batch, n, _, _ = arguments.sizes
     if n == 1:
         return [[] for _ in range(batch)]
-    with torch.no_grad(), deep_recursion(8 * n):
+    with torch.no_grad(), raised_recursion_limit(8 * n):
         chart = viterbi_chart(arguments, default_backend(log_emissions) if backend == "auto" else backend)
         best = chart.fill().tolist()
         found: list[list[LabelledTree]] = [[] for _ in range(batch)]
         for place, sentence in enumerate(chart.plan.sentences):
             if best[place] > -math.inf:
                 trees = _Search(chart, place).trees(k)
-                found[sentence] = sorted(trees, key=lambda tree: -tree.log_probability)  # mends the last digit
+                found[sentence] = sorted(
+                    trees, key=lambda tree: -tree.log_probability
+                )  # scores of the search may differ in the last digit
     return found
 
 
 class Side:
-    """The children on one side of a parent over one span, best first: (score, symbol, rank of its tree)."""
+    """The subtrees on one side of a parent over one span, best first: (score, symbol, rank of its tree)."""
 
     def __init__(self, search: "_Search", i: int, j: int, rule: int) -> None:
         self.search, self.i, self.j = search, i, j
         self.scores, self.symbols = search.sorted_children(i, j, rule)
-        self.following = 0  # in the sorted symbols, of which only the best tree has been looked at so far
-        self.waiting: list[tuple[float, int, int]] = []  # (-score, symbol, rank): later trees of symbols used before
+        self.following = 0  # index of the next symbol that has not been used yet
+        self.waiting: list[
+            tuple[float, int, int]
+        ] = []  # (-score, symbol, rank): further trees of symbols that were used
         self.base: dict[int, float] = {}
         self.items: list[tuple[float, int, int]] = []
 
     def item(self, rank: int) -> tuple[float, int, int] | None:
-        """The rank-th child, or None where there are fewer."""
+        """Return the rank-th subtree, or None if there are fewer."""
         while len(self.items) <= rank:
             if not self._next():
                 return None
@@ -78,7 +91,7 @@ class Side:
 
     def _next(self) -> bool:
         if self.items and self.j - self.i > 1:
-            # The item given last has a successor: the same symbol with its next best tree.
+            # The successor of the last item is the same symbol with its next best tree.
             _, symbol, rank = self.items[-1]
             tree = self.search.node(self.i, self.j, symbol)
             later = tree.item(rank + 1)
@@ -103,7 +116,7 @@ class Side:
 
 
 class Node:
-    """Trees over a span with one symbol on top, best first: (score, split, rank on the left, rank on the right)."""
+    """The trees over a span with one root symbol, best first: (score, split, rank on the left, rank on the right)."""
 
     def __init__(self, search: "_Search", i: int, j: int, symbol: int) -> None:
         self.search, self.i, self.j, self.symbol = search, i, j, symbol
@@ -114,7 +127,7 @@ class Node:
         self.items: list[tuple[float, int, int, int]] = []
 
     def item(self, rank: int) -> tuple[float, int, int, int] | None:
-        """The rank-th tree, or None where there are fewer."""
+        """Return the rank-th tree, or None if there are fewer."""
         while len(self.items) <= rank:
             if self.items:
                 self._expand(*self.items[-1][1:])
@@ -125,13 +138,13 @@ class Node:
         return self.items[rank]
 
     def sides(self, split: int) -> tuple[Side, Side]:
-        """Of a split."""
+        """Return the lists of left and right subtrees of a split."""
         search = self.search
         left = search.side(self.i, split, self.symbol)
         return left, search.side(split, self.j, search.states + self.symbol)
 
     def _expand(self, split: int, left: int, right: int) -> None:
-        """The two neighbours of a pair, each the next best on one side, unless known already."""
+        """Add the two successors of a pair, the next best on the left and on the right, unless known already."""
         before, after = self.sides(split)
         for a, b in ((left + 1, right), (left, right + 1)):
             if (split, a, b) in self.seen:
@@ -143,7 +156,7 @@ class Node:
 
 
 class _Search:
-    """The lists of one sentence, made on demand; vectors come from the chart, wherever it lies."""
+    """The lists of one sentence, which are created on demand from the chart."""
 
     def __init__(self, chart: ViterbiChart, place: int) -> None:
         self.chart, self.place, self.states = chart, place, chart.states
@@ -154,36 +167,36 @@ class _Search:
         self.known: dict[tuple[int, int], Tensor] = {}  # log β* of spans on the host
 
     def row(self, i: int, j: int) -> int:
-        """Of a span in the chart."""
+        """Return the row of a span in the chart."""
         return self.chart.plan.first[j - i] + self.before - self.place * (j - i - 1) + i
 
     def best(self, i: int, j: int, symbol: int) -> float:
-        """log β* of a span and symbol."""
+        """Return β* of a span and a symbol."""
         if (i, j) not in self.known:
             self.known[i, j] = self.chart.best[self.row(i, j)].cpu()
         return float(self.known[i, j][symbol])
 
     def node(self, i: int, j: int, symbol: int) -> Node:
-        """The list of trees over a span with this symbol."""
+        """Return the list of trees over a span with this root symbol."""
         key = (i, j, symbol)
         if key not in self.nodes:
             self.nodes[key] = Node(self, *key)
         return self.nodes[key]
 
     def side(self, i: int, j: int, rule: int) -> Side:
-        """The list of children over a span on one side of a parent."""
+        """Return the list of subtrees over a span on one side of a parent."""
         key = (i, j, rule)
         if key not in self.lists:
             self.lists[key] = Side(self, *key)
         return self.lists[key]
 
     def sorted_children(self, i: int, j: int, rule: int) -> tuple[list[float], list[int]]:
-        """Scores and symbols of all possible children, best first."""
+        """Return scores and symbols of all children of positive probability, best first."""
         values = self.chart.best[self.row(i, j)] if j - i > 1 else self.chart.emit[self.row(i, j)]
-        return _falling(values + self.chart.rule_row(self.place, rule, j - i > 1))
+        return _sort_descending(values + self.chart.rule_row(self.place, rule, j - i > 1))
 
     def split_scores(self, i: int, j: int, symbol: int) -> tuple[list[float], float]:
-        """The best tree of each split, and the span's bonus, which they contain."""
+        """Return the score of the best tree of each split, and the span's bonus, which the scores include."""
         chart = self.chart
         before = [self.row(i, k) for k in range(i + 1, j)]
         after = [self.row(k, j) for k in range(i + 1, j)]
@@ -192,8 +205,8 @@ class _Search:
         return scores.tolist(), bonus
 
     def trees(self, k: int) -> Iterator[LabelledTree]:
-        """The best k, from lists of the roots' trees that are merged as those of children are."""
-        scores, symbols = _falling(self.chart.top[self.place])
+        """Yield the k best trees of the sentence, by merging the lists of all root symbols."""
+        scores, symbols = _sort_descending(self.chart.top[self.place])
         waiting = [(-score, symbol, 0) for score, symbol in zip(scores, symbols, strict=True)][:k]
         heapify(waiting)
         for _ in range(k):
@@ -229,16 +242,16 @@ class _Search:
         return tree
 
 
-def _falling(scores: Tensor) -> tuple[list[float], list[int]]:
-    """Sorted from the top, equal ones by index, without what is impossible."""
+def _sort_descending(scores: Tensor) -> tuple[list[float], list[int]]:
+    """Return scores above −inf in decreasing order, equal ones by index, and their indices."""
     values, order = scores.sort(descending=True, stable=True)
     count = int((values > -math.inf).sum())
     return values[:count].tolist(), order[:count].tolist()
 
 
 @contextmanager
-def deep_recursion(frames: int) -> Iterator[None]:
-    """A list's next item may ask for one of each list below it, down the whole tree."""
+def raised_recursion_limit(frames: int) -> Iterator[None]:
+    """Raise Python's recursion limit by ``frames``: the next item of a list may need one of each list below it."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(before + frames)
     try:

@@ -1,10 +1,10 @@
-"""Triton kernels of the Viterbi algorithm: a maximum-plus matrix product, best splits, the way down. See README.md."""
+"""Triton kernels of the Viterbi algorithm: max-plus matrix product, best splits, and top-down reconstruction."""
 
 # mypy: ignore-errors
 import triton
 import triton.language as tl
 
-NONE = tl.constexpr(1 << 30)  # above every index
+NONE = tl.constexpr(1 << 30)  # larger than every index
 
 
 @triton.jit(do_not_specialize=["R"])
@@ -23,11 +23,11 @@ def max_plus_kernel(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,  # ROWS · COLUMNS is the number of threads
 ):
-    """out[r, a] = max_b values[b, r] + rules[b, a] over this program's part of the b's, a tile of 64 by 128 at once.
+    """out[r, a] = max_b values[b, r] + rules[b, a] over this program's part of the b's, for one tile of the output.
 
-    Every dimension of the tile that the threads do not span is held in registers: a thread then makes TALL · 2 WIDE
-    results from TALL + 2 WIDE numbers. Two halves of the columns, because a load of fewer elements than threads is made
-    by each thread for itself, without a detour through shared memory.
+    Each thread holds TALL · 2 WIDE results in registers and computes them from TALL + 2 WIDE loaded numbers. The
+    columns of the tile are divided into two halves, because a load of fewer elements than threads goes directly to the
+    registers of each thread, and not through shared memory.
     """
     row = tl.program_id(1) * (TALL * ROWS) + (tl.arange(0, TALL) * ROWS)[:, None] + tl.arange(0, ROWS)[None, :]
     column = tl.program_id(0) * (2 * WIDE * COLUMNS)
@@ -38,27 +38,27 @@ def max_plus_kernel(
     last = tl.minimum(first + each, K)
     value = values + first.to(tl.int64) * stride_values + row
     rule = rules + first.to(tl.int64) * stride_rules + column
-    near = tl.full((TALL, WIDE, ROWS, COLUMNS), float("-inf"), out.dtype.element_ty)
-    far = tl.full((TALL, WIDE, ROWS, COLUMNS), float("-inf"), out.dtype.element_ty)
+    first_half = tl.full((TALL, WIDE, ROWS, COLUMNS), float("-inf"), out.dtype.element_ty)
+    second_half = tl.full((TALL, WIDE, ROWS, COLUMNS), float("-inf"), out.dtype.element_ty)
     for _ in range(first, last, UNROLL):
         for _ in tl.static_range(UNROLL):
             beta = tl.load(value)[:, None, :, None]
-            near = tl.maximum(near, beta + tl.load(rule)[None, :, None, :])
-            far = tl.maximum(far, beta + tl.load(rule + WIDE * COLUMNS)[None, :, None, :])
+            first_half = tl.maximum(first_half, beta + tl.load(rule)[None, :, None, :])
+            second_half = tl.maximum(second_half, beta + tl.load(rule + WIDE * COLUMNS)[None, :, None, :])
             value += stride_values
             rule += stride_rules
     r = row[:, None, :, None]
     a = column[None, :, None, :]
     target = out + (part.to(tl.int64) * R + r) * M + a
-    tl.store(target, near, mask=(r < R) & (a < M))
-    tl.store(target + WIDE * COLUMNS, far, mask=(r < R) & (a < M - WIDE * COLUMNS))
+    tl.store(target, first_half, mask=(r < R) & (a < M))
+    tl.store(target + WIDE * COLUMNS, second_half, mask=(r < R) & (a < M - WIDE * COLUMNS))
 
 
 @triton.jit(do_not_specialize=["width", "first_row", "words"])
 def split_maxima_kernel(
     children,  # [rows, 2N]
     best,  # out [rows, N]
-    bonus,  # [rows from width 2 on], or anything where HAS_BONUS is false
+    bonus,  # [rows of width 2 or more], if HAS_BONUS
     first_rows,
     sentence_of_row,
     width,
@@ -88,7 +88,7 @@ def split_maxima_kernel(
 
 @triton.jit
 def _best_child(values, rules, stride_rules, count, BLOCK: tl.constexpr):
-    """The first symbol whose value plus rule is largest."""
+    """The symbol with the largest sum of value and rule, of equal ones the first."""
     top = tl.full((BLOCK,), float("-inf"), values.dtype.element_ty)
     symbol = tl.full((BLOCK,), 0, tl.int32) + NONE
     for start in range(0, count, BLOCK):
@@ -120,11 +120,11 @@ def descend_kernel(
     N,
     P,
     stride_rules,
-    stride_sentence,  # of the rules; 0 where all sentences share them
+    stride_sentence,  # of the rules; 0 if they have no batch dimension
     SPLITS: tl.constexpr,  # power of two, at least n - 1
     BLOCK: tl.constexpr,
 ):
-    """Node ``step`` of every tree: choose its split again, and one of its children."""
+    """Expand node ``step`` of every tree: find its best split, and the best symbol of one child."""
     b = tl.program_id(0).to(tl.int64)
     side = tl.program_id(1)  # 0: the left child; 1: the right one
     label = tl.load(labels + b * n + step)

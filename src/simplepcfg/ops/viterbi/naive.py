@@ -1,4 +1,4 @@
-"""The best tree as the formulas say it: the twin that the fast ones are held against."""
+"""The Viterbi algorithm with back-pointers, in float64: the reference for tests."""
 
 import math
 
@@ -12,7 +12,7 @@ Node = tuple[int, int, int]  # i, j, symbol
 
 
 def naive_best_tree(arguments: InsideArguments, b: int) -> LabelledTree:
-    """Of one sentence, one span and one split at a time, in float64, with back-pointers."""
+    """Find the most probable tree of sentence ``b``, one span and one split at a time."""
     _, n, nonterminals, _ = arguments.sizes
     if arguments.lengths is not None:
         n = int(arguments.lengths[b])

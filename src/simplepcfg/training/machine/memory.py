@@ -8,6 +8,7 @@ import torch
 from simplepcfg.errors import ResourceError
 from simplepcfg.evaluation.likelihood import CARD_SHARE, MOST_CELLS_ON_A_CARD, bytes_a_cell
 from simplepcfg.models import ModelConfig, build_model
+from simplepcfg.models.without_memory import without_memory
 from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.machine.device import chosen_precision
 from simplepcfg.training.text.corpus import Corpus
@@ -61,7 +62,7 @@ def estimate(
 
     Symbols that steps leave out are counted as if they took part.
     """
-    with torch.device("meta"):  # shapes only
+    with without_memory():  # shapes only
         weights = sum(parameter.numel() for parameter in build_model(model, vocabulary).parameters())
     sizes = model.sizes(batch)
     on_gpu = device == "cuda"

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from simplepcfg.ops.backends import has_triton
-from simplepcfg.ops.update import AdamTable, Moved, adam, settle, square_sums
+from simplepcfg.ops.update import AdamTable, ParameterState, adam, finish_step, square_sums
 from simplepcfg.training.config.schema import TrainingConfig
 from simplepcfg.training.step.capture import Capturer
 from simplepcfg.training.step.ema import WeightAverage
@@ -62,7 +62,7 @@ class FusedUpdate(CapturedUpdate):
         # On a CPU a parameter that had no part in a batch was not counted; here all are, so that one count serves all.
         counts = [held["step"] for held in state.values() if "step" in held]
         self._steps = torch.stack(counts).amax() if counts else self._flat.new_zeros(())
-        moved = []
+        states = []
         for group in self._groups:
             for weight in group.parameters:
                 first, second = (state[weight].get(name) for name in ("exp_avg", "exp_avg_sq"))
@@ -70,8 +70,8 @@ class FusedUpdate(CapturedUpdate):
                 second = torch.zeros_like(weight) if second is None else second
                 state[weight] = {"step": self._steps, "exp_avg": first, "exp_avg_sq": second}
                 assert weight.grad is not None
-                moved.append(Moved(weight, weight.grad, first, second, self._means.get(weight), group.share))
-        self._table = AdamTable(moved)
+                states.append(ParameterState(weight, weight.grad, first, second, self._means.get(weight), group.share))
+        self._table = AdamTable(states)
 
     def _set_rates(self, rate: float, average: float) -> None:
         self._rates[0].fill_(rate)
@@ -79,7 +79,7 @@ class FusedUpdate(CapturedUpdate):
 
     def _update(self) -> None:
         settings, tally = self._settings, self._tally
-        scalars = settle(
+        scalars = finish_step(
             square_sums(self._flat),
             tally.batch,
             tally.values,

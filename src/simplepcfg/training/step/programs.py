@@ -95,7 +95,7 @@ class BatchPrograms:
             return False
         self._captured.move_to_end(key)
         captured.words.copy_(pinned(words, self._device), non_blocking=True)
-        random = self._random_state() if captured.checks.recorded else None
+        random = self._random_state() if captured.checks.has_conditions else None
         captured.program()
         if not captured.checks.any_true():
             return True

@@ -20,6 +20,7 @@ from torch import nn
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.models import build_model
+from simplepcfg.models.without_memory import without_memory
 from simplepcfg.pretrained import or_installed, run_directory
 from simplepcfg.training.config.files import load_config
 from simplepcfg.training.config.schema import RunConfig
@@ -219,7 +220,7 @@ def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
     chosen = resolve_device(device)
     try:
         shapes = stored_shapes(folder.model)
-        with torch.device("meta"):  # no memory is taken for sizes that the weights do not have
+        with without_memory():  # no memory is taken for sizes that the weights do not have
             check_shapes(build_model(config.model, len(vocabulary)), shapes, folder.model)
         tensors, best, checksum, _ = read_checked_tensor_file(folder.model)
     except DamagedFileError as error:

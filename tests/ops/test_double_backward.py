@@ -29,6 +29,6 @@ CASES: dict[str, tuple[Tensor, Callable[[Tensor], Tensor]]] = {
 def test_one_tensor_in_two_places(name: str) -> None:
     x, function = CASES[name]
     (plain,) = torch.autograd.grad(function(x).sum(), x)
-    (again,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
-    torch.testing.assert_close(again, plain)
+    (differentiable,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+    torch.testing.assert_close(differentiable, plain)
     assert torch.autograd.gradgradcheck(function, x)

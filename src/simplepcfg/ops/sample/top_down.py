@@ -9,7 +9,7 @@ from torch import Tensor
 from simplepcfg.ops.descent import Nodes, descend
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.scaled_chart import ScaledChart
-from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, pick, pick_logs, root_symbols
+from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, pick, pick_from_logs, root_symbols
 
 # Weights of as many children as this are held at a time.
 WEIGHTS_AT_ONCE = 1 << 24
@@ -56,7 +56,7 @@ def _draw_splits(
     width = width[trees]
     logs = tables.split_logs(sentence[trees], start[trees], width, label[trees])
     distance = torch.arange(1, logs.shape[1] + 1, device=logs.device)
-    return pick_logs(logs.masked_fill_(distance >= width[:, None], -torch.inf), uniform[trees])
+    return pick_from_logs(logs.masked_fill_(distance >= width[:, None], -torch.inf), uniform[trees])
 
 
 def _draw_children(

@@ -1,0 +1,46 @@
+"""Models built for their shapes alone: the same shapes, no memory, and no import of torch's compiler."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from simplepcfg.models import build_model
+from simplepcfg.models.without_memory import without_memory
+from simplepcfg.training.config.files import load_config
+
+SMALL = ["model.nonterminals=3", "model.preterminals=6", "model.embedding=4"]
+
+
+@pytest.mark.parametrize("name", ["sn-pcfg-small", "sn-pcfg-english", "sc-pcfg", "n-pcfg", "c-pcfg"])
+def test_the_same_shapes(name: str) -> None:
+    config = load_config(name, SMALL).model
+    with without_memory():
+        empty = build_model(config, 11)
+    real = build_model(config, 11)
+    assert {key: value.shape for key, value in empty.state_dict().items()} == {
+        key: value.shape for key, value in real.state_dict().items()
+    }
+    assert {value.device.type for value in empty.parameters()} == {"meta"}
+
+
+def test_what_is_built_after_it_is_drawn() -> None:
+    with without_memory():
+        torch.nn.Linear(2, 2)
+    torch.manual_seed(0)
+    assert torch.nn.Linear(8, 8).weight.std() > 0
+
+
+def test_loading_does_not_import_the_compiler() -> None:
+    program = (
+        "import sys\n"
+        "from simplepcfg.models import build_model\n"
+        "from simplepcfg.models.without_memory import without_memory\n"
+        "from simplepcfg.training.config.files import load_config\n"
+        f"config = load_config('sn-pcfg-english', {SMALL!r}).model\n"
+        "with without_memory():\n"
+        "    build_model(config, 11)\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
