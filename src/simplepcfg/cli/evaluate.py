@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from simplepcfg.cli.options import Decode, Device, Json, Quiet
+from simplepcfg.cli.options import By, Decode, Device, Json, Quiet, Weigh
 from simplepcfg.cli.output import note, refuse_unwritable, results_console, write_json, write_lines, write_text
 from simplepcfg.errors import InputError
 
@@ -41,6 +41,12 @@ def command(
     ensemble: Annotated[
         bool, typer.Option("--ensemble", help="Also evaluate the runs together, by the mean of their span posteriors.")
     ] = False,
+    by: Annotated[
+        By, typer.Option("--by", help="With --ensemble: by the mean of span marginals, or by votes of the runs' trees.")
+    ] = By.marginals,
+    weigh: Annotated[
+        Weigh, typer.Option("--weigh", help="With --ensemble: by what each run counts; never by gold trees.")
+    ] = Weigh.equal,
     labels: Annotated[
         bool,
         typer.Option("--labels", help="Also how symbols match gold labels and tags, by the most probable trees."),
@@ -106,6 +112,7 @@ def command(
       simplepcfg evaluate --predictions parsed.trees test.trees
       simplepcfg evaluate runs/demo test.trees --labels --write-labels labels.json
       simplepcfg evaluate runs/seed-1 runs/seed-2 test.trees --ensemble
+      simplepcfg evaluate runs/eight test.trees --ensemble --by trees --weigh agreement
       simplepcfg evaluate test.trees --group ours=runs/a-* --group theirs=runs/b-* --compare theirs
     """
     *names, file = arguments
@@ -113,6 +120,8 @@ def command(
         raise InputError(f"nothing to evaluate on {file}; name a run folder, a baseline, or --predictions FILE")
     if ensemble and decode is Decode.viterbi:
         raise InputError("--ensemble averages span posteriors; leave out --decode viterbi")
+    if not ensemble and (by is not By.marginals or weigh is not Weigh.equal):
+        raise InputError("--by and --weigh are for runs together; give --ensemble, too")
     for path in (json, sentences, csv, write_labels):
         if path is not None:
             refuse_unwritable(path)
@@ -144,6 +153,8 @@ def command(
         file,
         predictions=predictions or (),
         together=ensemble,
+        by=by.value,
+        weigh=weigh.value,
         decode=decode.value,
         importance=importance,
         labels=labels or write_labels is not None,

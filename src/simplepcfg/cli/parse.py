@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simplepcfg.cli.constrained import with_constraints
-from simplepcfg.cli.options import Decode, Device, Quiet, Raw, sentence_chunks, with_remark
+from simplepcfg.cli.options import By, Decode, Device, Quiet, Raw, Weigh, sentence_chunks, with_remark
 from simplepcfg.cli.output import write_lines
 from simplepcfg.cli.tree_output import Format, one_picture, render, render_k_best
 from simplepcfg.cli.unknown_words import UnknownWords
@@ -26,7 +26,7 @@ def command(
     run: Annotated[
         str,
         typer.Argument(
-            metavar="RUN", help="Folder of a trained run, english, or left-branching, right-branching, random."
+            metavar="RUN", help="Folder of a run or of runs, english, or left-branching, right-branching, random."
         ),
     ],
     file: Annotated[
@@ -62,6 +62,10 @@ def command(
         list[str] | None,
         typer.Option("--with", metavar="RUN", help="Another run, whose span posteriors are averaged in; repeatable."),
     ] = None,
+    by: Annotated[
+        By, typer.Option("--by", help="Of several runs: by the mean of span marginals, or by votes of their trees.")
+    ] = By.marginals,
+    weigh: Annotated[Weigh, typer.Option("--weigh", help="Of several runs: by what each counts.")] = Weigh.equal,
     raw: Raw = False,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -83,9 +87,14 @@ def command(
       simplepcfg parse runs/demo sentences.txt --decode viterbi --k 5
       simplepcfg parse runs/demo sentences.txt --labels labels.json
       simplepcfg parse runs/seed-1 sentences.txt --with runs/seed-2 --constraints known.jsonl
+      simplepcfg parse runs/eight sentences.txt --by trees --weigh agreement
     """
     if labels is not None:
         decode = Decode.viterbi
+    members = _members(run, others)
+    if len(members) == 1 and (by is not By.marginals or weigh is not Weigh.equal):
+        raise InputError("--by and --weigh are for several runs; give a folder of runs, or --with RUN")
+    run, others = members[0], members[1:]
     _refuse_baseline([run, *(others or [])], decode, constraints, others)
     if raw and constraints is not None:
         raise InputError("--constraints has a line a sentence, which --raw finds itself; leave out one of them")
@@ -98,12 +107,19 @@ def command(
         for lists in with_remark(found, remark, quiet):
             write_lines(render_k_best(trees, format) for trees in lists)
         return
-    chunks = _parsed_chunks(run, file, device, quiet, raw, decode, constraints, others, labels)
+    chunks = _parsed_chunks(run, file, device, quiet, raw, decode, constraints, others, labels, by, weigh)
     if format is Format.svg:
         write_lines([one_picture(tree for trees in chunks for tree in trees)])
         return
     for trees in chunks:
         write_lines(render(tree, format, tags=decode is Decode.viterbi) for tree in trees)
+
+
+def _members(run: str, others: list[str] | None) -> list[str]:
+    """All runs that are named, those of folders of runs one by one."""
+    from simplepcfg.inference.runs_inside import runs_inside
+
+    return [folder for name in [run, *(others or [])] for folder in runs_inside(name) or [name]]
 
 
 def _refuse_baseline(names: list[str], decode: Decode, constraints: str | None, others: list[str] | None) -> None:
@@ -116,7 +132,9 @@ def _refuse_baseline(names: list[str], decode: Decode, constraints: str | None, 
             option = "--constraints" if constraints else "--with"
             raise InputError(f"{name} trees have no posteriors; leave out {option}, or give the folder of a run")
     if others and decode is Decode.viterbi:
-        raise InputError(f"--with {others[0]} averages span posteriors; leave out --decode viterbi")
+        raise InputError(
+            f"{others[0]} beside {names[0]} averages span posteriors; leave out --decode viterbi, --labels"
+        )
 
 
 def _refuse_k(k: int, decode: Decode) -> None:
@@ -158,6 +176,8 @@ def _parsed_chunks(
     constraints: str | None,
     others: list[str] | None,
     labels: str | None,
+    by: By,
+    weigh: Weigh,
 ) -> Iterator[list["SpanTree"]]:
     from simplepcfg.evaluation.treebank import BASELINES, refuse_misspelt_baseline
 
@@ -174,7 +194,7 @@ def _parsed_chunks(
     if others:
         from simplepcfg.inference.ensembles import ensemble
 
-        group = ensemble([model, *others], device)
+        group = ensemble([model, *others], device, by=by.value, weigh=weigh.value)
     for chunk, asked in with_constraints(sentence_chunks(file, quiet, model, raw), constraints, file):
         unknown.count(chunk)
         if group is not None:

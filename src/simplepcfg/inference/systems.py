@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from simplepcfg.data.preprocessing import Preprocessing
@@ -19,6 +18,7 @@ from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import BASELINES, Treebank, refuse_misspelt_baseline
 from simplepcfg.inference.api import load
 from simplepcfg.inference.run import Run
+from simplepcfg.inference.runs_inside import runs_inside
 from simplepcfg.models.compound import CompoundConfig
 from simplepcfg.pretrained import run_directory
 from simplepcfg.training.config.schema import RunConfig
@@ -39,7 +39,7 @@ class System:
         if name in BASELINES:
             return cls(name)
         refuse_misspelt_baseline(name)
-        inner = _runs_inside(name)
+        inner = runs_inside(name)
         return cls(name, tuple(inner), grouped=True) if inner else cls(name, (name,))
 
     @classmethod
@@ -55,7 +55,7 @@ class System:
             if not found:
                 raise InputError(f"--group {name}: {part} is no run folder and matches none; name existing folders")
             for folder in found:
-                folders += _runs_inside(folder) or [folder]
+                folders += runs_inside(folder) or [folder]
         twice = next((folder for folder in folders if folders.count(folder) > 1), None)
         if twice is not None:
             raise InputError(f"--group {name}: {twice} is named twice; a mean counts each run once")
@@ -68,6 +68,8 @@ def evaluate_systems(
     *,
     predictions: Sequence[str] = (),
     together: bool = False,
+    by: str = "marginals",
+    weigh: str = "equal",
     decode: str = "mbr",
     importance: int = 0,
     labels: bool = False,
@@ -77,6 +79,7 @@ def evaluate_systems(
     """Columns in the order of what is asked for; then, where asked for, of all runs together; predictions last.
 
     A string is a baseline's name, a run's folder, or a folder of runs, which is a group, as ``System.named`` has it.
+    Together, `by` and `weigh` are those of `ensemble`.
     Each run's own preprocessing is applied to the file; baselines and predictions take that of the first run. Runs
     without trees (hidden Markov models) have perplexity alone. With `labels` the symbols of the runs' most probable
     trees, and those of predictions, are compared with gold labels.
@@ -137,7 +140,11 @@ def evaluate_systems(
     if together:
         from simplepcfg.inference.ensembles import Ensemble
 
-        columns.append(_alone(Ensemble([runs.get(name) for name in folders]).evaluate_treebank(treebanks.get(common))))
+        group = Ensemble([runs.get(name) for name in folders], by=by, weigh=weigh)
+        if weigh != "equal":
+            shown = zip(folders, group.weights(treebanks.get(common).original), strict=True)
+            remark("weights: " + ", ".join(f"{folder} {weight:.3f}" for folder, weight in shown))
+        columns.append(_alone(group.evaluate_treebank(treebanks.get(common))))
     for path in predictions:
         guesses = items if path == file else list(read_trees(path))  # a pipe has no second reading
         report, different = treebanks.get(common).predictions(path, guesses)
@@ -211,17 +218,6 @@ def _preprocessing(folder: str) -> Preprocessing:
 
 def _config(folder: str) -> RunConfig:
     return RunFolder(run_directory(folder)).read_config()
-
-
-def _runs_inside(name: str) -> list[str]:
-    """Finished runs in a folder that is none itself."""
-    folder = Path(name)
-    try:
-        if not folder.is_dir() or RunFolder(folder).holds_a_run():
-            return []
-        return [str(inner) for inner in sorted(folder.iterdir()) if RunFolder(inner).model.is_file()]
-    except OSError:
-        return []
 
 
 def _refuse_without_trees(systems: Iterable[System], predictions: Sequence[str], together: bool, file: str) -> None:
