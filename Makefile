@@ -9,9 +9,9 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c co
 demo: $(VENV)/.installed
 	$(BIN)/simplepcfg demo
 
-# A process a core; the tests of a file stay together, so that what they share is made once.
+# A process a core; the tests of a file stay together, so that what they share is made once; tests/conftest.py orders files.
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m slow

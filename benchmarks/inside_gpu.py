@@ -13,7 +13,15 @@ from pathlib import Path
 import torch
 
 from simplepcfg.benchmarking.inside import Result, Variant, benchmark_inside, choose_variants
-from simplepcfg.benchmarking.report import append_rows, as_row, check_columns, describe, environment, recorded, table
+from simplepcfg.benchmarking.report import (
+    append_and_yield,
+    append_rows,
+    as_row,
+    check_columns,
+    describe,
+    environment,
+    table,
+)
 from simplepcfg.benchmarking.sizes import Size, equal_lengths_like, mixed_lengths
 from simplepcfg.benchmarking.timing import Machine
 from simplepcfg.errors import SimplePCFGError
@@ -78,7 +86,7 @@ def measure(arguments: argparse.Namespace, names: list[str]) -> None:
         keep_going=True,
         machine=machine,
     )
-    for line in table(recorded(results, arguments.csv, where)):
+    for line in table(append_and_yield(results, arguments.csv, where)):
         print(line, flush=True)
     if "mixed" in names:
         for result in mixed_row(machine, arguments.repeats):

@@ -30,11 +30,11 @@ from simplepcfg.ops.neural import (
     streams,
 )
 from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.training.step.batch_gradients import BatchGradient
+from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.fused_update import FusedUpdate
 from simplepcfg.training.step.gradients import Gradients
-from simplepcfg.training.step.programs import BatchGradient
-from simplepcfg.training.step.tally import StepTally
-from simplepcfg.training.step.update import rate_groups
+from simplepcfg.training.step.update import learning_rate_groups
 
 RESULTS = Path(__file__).parent / "results" / "step_parts.csv"
 DEVICE = torch.device("cuda")
@@ -177,9 +177,9 @@ def all_parts(arguments: argparse.Namespace, states: int) -> list[Part]:
         found.append(Part(part, "forward", run, size.forward()[part]))
         found.append(Part(part, "forward + backward", forward_backward(run, inputs), size.both()[part]))
     settings = TrainingConfig(learning_rate=1e-4)
-    gradients, tally = Gradients(list(model.parameters()), flat=True), StepTally(DEVICE, 0)
-    gradient = BatchGradient(model, gradients, tally)
-    update = FusedUpdate(settings, rate_groups(model, 1.0), gradients, tally)
+    gradients, counters = Gradients(list(model.parameters()), flat=True), StepCounters(DEVICE, 0)
+    gradient = BatchGradient(model, gradients, counters)
+    update = FusedUpdate(settings, learning_rate_groups(model, 1.0), gradients, counters)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     found.append(Part("adam", "step", lambda: update(1e-4), adam(parameters)))
     ids = words + 1

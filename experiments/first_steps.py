@@ -63,8 +63,8 @@ def look(config: RunConfig, given: argparse.Namespace) -> None:
         model.train()
         step(collate(corpus.train, indices), len(indices), settings.learning_rate)
         if number % given.every == 0:
-            loss, tokens = step.tally.read()[:2]
-            step.tally.begin_line()
+            loss, tokens = step.counters.read()[:2]
+            step.counters.reset_since_log()
             print(f"step {number}: perplexity {math.exp(loss / tokens):.0f}, {state_of(model)}", flush=True)
 
 

@@ -1,5 +1,6 @@
 """Markers that need something this machine may not have are deselected by default, and the summary says so."""
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -19,6 +20,16 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)
 
 OPT_IN = ("gpu", "slow", "browser", "peer")
+# Started first where several processes share the files, so that none is left with a long one at the end.
+LONGEST = (
+    "ops/test_stress.py",
+    "ops/test_paper.py",
+    "ops/test_marginals.py",
+    "training/test_distributed.py",
+    "training/test_kill.py",
+    "training/test_compound_runs.py",
+    "test_experiments.py",
+)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -29,13 +40,27 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without -m, leave opt-in tests out as deselected: visible in the closing line, never a silent skip."""
+    """Order files; without -m, leave opt-in tests out as deselected: in the closing line, never a silent skip."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+    tests = config.rootpath / "tests"
+    items.sort(key=lambda item: places.get(str(item.path.relative_to(tests)), len(places)))
     if config.option.markexpr:
         return
     left_out = [item for item in items if any(item.get_closest_marker(name) for name in OPT_IN)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: no search for garbage needs to look at them."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Let everything be freed in the usual way."""
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")

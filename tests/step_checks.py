@@ -66,12 +66,12 @@ def mixed_batches(count: int, seed: int = 0, shapes: int = 4) -> list[Batch]:
 
 
 def run_steps(
-    step: Step, batches: list[Batch], rate: Callable[[int], float] = lambda number: 0.01, leaning: int = 0
+    step: Step, batches: list[Batch], rate: Callable[[int], float] = lambda number: 0.01, biased: int = 0
 ) -> list[float]:
-    """`leaning` of the steps, the first, lean to the right."""
+    """The first `biased` steps have a branching bias to the right."""
     for number, batch in enumerate(batches):
-        step(batch, len(batch), rate(number), branching_bias=0.5 if number < leaning else 0.0)
-    return step.tally.read()
+        step(batch, len(batch), rate(number), branching_bias=0.5 if number < biased else 0.0)
+    return step.counters.read()
 
 
 def weights(model: SimpleNPCFG) -> dict[str, torch.Tensor]:

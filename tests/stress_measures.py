@@ -80,7 +80,7 @@ def options_of(stress: Stress, backend: str, precision: str) -> dict[str, object
 def answer(
     stress: Stress, backend: str, precision: str, *, marginals: bool = True, rules: torch.dtype | None = None
 ) -> Answer:
-    """Forward and backward of every sentence, the impossible ones included, and the marginals apart."""
+    """Forward and backward of every sentence, the impossible ones included, and the marginals separately."""
     leaves = leaves_of(stress, precision, rules)
     options = options_of(stress, backend, precision)
     with tf32_operands(precision == "tf32" and backend == "log_einsum_exp"):

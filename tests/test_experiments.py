@@ -1,7 +1,6 @@
 """The runner of experiments: rows are recorded once, and what was stopped goes on; and a look at first steps."""
 
 import csv
-import os
 import random
 import runpy
 import subprocess
@@ -15,6 +14,7 @@ from toy_runs import TOY_SETTINGS, toy_sentences
 
 FOLDER = Path(__file__).parents[1] / "experiments"
 Refused = Callable[..., str]
+Program = Callable[..., tuple[object, str, str]]
 PLAN = """
 title = "Toy"
 config = "sn-pcfg-small"
@@ -54,34 +54,50 @@ def plan(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Refused:
-    """Runs a program of the folder within this process, and gives the one line with which it refuses."""
+def started(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Program:
+    """Runs a program of the folder within this process; gives its exit code, standard output and standard error."""
 
-    def run_here(program: str, *arguments: str) -> str:
+    def run_here(program: str, *arguments: str) -> tuple[object, str, str]:
         monkeypatch.syspath_prepend(FOLDER)
         monkeypatch.setattr(sys, "argv", [program, *arguments])
-        with pytest.raises(SystemExit) as end:
+        code: object = 0
+        try:
             runpy.run_path(str(FOLDER / program), run_name="__main__")
-        said = capsys.readouterr().err
-        assert (end.value.code, said.count("\n")) == (2, 1), said
+        except SystemExit as end:
+            code = end.code
+        return code, *capsys.readouterr()
+
+    return run_here
+
+
+@pytest.fixture
+def refused(started: Program) -> Refused:
+    """The one line with which a program refuses."""
+
+    def run_here(program: str, *arguments: str) -> str:
+        code, _, said = started(program, *arguments)
+        assert (code, said.count("\n")) == (2, 1), said
         return said
 
     return run_here
 
 
-def run(plan: Path, *arguments: str) -> str:
-    text = str(plan.parent / "text.txt")
-    command = [sys.executable, str(FOLDER / "run.py"), str(plan), "--train", text, "--valid", text, "--test", text]
-    folder = ["--out", str(plan.parent / "runs"), "--commit", "toy"]
-    variables = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*command, *folder, *arguments], capture_output=True, text=True, timeout=250, check=False, env=variables
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def run(started: Program) -> Callable[..., str]:
+    """What run.py prints while it does what is left of a plan."""
+
+    def run_here(plan: Path, *arguments: str) -> str:
+        text = str(plan.parent / "text.txt")
+        files = ["--train", text, "--valid", text, "--test", text]
+        folder = ["--out", str(plan.parent / "runs"), "--commit", "toy"]
+        code, out, said = started("run.py", str(plan), *files, *folder, *arguments)
+        assert code == 0, said
+        return out
+
+    return run_here
 
 
-def test_a_plan_is_run_once_and_goes_on(plan: Path) -> None:
+def test_a_plan_is_run_once_and_goes_on(run: Callable[..., str], plan: Path) -> None:
     assert "base-0: stopped, to be gone on with" in run(plan, "--seconds", "0", "--only", "base")
     run(plan)
     with plan.with_suffix(".csv").open(newline="", encoding="utf-8") as stream:
@@ -100,7 +116,7 @@ def test_a_plan_is_run_once_and_goes_on(plan: Path) -> None:
     assert run(plan) == f"nothing left to do: every row that was asked for is in {plan.with_suffix('.csv')}\n"
 
 
-def test_one_seed_of_a_few_steps_from_trees(plan: Path) -> None:
+def test_one_seed_of_a_few_steps_from_trees(run: Callable[..., str], plan: Path) -> None:
     """Words are taken out of brackets, threads are those of the run, and no line of steps is no mistake."""
     text = plan.parent / "text.txt"
     lines = text.read_text("utf-8").splitlines()
@@ -137,12 +153,7 @@ def test_mistakes_are_one_line(refused: Refused, plan: Path, change: str, argume
     assert message in refused("run.py", str(plan), "--train", "a", "--valid", "a", *arguments)
 
 
-def first_steps(plan: Path, config: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(FOLDER / "first_steps.py"), config, "--train", str(plan.parent / "text.txt")]
-    return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=250, check=False)
-
-
-def test_the_first_steps_of_own_tags(plan: Path) -> None:
+def test_the_first_steps_of_own_tags(started: Program, plan: Path) -> None:
     """Half of the left productions go to them at first; a rate that moves nothing leaves them all."""
     asked = ["model.nonterminals=16", "model.preterminals=16", "model.embedding=32", "training.batch_size=8"]
     asked += [
@@ -152,9 +163,11 @@ def test_the_first_steps_of_own_tags(plan: Path) -> None:
         "training.learning_rate=1e-9",
     ]
     settings = [part for setting in asked for part in ("--set", setting)]
-    done = first_steps(plan, "sn-pcfg-small", *settings, "--steps", "4", "--every", "2", "--device", "cpu")
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    text = ["--train", str(plan.parent / "text.txt")]
+    steps = ["--steps", "4", "--every", "2", "--device", "cpu"]
+    code, out, said = started("first_steps.py", "sn-pcfg-small", *text, *settings, *steps)
+    assert code == 0, said
+    lines = out.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["step 0", "step 2", "step 4"]
     shares = [float(line.split("own tags ")[1].split(",")[0]) for line in lines]
     assert shares == [pytest.approx(0.5, abs=0.05)] * 3

@@ -49,7 +49,7 @@ def chain_total(emissions: Tensor, start: Tensor, transitions: Tensor, reduce=ex
 
 
 def best_bracketing(marginals: Tensor) -> float:
-    """The largest total of span posteriors that a binary tree has."""
+    """The largest total of span marginals that a binary tree has."""
     n = len(marginals) - 1
     best = {(i, i + 1): 0.0 for i in range(n)}
     for width in range(2, n + 1):

@@ -103,7 +103,7 @@ def test_flops_and_bytes_are_counted_span_by_span() -> None:
     assert (mixed.flops, mixed.splits) == (size.flops, size.splits)
 
 
-def test_mixed_lengths_and_their_equal_twin() -> None:
+def test_mixed_lengths_and_equal_lengths_of_the_same_cost() -> None:
     lengths = mixed_lengths(64)
     assert lengths == mixed_lengths(64)
     assert max(lengths) == 60
@@ -164,7 +164,7 @@ def test_csv_rows_are_appended_as_they_come(tmp_path: Path) -> None:
     path = tmp_path / "new" / "inside.csv"
     result = Result(Size(1, 2, 3, 4), Variant("torch"), 1.0, 0.5, Times(1.0, 2.0, 3.0), 5e6)
     where = report.environment(CPU)
-    passing = report.recorded([result, replace(result, times=None, failure="OOM")], path, where)
+    passing = report.append_and_yield([result, replace(result, times=None, failure="OOM")], path, where)
     next(passing)
     assert len(path.read_text().splitlines()) == 2
     list(passing)
@@ -196,7 +196,7 @@ def test_times_are_taken_in_turns_and_bounded() -> None:
 
 
 @pytest.mark.gpu
-def test_every_variant_of_a_card() -> None:
+def test_every_variant_on_a_gpu() -> None:
     gpu = torch.device("cuda")
     results = list(benchmark_inside([Size(2, 6, 64, 128)], choose_variants(gpu), gpu, repeats=3))
     assert all(result.times is not None and result.peak_bytes for result in results)

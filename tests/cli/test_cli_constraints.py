@@ -95,10 +95,10 @@ def test_refused_combinations(call: Call, tiny_run: Path, eos_run: Path, asked: 
     for arguments, named in (
         ([tiny_run, "--constraints", "-"], "both standard input"),
         ([tiny_run, "--constraints", tmp_path / "none"], "no such file"),
-        (["right-branching", "--constraints", asked], "no posteriors; leave out --constraints"),
-        (["right-branching", "--with", tiny_run], "no posteriors; leave out --with"),
-        ([tiny_run, "--with", "random"], "random trees have no posteriors"),
-        ([tiny_run, "--with", tiny_run, "--decode", "viterbi"], "averages span posteriors"),
+        (["right-branching", "--constraints", asked], "no span marginals; leave out --constraints"),
+        (["right-branching", "--with", tiny_run], "no span marginals; leave out --with"),
+        ([tiny_run, "--with", "random"], "random trees have no span marginals"),
+        ([tiny_run, "--with", tiny_run, "--decode", "viterbi"], "averages span marginals"),
         ([tiny_run, "--with", tmp_path / "none"], "none"),
         ([tiny_run, "--with", eos_run], "an ensemble needs runs whose preprocessing keeps the same words"),
     ):

@@ -82,7 +82,7 @@ def test_formats(call: Call, trees_file: Path, tmp_path: Path, name: str, start:
         (["--group", "ours=nowhere-*"], "nowhere-* is no run folder and matches none"),
         (["--group", "ours={run},{run}"], "is named twice"),
         (["--group", "random={run}"], "another column has this name"),
-        (["--compare", "ours"], "--compare ours: no column has this name; take one of random"),
+        (["--compare", "ours"], "comparison with ours: no column has this name; take one of random"),
         (["--compare", "random"], "nothing beside it"),
         (["--resamples", "0"], "--resamples"),
         (["--format", "word"], "--format"),

@@ -101,7 +101,7 @@ def test_what_needs_constituents_is_refused_in_one_line(
     result = call(*(names.get(item, item) for item in arguments))
     assert result.code == 2
     assert result.err.strip().count("\n") == 0 or result.err.strip().splitlines()[-1].startswith("error")
-    assert "use an sn-pcfg" in result.err or "which has no span posteriors; leave it out" in result.err
+    assert "use an sn-pcfg" in result.err or "which has no span marginals; leave it out" in result.err
     assert "Traceback" not in result.err
 
 

@@ -290,7 +290,9 @@ def test_results_of_another_configuration_are_refused(call: Call, data: Path, tm
         (run / "config.toml").write_text(tomli_w.dumps(values))
     refused = call(*asked, "sn-pcfg-128", "--seeds", 2)
     assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
-    said = f"sn-pcfg-128 seed 1 has another [{section.split()[0]}] than the row has in this version; give another --out"
+    said = (
+        f"sn-pcfg-128 seed 1 has another [{section.split()[0]}] than the row has in this version; give another folder"
+    )
     assert said in refused.err
     # What is not averaged anew stays in the table.
     assert call(*asked, "oracle").code == 0
@@ -347,10 +349,10 @@ def test_f1_and_perplexity_stand_beside_the_papers(call: Call, data: Path, tmp_p
         (["lm", "--data", "{data}", "--seeds", "0"], "--seeds"),
         (["lm", "--data", "{data}", "--rows", "sn-pcfg-4096", "--set", "model.nonterminal=3"], "model.nonterminals"),
         (["lm", "--data", "{data}", "--rows", "sn-pcfg-4096", "--set", "epochs"], "key=value"),
-        (["lm", "--data", "{data}", "--set", "seed=7"], "--set seed=7: seed is 1 to N by --seeds N; leave it out"),
+        (["lm", "--data", "{data}", "--set", "seed=7"], "setting seed=7: seed is 1 to N for N seeds; leave it out"),
         (["lm", "--data", "{data}", "--set", "name=x"], "name is the row's; leave it out"),
-        (["lm", "--data", "{data}", "--set", "data.train=a.txt"], "data.train is train in the folder of --data"),
-        (["lm", "--data", "{data}", "--set", 'data={{valid="b"}}'], "data.valid is valid in the folder of --data"),
+        (["lm", "--data", "{data}", "--set", "data.train=a.txt"], "data.train is train in the data folder"),
+        (["lm", "--data", "{data}", "--set", 'data={{valid="b"}}'], "data.valid is valid in the data folder"),
         (["lm", "--data", "{data}", "--set", "model.nonterminals=8"], "row hmm-4096"),
         (["speed", "--data", "{data}"], "leave out --data"),
         (["speed", "--seeds", "3"], "leave out --data, --set, --seeds and --predictions"),
@@ -381,7 +383,7 @@ def test_another_table_or_setting_needs_another_folder(call: Call, data: Path, t
     assert call("reproduce", "parsing", *asked).code == 0
     changed = call("reproduce", "parsing", *asked, "--set", "training.epochs=1")
     assert changed.code == 2
-    assert "was begun with settings no --set, not --set training.epochs=1" in changed.err
+    assert "was begun with settings none, not training.epochs=1" in changed.err
     assert "was begun with table parsing, not speed" in call("reproduce", "speed", "--out", tmp_path).err
 
 
@@ -396,7 +398,7 @@ def test_results_on_another_test_file_are_not_averaged(call: Call, tmp_path: Pat
         result = call(*asked, rows)
         assert (result.code, result.out) == (2, "")
         assert f"{data / 'test.trees'}: not the test file that" in result.err
-        assert "(such as oracle); restore the file, or give another --out" in result.err
+        assert "(such as oracle); restore the file, or give another folder" in result.err
         assert result.err.count("\n") == 1
     assert (tmp_path / "out" / "table.md").read_text() == before
     (data / "test.trees").write_text(whole)

@@ -15,7 +15,7 @@ from simplepcfg.cli.output import table_row
 from simplepcfg.errors import InputError, ResourceError
 from simplepcfg.inference import batches as batched
 from simplepcfg.inference.api import load
-from simplepcfg.inference.completion import MOST_SAMPLES
+from simplepcfg.inference.completion import MAX_SAMPLES
 
 CONLLU = "# text = the dog\n1\tthe\tthe\tDET\tDT\t_\t2\tdet\t_\t_\n2\tdog\tdog\tNOUN\tNN\t_\t0\troot\t_\t_\n"
 
@@ -154,4 +154,4 @@ def test_absurd_numbers_are_refused(call: Call, tiny_run: Path, text_file: Path,
     with pytest.raises(InputError, match="samples"):
         run.sample_trees(["the dog"], huge)
     with pytest.raises(InputError, match="samples"):
-        run.complete("the", samples=MOST_SAMPLES + 1)
+        run.complete("the", samples=MAX_SAMPLES + 1)

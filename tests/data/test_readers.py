@@ -73,7 +73,7 @@ def test_broken_gzip(tmp_path: Path) -> None:
     whole = gzip.compress(os.urandom(3_000).hex().encode())
     for content in (b"plain text", whole[: len(whole) // 2], whole[:100] + bytes(100) + whole[200:]):
         path.write_bytes(content)
-        with pytest.raises(InputError, match=r"f\.gz: not a whole gzip file.*compress it again$"):
+        with pytest.raises(InputError, match=r"f\.gz: not a whole gzip file.*compress it anew$"):
             list(read_sentences(path))
 
 

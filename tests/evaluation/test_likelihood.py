@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from simplepcfg.evaluation.likelihood import BATCH_BYTES, MOST_CELLS, bytes_a_cell, cells_a_batch, log_likelihoods
+from simplepcfg.evaluation.likelihood import BATCH_BYTES, MAX_CELLS, bytes_a_cell, cells_a_batch, log_likelihoods
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
 from simplepcfg.models.sizes import ModelSizes
 
@@ -15,7 +15,7 @@ from simplepcfg.models.sizes import ModelSizes
 def test_a_batch_fits_the_budget_or_is_one_sentence(states: int) -> None:
     grammar = ModelSizes(activations=0, rules=0, tags=0, span_numbers=states)
     cells = cells_a_batch(grammar, torch.device("cpu"))
-    assert 1 <= cells <= MOST_CELLS
+    assert 1 <= cells <= MAX_CELLS
     assert cells == 1 or cells * bytes_a_cell(grammar) <= BATCH_BYTES
 
 

@@ -112,7 +112,7 @@ def test_comparisons_name_their_baseline() -> None:
     columns = [Column("a", (report_of(draws(0.7, 1)),)), Column("b", (report_of(draws(0.4, 2)),))]
     first, second = with_comparisons(columns, "a", resamples=9)
     assert (first.compared_with, second.compared_with) == (None, "a")
-    with pytest.raises(InputError, match="--compare c: no column has this name; take one of a, b"):
+    with pytest.raises(InputError, match="comparison with c: no column has this name; take one of a, b"):
         with_comparisons(columns, "c")
     with pytest.raises(InputError, match="nothing beside it"):
         with_comparisons(columns[:1], "a")

@@ -56,8 +56,12 @@ def copies(count: int) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def test_random_sentences_come_as_often_as_they_should(model: TinyCompound) -> None:
-    """Of two words: by the z that make such sentences, not by all alike. Seeds change them, the same seed does not."""
+def test_random_sentences_come_as_often_as_they_should() -> None:
+    """Of two words: by the z that make such sentences, not by all alike. Seeds change them, the same seed does not.
+
+    With these weights, taking all z alike would be 13 standard deviations off, so that few sentences are enough.
+    """
+    model = TinyCompound(seed=10)
     vocabulary = SimpleNamespace(decode=lambda ids: [str(number) for number in ids])
     run = SimpleNamespace(
         shares_rules=False,
@@ -74,13 +78,13 @@ def test_random_sentences_come_as_often_as_they_should(model: TinyCompound) -> N
 
     pairs = torch.cartesian_prod(torch.arange(1, 4), torch.arange(1, 4))
     expected = integral(model, pairs, torch.full((9,), 2)).exp()
-    count = 2000
+    count = 250
     words, kept = drawn(count, seed=0)
     assert kept == pytest.approx(float(expected.sum()), rel=0.1)
     for pair, share in zip(pairs.tolist(), expected / expected.sum(), strict=True):
         found = words.count(tuple(map(str, pair))) / count
         assert found == pytest.approx(float(share), abs=4.5 * math.sqrt(float(share) / count))
-    assert drawn(40, seed=1) == drawn(40, seed=1) != drawn(40, seed=2)
+    assert drawn(20, seed=1) == drawn(20, seed=1) != drawn(20, seed=2)
 
 
 def test_random_sentences_that_are_all_too_long_are_refused() -> None:
@@ -99,7 +103,7 @@ def test_elbo_is_below_the_integral_and_what_quadrature_says(model: TinyCompound
     points = torch.linspace(-9, 9, 601, dtype=torch.float64)
     weights = (-0.5 * points.square()).softmax(0)
     every = Posterior(*(part.repeat_interleave(601, 0) for part in (posterior.mean, posterior.log_variance)))
-    z = every.at(points.repeat(3)[:, None])
+    z = every.reparameterise(points.repeat(3)[:, None])
     scores = model.grammar_of(z).log_partition(*copies(601)).view(3, 601)
     mean = scores @ weights
     exact = mean - posterior.divergence()
@@ -131,7 +135,7 @@ def test_divergence_and_ratio_against_torch_distributions() -> None:
     q = torch.distributions.Normal(mean, (0.5 * log_variance).exp())
     p = torch.distributions.Normal(torch.zeros_like(mean), torch.ones_like(mean))
     torch.testing.assert_close(posterior.divergence(), torch.distributions.kl_divergence(q, p).sum(-1))
-    z = posterior.at(noise)
+    z = posterior.reparameterise(noise)
     torch.testing.assert_close(posterior.log_ratio(noise), (p.log_prob(z) - q.log_prob(z)).sum(-1))
 
 
@@ -176,7 +180,7 @@ def test_loss_is_the_negative_bound_at_the_drawn_z(model: TinyCompound) -> None:
     loss = model.loss(WORDS, LENGTHS)
     torch.manual_seed(5)
     posterior = model.posterior(WORDS, LENGTHS)
-    z = posterior.at(torch.randn(3, 1, dtype=torch.float64))
+    z = posterior.reparameterise(torch.randn(3, 1, dtype=torch.float64))
     expected = posterior.divergence() - model.grammar_of(z).log_partition(WORDS, LENGTHS)
     torch.testing.assert_close(loss, expected)
     assert all(gradient is not None for gradient in torch.autograd.grad(loss.sum(), list(model.parameters())))

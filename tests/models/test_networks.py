@@ -5,7 +5,7 @@ import torch
 
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
 from simplepcfg.models.networks import FeatureNetwork, FeatureNorm, ResidualLayer, ResidualNetwork, initialise
-from simplepcfg.models.parts import network_outputs
+from simplepcfg.models.shared_layers import apply_networks
 
 
 def make_network(rms_norm: bool = True) -> ResidualNetwork:
@@ -45,7 +45,7 @@ def make(form: str, rms_norm: bool) -> FeatureNetwork:
 def test_the_fused_way_gives_the_same(form: str, rms_norm: bool, precision: str) -> None:
     network, table = make(form, rms_norm), torch.randn(6, 8, dtype=torch.float64, requires_grad=True)
     leaves = [table, *network.parameters()]
-    (found,) = network_outputs(table, [network], precision, [(1, 5)])
+    (found,) = apply_networks(table, [network], precision, [(1, 5)])
     expected = network(table[1:5])
     torch.testing.assert_close(found, expected)
     weights = torch.randn_like(found)

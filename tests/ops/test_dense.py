@@ -234,7 +234,7 @@ def test_twice_differentiable() -> None:
     assert torch.autograd.gradcheck(slopes, case.tensors())
 
 
-def test_backward_runs_again_and_gives_the_same() -> None:
+def test_repeated_backward_gives_the_same() -> None:
     case = random_dense_case(2, 6, 3, 4, dtype=torch.float32)
     log_z = dense_inside(*case.tensors()).sum()
     first = torch.autograd.grad(log_z, case.tensors(), retain_graph=True)

@@ -1,4 +1,4 @@
-"""Prefix probabilities of ordinary PCFGs: the naive twin, every sentence of a finite grammar, simple grammars."""
+"""Prefix probabilities of ordinary PCFGs: the naive form, every sentence of a finite grammar, simple grammars."""
 
 import itertools
 import math
@@ -36,7 +36,7 @@ def of(tensor: Tensor, b: int, dims: int) -> Tensor:
 
 @pytest.mark.parametrize("batched", [False, True])
 @pytest.mark.parametrize("scale", [1.0, 6.0])
-def test_the_naive_twin(scale: float, batched: bool) -> None:
+def test_against_the_naive_form(scale: float, batched: bool) -> None:
     given = grammar(batched, scale)
     found = given.prefix_log_probabilities(WORDS, LENGTHS)
     logs = given.emissions.log_probabilities(WORDS)

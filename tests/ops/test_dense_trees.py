@@ -1,4 +1,4 @@
-"""Random trees and the k best of an ordinary PCFG: against full enumeration, the naive twin and a simple grammar."""
+"""Random trees and the k best of an ordinary PCFG: against full enumeration, the naive form and a simple grammar."""
 
 import itertools
 import math
@@ -47,7 +47,9 @@ def bonus_of(batch: int, n: int) -> Tensor:
 
 @pytest.mark.parametrize("with_bonus", [False, True])
 @pytest.mark.parametrize("number", range(3))
-def test_the_naive_twin_draws_the_same_trees(with_bonus: bool, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_against_the_naive_form_draws_the_same_trees(
+    with_bonus: bool, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("simplepcfg.ops.dense.sample.WEIGHTS_AT_ONCE", 500)  # several parts a step
     case = random_dense_case(4, 5, 5, 6, scale=3.0, batched=number == 1, seed=number)
     case = dense_with_zeros(case, seed=3) if number == 2 else case
@@ -104,8 +106,8 @@ def test_float32_and_very_peaked_grammars() -> None:
 
 def test_repeats_bit_for_bit_and_differs_by_seed() -> None:
     case = random_dense_case(3, 9, 5, 6, dtype=torch.float32)
-    once, again, other = (dense_sample_trees(*case.tensors(), 20, seeded(seed)) for seed in (3, 3, 4))
-    assert torch.equal(once.labels, again.labels)
+    once, repeated, other = (dense_sample_trees(*case.tensors(), 20, seeded(seed)) for seed in (3, 3, 4))
+    assert torch.equal(once.labels, repeated.labels)
     assert not torch.equal(once.labels, other.labels)
 
 

@@ -13,6 +13,7 @@ from simplepcfg.ops.inside.features import inside_of_features
 from simplepcfg.ops.neural import rule_probabilities, rules, softmax
 from simplepcfg.ops.neural.naive import naive_rule_probabilities
 from simplepcfg.ops.neural.softmax import LEAST
+from simplepcfg.ops.products import row_parts
 
 
 def case(
@@ -67,15 +68,14 @@ def test_float64_against_the_definitions(lengths: list[int] | None, bonus: bool)
 
 
 @pytest.mark.parametrize(
-    ("states", "lengths", "bonus"), [(12, None, False), (12, None, True), (12, [4, 3], True), (130, [4, 3], False)]
+    ("states", "lengths", "bonus"), [(12, None, False), (12, None, True), (12, [4, 3], True), (20, [4, 3], False)]
 )
 def test_interpreted_kernels_against_two_operations(
     states: int, lengths: list[int] | None, bonus: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one part, or, of 130 parents, in two; a bonus gets its gradient, too."""
+    """In one part, or, of 20 parents, in two; a bonus gets its gradient, too."""
     inputs = case(2, 4, states, 10, 16, torch.float32)
-    monkeypatch.setattr(rules, "GRADIENT_BYTES", 1)
-    monkeypatch.setattr(rules, "LEAST_GRADIENT_ROWS", 128)
+    monkeypatch.setattr(rules, "row_parts", lambda rows, most, multiple: row_parts(rows, 16))
     options: dict[str, Tensor | None] = {"lengths": None if lengths is None else torch.tensor(lengths)}
     if bonus:
         draws = torch.randn(2, 5, 5, generator=torch.Generator().manual_seed(1))
@@ -139,7 +139,7 @@ def test_one_word_and_wrong_shapes() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("lengths", [None, [12] * 4 + [7] * 4])
-def test_card_against_two_operations(lengths: list[int] | None) -> None:
+def test_gpu_against_two_operations(lengths: list[int] | None) -> None:
     """The rules' gradient is rounded alike, held or not; products of other shapes sum in another order."""
     inputs = case(8, 12, 300, 700, 64, torch.float32, "cuda")
     options = {"lengths": None if lengths is None else torch.tensor(lengths), "precision": "bf16"}
@@ -151,9 +151,9 @@ def test_card_against_two_operations(lengths: list[int] | None) -> None:
         torch.autograd.grad(one.sum(), inputs), torch.autograd.grad(two.sum(), inputs), strict=True
     ):
         assert distance(found, expected) < 3e-3
-    again = torch.autograd.grad(inside_of_features(*inputs, **options).sum(), inputs)
+    repeated = torch.autograd.grad(inside_of_features(*inputs, **options).sum(), inputs)
     first = torch.autograd.grad(inside_of_features(*inputs, **options).sum(), inputs)
-    assert all(map(torch.equal, first, again))
+    assert all(map(torch.equal, first, repeated))
 
 
 @pytest.mark.gpu

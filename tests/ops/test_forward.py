@@ -87,7 +87,7 @@ def test_gradients_can_be_differentiated(kind: str) -> None:
 
 @pytest.mark.parametrize("scale", [1.0, 8.0, 24.0])
 @pytest.mark.parametrize("kind", ["dense", "factored"])
-def test_float32_against_the_naive_twin(kind: str, scale: float) -> None:
+def test_float32_against_the_naive_form(kind: str, scale: float) -> None:
     """Long sentences of a peaked model: values and expected counts, which are gradients by logs."""
     log_emissions, start, factors = chain(3, 37, 65, 7, kind=kind, scale=scale)
     lengths = torch.tensor([37, 20, 1])

@@ -1,4 +1,4 @@
-"""The forward algorithm on a GPU, in each precision, against the naive twin in float64."""
+"""The forward algorithm on a GPU, in each precision, against the naive form in float64."""
 
 import pytest
 import torch

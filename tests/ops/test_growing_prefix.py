@@ -34,8 +34,8 @@ def test_growing_prefixes(n: int, scale: float) -> None:
     branch.select(torch.tensor([2, 0]))
     branch.push(tensors[0][[1, 1], 0])
     assert len(growing.eta) == n
-    again = torch.cat([tensors[0][[2, 0]], tensors[0][[1, 1], :1]], 1)
-    expected = prefix_log_probabilities(again, *tensors[1:])[:, -1]
+    repeated = torch.cat([tensors[0][[2, 0]], tensors[0][[1, 1], :1]], 1)
+    expected = prefix_log_probabilities(repeated, *tensors[1:])[:, -1]
     torch.testing.assert_close(branch.log_prefix, expected, rtol=0, atol=1e-10)
 
 

@@ -288,13 +288,13 @@ def test_torch_backend_is_the_naive_one(
             torch.testing.assert_close(mine, true, rtol=1e-7, atol=1e-9)
 
 
-def test_backward_twice_and_again_bit_for_bit() -> None:
+def test_repeated_passes_agree_bit_for_bit() -> None:
     case = random_case(3, 11, 17, 9, scale=4.0, dtype=torch.float32)
     log_z = inside(*case.tensors())
     first = torch.autograd.grad(log_z.sum(), case.tensors(), retain_graph=True)
     second = torch.autograd.grad(log_z.sum(), case.tensors())
-    again = torch.autograd.grad(inside(*case.tensors()).sum(), case.tensors())
-    for a, b, c in zip(first, second, again, strict=True):
+    repeated = torch.autograd.grad(inside(*case.tensors()).sum(), case.tensors())
+    for a, b, c in zip(first, second, repeated, strict=True):
         assert torch.equal(a, b)
         assert torch.equal(a, c)
 

@@ -28,7 +28,7 @@ def gradients(case: Case, backend: str) -> tuple[torch.Tensor, list[torch.Tensor
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 2e-5)])
 @pytest.mark.parametrize(
-    ("batch", "n", "nonterminals", "preterminals"), [(1, 2, 1, 1), (2, 6, 5, 9), (1, 7, 63, 3), (1, 3, 515, 6)]
+    ("batch", "n", "nonterminals", "preterminals"), [(1, 2, 1, 1), (2, 5, 5, 9), (1, 5, 63, 3), (1, 3, 515, 6)]
 )
 def test_against_naive(
     backend: str, dtype: torch.dtype, tolerance: float, batch: int, n: int, nonterminals: int, preterminals: int
@@ -45,7 +45,7 @@ def test_against_naive(
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", ["zeros", "dead", "peaked"])
 def test_zero_probabilities(backend: str, kind: str, seed: int) -> None:
-    case = random_case(2, 5, 5, 6, scale=20.0 if kind == "peaked" else 3.0, seed=seed)
+    case = random_case(2, 4, 5, 6, scale=20.0 if kind == "peaked" else 3.0, seed=seed)
     if kind != "peaked":
         case = with_zeros(case, seed) if kind == "zeros" else with_dead_states(case)
     expected, true = gradients(case, "naive")
@@ -71,7 +71,7 @@ def test_impossible_sentence_has_zero_gradient(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_backward_twice_is_the_same(backend: str) -> None:
-    case = random_case(2, 5, 4, 3, dtype=torch.float32)
+    case = random_case(2, 4, 4, 3, dtype=torch.float32)
     log_z = inside(*case.tensors(), backend=backend)
     first = torch.autograd.grad(log_z.sum(), case.tensors(), retain_graph=True)
     second = torch.autograd.grad(log_z.sum(), case.tensors())
@@ -83,7 +83,7 @@ def test_backward_twice_is_the_same(backend: str) -> None:
 @pytest.mark.parametrize(
     ("batch", "n", "nonterminals", "preterminals"), [(1, 2, 1, 1), (3, 21, 65, 33), (2, 9, 700, 9)]
 )
-def test_on_a_card(backend: str, batch: int, n: int, nonterminals: int, preterminals: int) -> None:
+def test_on_a_gpu(backend: str, batch: int, n: int, nonterminals: int, preterminals: int) -> None:
     case = random_case(batch, n, nonterminals, preterminals, scale=2.0)
     tensors = [tensor.detach().float().cuda().requires_grad_() for tensor in case.tensors()]
     log_z = inside(*tensors, backend=backend)
@@ -107,7 +107,7 @@ def test_one_word_has_no_tree(backend: str) -> None:
         ({"lengths": torch.tensor([4, 3])}, "different lengths"),
         ({"span_bonus": torch.zeros(2, 5, 5)}, "a span bonus"),
         ({"precision": "bf16"}, "precision bf16"),
-        ({"root": torch.full((2, 3), 0.1)}, "rules of each sentence's own"),
+        ({"root": torch.full((2, 3), 0.1)}, "rules with a batch dimension"),
     ],
 )
 def test_what_it_does_not_take(backend: str, change: dict[str, object], message: str) -> None:

@@ -1,4 +1,4 @@
-"""Prefix probabilities against enumeration, the plain twin, hand-written special cases and what must hold exactly."""
+"""Prefix probabilities against enumeration, the naive form, hand-written special cases and what must hold exactly."""
 
 import itertools
 import math
@@ -54,7 +54,7 @@ def test_sum_over_all_sentences(seed: int) -> None:
     ],
 )
 @pytest.mark.parametrize("scale", [1.0, 6.0])
-def test_against_the_twin(
+def test_against_the_naive_form(
     backend: str,
     batch: int,
     n: int,
@@ -265,18 +265,18 @@ def test_the_empty_prefix() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_on_a_card(backend: str, dtype: torch.dtype) -> None:
+def test_on_a_gpu(backend: str, dtype: torch.dtype) -> None:
     case = random_case(5, 30, 65, 130, scale=4.0, seed=1)
     lengths = torch.tensor([30, 1, 17, 30, 2])
     expected = next_word(*plain(case), lengths=lengths)
-    on_card = [tensor.cuda() for tensor in plain(case, dtype)]
+    on_gpu = [tensor.cuda() for tensor in plain(case, dtype)]
     limits = {"rtol": 1e-5, "atol": 1e-5} if dtype == torch.float32 else {"rtol": 1e-10, "atol": 1e-11}
-    found = next_word(*on_card, lengths=lengths.cuda(), backend=backend)
+    found = next_word(*on_gpu, lengths=lengths.cuda(), backend=backend)
     torch.testing.assert_close(found.log_prefix.cpu(), expected.log_prefix, **limits)
     torch.testing.assert_close(found.tags.cpu(), expected.tags, **limits)
     torch.testing.assert_close(found.log_end.cpu(), expected.log_end, **limits)
-    growing = GrowingPrefix(*on_card[1:])
+    growing = GrowingPrefix(*on_gpu[1:])
     for m in range(3):
-        growing.push(on_card[0][:1, m])
+        growing.push(on_gpu[0][:1, m])
     alone = prefix_log_probabilities(*plain(case))[:1, 3]
     torch.testing.assert_close(growing.log_prefix.cpu(), alone, **limits)

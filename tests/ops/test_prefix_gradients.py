@@ -24,9 +24,9 @@ def test_gradients() -> None:
     logs = [softmaxed.detach().log().requires_grad_() for softmaxed in case.tensors()[1:]]
 
     def weighted(which: str) -> Tensor:
-        # Through a softmax, so that a step keeps rows at a sum of 1: elsewhere the twins need not agree.
+        # Through a softmax, so that a step keeps rows at a sum of 1: elsewhere the two need not agree.
         rules = [log.softmax(-1) for log in logs]
-        if which == "twin":
+        if which == "naive":
             found = naive_prefix(check_arguments(case.log_emissions, *rules, lengths, None, None))
         else:
             found = prefix_log_probabilities(case.log_emissions, *rules, lengths=lengths)
@@ -34,7 +34,7 @@ def test_gradients() -> None:
 
     inputs = [case.log_emissions, *logs]
     found = torch.autograd.grad(weighted("op"), inputs)
-    expected = torch.autograd.grad(weighted("twin"), inputs)
+    expected = torch.autograd.grad(weighted("naive"), inputs)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
     assert not found[0][1, 1:].any()

@@ -8,6 +8,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.neural import row_softmax, rule_probabilities, rules, softmax
 from simplepcfg.ops.neural.naive import naive_rule_probabilities
 from simplepcfg.ops.neural.softmax import LEAST
+from simplepcfg.ops.products import row_parts
 
 SIZES = [(1, 1, 1), (3, 7, 5), (17, 63, 16), (5, 130, 33)]
 
@@ -77,9 +78,9 @@ def test_exact_paths(size: tuple[int, int, int], precision: str | None) -> None:
 @pytest.mark.parametrize(
     ("rows", "size"),
     [
-        *(("held", size) for size in (*SIZES, (130, 40, 8))),
+        *(("held", size) for size in (*SIZES, (20, 12, 8))),
         *(("in two blocks", size) for size in ((3, 1, 4), (5, 40, 8), (2, 61, 3))),
-        *(("read twice", size) for size in (*SIZES, (130, 40, 8))),
+        *(("read twice", size) for size in (*SIZES, (20, 12, 8))),
     ],
 )
 def test_kernels(rows: str, size: tuple[int, int, int], scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +89,7 @@ def test_kernels(rows: str, size: tuple[int, int, int], scale: float, monkeypatc
         monkeypatch.setattr(softmax, "TWO_BLOCKS", (0, 1 << 20))
     if rows == "read twice":
         monkeypatch.setattr(softmax, "LONGEST_HELD", {"forward": 0, "backward": 0})
-        monkeypatch.setattr(softmax, "BLOCK", 1 if size[1] < 32 else 32)
+        monkeypatch.setattr(softmax, "BLOCK", 1 if size[1] < 8 else 8 if size[1] < 32 else 32)
     inputs, grads = case(*size, scale, torch.float32), weights(*size[:2])
     mine, plain, truth = (answers(inputs, grads) for answers in (fused_answers, plain_answers, true_answers))
     for one, two, true in zip(mine, plain, truth, strict=True):
@@ -111,12 +112,11 @@ def test_logits_of_long_rows_are_computed_in_large_parts() -> None:
 
 
 def test_parts_of_rows_give_what_the_whole_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs, grads = case(260, 21, 8, 1.0, torch.float32), [grad.bfloat16() for grad in weights(260, 21)]
+    inputs, grads = case(20, 21, 8, 1.0, torch.float32), [grad.bfloat16() for grad in weights(20, 21)]
     whole = torch.autograd.grad(fused(*inputs), inputs, grads)
-    monkeypatch.setattr(rules, "GRADIENT_BYTES", 1)
-    monkeypatch.setattr(rules, "LEAST_GRADIENT_ROWS", 128)
+    monkeypatch.setattr(rules, "row_parts", lambda rows, most, multiple: row_parts(rows, 8))
     monkeypatch.setattr(softmax, "CACHED_BYTES", 1)
-    monkeypatch.setattr(softmax, "LEAST_LOGIT_ROWS", 16)
+    monkeypatch.setattr(softmax, "LEAST_LOGIT_ROWS", 8)
     found = fused(*inputs)
     for one, two in zip(torch.autograd.grad(found, inputs, grads), whole, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-5)

@@ -93,9 +93,9 @@ def test_log_probabilities_average_to_the_entropy() -> None:
 
 def test_repeats_bit_for_bit_and_differs_by_seed() -> None:
     case = random_case(3, 9, 5, 6, dtype=torch.float32)
-    once, again, other = (sample_trees(*case.tensors(), 20, seeded(seed)) for seed in (3, 3, 4))
-    assert torch.equal(once.labels, again.labels)
-    assert torch.equal(once.log_probability, again.log_probability)
+    once, repeated, other = (sample_trees(*case.tensors(), 20, seeded(seed)) for seed in (3, 3, 4))
+    assert torch.equal(once.labels, repeated.labels)
+    assert torch.equal(once.log_probability, repeated.log_probability)
     assert not torch.equal(once.labels, other.labels)
 
 

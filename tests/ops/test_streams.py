@@ -18,7 +18,7 @@ class FakeGPU:
 
 
 class FakeContext:
-    """May be entered again, as torch's can."""
+    """May be entered repeatedly, as torch's can."""
 
     def __init__(self, gpu: FakeGPU, stream: "FakeStream") -> None:
         self.gpu, self.stream = gpu, stream

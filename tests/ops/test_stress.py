@@ -113,7 +113,7 @@ def test_the_truth_itself(name: str) -> None:
         pytest.param("triton", "bf16", marks=interpreted),
     ],
 )
-def test_again_and_twice_bit_for_bit_with_poisoned_memory(backend: str, precision: str) -> None:
+def test_repeated_passes_agree_bit_for_bit_with_poisoned_memory(backend: str, precision: str) -> None:
     stress = CATALOGUE["mixed lengths, peaked"](0)
     stress = Stress.of(stress.case.log_emissions[:3, :4], *stress.case.tensors()[1:], (4, 2, 3))
     leaves, options = leaves_of(stress, precision), options_of(stress, backend, precision)
@@ -122,11 +122,11 @@ def test_again_and_twice_bit_for_bit_with_poisoned_memory(backend: str, precisio
     second = torch.autograd.grad(log_z.sum(), leaves)
     torch.use_deterministic_algorithms(True, warn_only=True)  # fills fresh memory with NaN
     try:
-        again = inside(*leaves, **options)
-        third = torch.autograd.grad(again.sum(), leaves)
+        repeated = inside(*leaves, **options)
+        third = torch.autograd.grad(repeated.sum(), leaves)
     finally:
         torch.use_deterministic_algorithms(False)
-    assert torch.equal(log_z, again)
+    assert torch.equal(log_z, repeated)
     for one, two, three in zip(first, second, third, strict=True):
         assert torch.equal(one, two)
         assert torch.equal(one, three)

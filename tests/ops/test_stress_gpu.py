@@ -94,7 +94,7 @@ def test_rules_given_in_bf16(name: str) -> None:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("name", ["mixed lengths, peaked", "own rules, mixed lengths", "N 512"])
-def test_again_and_twice_bit_for_bit(name: str, precision: str) -> None:
+def test_repeated_passes_agree_bit_for_bit(name: str, precision: str) -> None:
     stress = LARGE[name](0) if name in LARGE else on_gpu(CATALOGUE[name](0))
     leaves, options = leaves_of(stress, precision), options_of(stress, "triton", precision)
     log_z = inside(*leaves, **options)
@@ -104,8 +104,8 @@ def test_again_and_twice_bit_for_bit(name: str, precision: str) -> None:
     del log_z
     poison = [torch.full((1 << 20,), torch.nan, device=DEVICE) for _ in range(64)]
     del poison
-    again = inside(*leaves, **options)
-    third = torch.autograd.grad(again.sum(), leaves)
+    repeated = inside(*leaves, **options)
+    third = torch.autograd.grad(repeated.sum(), leaves)
     for one, two, three in zip(first, second, third, strict=True):
         assert torch.equal(one, two)
         assert torch.equal(one, three)

@@ -35,9 +35,9 @@ def test_viterbi_as_on_the_cpu(batch: int, n: int, nonterminals: int, pretermina
     torch.testing.assert_close(ours.log_probability.cpu(), theirs.log_probability.detach(), rtol=1e-5, atol=1e-4)
     same = (ours.labels.cpu() == theirs.labels).all(1)
     assert same.float().mean() > 0.9  # a near tie may fall either way in float32
-    again = viterbi(*on_gpu(case), lengths=lengths, span_bonus=bonus.cuda())
-    assert torch.equal(ours.labels, again.labels)
-    assert torch.equal(ours.log_probability, again.log_probability)
+    repeated = viterbi(*on_gpu(case), lengths=lengths, span_bonus=bonus.cuda())
+    assert torch.equal(ours.labels, repeated.labels)
+    assert torch.equal(ours.log_probability, repeated.log_probability)
 
 
 @pytest.mark.parametrize(("batch", "n", "nonterminals", "preterminals"), SIZES[:3])
@@ -109,7 +109,7 @@ def test_spans_are_drawn_as_often_as_they_are_probable() -> None:
     assert ((counts / samples - expected).abs() <= 5 * deviation + 2e-3).all()
 
 
-def test_nothing_waits_for_the_card() -> None:
+def test_nothing_waits_for_the_gpu() -> None:
     """A copy to the host within the recursion or on the way down would cost more than either."""
     inputs = on_gpu(random_case(4, 10, 64, 128, dtype=torch.float32))
     generator = torch.Generator("cuda").manual_seed(0)

@@ -211,8 +211,8 @@ def test_k_best_of_many_states_and_long_sentences() -> None:
 def test_k_best_ties_repeat() -> None:
     rules = torch.full((2, 4), 0.25)
     inputs = (torch.zeros(1, 4, 2), torch.ones(2) / 2, rules, rules)
-    once, again = k_best(*inputs, 30), k_best(*inputs, 30)
-    assert once == again
+    once, repeated = k_best(*inputs, 30), k_best(*inputs, 30)
+    assert once == repeated
     assert once[0][0].spans == [(0, 4), (1, 4), (2, 4)]
 
 

@@ -9,6 +9,7 @@ this process.
 """
 
 import builtins
+import gc
 import json
 import os
 import random
@@ -34,6 +35,7 @@ def main(folder: Path, moments: list[str]) -> None:
     parameter = torch.nn.Parameter(torch.zeros(1))
     parameter.sum().backward()
     torch.optim.Adam([parameter]).step()
+    gc.freeze()  # or every fork copies and searches all of it
     whole = RunFolder(folder / "whole")
     assert forked(lambda: run(text, whole)) == 0
     size = whole.metrics.stat().st_size

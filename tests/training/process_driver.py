@@ -1,12 +1,17 @@
-"""One of several training processes, started by test_distributed.py with the environment that torchrun sets.
+"""Training processes with the environment that torchrun sets: forked for test_distributed.py, so that torch loads once.
 
-python process_driver.py gradients FILE             # compare steps with one process alone, print what differs
-python process_driver.py threads FILE               # fail, keep the error, and write the threads that still run
-python process_driver.py train SABOTAGE ARGUMENT…   # the command line, with something going wrong in one process
+A line of standard input names a folder and arguments. Two processes get them, and write their standard output and
+standard error to files of that folder; then a line with their exit codes is printed. Arguments are one of:
+
+gradients FILE             # compare steps with one process alone, print what differs
+threads FILE               # fail, keep the error, and write the threads that still run
+train SABOTAGE ARGUMENT…   # the command line, with something going wrong in one process
 """
 
+import gc
 import json
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -16,11 +21,11 @@ from simplepcfg.cli.main import run
 from simplepcfg.data.batching import Batch, collate
 from simplepcfg.errors import ResourceError
 from simplepcfg.models import SimpleNPCFG
-from simplepcfg.training.step.distributed import Group, joined
+from simplepcfg.training.step.distributed import Group, join_group
 from simplepcfg.training.storage.metrics import JsonLines
 from step_checks import make_step, mixed_batches, tiny_model
 
-RANK = int(os.environ["RANK"])
+PROCESSES = 2
 
 
 def compare_gradients(out: Path) -> None:
@@ -28,19 +33,19 @@ def compare_gradients(out: Path) -> None:
     torch.set_num_threads(1)
     single = [Batch(batch.words[:1], batch.lengths[:1], [0]) for batch in mixed_batches(2, seed=5)]
     batches = [batch for batch in mixed_batches(8) + single if int(batch.lengths.max()) == batch.words.shape[1]]
-    with joined() as group:
+    with join_group() as group:
         shared, alone = tiny_model(dtype=torch.float32), tiny_model(dtype=torch.float32)
         together, by_itself = make_step(shared, group), make_step(alone, Group())
         worst = 0.0
         for batch in batches:
             sentences = [words[:n] for words, n in zip(batch.words.tolist(), batch.lengths.tolist(), strict=True)]
-            part = collate(sentences, group.part(range(len(sentences))))
+            part = collate(sentences, group.shard(range(len(sentences))))
             together(part, len(batch), 0.0)
             by_itself(batch, len(batch), 0.0)
             for one, other in zip(shared.parameters(), alone.parameters(), strict=True):
                 worst = max(worst, float((one.grad - other.grad).abs().max()))
-            torch.testing.assert_close(together.tally.batch, by_itself.tally.batch, rtol=1e-6, atol=0)
-        if group.leads:
+            torch.testing.assert_close(together.counters.batch, by_itself.counters.batch, rtol=1e-6, atol=0)
+        if group.is_leader:
             out.write_text(repr(worst))
 
 
@@ -48,14 +53,14 @@ def list_threads(out: Path) -> None:
     """Names of the threads that talk to other processes, while together and once an error has ended that."""
     seen = []
     try:
-        with joined() as group:
-            group.agree()
+        with join_group() as group:
+            group.raise_held_errors()
             seen.append(_talking())
-            group.hold(OSError(28, "No space left on device"))
-            group.agree()
+            group.hold_error(OSError(28, "No space left on device"))
+            group.raise_held_errors()
     except ResourceError as error:  # which refers to the group
         seen.append(_talking())
-        if RANK == 0:
+        if _rank() == 0:
             out.write_text(json.dumps([*seen, str(error)]))
 
 
@@ -67,7 +72,7 @@ def _talking() -> list[str]:
 def sabotage(what: str) -> None:
     """Make one process fail in the middle of training."""
     calls = iter(range(10**6))
-    if what == "loss" and RANK == 1:
+    if what == "loss" and _rank() == 1:
         loss = SimpleNPCFG.loss
 
         def failing(self, words, lengths=None):
@@ -76,7 +81,7 @@ def sabotage(what: str) -> None:
             return loss(self, words, lengths)
 
         SimpleNPCFG.loss = failing  # type: ignore[method-assign]
-    if what == "disk" and RANK == 0:
+    if what == "disk" and _rank() == 0:
         write = JsonLines.write
 
         def full(self, record):
@@ -85,7 +90,7 @@ def sabotage(what: str) -> None:
             write(self, record)
 
         JsonLines.write = full  # type: ignore[method-assign]
-    if what == "terminate" and RANK == 1:
+    if what == "terminate" and _rank() == 1:
         _terminate_self_at_step(5)
 
 
@@ -104,11 +109,46 @@ def _terminate_self_at_step(step: int) -> None:
     Step.__call__ = stopping  # type: ignore[method-assign]
 
 
+def _rank() -> int:
+    return int(os.environ["RANK"])
+
+
+def _become_one_of_two(rank: int, port: int, folder: Path) -> None:
+    """Take the environment of a process that torchrun starts, and files for standard output and standard error."""
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+    os.environ |= {"WORLD_SIZE": str(PROCESSES), "LOCAL_WORLD_SIZE": str(PROCESSES)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for descriptor, name in ((1, "out"), (2, "err")):
+        os.dup2(os.open(folder / f"{name}-{rank}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
+
+
+def next_task() -> list[str]:
+    """Fork for every line of standard input; return its arguments in the forked processes, never in this one."""
+    sys.modules["triton"] = None  # type: ignore[assignment]  # not needed, and it complains of what is frozen below
+    torch.optim.AdamW([torch.zeros(1, requires_grad=True)])  # what the first optimizer imports takes as long as torch
+    gc.freeze()  # or each forked process copies and searches all of that when it ends
+    while line := sys.stdin.readline():
+        folder, *arguments = json.loads(line)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        started = []
+        for rank in range(PROCESSES):
+            started.append(os.fork())
+            if not started[-1]:
+                _become_one_of_two(rank, port, Path(folder))
+                return arguments
+        print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in started]), flush=True)
+    sys.exit(0)
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "gradients":
-        compare_gradients(Path(sys.argv[2]))
-    elif sys.argv[1] == "threads":
-        list_threads(Path(sys.argv[2]))
+    task, *rest = next_task()
+    if task == "gradients":
+        compare_gradients(Path(rest[0]))
+    elif task == "threads":
+        list_threads(Path(rest[0]))
     else:
-        sabotage(sys.argv[2])
-        sys.exit(run(["train", *sys.argv[3:]]))
+        sabotage(rest[0])
+        sys.exit(run(["train", *rest[1:]]))

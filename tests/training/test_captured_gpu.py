@@ -14,9 +14,9 @@ from simplepcfg.models import CPCFG, NPCFG, CPCFGConfig, NPCFGConfig, SimpleNPCF
 from simplepcfg.ops.neural import rule_softmax
 from simplepcfg.training import Interrupted, RunFolder, train
 from simplepcfg.training.step.capture import side_stream
+from simplepcfg.training.step.counters import copy_to_state
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.step import Step
-from simplepcfg.training.step.tally import mirror
 from simplepcfg.training.step.timing import StepTimer
 from simplepcfg.training.storage.checkpoint import Checkpoint, TrainingState
 from step_checks import (
@@ -32,7 +32,7 @@ from step_checks import (
 from toy_runs import LEVERS, SignalAt, differences
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
-CARD = torch.device("cuda")
+GPU = torch.device("cuda")
 SIZES = SimpleNPCFGConfig(nonterminals=32, preterminals=64, embedding=32)
 
 
@@ -40,10 +40,10 @@ def model_on_gpu(precision: str = "fp32", dtype: torch.dtype = torch.float32) ->
     return tiny_model("cuda", precision, dtype, SIZES)
 
 
-def trained(model: SimpleNPCFG, count: int, leaning: int = 0, **choices: object) -> tuple[Step, list[float]]:
-    with side_stream(CARD):
+def trained(model: SimpleNPCFG, count: int, biased: int = 0, **choices: object) -> tuple[Step, list[float]]:
+    with side_stream(GPU):
         step = make_step(model, **choices)
-        return step, run_steps(step, mixed_batches(count, shapes=6), leaning=leaning)
+        return step, run_steps(step, mixed_batches(count, shapes=6), biased=biased)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
@@ -51,7 +51,7 @@ def test_captured_equals_eager(precision: str) -> None:
     eager, captured = model_on_gpu(precision), model_on_gpu(precision)
     _, expected = trained(eager, 30)
     step, found = trained(captured, 30, captured_shapes=96)
-    assert len(step.programs.shapes) > 3
+    assert len(step.gradient_runner.shapes) > 3
     assert largest_difference(weights(eager), weights(captured)) == 0
     assert found == expected
 
@@ -66,7 +66,7 @@ def test_captured_dense_steps_equal_eager_ones(monkeypatch: pytest.MonkeyPatch, 
         model = NPCFG(NPCFGConfig(nonterminals=6, preterminals=8, embedding=8), WORDS).cuda().train()
         unlikely_pairs(model, score)
         step, values = trained(model, 30, captured_shapes=shapes)
-        assert len(step.programs.shapes) > 3 or not shapes
+        assert len(step.gradient_runner.shapes) > 3 or not shapes
         found.append((values, weights(model)))
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
     assert largest_difference(found[0][1], found[1][1]) < 1e-4
@@ -76,7 +76,7 @@ def test_compound_dense_steps_are_captured() -> None:
     torch.manual_seed(3)
     model = CPCFG(CPCFGConfig(nonterminals=6, preterminals=8, embedding=8, latent=3, encoder=8), WORDS).cuda().train()
     step, values = trained(model, 30, captured_shapes=96)
-    assert len(step.programs.shapes) > 3
+    assert len(step.gradient_runner.shapes) > 3
     assert all(math.isfinite(value) for value in values)
 
 
@@ -93,10 +93,10 @@ def test_card_equals_cpu() -> None:
 def test_steps_that_lean_equal_those_of_a_cpu() -> None:
     """Launched one by one while they do, captured afterwards."""
     on_cpu = tiny_model("cpu", dtype=torch.float64, sizes=SIZES)
-    expected = run_steps(make_step(on_cpu), mixed_batches(30, shapes=6), leaning=12)
+    expected = run_steps(make_step(on_cpu), mixed_batches(30, shapes=6), biased=12)
     on_gpu = model_on_gpu(dtype=torch.float64)
-    step, found = trained(on_gpu, 30, leaning=12, captured_shapes=96)
-    assert step.programs.shapes
+    step, found = trained(on_gpu, 30, biased=12, captured_shapes=96)
+    assert step.gradient_runner.shapes
     assert largest_difference(weights(on_cpu), weights(on_gpu)) < 1e-5
     assert found == pytest.approx(expected, rel=1e-5)
 
@@ -123,7 +123,7 @@ def test_cache_is_bounded() -> None:
     eager, captured = model_on_gpu(), model_on_gpu()
     trained(eager, 40)
     step, _ = trained(captured, 40, captured_shapes=2)
-    assert len(step.programs.shapes) <= 2
+    assert len(step.gradient_runner.shapes) <= 2
     assert largest_difference(weights(eager), weights(captured)) == 0
 
 
@@ -133,7 +133,7 @@ class Poison(Group):
     def __init__(self, calls: set[int]) -> None:
         self._calls, self._count = calls, 0
 
-    def add_up(self, *tensors: torch.Tensor | None) -> None:
+    def all_reduce(self, *tensors: torch.Tensor | None) -> None:
         if self._count in self._calls and tensors[0] is not None:
             tensors[0][:3].fill_(torch.nan)
         self._count += 1
@@ -144,12 +144,12 @@ def test_nonfinite_steps_move_nothing(shapes: int) -> None:
     bad = {0, 7, 8, 20}
     clean, model = model_on_gpu(), model_on_gpu()
     batches = mixed_batches(25, shapes=6)
-    with side_stream(CARD):
+    with side_stream(GPU):
         run_steps(make_step(clean), [batch for number, batch in enumerate(batches) if number not in bad])
         step = make_step(model, Poison(bad), captured_shapes=shapes)
         values = run_steps(step, batches)
     state = TrainingState()
-    counters = mirror(values, state)
+    counters = copy_to_state(values, state)
     assert (state.skipped_steps, state.skipped_in_a_row, counters["longest_in_a_row"]) == (4, 0, 2)
     assert {float(value["step"]) for value in step.optimizer.state.values()} == {21.0}
     assert largest_difference(weights(clean), weights(model)) == 0
@@ -159,7 +159,7 @@ def test_replayed_steps_do_not_wait_for_the_card() -> None:
     model = model_on_gpu("bf16")
     batches = [batch for batch in mixed_batches(40, shapes=3) if len(set(batch.lengths.tolist())) == 1]
     timer = StepTimer()
-    with side_stream(CARD):
+    with side_stream(GPU):
         step = make_step(model, captured_shapes=96, timer=timer)
         for batch in batches + batches:
             step(batch, len(batch), 0.01)
@@ -167,7 +167,7 @@ def test_replayed_steps_do_not_wait_for_the_card() -> None:
         try:
             for batch in batches:
                 step(batch, len(batch), 0.01)
-                step.tally.glance()
+                step.counters.read_delayed()
         finally:
             torch.cuda.set_sync_debug_mode("default")
     times = timer.results()
@@ -209,6 +209,6 @@ def test_twenty_nonfinite_steps_in_a_row_end_the_run(make_config, tmp_path: Path
         train(config, tmp_path / "run")
 
 
-def test_health_check_on_a_card(make_config, tmp_path: Path) -> None:
+def test_rule_count_check_on_a_gpu(make_config, tmp_path: Path) -> None:
     train(make_config("training.device=cuda", "training.check_identity=true"), tmp_path / "run")
     assert "rule_count_ratio" in (tmp_path / "run" / "metrics.jsonl").read_text("utf-8")

@@ -117,25 +117,25 @@ def test_a_late_failure_is_told_to_all(make_config, tmp_path: Path, monkeypatch)
         """As several processes do."""
 
         @contextmanager
-        def guarded(self) -> Iterator[None]:
+        def holding_errors(self) -> Iterator[None]:
             try:
                 yield
             except Exception as error:
-                self.held = error
+                self.held_error = error
 
-        def agree(self, error: Exception | None = None) -> None:
-            if self.held is not None or error is not None:
-                raise self.held or error
+        def raise_held_errors(self, error: Exception | None = None) -> None:
+            if self.held_error is not None or error is not None:
+                raise self.held_error or error
 
     @contextmanager
-    def joined() -> Iterator[Group]:
+    def join_group() -> Iterator[Group]:
         yield Holding()
 
     def fail_in_the_last_epoch(self: Checkpoint, *_: object) -> None:
         if self.state.epoch == config.training.epochs:
             full_disk()
 
-    monkeypatch.setattr(loop, "joined", joined)
+    monkeypatch.setattr(loop, "join_group", join_group)
     monkeypatch.setattr(Checkpoint, "save", fail_in_the_last_epoch)
     with pytest.raises(ResourceError, match="no space left on the disk"):
         train(config, tmp_path / "run")

@@ -3,9 +3,9 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,10 @@ from toy_runs import TOY_SETTINGS, SignalAt, leftovers
 
 TESTS = Path(__file__).parents[1]
 DRIVER = Path(__file__).with_name("process_driver.py")
-pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
+pytestmark = [
+    pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed"),
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
+]
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -25,29 +28,44 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", **more}
 
 
-def run_two(*arguments: str) -> list[tuple[int, str, str]]:
-    """Exit code, standard output and standard error of two processes that run the driver together."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    started = []
-    for rank in ("0", "1"):
-        variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        command = [sys.executable, str(DRIVER), *arguments]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        started.append(subprocess.Popen(command, env=environment(**variables, **address), **pipes))
-    try:
-        said = [process.communicate(timeout=250) for process in started]
-    finally:
-        for process in started:
-            process.kill()
-    return [(process.returncode, *texts) for process, texts in zip(started, said, strict=True)]
+class Processes:
+    """Starts two processes together, as often as asked, by forking one that has imported torch."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._rounds = folder, 0
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        # Ended with the group, so that no forked process stays behind.
+        self._driver = subprocess.Popen(
+            [sys.executable, str(DRIVER)], env=environment(), start_new_session=True, **pipes
+        )
+
+    def run(self, *arguments: str) -> list[tuple[int, str, str]]:
+        """Exit code, standard output and standard error of each."""
+        self._rounds += 1
+        folder = self._folder / str(self._rounds)
+        folder.mkdir()
+        self._driver.stdin.write(json.dumps([str(folder), *arguments]) + "\n")
+        self._driver.stdin.flush()
+        codes = json.loads(self._driver.stdout.readline())
+        return [
+            (code, *((folder / f"{name}-{rank}").read_text("utf-8") for name in ("out", "err")))
+            for rank, code in enumerate(codes)
+        ]
+
+    def train(self, text: Path, out: Path, *settings: str, sabotage: str = "none") -> list[tuple[int, str, str]]:
+        changes = [part for setting in (*TOY_SETTINGS, *settings) for part in ("--set", setting)]
+        return self.run("train", sabotage, "sn-pcfg-small", "--train", str(text), "--out", str(out), *changes)
+
+    def close(self) -> None:
+        os.killpg(self._driver.pid, signal.SIGKILL)
+        self._driver.communicate()
 
 
-def train_two(text: Path, out: Path, *settings: str, sabotage: str = "none") -> list[tuple[int, str, str]]:
-    changes = [part for setting in (*TOY_SETTINGS, *settings) for part in ("--set", setting)]
-    return run_two("train", sabotage, "sn-pcfg-small", "--train", str(text), "--out", str(out), *changes)
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    processes = Processes(tmp_path_factory.mktemp("processes"))
+    yield processes
+    processes.close()
 
 
 def metrics(folder: Path) -> list[dict]:
@@ -78,14 +96,14 @@ def make_small(make_config, *settings: str):
     return load_config("sn-pcfg-small", changes, environment={})
 
 
-def test_gradients_equal_those_of_one_process(tmp_path: Path) -> None:
-    ended = run_two("gradients", str(tmp_path / "worst"))
+def test_gradients_equal_those_of_one_process(two: Processes, tmp_path: Path) -> None:
+    ended = two.run("gradients", str(tmp_path / "worst"))
     assert [code for code, _, _ in ended] == [0, 0], ended
     assert float((tmp_path / "worst").read_text()) < 1e-5
 
 
-def test_two_processes_train_as_one(text_file: Path, alone: Path, tmp_path: Path) -> None:
-    first, second = train_two(text_file, tmp_path / "run")
+def test_two_processes_train_as_one(two: Processes, text_file: Path, alone: Path, tmp_path: Path) -> None:
+    first, second = two.train(text_file, tmp_path / "run")
     assert (first[0], second[0]) == (0, 0), (first, second)
     assert "on cpu in 2 processes" in first[2]
     assert second[1:] == ("", "")
@@ -105,10 +123,10 @@ def assert_same_epochs(one: Path, other: Path) -> None:
 
 
 def test_a_signal_to_one_of_two_saves_and_one_goes_on(
-    make_config, text_file: Path, alone: Path, tmp_path: Path
+    two: Processes, make_config, text_file: Path, alone: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
-    first, second = train_two(text_file, folder, sabotage="terminate")
+    first, second = two.train(text_file, folder, sabotage="terminate")
     assert (first[0], second[0]) == (143, 143), (first, second)
     (line,) = [line for line in first[2].splitlines() if line.startswith("simplepcfg:")]
     assert "stopped by SIGTERM after step 7, all saved; go on with" in line
@@ -118,19 +136,19 @@ def test_a_signal_to_one_of_two_saves_and_one_goes_on(
     assert_same_epochs(alone, folder)
 
 
-def test_two_go_on_with_what_one_began(make_config, alone: Path, tmp_path: Path) -> None:
+def test_two_go_on_with_what_one_began(two: Processes, make_config, alone: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with pytest.raises(Interrupted):
         train(make_small(make_config), folder, reporter=SignalAt(4, signal.SIGTERM))
-    first, second = run_two("train", "none", "--resume", str(folder))
+    first, second = two.run("train", "none", "--resume", str(folder))
     assert (first[0], second[0]) == (0, 0), (first, second)
     assert "resumed in epoch 1, after step 4" in first[2]
     assert_same_epochs(alone, folder)
 
 
 @pytest.mark.parametrize("setting", ["training.epochz=1", "data.max_length=1"])
-def test_bad_input_is_one_line_once(text_file: Path, tmp_path: Path, setting: str) -> None:
-    first, second = train_two(text_file, tmp_path / "run", setting)
+def test_bad_input_is_one_line_once(two: Processes, text_file: Path, tmp_path: Path, setting: str) -> None:
+    first, second = two.train(text_file, tmp_path / "run", setting)
     assert (first[0], second[0]) == (2, 2), (first, second)
     assert len(first[2].splitlines()) == 1, first
     assert second[1:] == ("", "")
@@ -143,17 +161,19 @@ def test_bad_input_is_one_line_once(text_file: Path, tmp_path: Path, setting: st
         ("disk", (4, 4), "simplepcfg: no space left on the disk while training"),
     ],
 )
-def test_a_failure_ends_both(text_file: Path, tmp_path: Path, what: str, codes: tuple, message: str) -> None:
-    first, second = train_two(text_file, tmp_path / "run", sabotage=what)
+def test_a_failure_ends_both(
+    two: Processes, text_file: Path, tmp_path: Path, what: str, codes: tuple, message: str
+) -> None:
+    first, second = two.train(text_file, tmp_path / "run", sabotage=what)
     assert (first[0], second[0]) == codes, (first, second)
     assert next(line for line in first[2].splitlines() if line.startswith("simplepcfg:")).startswith(message)
     assert "simplepcfg:" not in second[2]
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="lists threads as Linux does")
-def test_an_error_leaves_no_thread_behind(tmp_path: Path) -> None:
+def test_an_error_leaves_no_thread_behind(two: Processes, tmp_path: Path) -> None:
     """One that runs on while the interpreter ends may abort the process: then the exit code is lost."""
-    ended = run_two("threads", str(tmp_path / "seen"))
+    ended = two.run("threads", str(tmp_path / "seen"))
     assert [code for code, _, _ in ended] == [0, 0], ended
     together, afterwards, message = json.loads((tmp_path / "seen").read_text())
     assert together
@@ -161,6 +181,7 @@ def test_an_error_leaves_no_thread_behind(tmp_path: Path) -> None:
     assert "no space left on the disk" in message
 
 
+@pytest.mark.slow
 def test_by_torchrun(text_file: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     changes = [part for setting in (*TOY_SETTINGS, "training.epochs=1") for part in ("--set", setting)]

@@ -15,7 +15,7 @@ from simplepcfg.models import LowRankHMMConfig, NeuralHMMConfig, SimpleNPCFGConf
 from simplepcfg.models.npcfg import NPCFGConfig
 from simplepcfg.training import Interrupted, RunFolder, load_config, train
 from simplepcfg.training.config.schema import TrainingConfig
-from simplepcfg.training.step.dropout import StateDropout, draw_owners, draw_rows, kept_count
+from simplepcfg.training.step.dropout import StateDropout, draw_rows, draw_with_dedicated_preterminals, kept_count
 from step_checks import make_step, mixed_batches, tiny_model, weights
 from toy_runs import LEVERS, TOY_SETTINGS, SignalAt, differences, toy_sentences
 
@@ -49,10 +49,10 @@ def test_dedicated_preterminals_go_with_their_nonterminals() -> None:
     )
     model = build_model(config, 9)
     StateDropout(model, TrainingConfig(state_dropout=0.5), seed=3).draw(0)
-    kept = model.thinning.kept.tolist()  # type: ignore[union-attr]
-    assert kept == draw_owners((6, 12), (3, 6), seed=3 * 1_000_003).tolist()
+    kept = model.step_dropout.kept.tolist()  # type: ignore[union-attr]
+    assert kept == draw_with_dedicated_preterminals((6, 12), (3, 6), seed=3 * 1_000_003).tolist()
     assert kept[3:] == [6 + 2 * owner + k for owner in kept[:3] for k in (0, 1)]
-    assert model.thinning.counts == (3, 6)  # type: ignore[union-attr]
+    assert model.step_dropout.counts == (3, 6)  # type: ignore[union-attr]
 
 
 def test_each_step_draws_its_own() -> None:
@@ -61,7 +61,7 @@ def test_each_step_draws_its_own() -> None:
     drawn = []
     for step in (0, 1, 0):
         dropout.draw(step)
-        drawn.append(model.thinning.kept.clone())  # type: ignore[union-attr]
+        drawn.append(model.step_dropout.kept.clone())  # type: ignore[union-attr]
     assert torch.equal(drawn[0], drawn[2])
     assert not torch.equal(drawn[0], drawn[1])
 
@@ -74,7 +74,7 @@ def test_only_what_takes_part_learns() -> None:
     step, (batch,) = make_step(model), mixed_batches(1)
     step(batch, len(batch), 0.01)
     moved = (weights(model)["symbols"] != before["symbols"]).any(-1)
-    assert set(moved.nonzero().flatten().tolist()) <= set(model.thinning.kept.tolist())  # type: ignore[union-attr]
+    assert set(moved.nonzero().flatten().tolist()) <= set(model.step_dropout.kept.tolist())  # type: ignore[union-attr]
     assert moved.any()
 
 
@@ -85,9 +85,9 @@ def test_features_of_a_kernel_are_drawn_besides() -> None:
         drawn = []
         for step in (0, 1, 0):
             dropout.draw(step)
-            thinning: Any = model.thinning
-            assert (None if thinning.kept is None else len(thinning.kept)) == expected
-            rows = thinning.kernel_rows.clone()
+            kept: Any = model.step_dropout
+            assert (None if kept.kept is None else len(kept.kept)) == expected
+            rows = kept.kernel_rows.clone()
             assert rows.tolist() == sorted(set(rows.tolist()))
             assert (len(rows), int(rows.min()) >= 0, int(rows.max()) < 10) == (7, True, True)
             drawn.append(rows)

@@ -8,11 +8,11 @@ from torch import nn
 
 from simplepcfg.ops.update import count_batch, fused
 from simplepcfg.training.config.schema import TrainingConfig
-from simplepcfg.training.step.ema import WeightAverage
+from simplepcfg.training.step.counters import StepCounters
+from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.fused_update import FusedUpdate
 from simplepcfg.training.step.gradients import Gradients
-from simplepcfg.training.step.tally import StepTally
-from simplepcfg.training.step.update import DeviceUpdate, RateGroup
+from simplepcfg.training.step.update import DeviceUpdate, LearningRateGroup
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
@@ -30,26 +30,26 @@ class Side:
     ) -> None:
         torch.manual_seed(1)
         self.model = nn.Sequential(nn.Linear(70, 61), nn.Linear(3, 2, bias=False)).to(device, dtype)
-        self.average = WeightAverage(self.model, decay)
+        self.ema = WeightEMA(self.model, decay)
         parameters = list(self.model.parameters())
         self.gradients = Gradients(parameters, flat=True)
-        self.tally = StepTally(torch.device(device), 1)
-        groups = [RateGroup(parameters[:1], 1.0), RateGroup(parameters[1:], 0.25)]
+        self.counters = StepCounters(torch.device(device), 1)
+        groups = [LearningRateGroup(parameters[:1], 1.0), LearningRateGroup(parameters[1:], 0.25)]
         config = TrainingConfig(**{"betas": (0.75, 0.999), "weight_decay": 0.1, **settings})
-        self.update = kind(config, groups, self.gradients, self.tally, None, self.average)
+        self.update = kind(config, groups, self.gradients, self.counters, None, self.ema)
 
     def step(self, number: int, size: float, loss: float = 3.0, flags: tuple[float, float, float] = (0, 0, 0)) -> None:
         """Flags are of the batch: impossible sentences, a wish to stop, a failure."""
         generator = torch.Generator().manual_seed(number)
         self.gradients.flat.copy_(size * torch.randn(self.gradients.flat.shape, generator=generator))
-        self.tally.count(torch.tensor([loss, 2.0], device=self.tally.device), None, 5, 2)
-        self.tally.batch[3:].copy_(torch.tensor(flags))
-        self.update(0.01 / (1 + number), self.average.share(number))
+        self.counters.count(torch.tensor([loss, 2.0], device=self.counters.device), None, 5, 2)
+        self.counters.batch[3:].copy_(torch.tensor(flags))
+        self.update(0.01 / (1 + number), self.ema.weight_at(number))
 
     def weights(self) -> list[torch.Tensor]:
         held = self.update.optimizer.state
         moments = [held[weight][name] for weight in self.gradients.parameters for name in ("exp_avg", "exp_avg_sq")]
-        return [*self.gradients.parameters, *moments, *self.average.state().values()]
+        return [*self.gradients.parameters, *moments, *self.ema.state().values()]
 
     def assert_weights_like(self, other: "Side") -> None:
         for mine, theirs in zip(self.weights(), other.weights(), strict=True):
@@ -57,7 +57,7 @@ class Side:
 
     def assert_like(self, other: "Side") -> None:
         self.assert_weights_like(other)
-        assert self.tally.read() == pytest.approx(other.tally.read(), rel=1e-6)
+        assert self.counters.read() == pytest.approx(other.counters.read(), rel=1e-6)
         counts = [{float(held["step"]) for held in side.update.optimizer.state.values()} for side in (self, other)]
         assert counts[0] == counts[1]
 
@@ -101,8 +101,8 @@ def test_nothing_but_the_average_moves_on_what_is_not_finite(size: float, device
         side.step(3, 0.1, loss=math.nan)
         side.step(4, 0.1)
         side.step(5, 0.1, loss=-9.0)  # more probable than 1
-    assert sides[0].tally.read()[10] == 4
-    found = [side.tally.read() for side in sides]
+    assert sides[0].counters.read()[10] == 4
+    found = [side.counters.read() for side in sides]
     found[0][14] = found[1][14] = 0.0  # the last norm
     assert found[0] == pytest.approx(found[1], rel=1e-6)
     sides[0].assert_weights_like(sides[1])
@@ -116,7 +116,7 @@ def test_counts_what_a_batch_says_of_itself(device: str) -> None:
         side.step(1, 0.1, flags=(1, 1, 0))
         side.step(2, 0.1, flags=(0, 0, 1))  # a process failed: nothing moves
         side.step(3, 0.1, flags=(2, 1, 0))
-    counted = sides[0].tally.read()[10:]
+    counted = sides[0].counters.read()[10:]
     assert (counted[0], counted[3], counted[5:]) == (1.0, 6.0, [2.0, 1.0])
     sides[0].assert_like(sides[1])
 
@@ -131,12 +131,12 @@ LOSSES = {"some": [2.0, math.inf, 3.0], "one": [2.5], "none possible": [math.inf
 def test_a_batch_is_counted_as_torch_counts_it(name: str, given: bool, dtype: torch.dtype, device: str) -> None:
     losses = torch.tensor(LOSSES[name], dtype=dtype)
     lengths = torch.tensor([4, 2, 3][: len(losses)]) if given else None
-    tally = StepTally(torch.device("cpu"), end=1)
-    expected = tally.count(losses, lengths, 4, 7)
+    counters = StepCounters(torch.device("cpu"), end=1)
+    expected = counters.count(losses, lengths, 4, 7)
     batch = torch.full((6,), 9.0, dtype=torch.float64, device=device)
     found = count_batch(losses.to(device), None if lengths is None else lengths.to(device), 4, 1, 7, batch)
     torch.testing.assert_close(found.cpu(), expected)
-    torch.testing.assert_close(batch[:4].cpu(), tally.batch[:4], equal_nan=True)
+    torch.testing.assert_close(batch[:4].cpu(), counters.batch[:4], equal_nan=True)
     assert batch[4:].tolist() == [9.0, 9.0]
 
 
@@ -153,7 +153,7 @@ def test_goes_on_from_moments_of_another_kind() -> None:
     for side, others in zip(sides, reversed(held), strict=True):
         groups = side.update.optimizer.state_dict()["param_groups"]
         side.update.optimizer.load_state_dict({"state": others, "param_groups": groups})
-        side.update.restored()
+        side.update.reset()
     for number in (1, 2):
         for side in sides:
             side.step(number, 0.1)

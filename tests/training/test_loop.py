@@ -198,7 +198,7 @@ def test_twenty_nonfinite_steps_in_a_row_end_the_run(
 
 
 def test_twenty_nonfinite_steps_are_seen_where_sums_are_read_late(make_config, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(trainer, "GLANCED_AT", {"cpu"})
+    monkeypatch.setattr(trainer, "DELAYED_READ_DEVICES", {"cpu"})
     poison_gradients(monkeypatch, range(5, 5 + MAX_SKIPPED_IN_A_ROW))  # and then all is well again
     config = make_config("training.epochs=50", "training.patience=0", "training.log_every=1000")
     with pytest.raises(NumericalError, match=f"{MAX_SKIPPED_IN_A_ROW} steps in a row"):

@@ -11,7 +11,7 @@ from simplepcfg.errors import ResourceError
 from simplepcfg.models import KINDS, SimpleNPCFGConfig, build_model
 from simplepcfg.training import PlainReporter, train
 from simplepcfg.training.machine import memory
-from simplepcfg.training.machine.device import ALLOCATOR_SETTINGS, grow_memory_in_place
+from simplepcfg.training.machine.device import ALLOCATOR_SETTINGS, use_expandable_segments
 from simplepcfg.training.text.corpus import Corpus
 
 
@@ -149,8 +149,8 @@ def test_the_allocator_is_left_to_a_user_who_has_set_it_up(monkeypatch) -> None:
     for name in ALLOCATOR_SETTINGS:
         monkeypatch.delenv(name, raising=False)
     for wanted in (True, False):  # one run after the other in a process
-        grow_memory_in_place(wanted)
+        use_expandable_segments(wanted)
     assert asked == ["expandable_segments:True", "expandable_segments:False"]
     monkeypatch.setenv(ALLOCATOR_SETTINGS[0], "max_split_size_mb:512")
-    grow_memory_in_place(True)
+    use_expandable_segments(True)
     assert len(asked) == 2

@@ -31,8 +31,8 @@ def test_signal_then_resume_equals_undisturbed(make_config, whole, tmp_path: Pat
 @pytest.mark.parametrize("every", [1, 3, 16])
 def test_sums_that_are_read_late_are_the_same(make_config, whole, tmp_path: Path, monkeypatch, every: int) -> None:
     """As on a GPU, where the host looks now and then."""
-    monkeypatch.setattr(trainer, "GLANCED_AT", {"cpu"})
-    monkeypatch.setattr(trainer, "GLANCE_EVERY", every)
+    monkeypatch.setattr(trainer, "DELAYED_READ_DEVICES", {"cpu"})
+    monkeypatch.setattr(trainer, "COUNTER_READ_INTERVAL", every)
     broken = RunFolder(tmp_path / "broken")
     with pytest.raises(Interrupted):
         train(make_config(), broken.path, reporter=SignalAt(5, signal.SIGTERM))

@@ -67,8 +67,8 @@ def test_stopping_at_once(make_config, tmp_path: Path, poisoned: set[int]) -> No
 def test_where_sums_are_read_late_all_candidates_are_kept(
     make_config, tmp_path: Path, poisoned: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trainer, "GLANCED_AT", {"cpu"})
-    monkeypatch.setattr(trainer, "GLANCE_EVERY", 2)
+    monkeypatch.setattr(trainer, "DELAYED_READ_DEVICES", {"cpu"})
+    monkeypatch.setattr(trainer, "COUNTER_READ_INTERVAL", 2)
     poisoned.add(3)
     folder = RunFolder(tmp_path / "run")
     config = make_config("training.epochs=2", "training.log_every=1000", "training.checkpoint_steps=0")

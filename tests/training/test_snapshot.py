@@ -15,7 +15,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.models import build_model
 from simplepcfg.training import LiveReporter, Reporter, RunFolder, load_config, make_reporter, train
 from simplepcfg.training.reporting.progress import EpochReport, StepReport
-from simplepcfg.training.reporting.snapshot import Observer, Snapshot
+from simplepcfg.training.reporting.snapshot import Snapshot, SnapshotTaker
 from toy_runs import differences
 
 WORDS = ["the", "dog", "sees", "a", "cat", "man", "bird", "likes"]
@@ -50,7 +50,7 @@ def test_every_kind_of_grammar(config: str) -> None:
     torch.manual_seed(0)
     model = build_model(load_config(config, sizes, environment={}).model, len(vocabulary)).train()
     sentences = [vocabulary.encode(WORDS[:n]) for n in (2, 5, 8, 7)]
-    found = Observer(sentences, vocabulary).look(model, torch.device("cpu"))
+    found = SnapshotTaker(sentences, vocabulary).take(model, torch.device("cpu"))
     assert model.training
     assert found is not None
     assert found.identity == pytest.approx(1, abs=1e-4)
@@ -67,8 +67,8 @@ def test_a_hidden_markov_model_has_nothing_to_show() -> None:
     vocabulary = Vocabulary.from_sentences([WORDS], None, 1)
     config = load_config("hmm-4096", ["model.states=4", "model.embedding=8"], environment={})
     model = build_model(config.model, len(vocabulary))
-    assert Observer([vocabulary.encode(WORDS)], vocabulary).look(model, torch.device("cpu")) is None
-    assert Observer([], vocabulary).look(model, torch.device("cpu")) is None
+    assert SnapshotTaker([vocabulary.encode(WORDS)], vocabulary).take(model, torch.device("cpu")) is None
+    assert SnapshotTaker([], vocabulary).take(model, torch.device("cpu")) is None
 
 
 def test_looking_changes_nothing(make_config, whole: RunFolder, tmp_path: Path, monkeypatch) -> None:
@@ -97,7 +97,7 @@ def test_looking_changes_nothing_on_a_gpu(make_config, tmp_path: Path, monkeypat
 
 
 def test_nobody_looks_unless_asked(make_config, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(Observer, "look", lambda *_: 1 / 0)
+    monkeypatch.setattr(SnapshotTaker, "take", lambda *_: 1 / 0)
     train(make_config("training.epochs=1"), tmp_path / "run", reporter=Reporter())
 
 

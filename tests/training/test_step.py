@@ -1,4 +1,4 @@
-"""A step as two programs: the same weights whether run or replayed, and nothing moves on what is not finite."""
+"""A step as two runner: the same weights whether run or replayed, and nothing moves on what is not finite."""
 
 import math
 from collections.abc import Callable
@@ -11,12 +11,12 @@ from model_checks import tiny_model_of
 from simplepcfg.errors import ResourceError
 from simplepcfg.models import MODELS, NPCFGConfig, SimpleCPCFG, SimpleCPCFGConfig, SimpleNPCFG
 from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.training.step.batch_gradients import BatchGradientRunner
+from simplepcfg.training.step.counters import StepCounters, copy_to_state
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.gradients import Gradients
-from simplepcfg.training.step.programs import BatchPrograms
 from simplepcfg.training.step.step import Step
-from simplepcfg.training.step.tally import StepTally, mirror
-from simplepcfg.training.step.update import rate_groups
+from simplepcfg.training.step.update import learning_rate_groups
 from simplepcfg.training.storage.checkpoint import TrainingState
 from step_checks import (
     SIZES,
@@ -54,28 +54,28 @@ def test_captured_steps_are_the_same_as_plain_ones() -> None:
 
 def test_cache_is_bounded_and_forgets_what_was_used_longest_ago() -> None:
     capturer, ran = FakeCapturer(), []
-    programs = BatchPrograms(lambda words, *_: ran.append(words), torch.device("cpu"), capturer, limit=2)
+    runner = BatchGradientRunner(lambda words, *_: ran.append(words), torch.device("cpu"), capturer, limit=2)
 
     def run(n: int) -> bool:
-        return programs(torch.full((3, n), n), torch.full((3,), n), 3)
+        return runner(torch.full((3, n), n), torch.full((3,), n), 3)
 
     assert [run(n) for n in (2, 2, 2, 3, 3, 2, 4, 4)] == [False, True, True, False, True, True, False, True]
-    assert [n for _, n, _ in programs.shapes] == [2, 4]
+    assert [n for _, n, _ in runner.shapes] == [2, 4]
     assert [run(3), run(3)] == [False, True]  # it must come twice again
-    assert [n for _, n, _ in programs.shapes] == [4, 3]
+    assert [n for _, n, _ in runner.shapes] == [4, 3]
     assert capturer.captured == 4
     assert [tuple(words.shape) for words in ran] == [(3, n) for n in (2, 2, 2, 3, 3, 2, 4, 4, 3, 3)]
     assert all((words == words.shape[1]).all() for words in ran)
-    programs.release()
-    assert programs.shapes == []
+    runner.release()
+    assert runner.shapes == []
 
 
 def test_mixed_lengths_and_other_divisors_are_not_replayed() -> None:
-    programs = BatchPrograms(lambda *_: None, torch.device("cpu"), FakeCapturer(), limit=8)
+    runner = BatchGradientRunner(lambda *_: None, torch.device("cpu"), FakeCapturer(), limit=8)
     words, equal = torch.ones(2, 3, dtype=torch.int64), torch.tensor([3, 3])
-    assert [programs(words, torch.tensor([3, 2]), 2) for _ in range(3)] == [False] * 3
-    assert [programs(words, equal, 2) for _ in range(2)] == [False, True]
-    assert [programs(words, equal, 5) for _ in range(2)] == [False, True]
+    assert [runner(words, torch.tensor([3, 2]), 2) for _ in range(3)] == [False] * 3
+    assert [runner(words, equal, 2) for _ in range(2)] == [False, True]
+    assert [runner(words, equal, 5) for _ in range(2)] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_nonfinite_steps_are_skipped_and_counted(monkeypatch, on_device: bool, l
     model = tiny_model()
     step = make_step(model, **({"capturer": FakeCapturer(), "captured_shapes": 8} if on_device else {}))
     state = TrainingState()
-    counters = mirror(run_steps(step, batches), state)
+    counters = copy_to_state(run_steps(step, batches), state)
     assert largest_difference(weights(clean), weights(model)) < 1e-6
     assert (state.skipped_steps, state.skipped_in_a_row, state.this_epoch.steps) == (3, 0, 5)
     assert counters["longest_in_a_row"] == 2
@@ -134,9 +134,9 @@ def test_only_impossible_sentences_move_nothing() -> None:
     step = make_step(model, capturer=FakeCapturer(), captured_shapes=8)
     state = TrainingState()
     loss = torch.full((3,), math.inf)
-    assert step.tally.count(loss, None, 4, 3).tolist() == [0, 0, 0]
+    assert step.counters.count(loss, None, 4, 3).tolist() == [0, 0, 0]
     step.update(0.1)
-    mirror(step.tally.read(), state)
+    copy_to_state(step.counters.read(), state)
     assert (state.skipped_steps, state.impossible_sentences, state.this_epoch.sentences) == (1, 3, 0)
     assert largest_difference(before, weights(model)) == 0
 
@@ -149,36 +149,36 @@ def test_sentences_more_probable_than_one_move_nothing(loss: float, skipped: int
     step = make_step(model, capturer=FakeCapturer(), captured_shapes=8)
     step.gradients.flat.fill_(1.0)
     losses = torch.full((3,), loss)
-    step.tally.count(losses, None, 10, 3)  # 11 tokens each
+    step.counters.count(losses, None, 10, 3)  # 11 tokens each
     step.update(0.1)
     state = TrainingState()
-    mirror(step.tally.read(), state)
+    copy_to_state(step.counters.read(), state)
     assert state.skipped_steps == skipped
     assert (largest_difference(before, weights(model)) == 0) is bool(skipped)
 
 
-def test_tally_by_hand() -> None:
-    tally = StepTally(torch.device("cpu"), end=1)
+def test_counters_by_hand() -> None:
+    counters = StepCounters(torch.device("cpu"), end=1)
     losses = torch.tensor([2.0, math.inf, 3.0])
-    assert tally.count(losses, torch.tensor([2, 4, 3]), 4, 4).tolist() == [0.25, 0, 0.25]
-    assert tally.batch.tolist() == [5.0, 3 + 4, 2, 1, 0, 0]
-    assert tally.add(torch.tensor(7.0)) == 0
-    assert tally.glance() is None
-    tally.count(losses[:1], None, 4, 1)
-    assert tally.add(torch.tensor(math.inf)) == 1
+    assert counters.count(losses, torch.tensor([2, 4, 3]), 4, 4).tolist() == [0.25, 0, 0.25]
+    assert counters.batch.tolist() == [5.0, 3 + 4, 2, 1, 0, 0]
+    assert counters.add(torch.tensor(7.0)) == 0
+    assert counters.read_delayed() is None
+    counters.count(losses[:1], None, 4, 1)
+    assert counters.add(torch.tensor(math.inf)) == 1
     state = TrainingState()
-    mirror(tally.glance() or [], state)  # as of the first step
+    copy_to_state(counters.read_delayed() or [], state)  # as of the first step
     assert (state.since_log.loss, state.since_log.tokens, state.since_log.gradient_norm) == (5.0, 7, 7.0)
     assert (state.skipped_steps, state.impossible_sentences) == (0, 1)
-    mirror(tally.read(), state)
+    copy_to_state(counters.read(), state)
     assert (state.skipped_steps, state.skipped_in_a_row, state.this_epoch.steps) == (1, 1, 1)
-    tally.begin_line()
-    assert tally.glance() is None
-    mirror(tally.read(), state)
+    counters.reset_since_log()
+    assert counters.read_delayed() is None
+    copy_to_state(counters.read(), state)
     assert (state.since_log.loss, state.this_epoch.loss) == (0.0, 5.0)
-    other = StepTally(torch.device("cpu"), end=1)
+    other = StepCounters(torch.device("cpu"), end=1)
     other.load(state)
-    assert other.read()[:13] == [*tally.read()[:10], 1, 1, 1]
+    assert other.read()[:13] == [*counters.read()[:10], 1, 1, 1]
 
 
 def test_flat_gradients_are_views_of_one_buffer() -> None:
@@ -216,7 +216,7 @@ def test_learning_rate_follows_a_restored_optimiser() -> None:
     step = make_step(model, capturer=FakeCapturer(), captured_shapes=8)
     run_steps(step, mixed_batches(4))
     step.optimizer.load_state_dict(step.optimizer.state_dict())
-    step.update.restored()
+    step.update.reset()
     before = weights(model)
     run_steps(step, mixed_batches(3), rate=lambda number: 0.0)
     assert largest_difference(before, weights(model)) == 0
@@ -240,7 +240,7 @@ def test_an_encoder_takes_the_whole_rate() -> None:
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     whole, part = (
         {names[id(parameter)] for parameter in group.parameters}
-        for group in rate_groups(model, network_lr_multiplier=0.1)
+        for group in learning_rate_groups(model, network_lr_multiplier=0.1)
     )
     assert {name for name in names.values() if name.startswith("encoder.")} <= whole
     assert part
@@ -253,7 +253,7 @@ def test_a_table_of_scores_takes_the_whole_rate() -> None:
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     _, part = (
         {names[id(parameter)] for parameter in group.parameters}
-        for group in rate_groups(model, network_lr_multiplier=0.1)
+        for group in learning_rate_groups(model, network_lr_multiplier=0.1)
     )
     assert {name.partition(".")[0] for name in part} == {"root", "emission"}
 

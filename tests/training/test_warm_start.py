@@ -9,7 +9,7 @@ import torch
 from simplepcfg.errors import InputError
 from simplepcfg.models import build_model
 from simplepcfg.training import RunFolder, load_config, load_run, train
-from simplepcfg.training.warm_start import split_symbols, start_from
+from simplepcfg.training.warm_start import initialise_from_run, split_symbols
 
 WORDS, LENGTHS = torch.tensor([[1, 2, 3, 4], [2, 1, 3, 0]]), torch.tensor([4, 3])
 SMALL = ("model.embedding=8", "training.epochs=1", "training.device=cpu", "training.threads=1")
@@ -35,7 +35,7 @@ def test_without_noise_it_is_the_same_grammar(
     sizes = vars(start.config.model)
     larger = {key: times * size for key, size in sizes.items() if key in ("nonterminals", "preterminals", "states")}
     model = build_model(type(start.config.model)(**sizes | larger), len(start.vocabulary)).eval()
-    start_from(model, start.vocabulary, start.directory, noise=0.0)
+    initialise_from_run(model, start.vocabulary, start.directory, noise=0.0)
     expected, found = (each.double().log_likelihood(WORDS, LENGTHS) for each in (start.model, model))
     torch.testing.assert_close(found, expected)
 
@@ -44,7 +44,7 @@ def test_how_other_weights_would_have_begun_does_not_matter(whole: RunFolder) ->
     start = load_run(whole.path)
     begun = replace(start.config.model, init_logit_std=2.0)
     model = build_model(begun, len(start.vocabulary)).eval()
-    start_from(model, start.vocabulary, start.directory, noise=0.0)
+    initialise_from_run(model, start.vocabulary, start.directory, noise=0.0)
     assert torch.equal(model.symbols, start.model.symbols)
 
 

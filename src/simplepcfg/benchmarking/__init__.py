@@ -1,1 +1,1 @@
-"""How fast and how large the operations are on the machine at hand; needs torch alone, and triton on a GPU."""
+"""Benchmarks of speed and memory of the operations; they need torch, and triton on a GPU."""

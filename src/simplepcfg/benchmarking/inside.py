@@ -1,4 +1,4 @@
-"""Speed and memory of the inside algorithm, forward and backward, for every backend that the machine can run."""
+"""Benchmark of speed and memory of the inside algorithm, forward and backward, for every backend."""
 
 import time
 import traceback
@@ -13,7 +13,7 @@ from simplepcfg.benchmarking.timing import DTYPES, Machine, Times, captured, mat
 from simplepcfg.benchmarking.workload import forward_backward
 from simplepcfg.errors import InputError
 
-# In the order of the table, the slowest first: what is relative is so to the first that runs.
+# In the order of the table, the slowest first: relative figures refer to the first one that runs.
 PRECISIONS: dict[str, tuple[str, ...]] = {
     "log_sum_exp": ("fp32",),
     "log_einsum_exp": ("fp32", "tf32", "bf16"),
@@ -22,17 +22,17 @@ PRECISIONS: dict[str, tuple[str, ...]] = {
     "torch": ("fp32", "tf32"),
     "triton": ("fp32", "tf32", "bf16"),
 }
-CARD_ONLY = ("paper", "paper_recompute", "triton")
-# The paper's table: its two sizes of grammar and two lengths; then others.
+GPU_ONLY = ("paper", "paper_recompute", "triton")
+# The two sizes of grammar and two lengths of the paper's table.
 PAPER_SIZES = tuple(Size(16, n, states, 2 * states) for states in (512, 8192) for n in (20, 40))
-CARD_SIZES = (*PAPER_SIZES, *(Size(16, n, states, 2 * states) for states in (4096, 32768) for n in (20, 40)))
+GPU_SIZES = (*PAPER_SIZES, *(Size(16, n, states, 2 * states) for states in (4096, 32768) for n in (20, 40)))
 CPU_SIZES = (Size(4, 20, 128, 256), Size(4, 20, 512, 1024))
 QUICK_SIZES = {"cuda": (Size(16, 20, 512, 1024),), "cpu": (Size(4, 10, 64, 128),)}
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What is measured: a backend, its precision, and whether it is launched step by step or replayed as a graph."""
+    """What is measured: a backend, its precision, and whether it runs eagerly or as a replayed CUDA graph."""
 
     backend: str
     precision: str = "fp32"
@@ -44,49 +44,52 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A row: times and peak, or why there are none."""
+    """One row of the table: times and peak memory, or the reason why there are none."""
 
     size: Size
     variant: Variant
-    floor_ms: float  # the matrix products at the rate of one large product
-    splits_ms: float  # the split sums at the rate of a copy, when no load serves two spans
+    floor_ms: float  # time of the matrix products at the rate of one large product
+    splits_ms: float  # time of the loads of the split sums at the rate of a copy, without reuse
     times: Times | None = None
     peak_bytes: float | None = None
     failure: str = ""
 
     @property
     def ratio(self) -> float | None:
-        """How many times the floor it takes."""
+        """The measured time divided by ``floor_ms``."""
         return None if self.times is None else self.times.p50 / self.floor_ms
 
 
 def default_sizes(device: torch.device, quick: bool = False) -> tuple[Size, ...]:
-    """What is measured unless something else is asked for: minutes on a GPU, less than two on a CPU."""
+    """Return the default sizes, which take some minutes on a GPU and less than two on a CPU."""
     if quick:
         return QUICK_SIZES[device.type]
-    return CARD_SIZES if device.type == "cuda" else CPU_SIZES
+    return GPU_SIZES if device.type == "cuda" else CPU_SIZES
 
 
 def choose_variants(
     device: torch.device, backends: Sequence[str] | None = None, precisions: Sequence[str] | None = None
 ) -> list[Variant]:
-    """Every combination that was asked for and exists here, in the order of the table."""
+    """Return every requested combination that the device supports, in the order of the table.
+
+    InputError if a name is unknown, or if nothing is left to measure.
+    """
     for name in backends or ():
         if name not in PRECISIONS:
             raise InputError(f"backend {name!r} is not measured; take some of {', '.join(PRECISIONS)}")
-        if name in CARD_ONLY and device.type != "cuda":
+        if name in GPU_ONLY and device.type != "cuda":
             raise InputError(f"backend {name!r} needs a CUDA GPU; on this device take log_sum_exp,log_einsum_exp,torch")
     for name in precisions or ():
         if name not in DTYPES:
             raise InputError(f"precision {name!r} is unknown; take some of {', '.join(DTYPES)}")
     found = []
     for backend, possible in PRECISIONS.items():
-        if (backends and backend not in backends) or (backend in CARD_ONLY and device.type != "cuda"):
+        if (backends and backend not in backends) or (backend in GPU_ONLY and device.type != "cuda"):
             continue
         if device.type != "cuda":
             possible = ("fp32",)
         elif not precisions and not backend.startswith(("paper", "triton")):
-            possible = possible[:1]  # the baselines are what they are in float32
+            possible = possible[:1]  # baselines are measured in float32 only
         for precision in possible:
             if precisions and precision not in precisions:
                 continue
@@ -95,7 +98,7 @@ def choose_variants(
                 found.append(Variant(backend, precision, "graph"))
     if not found:
         raise InputError(
-            f"no backend asked for has precision {', '.join(precisions or ())} on {device.type}; leave out --precision"
+            f"no backend asked for has precision {', '.join(precisions or ())} on {device.type}; leave it out"
         )
     return found
 
@@ -111,10 +114,11 @@ def benchmark_inside(
     keep_going: bool = False,
     machine: Machine | None = None,
 ) -> Iterator[Result]:
-    """Results one by one, size by size. A variant too large for the memory at hand gives a result that says so.
+    """Measure all variants, size by size, and yield a result for each.
 
-    ``budget_s`` bounds the timing of one result; past ``stop_after_s`` what is left is not measured. Where
-    ``keep_going``, a variant that fails for another reason than memory is a result too, named by its error.
+    A variant that needs more memory than there is has the failure "OOM". ``budget_s`` bounds the timing of one result.
+    After ``stop_after_s`` seconds the rest is not measured. With ``keep_going`` other errors of a variant are reported
+    as its failure instead of raised. InputError if ``repeats`` is less than 1.
     """
     if repeats < 1:
         raise InputError(f"repeats = {repeats}; measure at least once")
@@ -137,7 +141,7 @@ def benchmark_inside(
 
 
 def _bare_result(size: Size, variant: Variant, machine: Machine) -> Result:
-    """A result with nothing but the floor."""
+    """Return a result with the lower bounds only."""
     floor = 1000 * size.flops / machine.flops_per_second(variant.precision)
     itemsize = DTYPES[variant.precision].itemsize
     return Result(size, variant, floor, 1000 * size.split_bytes(itemsize) / machine.bytes_per_second)
@@ -146,9 +150,10 @@ def _bare_result(size: Size, variant: Variant, machine: Machine) -> Result:
 def _measured(result: Result, device: torch.device, repeats: int, budget_s: float) -> Result:
     size, variant = result.size, result.variant
     release()
-    # A GPU says itself when it is full, so only what is hopeless is not tried; a CPU would swap, or be killed.
-    doubt = 0.5 if device.type == "cuda" else 1.0
-    if doubt * size.memory(variant.backend, variant.precision) > available_memory(device):
+    # On a GPU, allocations that are too large fail safely, so the estimate is used with a margin of two. On a CPU the
+    # machine would swap, or the process would be killed.
+    margin = 0.5 if device.type == "cuda" else 1.0
+    if margin * size.memory(variant.backend, variant.precision) > available_memory(device):
         return replace(result, failure="OOM")
     try:
         with matrix_mode(variant.precision):
@@ -170,7 +175,7 @@ def _on_cpu(size: Size, variant: Variant, device: torch.device, repeats: int, bu
 
 def _on_gpu(size: Size, variant: Variant, device: torch.device, repeats: int, budget_s: float) -> tuple[Times, float]:
     step: Callable[[], object] = forward_backward(size, variant.backend, variant.precision, device)
-    step()  # compiles, and allocates the libraries' workspaces
+    step()  # compiles kernels, and allocates the workspaces of libraries
     peak = peak_on_gpu(step)
     if variant.mode == "graph":
         release()

@@ -1,7 +1,7 @@
-"""Peak memory of a forward and backward pass, above its inputs.
+"""Peak memory of a forward and backward pass, in addition to its inputs.
 
-On a GPU, what torch's allocator had handed out at most. On a CPU, the growth of a process of its own (resident set,
-as the system counts it: VmHWM), which runs the pass once: whatever allocates there, torch or a library, is counted.
+On a GPU this is the peak of PyTorch's allocator. On a CPU it is the growth of the resident set (VmHWM) of a separate
+process that runs the pass once, which includes the allocations of all libraries.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ OUT_OF_MEMORY = 4
 
 
 def available_memory(device: torch.device) -> float:
-    """Bytes that could be allocated now."""
+    """Return the number of bytes that could be allocated now."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
         return float(torch.cuda.mem_get_info(device)[0])
@@ -33,7 +33,7 @@ def available_memory(device: torch.device) -> float:
     with contextlib.suppress(OSError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = 1024.0 * int(next(line.split()[1] for line in lines if line.startswith("MemAvailable")))
-    with contextlib.suppress(OSError, ValueError):  # a container may be allowed less than the machine has
+    with contextlib.suppress(OSError, ValueError):  # the limit of a container may be lower
         limits = Path("/sys/fs/cgroup")
         limit, used = (int((limits / f"memory.{name}").read_text()) for name in ("max", "current"))
         free = min(free, float(limit - used))
@@ -41,7 +41,7 @@ def available_memory(device: torch.device) -> float:
 
 
 def peak_on_gpu(function: Callable[[], object]) -> float:
-    """Bytes above what was allocated before, of a function that has run at least once."""
+    """Measure the peak memory in bytes of a function that has run before, above what was allocated."""
     release()
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
@@ -52,7 +52,7 @@ def peak_on_gpu(function: Callable[[], object]) -> float:
 
 
 def peak_on_cpu(size: Size, backend: str, precision: str) -> float:
-    """Bytes that a fresh process grows by; ResourceError where it ran out of memory."""
+    """Measure by how many bytes a new process grows; ResourceError if it runs out of memory."""
     job = json.dumps([astuple(size), backend, precision, torch.get_num_threads()])
     source = str(Path(simplepcfg.__file__).parents[1])
     paths = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -68,7 +68,7 @@ def peak_on_cpu(size: Size, backend: str, precision: str) -> float:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that an allocation failed."""
+    """Return whether an error means that an allocation failed."""
     if isinstance(error, torch.OutOfMemoryError | ResourceError | MemoryError):
         return True
     text = str(error).lower()
@@ -78,14 +78,14 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def release() -> None:
-    """Give back what is no longer used, so that one measurement does not weigh on the next."""
+    """Free unused memory, so that one measurement does not affect the next."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
 def _resident_peak() -> int:
-    """Not ru_maxrss where that can be helped: a child inherits its parent's."""
+    """Return the peak resident set in bytes, from VmHWM if possible: a child process inherits ru_maxrss."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))

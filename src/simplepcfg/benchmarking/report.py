@@ -1,4 +1,4 @@
-"""Benchmark results as lines to read and as rows of a CSV file, with where and with what they were measured."""
+"""Benchmark results as a text table and as rows of a CSV file, with the machine and the versions."""
 
 import csv
 import platform
@@ -20,7 +20,7 @@ COLUMNS = (
     f"{'speed ×':>10}{'memory ×':>10}{'floor ms':>11}{'× floor':>9}{'splits ms':>11}"
 )
 
-# Of the CSV file, in order: where it was measured, what, and the result.
+# Columns of the CSV file: the environment, what was measured, and the result.
 ENVIRONMENT = ("when", "machine", "threads", "torch", "triton", "python", "commit")
 FIELDS = (
     *ENVIRONMENT,
@@ -30,7 +30,7 @@ FIELDS = (
 
 
 def table(results: Iterable[Result]) -> Iterator[str]:
-    """Lines of a table, each as soon as it is measured; relative to the first row of its size that ran."""
+    """Yield the lines of a table as results arrive, relative to the first row of the same size that ran."""
     size, baseline = None, None
     for result in results:
         if result.size != size:
@@ -43,8 +43,8 @@ def table(results: Iterable[Result]) -> Iterator[str]:
         yield _line(result, baseline)
 
 
-def recorded(results: Iterable[Result], path: Path, where: Mapping[str, object]) -> Iterator[Result]:
-    """The same results, each appended to a CSV file as it passes: an interrupted run loses none."""
+def append_and_yield(results: Iterable[Result], path: Path, where: Mapping[str, object]) -> Iterator[Result]:
+    """Append each result to a CSV file and yield it, so that an interrupted run loses none."""
     for result in results:
         append_rows(path, [as_row(result, where)])
         yield result
@@ -67,7 +67,7 @@ def _line(result: Result, baseline: Result | None) -> str:
 
 
 def _number(value: float | None) -> str:
-    """Three digits, more where the number is larger."""
+    """Format a number with three digits, or more if it is larger."""
     if value is None:
         return "–"
     digits = max(0, 2 - len(str(int(abs(value)))) + 1) if abs(value) >= 1 else 3
@@ -75,7 +75,7 @@ def _number(value: float | None) -> str:
 
 
 def describe(machine: Machine, precisions: Iterable[str]) -> str:
-    """One line: the machine and what it does at best."""
+    """Return one line with the machine and its measured peak rates."""
     rates = ", ".join(
         f"{machine.flops_per_second(name) / 1e12:.4g} TFLOP/s {name}" for name in dict.fromkeys(precisions)
     )
@@ -84,7 +84,7 @@ def describe(machine: Machine, precisions: Iterable[str]) -> str:
 
 
 def environment(device: torch.device, commit: str | None = None) -> dict[str, object]:
-    """When, where and with what something was measured."""
+    """Return the time, the machine, the versions and the commit of a measurement."""
     values = (
         datetime.now(UTC).isoformat(timespec="seconds"),
         machine_name(device),
@@ -98,7 +98,7 @@ def environment(device: torch.device, commit: str | None = None) -> dict[str, ob
 
 
 def as_row(result: Result, where: Mapping[str, object]) -> dict[str, object]:
-    """A result as a row of the CSV file."""
+    """Convert a result to a row of the CSV file."""
     size, variant, times = result.size, result.variant, result.times
     kind = "equal" if size.lengths is None else "mixed"
     what = (variant.backend, variant.precision, variant.mode)
@@ -111,7 +111,7 @@ def as_row(result: Result, where: Mapping[str, object]) -> dict[str, object]:
 
 
 def append_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    """Append to a CSV file, with a header if it is new; a file with other columns is left alone."""
+    """Append rows to a CSV file, with a header if it is new; InputError if the file has other columns."""
     if not rows:
         return
     names = list(rows[0])
@@ -126,7 +126,7 @@ def append_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
 
 
 def check_columns(path: Path, names: Sequence[str] = FIELDS) -> None:
-    """Refuse a file that holds something else, before minutes are spent on measuring."""
+    """Raise InputError if a file has other columns, before minutes are spent on measuring."""
     if not path.exists() or path.stat().st_size == 0:
         return
     with open(path, newline="", encoding="utf-8") as stream:
@@ -136,7 +136,7 @@ def check_columns(path: Path, names: Sequence[str] = FIELDS) -> None:
 
 
 def machine_name(device: torch.device) -> str:
-    """The GPU's name, or the processor's where the system tells."""
+    """Return the name of the GPU, or of the processor if the system knows it."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     try:
@@ -147,16 +147,16 @@ def machine_name(device: torch.device) -> str:
 
 
 def current_commit() -> str:
-    """The commit of the package's source, marked where there are changes; unknown where it is not under git."""
+    """Return the commit of the package's source, marked if there are changes; "unknown" if it is not in git."""
     home = Path(simplepcfg.__file__).parent
     try:
         tracked = subprocess.run(
             ["git", "ls-files", "--error-unmatch", "__init__.py"], cwd=home, capture_output=True, check=False
         )
-        if tracked.returncode:  # an installed copy inside somebody else's repository
+        if tracked.returncode:  # an installed copy inside another repository
             return "unknown"
         commit = _git("describe", "--always", "--exclude", "*", cwd=home)
-        # Results are appended while measuring: they do not change what is measured.
+        # Changes of results do not count: rows are appended while measuring.
         changed = _git("status", "--porcelain", "-uno", ":(top)", ":(top,exclude)benchmarks/results", cwd=home)
     except OSError:
         return "unknown"

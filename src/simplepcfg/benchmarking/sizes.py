@@ -1,4 +1,4 @@
-"""Sizes of the inside algorithm, and what they cost: flops, bytes, and the memory that a backend is likely to take."""
+"""Sizes of the inside algorithm, with the flops, the bytes and the approximate memory that they need."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from simplepcfg.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A batch of sentences and a grammar; ``lengths`` where the sentences differ, n being the longest."""
+    """The sizes of a batch and of a grammar; ``lengths`` is given if the sentences differ, and n is the longest."""
 
     batch: int
     n: int
@@ -17,7 +17,7 @@ class Size:
 
     @classmethod
     def parse(cls, text: str) -> "Size":
-        """From ``B,n,N,P``."""
+        """Parse ``B,n,N,P``."""
         parts = text.split(",")
         try:
             batch, n, nonterminals, preterminals = (int(part) for part in parts)
@@ -33,36 +33,36 @@ class Size:
 
     @property
     def all_lengths(self) -> tuple[int, ...]:
-        """One a sentence."""
+        """The length of each sentence."""
         return self.lengths or (self.n,) * self.batch
 
     @property
     def words(self) -> int:
-        """Of all sentences."""
+        """Number of words of all sentences."""
         return sum(self.all_lengths)
 
     @property
     def inner_spans(self) -> int:
-        """Spans that a matrix product is needed for: width 2 and more, whole sentences left out."""
+        """Number of spans that need a matrix product: of width 2 or more, without whole sentences."""
         return sum(max(0, n * (n - 1) // 2 - 1) for n in self.all_lengths)
 
     @property
     def splits(self) -> int:
-        """(i, k, j) of all sentences."""
+        """Number of splits (i, k, j) of all sentences."""
         return sum(n * (n * n - 1) // 6 for n in self.all_lengths)
 
     @property
     def flops(self) -> float:
-        """Of the matrix products, forward and backward: one product with [L | R] forward and two backward."""
+        """Flops of the matrix products: one product with [L | R] forward, and two backward."""
         states, tags = self.nonterminals, self.preterminals
         return 12.0 * states * states * self.inner_spans + 12.0 * states * tags * self.words
 
     def split_bytes(self, itemsize: int) -> float:
-        """What split sums read when no load serves two spans: two rows a split forward, four backward."""
+        """Return the bytes that split sums read without reuse: two rows for each split forward, and four backward."""
         return 6.0 * itemsize * self.nonterminals * self.splits
 
     def memory(self, backend: str, precision: str = "fp32") -> float:
-        """A rough peak in bytes, forward and backward, the rules included: enough to tell what cannot be tried."""
+        """Estimate the peak memory of both passes in bytes, including the rules."""
         states, tags, words = self.nonterminals, self.preterminals, self.words
         rules = 2 * states * (states + tags)
         rows = (self.inner_spans + self.batch + words) * states
@@ -86,11 +86,11 @@ class Size:
 
 
 def mixed_lengths(batch: int, seed: int = 0) -> tuple[int, ...]:
-    """Lengths as a treebank has them: mean about 21, from 2 to 60, the longest always 60."""
+    """Draw lengths as in a treebank: mean about 21, from 2 to 60, the longest always 60."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)
-    # A gamma variable of shape 4 has about a corpus' spread: standard deviation half the mean.
+    # A gamma distribution of shape 4 has a standard deviation of half its mean, like sentence lengths of a corpus.
     draws = -torch.rand(batch, 4, generator=generator).clamp(min=1e-9).log().sum(1) * (21 / 4)
     lengths = [min(60, max(2, round(value))) for value in draws.tolist()]
     lengths[0] = 60
@@ -98,7 +98,7 @@ def mixed_lengths(batch: int, seed: int = 0) -> tuple[int, ...]:
 
 
 def equal_lengths_like(size: Size) -> Size:
-    """The batch of equal lengths that is nearest in spans and in words to one of mixed lengths."""
+    """Return the batch of equal lengths that has nearly as many spans and words as one of mixed lengths."""
     per_word = size.inner_spans / size.words
     n = min(range(3, size.n + 1), key=lambda n: abs((n * (n - 1) // 2 - 1) / n - per_word))
     batch = max(1, round(size.inner_spans / (n * (n - 1) // 2 - 1)))

@@ -1,4 +1,4 @@
-"""Milliseconds of a function, and what the machine could do at best: matrix products and copies, measured here."""
+"""Timing of functions, and measured peak rates of matrix products and copies."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ DTYPES = {"bf16": torch.bfloat16, "tf32": torch.float32, "fp32": torch.float32}
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Quantiles in milliseconds."""
+    """Quantiles of times in milliseconds."""
 
     p20: float
     p50: float
@@ -23,29 +23,29 @@ class Times:
 
     @classmethod
     def of(cls, milliseconds: Sequence[float]) -> "Times":
-        """Quantiles of measured times."""
+        """Compute the quantiles of measured times."""
         values = torch.tensor(list(milliseconds), dtype=torch.float64)
         return cls(*torch.quantile(values, torch.tensor(QUANTILES, dtype=torch.float64)).tolist())
 
 
 def measure(function: Callable[[], object], device: torch.device, repeats: int, budget_s: float) -> Times:
-    """Median and spread over up to ``repeats`` runs, fewer where they would take longer than ``budget_s``."""
+    """Measure a function over up to ``repeats`` runs, or fewer if they would take longer than ``budget_s`` seconds."""
     if device.type == "cuda":
         return _measure_on_gpu(function, repeats, budget_s)
     first = _once(function)
-    if first > 500 * budget_s:  # a second run would go over: this one must do
+    if first > 500 * budget_s:  # there is no time for a second run
         return Times.of([first])
     count = max(1, min(repeats, int(1000 * budget_s / max(first, 1e-3))))
     return Times.of([_once(function) for _ in range(count)])
 
 
 def measure_in_turns(functions: Sequence[Callable[[], object]], repeats: int) -> list[Times]:
-    """Times of several functions on the CPU, run in turns, so that a busy machine slows all of them alike."""
+    """Measure several functions on the CPU in turns, so that other load on the machine affects all of them alike."""
     times: list[list[float]] = [[] for _ in functions]
     for turn in range(repeats + 1):
         for function, found in zip(functions, times, strict=True):
             elapsed = _once(function)
-            if turn:  # the first warms up
+            if turn:  # the first run is a warm-up
                 found.append(elapsed)
     return [Times.of(found) for found in times]
 
@@ -57,7 +57,7 @@ def _once(function: Callable[[], object]) -> float:
 
 
 def _measure_on_gpu(function: Callable[[], object], repeats: int, budget_s: float) -> Times:
-    """By Triton's own timer where it is there and affordable (it adds seven runs), else by events."""
+    """Measure on a GPU by Triton's benchmark function if its seven extra runs are affordable, else by CUDA events."""
     function()
     first = _by_events(function, 1)[0]
     affordable = int(1000 * budget_s / max(first, 1e-3)) - 7
@@ -79,7 +79,7 @@ def _by_events(function: Callable[[], object], count: int) -> list[float]:
 
 
 def captured(function: Callable[[], object]) -> Callable[[], None]:
-    """The function as a CUDA graph: warmed up on a side stream, captured once, replayed by the result."""
+    """Capture a function as a CUDA graph after a warm-up on a side stream; return a function that replays it."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -94,7 +94,7 @@ def captured(function: Callable[[], object]) -> Callable[[], None]:
 
 @contextmanager
 def matrix_mode(precision: str) -> Iterator[None]:
-    """Let float32 products use TF32 on a GPU where that is what is measured."""
+    """Let float32 products use TF32 on a GPU if that is measured."""
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     try:
@@ -104,7 +104,7 @@ def matrix_mode(precision: str) -> Iterator[None]:
 
 
 class Machine:
-    """What a device does at best, measured on first use."""
+    """The peak rates of a device, measured on first use."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -113,7 +113,7 @@ class Machine:
         self._rates: dict[str, float] = {}
 
     def flops_per_second(self, precision: str) -> float:
-        """Of one large matrix product in this precision."""
+        """Return the rate of one large matrix product in this precision."""
         if precision not in self._rates:
             size = 8192 if self.device.type == "cuda" else 1536
             a = torch.rand(size, size, device=self.device).to(DTYPES[precision])
@@ -125,7 +125,7 @@ class Machine:
 
     @cached_property
     def bytes_per_second(self) -> float:
-        """Read and written by copying a tensor that no cache holds."""
+        """The rate of reads and writes when a tensor that exceeds all caches is copied."""
         count = 1 << (28 if self.device.type == "cuda" else 26)
         source = torch.rand(count, device=self.device)
         target = torch.empty_like(source)

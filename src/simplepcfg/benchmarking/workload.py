@@ -1,4 +1,4 @@
-"""One forward and backward pass of the inside algorithm over random inputs, as training makes it."""
+"""One forward and backward pass of the inside algorithm on random inputs, as in training."""
 
 from collections.abc import Callable
 
@@ -10,10 +10,10 @@ from simplepcfg.ops.inside import inside
 
 
 def forward_backward(size: Size, backend: str, precision: str, device: torch.device) -> Callable[[], object]:
-    """A function that runs log Z and its gradients by all inputs, which are made here, once.
+    """Create random inputs, and return a function that computes log Z and the gradients of all inputs.
 
-    Left and right are the halves of one buffer, and in bf16 on a GPU they are stored so: backends that can take them
-    as they are then copy nothing.
+    Left and right are the halves of one buffer, in bfloat16 if that is measured on a GPU, so that no backend has to
+    copy them.
     """
     generator = torch.Generator(device).manual_seed(0)
     kind = torch.bfloat16 if precision == "bf16" and device.type == "cuda" else torch.float32

@@ -76,11 +76,11 @@ def inside(
     machine = Machine(place)
     note(report.describe(machine, [variant.precision for variant in variants]), quiet)
     if place.type != "cuda" and backends is None:
-        note(f"no GPU: {', '.join(benchmarking.CARD_ONLY)} are left out", quiet)
+        note(f"no GPU: {', '.join(benchmarking.GPU_ONLY)} are left out", quiet)
     count = min(repeats, 5) if quick else repeats
     results = benchmarking.benchmark_inside(chosen, variants, place, repeats=count, machine=machine)
     if csv is not None:
-        results = report.recorded(results, csv, report.environment(place))
+        results = report.append_and_yield(results, csv, report.environment(place))
     for line in report.table(results):
         write_lines([line])
 

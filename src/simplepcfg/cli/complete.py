@@ -93,7 +93,7 @@ def remarks(found: "Completion") -> Iterator[str]:
     if found.unknown:
         yield f"not in the vocabulary, hence <unk>: {' '.join(found.unknown)}"
     if found.dropped:
-        yield f"this run does not look at punctuation; left out: {' '.join(found.dropped)}"
+        yield f"this run drops punctuation; left out: {' '.join(found.dropped)}"
     entropy = _bits(found.entropy)
     if not found.tokens:
         yield f"at the beginning of a sentence: next-word entropy {entropy} bits"

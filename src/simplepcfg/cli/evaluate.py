@@ -36,10 +36,10 @@ def command(
     ] = None,
     decode: Annotated[
         Decode,
-        typer.Option("--decode", help="Of runs: the tree of the largest sum of span posteriors, or the most probable."),
+        typer.Option("--decode", help="Of runs: the tree of the largest sum of span marginals, or the most probable."),
     ] = Decode.mbr,
     ensemble: Annotated[
-        bool, typer.Option("--ensemble", help="Also evaluate the runs together, by the mean of their span posteriors.")
+        bool, typer.Option("--ensemble", help="Also evaluate the runs together, by the mean of their span marginals.")
     ] = False,
     by: Annotated[
         By, typer.Option("--by", help="With --ensemble: by the mean of span marginals, or by votes of the runs' trees.")
@@ -119,7 +119,7 @@ def command(
     if not names and not groups and not predictions:
         raise InputError(f"nothing to evaluate on {file}; name a run folder, a baseline, or --predictions FILE")
     if ensemble and decode is Decode.viterbi:
-        raise InputError("--ensemble averages span posteriors; leave out --decode viterbi")
+        raise InputError("--ensemble averages span marginals; leave out --decode viterbi")
     if not ensemble and (by is not By.marginals or weigh is not Weigh.equal):
         raise InputError("--by and --weigh are for runs together; give --ensemble, too")
     for path in (json, sentences, csv, write_labels):
@@ -128,7 +128,7 @@ def command(
     from simplepcfg.cli.label_output import confusion_lines, print_confusion, write_mapping
     from simplepcfg.evaluation.columns import (
         columns_to_json,
-        refuse_unknown_column,
+        require_column,
         vocabulary_remark,
         with_comparisons,
         with_intervals,
@@ -147,7 +147,7 @@ def command(
     if write_labels is not None and (len(systems) + len(predictions or ()) != 1 or len(systems[0].folders) != 1):
         raise InputError(f"--write-labels {write_labels} is for the symbols of one run; name one run and FILE alone")
     if compare is not None and not ensemble:
-        refuse_unknown_column(compare, [system.name for system in systems] + (predictions or []))
+        require_column(compare, [system.name for system in systems] + (predictions or []))
     columns = evaluate_systems(
         systems,
         file,

@@ -51,9 +51,9 @@ def exit_code_of(error: BaseException) -> int | None:
 def complain(message: str) -> None:
     """One line on standard error, whatever the message held; of several processes that fail alike, the first speaks."""
     if is_follower():
-        from simplepcfg.training.step.distributed import let_the_first_speak
+        from simplepcfg.training.step.distributed import wait_for_leader
 
-        let_the_first_speak()
+        wait_for_leader()
         return
     print("simplepcfg: " + " ".join(message.split()), file=sys.stderr)
 

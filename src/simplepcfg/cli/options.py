@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 Device = Annotated[
     str,
     typer.Option(
-        "--device", metavar="auto|cpu|cuda|cuda:N", help="Where to compute; auto takes a card if there is one."
+        "--device", metavar="auto|cpu|cuda|cuda:N", help="Where to compute; auto takes a GPU if there is one."
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on standard error but errors.")]

@@ -52,7 +52,7 @@ def write_lines(lines: Iterable[str]) -> None:
 
 
 def table_row(cells: Iterable[str]) -> str:
-    """Cells apart by tabs; one that holds a quotation mark or a tab is quoted, as spreadsheets and pandas read it."""
+    """Return cells separated by tabs; a cell with a quotation mark or a tab is quoted, as in CSV."""
     return "\t".join(_quoted(cell) for cell in cells)
 
 

@@ -1,4 +1,4 @@
-"""`simplepcfg parse`: for each sentence a tree, by span posteriors or by probability, or its most probable ones."""
+"""`simplepcfg parse`: for each sentence a tree, by span marginals or by probability, or its most probable ones."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -40,7 +40,7 @@ def command(
     ] = Format.brackets,
     decode: Annotated[
         Decode,
-        typer.Option("--decode", help="Largest sum of span posteriors, or most probable tree with its symbols."),
+        typer.Option("--decode", help="Largest sum of span marginals, or most probable tree with its symbols."),
     ] = Decode.mbr,
     k: Annotated[
         int | None,
@@ -60,7 +60,7 @@ def command(
     ] = None,
     others: Annotated[
         list[str] | None,
-        typer.Option("--with", metavar="RUN", help="Another run, whose span posteriors are averaged in; repeatable."),
+        typer.Option("--with", metavar="RUN", help="Another run, whose span marginals are averaged in; repeatable."),
     ] = None,
     by: Annotated[
         By, typer.Option("--by", help="Of several runs: by the mean of span marginals, or by votes of their trees.")
@@ -72,7 +72,7 @@ def command(
 ) -> None:
     """Print a tree for each sentence, in the input's order, some at a time as they are found; an empty line stays one.
 
-    Punctuation that the run does not look at hangs from the lowest node around it. Symbols have numbers: nonterminal 12
+    Punctuation that the run drops is attached to the lowest node around it. Symbols have numbers: nonterminal 12
     is NT-12, preterminal 5 is T-5. With --k each tree follows its log-probability (nats) and a tab, best first, and an
     empty line ends each sentence; one without a tree under the grammar has -inf. A line of --constraints is for the
     sentence of the same line, such as {"require": [[0, 3]], "forbid": [[3, 5]], "bonus": [[0, 2, 1.5]]}, with words
@@ -130,18 +130,16 @@ def _refuse_baseline(names: list[str], decode: Decode, constraints: str | None, 
             raise InputError(f"{name} trees have no probability, hence no best one; leave out --decode viterbi")
         if name in BASELINES and (constraints or others):
             option = "--constraints" if constraints else "--with"
-            raise InputError(f"{name} trees have no posteriors; leave out {option}, or give the folder of a run")
+            raise InputError(f"{name} trees have no span marginals; leave out {option}, or give the folder of a run")
     if others and decode is Decode.viterbi:
-        raise InputError(
-            f"{others[0]} beside {names[0]} averages span posteriors; leave out --decode viterbi, --labels"
-        )
+        raise InputError(f"{others[0]} beside {names[0]} averages span marginals; leave out --decode viterbi, --labels")
 
 
 def _refuse_k(k: int, decode: Decode) -> None:
     if k < 1:
         raise InputError(f"--k {k}; ask for at least one tree")
     if decode is not Decode.viterbi:
-        raise InputError(f"--k {k} needs --decode viterbi; span posteriors give one tree")
+        raise InputError(f"--k {k} needs --decode viterbi; span marginals give one tree")
 
 
 def _k_best_chunks(
@@ -179,12 +177,12 @@ def _parsed_chunks(
     by: By,
     weigh: Weigh,
 ) -> Iterator[list["SpanTree"]]:
-    from simplepcfg.evaluation.treebank import BASELINES, refuse_misspelt_baseline
+    from simplepcfg.evaluation.treebank import BASELINES, check_baseline_name
 
     if run in BASELINES:
         yield from _baseline_chunks(run, file, quiet, raw)
         return
-    refuse_misspelt_baseline(run)
+    check_baseline_name(run)
     from simplepcfg.inference.api import load
 
     model = load(run, device)

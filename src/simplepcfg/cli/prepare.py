@@ -239,7 +239,7 @@ def text(
     encoding: Encoding = "utf-8",
     quiet: Quiet = False,
 ) -> None:
-    """Plain text or CoNLL-U, words apart by white space; nothing is changed unless asked for.
+    """Plain text or CoNLL-U, words separated by white space; nothing is changed unless asked for.
 
     <eos> is not written: training adds it (data.eos = true).
 

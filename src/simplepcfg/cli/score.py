@@ -42,7 +42,7 @@ def command(
 
     With --surprisal, a tab-separated table instead: a row for each word and one, <end>, for the end of each sentence.
     surprisal_bits is -log2 P(word | the words before it), summed over all trees; entropy_bits is that of what could
-    have come in its place. token is the word as the model sees it; words it does not look at have NA. A word with a
+    have come in its place. token is the word as the model sees it; words that the run drops have NA. A word with a
     quotation mark is quoted and the mark doubled, as pandas.read_csv(sep="\\t") and spreadsheets read it.
 
     \b

@@ -79,7 +79,7 @@ def command(
     """Learn a grammar from text; the best model by validation likelihood is kept in the run's folder.
 
     Progress goes to standard error. After Ctrl-C everything is saved and --resume goes on, bit for bit. Started by
-    torchrun, several processes (cards) share every batch. With --seeds, one run that fails does not end the others, and
+    torchrun, several processes (GPUs) share every batch. With --seeds, one run that fails does not end the others, and
     --resume goes on with all that are not finished.
 
     \b

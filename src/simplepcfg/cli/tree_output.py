@@ -39,7 +39,7 @@ def render(tree: "SpanTree", format: Format, tags: bool = False) -> str:
 
 
 def columns(tree: "SpanTree") -> list[str]:
-    """A line a word: number, word, tag and the brackets around it with * for the word, apart by tabs, as in CoNLL."""
+    """Return a line for each word as in CoNLL: number, word, tag, and the brackets around it with * for the word."""
     opened, closed = [""] * len(tree.words), [""] * (len(tree.words) + 1)
     for i, j, label in tree.spans:
         opened[i] += f"({label}"
@@ -79,8 +79,8 @@ def render_k_best(trees: list["ScoredTree"], format: Format) -> str:
         return json.dumps({"words": trees[0].tree.words, "trees": found}, ensure_ascii=False)
     if not trees[0].tree.words:
         return ""
-    apart = "\n" if format is Format.pretty else "\t"
-    shown = [f"{item.log_probability:.6f}{apart}{render(item.tree, format, tags=True)}" for item in trees]
+    separator = "\n" if format is Format.pretty else "\t"
+    shown = [f"{item.log_probability:.6f}{separator}{render(item.tree, format, tags=True)}" for item in trees]
     return "\n".join(shown if format is Format.pretty else [*shown, ""])
 
 

@@ -24,7 +24,7 @@ def check_encoding(name: str) -> str:
     try:
         "".encode(name)
     except (LookupError, ValueError):
-        raise InputError(f"--encoding {name}: no such encoding; take utf-8, gb18030, latin-1 or another") from None
+        raise InputError(f"encoding {name}: no such encoding; take utf-8, gb18030, latin-1 or another") from None
     return name
 
 
@@ -69,7 +69,7 @@ def _decoded(path: Path, encoding: str) -> Iterator[str]:
         except UnicodeDecodeError as error:
             byte = error.object[error.start]
             raise InputError(
-                f"{path}:{number}: byte 0x{byte:02x} is not {encoding}; give the file's own --encoding"
+                f"{path}:{number}: byte 0x{byte:02x} is not {encoding}; give the file's own encoding"
             ) from None
         if "\0" in line:
             raise InputError(f"{path}:{number}: holds a NUL byte, so is not {encoding} text; remove it")
@@ -91,4 +91,4 @@ def _bytes(path: Path) -> bytes:
             )
         return content
     except (EOFError, gzip.BadGzipFile, zlib.error):
-        raise InputError(f"{path}: not a whole gzip file; compress it again") from None
+        raise InputError(f"{path}: not a whole gzip file; compress it anew") from None

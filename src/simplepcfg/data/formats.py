@@ -21,7 +21,7 @@ class Format:
     fix: str
 
 
-_PLAIN = "save it as plain text, one sentence a line, words apart by white space"
+_PLAIN = "save it as plain text, one sentence a line, words separated by white space"
 CONLLU = Format("CoNLL-U", "it has no constituents: give bracketed trees, or take its words as text")
 XML = Format("XML or HTML", "take the sentences out of it, one a line")
 JSON = Format("JSON", "write its sentences as plain text, one a line")

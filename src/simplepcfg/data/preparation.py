@@ -82,7 +82,7 @@ def prepare(job: Job, out: Path, progress: Progress | None = None) -> Prepared:
     one step at the end.
     """
     if job.shares is not None and any(split is not None for split, _ in job.source.files):
-        raise InputError("--split shares out files whose names say no split, but these do; leave it out")
+        raise InputError("shares divide files whose names say no split, but these do; leave it out")
     with new_folder(out) as unfinished:
         counts: Counter[str] = Counter()
         splits, losses = _write_splits(job, unfinished, counts, progress)
@@ -203,7 +203,7 @@ def _refuse_foreign_tags(job: Job, path: Path, losses: Losses) -> None:
         most = " ".join(tag for tag, _ in losses.tags.most_common(6))
         raise InputError(
             f"{path}: {gone:,} of {gone + kept:,} words go by their tags (such as {most}); give the treebank's own "
-            "--drop-tags or --keep-tags, or --punctuation characters"
+            "tags to drop or to keep, or tell punctuation by its characters"
         )
 
 

@@ -70,11 +70,11 @@ def _renamed_in_errors(unfinished: Path, out: Path) -> Iterator[None]:
 def refuse_filled(out: Path, besides: str = "") -> None:
     """Nothing is ever overwritten."""
     if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: is a file; give --out a new or empty folder")
+        raise InputError(f"{out}: is a file; give a new or empty folder")
     names = sorted(os.listdir(out)) if out.exists() else []
     found = next((name for name in names if name != besides and not _is_abandoned(out, name)), None)
     if found is not None:
-        raise InputError(f"{out}: is not empty ({found}); give --out a new or empty folder")
+        raise InputError(f"{out}: is not empty ({found}); give a new or empty folder")
 
 
 def _remove_abandoned(out: Path, place: Path) -> None:

@@ -1,4 +1,4 @@
-"""What happens to words before a model sees them; part of a run, applied again whenever it is used."""
+"""Preprocessing of words, which is stored with a run and applied to all its text."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def read_trees(path: Path) -> Iterator[SpanTree]:
 def sniff(path: Path) -> Literal["trees", "text"]:
     """Whether a file holds bracketed trees or plain sentences, by its first lines, which are not used up."""
     if fspath(path) == STDIN:
-        # A stream without peek cannot be looked at and read again: call it what most pipes carry.
+        # A stream without peek cannot be inspected before it is read, so it is taken for plain text.
         peek = getattr(sys.stdin.buffer, "peek", None)
         start = peek(_SNIFFED_BYTES)[:_SNIFFED_BYTES].decode("utf-8", "replace") if peek else ""
     else:
@@ -196,7 +196,7 @@ def _decoded_lines(stream: IO[bytes], name: str, close: bool) -> Iterator[str]:
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         reason = str(error).splitlines()[0]
         raise InputError(
-            f"{name}: not a whole gzip file, bad after line {number} ({reason}); compress it again"
+            f"{name}: not a whole gzip file, bad after line {number} ({reason}); compress it anew"
         ) from None
     except OSError as error:
         raise InputError(f"{name}: reading failed after line {number} ({error.strerror or error})") from None
@@ -212,7 +212,7 @@ def _sentences_or_error(sentences: Iterator[list[str]], name: str, keep_blank: b
             found = True
             yield words
     if not found and not keep_blank:
-        raise InputError(f"{name}: no sentences; expected one sentence a line, words apart by white space")
+        raise InputError(f"{name}: no sentences; expected one sentence a line, words separated by white space")
 
 
 def _trees_or_error(lines: Iterator[str], name: str) -> Iterator[SpanTree]:

@@ -12,7 +12,7 @@ Span = tuple[int, int]
 UNIT = 34.0
 MARGIN = 12.0
 LONGEST_WORD = 16
-SLANT = 40.0  # degrees by which words lean, so that long ones find room
+SLANT = 40.0  # degrees by which words are rotated, so that long ones do not overlap
 
 
 def span_chart(
@@ -32,7 +32,7 @@ def span_chart(
     shown = [shortened(word, LONGEST_WORD) for word in words]
     slant = math.radians(SLANT)
     below = max((text_width(word, 13.0) for word in shown), default=0.0)
-    # Words lean to the left, so the first ones reach beyond the triangle.
+    # Words are slanted to the left, so that the first ones extend beyond the triangle.
     left = MARGIN + max(
         (text_width(word, 13.0) * math.cos(slant) - (k + 0.5) * UNIT for k, word in enumerate(shown)), default=0.0
     )

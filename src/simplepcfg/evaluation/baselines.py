@@ -1,4 +1,4 @@
-"""Trees that need no model, as n − 1 spans of two words or more, parents first: floor and ceiling."""
+"""Baseline trees without a model, as lists of n − 1 spans of two words or more, parents first."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from simplepcfg.errors import InputError
 
 
 def left_branching(n: int) -> list[tuple[int, int]]:
-    """The tree in which every right child is a word."""
+    """Return the tree over n words in which every right child is a word."""
     return [(0, j) for j in range(_checked(n), 1, -1)]
 
 
 def right_branching(n: int) -> list[tuple[int, int]]:
-    """The tree in which every left child is a word."""
+    """Return the tree over n words in which every left child is a word."""
     return [(i, n) for i in range(_checked(n) - 1)]
 
 
 def random_tree(n: int, generator: torch.Generator) -> list[tuple[int, int]]:
-    """Split at a point drawn uniformly, then each side alike: the field's baseline, not uniform on trees."""
+    """Return a tree by recursive uniform splits: the field's baseline, which is not uniform over trees."""
     _checked(n)
     draws = iter(torch.rand(n - 1, generator=generator, dtype=torch.float64).tolist())
     spans = []
@@ -37,7 +37,7 @@ def random_tree(n: int, generator: torch.Generator) -> list[tuple[int, int]]:
 
 
 def oracle(gold: Iterable[tuple[int, int]], n: int) -> list[tuple[int, int]]:
-    """The binary tree with the best F1 attainable: all gold spans, right-branching inside flat constituents.
+    """Return the binary tree with the highest attainable F1: all gold spans, right-branching in flat constituents.
 
     Every binary tree over n words has equally many spans, so one that contains all gold spans is the best.
     """
@@ -46,7 +46,7 @@ def oracle(gold: Iterable[tuple[int, int]], n: int) -> list[tuple[int, int]]:
     nodes = sorted({(0, n), *gold}, key=lambda span: (span[0], -span[1]))
     check_nested(nodes, n)
     spans = []
-    starts: list[int] = []  # of what is complete so far and has no parent yet, words included
+    starts: list[int] = []  # of complete constituents and words without a parent so far
     shifted = 0
     for i, j in sorted(nodes, key=lambda span: (span[1], -span[0])):
         starts += range(shifted, j)

@@ -1,4 +1,4 @@
-"""Whether span probabilities mean what they say: of the spans with probability 0.8, are 80 % constituents?"""
+"""Calibration of span marginals: of the spans with probability 0.8, how many are gold constituents?"""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Calibration:
 
 
 def calibration(gold: Iterable[SpanTree], marginals: Iterable[Tensor], bins: int = 10) -> Calibration:
-    """Compare marginals [n + 1, n + 1] or larger of each sentence with its gold spans, in bins of equal width.
+    """Compare the span marginals [n + 1, n + 1] of each sentence with its gold spans, in bins of equal width.
 
-    The spans are those of F1: wider than a word, narrower than the sentence, labels aside.
+    Tables may be padded. The spans are those of F1: wider than a word, narrower than the sentence, without labels.
     """
     counts, sums, hits = [0] * bins, [0.0] * bins, [0] * bins
     for tree, table in zip(gold, marginals, strict=True):

@@ -1,4 +1,4 @@
-"""A system in a table of results: one run, or a group of runs with the mean and spread of its numbers."""
+"""Columns of a table of results: one run, or a group of runs with mean and standard deviation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OTHER_VOCABULARY = "other vocabulary"
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Mean and sample standard deviation over runs; no deviation of a single one."""
+    """Mean and sample standard deviation over runs; a single run has no deviation."""
 
     mean: float
     deviation: float | None
@@ -25,7 +25,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Iterable[float | None]) -> Spread | None:
-        """None where there is no number at all; infinite where one is."""
+        """Summarise the values that are not None or NaN; None if there are none, infinite if one is."""
         found = [value for value in values if value is not None and not math.isnan(value)]
         if not found:
             return None
@@ -34,14 +34,14 @@ class Spread:
         return cls(statistics.fmean(found), statistics.stdev(found) if len(found) > 1 else None, len(found))
 
     def format(self, digits: int = 1) -> str:
-        """Such as 65.1 ± 2.1."""
+        """Return text such as "65.1 ± 2.1"."""
         text = f"{self.mean:,.{digits}f}"
         return text if self.deviation is None else f"{text} ± {self.deviation:,.{digits}f}"
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One run's report, or those of a group's runs, with intervals and comparisons where they were asked for."""
+    """The report of one run, or those of a group of runs, with optional intervals and comparisons."""
 
     name: str
     reports: tuple[EvaluationReport, ...]
@@ -52,7 +52,7 @@ class Column:
     other_vocabulary: bool = False  # than the column that it is compared with
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: a run's numbers, or mean, deviation and every run of a group."""
+        """Return plain values for JSON: the numbers of a run, or mean, deviation and members of a group."""
         values = self._group_dict() if self.grouped else self.reports[0].to_dict() | {"name": self.name}
         if self.intervals:
             values["intervals"] = {name: interval.to_dict() for name, interval in self.intervals.items()}
@@ -77,16 +77,19 @@ class Column:
 
 
 def with_intervals(columns: Sequence[Column], *, resamples: int = RESAMPLES, seed: int = 0) -> list[Column]:
-    """The same columns, each with its bootstrap intervals."""
+    """Return the columns, each with its bootstrap intervals."""
     return [replace(c, intervals=intervals(c.reports, resamples=resamples, seed=seed)) for c in columns]
 
 
 def with_comparisons(
     columns: Sequence[Column], baseline: str, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> list[Column]:
-    """The same columns, each but the baseline with the p-values of its differences from that."""
+    """Return the columns, each but the baseline with the p-values of its differences from the baseline.
+
+    Raises InputError if no column is called `baseline`.
+    """
     names = [column.name for column in columns]
-    refuse_unknown_column(baseline, names)
+    require_column(baseline, names)
     chosen = columns[names.index(baseline)]
     return [
         column
@@ -102,12 +105,12 @@ def with_comparisons(
 
 
 def vocabulary_remark(columns: Sequence[Column]) -> str | None:
-    """A line where perplexities stand side by side that are not comparable."""
+    """Return a warning if the columns have perplexities over different vocabularies, else None."""
     if len(_vocabularies(columns)) < 2:
         return None
     return (
         "the perplexities are over different vocabularies, so they are not comparable (see the shares of <unk>); "
-        "train on the same text, with the same --valid"
+        "train on the same text, with the same validation text"
     )
 
 
@@ -116,14 +119,14 @@ def _vocabularies(columns: Sequence[Column]) -> set[str]:
     return {name for name in found if name is not None}
 
 
-def refuse_unknown_column(baseline: str, names: Sequence[str]) -> None:
-    """Before any work: a comparison needs its baseline and something beside it."""
+def require_column(baseline: str, names: Sequence[str]) -> None:
+    """Raise InputError if `baseline` is none of the names or the only one."""
     if baseline not in names:
-        raise InputError(f"--compare {baseline}: no column has this name; take one of {', '.join(names)}")
+        raise InputError(f"comparison with {baseline}: no column has this name; take one of {', '.join(names)}")
     if len(names) < 2:
-        raise InputError(f"--compare {baseline}: there is nothing beside it; name a second system")
+        raise InputError(f"comparison with {baseline}: there is nothing beside it; name a second system")
 
 
 def columns_to_json(columns: Sequence[Column]) -> list[dict[str, Any]]:
-    """An object for each column, in the order in which they were asked for; a list even of one."""
+    """Return one object for each column, in their order."""
     return [column.to_dict() for column in columns]

@@ -1,9 +1,8 @@
 """Unlabelled F1 of bracketings, by the conventions of unsupervised parsing.
 
-Spans of one word and of the whole sentence do not count, labels do not matter, and a span counts once,
-however many nodes it has. Sentence F1 is the mean over sentences, corpus F1 is micro-averaged; both
-leave out sentences of one word (or none). Without gold spans recall is 1, and
-precision is 1 only if nothing was predicted either.
+Spans of one word and of the whole sentence do not count, labels do not matter, and a span counts once even if a unary
+chain has several nodes over it. Sentence F1 is the mean over sentences, corpus F1 is micro-averaged; both leave out
+sentences of fewer than two words. Without gold spans recall is 1, and precision is 1 only if nothing was predicted.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ class LengthF1:
 
     @property
     def name(self) -> str:
-        """Such as 11-20 or >40."""
+        """Name such as "11-20" or ">40"."""
         return f">{self.shortest - 1}" if self.longest is None else f"{self.shortest}-{self.longest}"
 
 
 @dataclass(frozen=True, slots=True)
 class LabelRecall:
-    """How many gold constituents of a label (without function tags) were found; recall from 0 to 100."""
+    """Number of gold constituents of a label (without function tags) that were predicted."""
 
     label: str
     found: int
@@ -48,12 +47,12 @@ class LabelRecall:
 
     @property
     def recall(self) -> float:
-        """Percentage found."""
+        """Recall, 0 to 100."""
         return 100 * self.found / self.total
 
 
 class SentenceSpans(NamedTuple):
-    """Spans of one sentence that count; `place` is where it stands in the file, from 0."""
+    """Counts of the evaluated spans of one sentence; `place` is its index in the file, from 0."""
 
     place: int
     hits: int
@@ -63,13 +62,13 @@ class SentenceSpans(NamedTuple):
 
     @property
     def f1(self) -> float:
-        """0 to 1."""
+        """F1, 0 to 1."""
         return f1_of_counts(self.hits, self.gold, self.predicted)
 
 
 @dataclass(frozen=True, slots=True)
 class F1Report:
-    """All numbers of one comparison; F1 from 0 to 100, labels by falling frequency."""
+    """F1 of one system, 0 to 100, by length and by label; labels are ordered by decreasing frequency."""
 
     sentence_f1: float
     corpus_f1: float
@@ -81,7 +80,10 @@ class F1Report:
 
 
 def proper_spans(spans: Iterable[tuple[int, int]], length: int) -> Spans:
-    """The spans that count in a sentence of `length` words: wider than a word, narrower than the sentence."""
+    """Return the spans wider than a word and narrower than the sentence of `length` words.
+
+    Raises InputError for a span outside the sentence.
+    """
     counted = set()
     for i, j in spans:
         if not 0 <= i < j <= length:
@@ -92,19 +94,22 @@ def proper_spans(spans: Iterable[tuple[int, int]], length: int) -> Spans:
 
 
 def evaluation_spans(tree: SpanTree) -> Spans:
-    """The spans of a tree that count."""
+    """Return the spans of a tree that are evaluated."""
     return proper_spans(((i, j) for i, j, _ in tree.spans), len(tree))
 
 
 def strip_function_tags(label: str) -> str:
-    """NP-SBJ-1, NP=2 and ADVP|PRT become NP, NP and ADVP; labels such as -LRB- stay."""
+    """Return a label without function tags: NP-SBJ-1, NP=2 and ADVP|PRT become NP, NP and ADVP; -LRB- stays."""
     if label.startswith("-"):
         return label
     return _FUNCTION_TAG.split(label, maxsplit=1)[0] or label
 
 
 def evaluate_spans(gold: Sequence[SpanTree], predicted: Sequence[Iterable[tuple[int, int]]]) -> F1Report:
-    """Compare predicted spans with gold trees, sentence by sentence."""
+    """Compute F1 of predicted spans, one collection for each gold tree.
+
+    Raises InputError if their numbers differ, a span lies outside its sentence, or no tree has two words.
+    """
     if len(gold) != len(predicted):
         raise InputError(f"{len(gold)} gold trees but {len(predicted)} predictions; give one for each")
     scores: list[tuple[int, float]] = []
@@ -141,7 +146,7 @@ def evaluate_spans(gold: Sequence[SpanTree], predicted: Sequence[Iterable[tuple[
 
 
 def evaluate_trees(gold: Sequence[SpanTree], predicted: Sequence[SpanTree]) -> F1Report:
-    """Compare two treebanks over the same sentences."""
+    """Compute F1 of predicted trees over the sentences of the gold trees; raise InputError if lengths differ."""
     for number, (truth, guess) in enumerate(zip(gold, predicted, strict=False), start=1):
         if len(truth) != len(guess):
             raise InputError(
@@ -152,7 +157,7 @@ def evaluate_trees(gold: Sequence[SpanTree], predicted: Sequence[SpanTree]) -> F
 
 
 def f1_of_counts(hits: int, gold: int, predicted: int) -> float:
-    """F1 (0 to 1) of spans counted in a sentence, or in all of them together."""
+    """Return F1 (0 to 1) from the numbers of common, gold and predicted spans."""
     recall = hits / gold if gold else 1.0
     precision = hits / predicted if predicted else float(not gold)
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0

@@ -1,4 +1,4 @@
-"""Results as flat tables for spreadsheets and data frames: a row a system, or a row a sentence."""
+"""Results as flat CSV tables, with one row for each system or for each sentence."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ SYSTEM_COLUMNS = (
 
 
 def sentence_rows(columns: Sequence[Column]) -> Iterator[tuple[object, ...]]:
-    """A row for each sentence of two words or more under each report; sentences count from 1, F1 is 0 to 100.
+    """Yield one row for each report and sentence of two words or more; sentences count from 1, F1 is 0 to 100.
 
-    What does not apply is None: F1 without gold trees, probabilities of trees that have none. An impossible sentence
-    has the log-probability -inf.
+    A value that does not apply is None. A sentence of probability 0 has the log-probability -inf.
     """
     for column in columns:
         for report in column.reports:
@@ -47,7 +46,7 @@ def _rows_of(report: EvaluationReport, name: str) -> Iterator[tuple[object, ...]
         yield (
             name,
             place + 1,
-            # Of both conventions for the denominator, the last of a sentence's tokens is its end.
+            # By both conventions of perplexity, the last token of a sentence is its end.
             f1[place].words if place in f1 else likelihood[place].tokens - 1,
             round(100 * f1[place].f1, 4) if place in f1 else None,
             likelihood[place].log_likelihood if place in likelihood else None,
@@ -56,7 +55,7 @@ def _rows_of(report: EvaluationReport, name: str) -> Iterator[tuple[object, ...]
 
 
 def system_rows(columns: Sequence[Column]) -> Iterator[tuple[object, ...]]:
-    """A row for each report; those of a group each have their own."""
+    """Yield one row for each report, those of groups included."""
     for column in columns:
         for report in column.reports:
             values = report.to_dict() | ({} if column.grouped else {"name": column.name})
@@ -64,7 +63,7 @@ def system_rows(columns: Sequence[Column]) -> Iterator[tuple[object, ...]]:
 
 
 def as_csv(header: Sequence[str], rows: Iterable[Sequence[object]], delimiter: str = ",") -> str:
-    """Text of a CSV file with a header; empty cells for what does not apply, full precision for numbers."""
+    """Return the text of a CSV file with a header, empty cells for None, and numbers in full precision."""
     stream = io.StringIO()
     writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
     writer.writerow(header)

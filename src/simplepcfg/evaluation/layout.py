@@ -1,4 +1,4 @@
-"""The rows of a table of results: which numbers are shown, under which names, with how many digits."""
+"""Layout of a table of results: the rows with their names and formatted numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Section:
 
 
 def sections(columns: Sequence[Column]) -> list[Section]:
-    """All rows that at least one column has a number for."""
+    """Return the sections of a table with all rows for which at least one column has a number."""
     every = [report for column in columns for report in column.reports]
     found = [
         Section("F1 (0-100)", _f1_rows(columns)),
@@ -102,7 +102,7 @@ def _symbol_rows(columns: Sequence[Column]) -> list[Row]:
 
 def _perplexity_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
     conventions = {report.perplexity.convention for report in every if report.perplexity}
-    how = f" ({', '.join(sorted(conventions))})" if conventions else ""
+    counted = f" ({', '.join(sorted(conventions))})" if conventions else ""
 
     drawn = sorted({report.importance_samples for report in every if report.importance_samples})
 
@@ -114,14 +114,14 @@ def _perplexity_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
 
     return [
         ("perplexity per token", number(lambda item: item.perplexity, 2)),
-        (f"tokens it is over{how}", count(lambda item: item.tokens)),
+        (f"tokens it is over{counted}", count(lambda item: item.tokens)),
         (
             "words in the vocabulary beside <unk>",
             _counts(columns, lambda report: report.vocabulary.size if report.vocabulary else None),
         ),
         ("<unk> (% of words)", _numbers(columns, _unknown_percent, 2)),
         ("of log p as", [_inexact(column) for column in columns]),
-        *((f"perplexity by {samples} samples of z", _sampled(columns, samples)) for samples in drawn),
+        *((f"perplexity by {samples} samples of z", _importance_cells(columns, samples)) for samples in drawn),
         ("log-likelihood (nats)", number(lambda item: item.log_likelihood)),
         ("sentences of probability 0", count(lambda item: item.impossible or None)),
         ("one-word sentences left out", count(lambda item: item.skipped_one_word or None)),
@@ -133,12 +133,12 @@ def _unknown_percent(report: EvaluationReport) -> float | None:
 
 
 def _inexact(column: Column) -> str:
-    """What stands for log p where it is not log p itself."""
+    """Return the name of the quantity that stands for log p where it is not exact."""
     found = dict.fromkeys(report.likelihood for report in column.reports)
     return ", ".join(text for text in found if text not in (None, "exact")) or NOTHING
 
 
-def _sampled(columns: Sequence[Column], samples: int) -> list[str]:
+def _importance_cells(columns: Sequence[Column], samples: int) -> list[str]:
     def of(report: EvaluationReport) -> float | None:
         wanted = report.importance if report.importance_samples == samples else None
         return wanted.perplexity if wanted else None
@@ -198,7 +198,7 @@ def _numbers(columns: Sequence[Column], of: Callable[[EvaluationReport], float |
 
 
 def _counts(columns: Sequence[Column], of: Callable[[EvaluationReport], int | None]) -> list[str]:
-    """A count, or the smallest and the largest of a group's."""
+    """Return for each column a count, or the smallest and the largest count of a group."""
     cells = []
     for column in columns:
         found = sorted({value for report in column.reports if (value := of(report)) is not None})

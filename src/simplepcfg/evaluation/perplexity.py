@@ -1,4 +1,4 @@
-"""Perplexity with its denominator beside it, and the two baselines that any language model must beat."""
+"""Perplexity with its denominator, and two baseline language models."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from simplepcfg.errors import InputError, NumericalError
 
 
 class SentenceLikelihood(NamedTuple):
-    """One sentence's share of both sums; `place` is where it stands in the text, from 0."""
+    """Log-likelihood and number of tokens of one sentence; `place` is its index in the text, from 0."""
 
     place: int
     log_likelihood: float  # nats; −inf where it is impossible
@@ -20,7 +20,7 @@ class SentenceLikelihood(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PerplexityReport:
-    """A perplexity together with everything needed to recompute it under another convention."""
+    """A perplexity with everything that is needed to recompute it under another convention."""
 
     log_likelihood: float  # nats, summed over the sentences that have a probability
     tokens: int  # the denominator
@@ -33,11 +33,11 @@ class PerplexityReport:
 
     @property
     def convention(self) -> str:
-        """How the denominator was counted."""
+        """Description of how tokens were counted."""
         return "words, <eos> counted once a sentence" if self.eos else "sum of (length + 1)"
 
     def describe(self) -> str:
-        """One line: the number, its denominator, and whatever was left out."""
+        """Return one line with the perplexity, its denominator, and what was left out."""
         text = f"perplexity {self.perplexity:.2f} per token ({self.tokens:,} tokens: {self.convention}"
         text += f"; {self.sentences:,} sentences"
         if self.skipped_one_word:
@@ -48,48 +48,49 @@ class PerplexityReport:
 
     @property
     def rank(self) -> tuple[int, float]:
-        """Larger is better: fewer impossible sentences first, then the higher likelihood."""
+        """Sort key, larger is better: fewer impossible sentences first, then the higher likelihood."""
         return (-self.impossible, self.log_likelihood)
 
 
 def perplexity(
     log_likelihood: torch.Tensor | Sequence[float], lengths: torch.Tensor | Sequence[int], eos: bool
 ) -> PerplexityReport:
-    """Perplexity of sentences from their log-likelihoods (nats) and lengths (`<eos>` included if present).
+    """Compute the perplexity of sentences from their log-likelihoods (nats) and lengths (`<eos>` included).
 
-    With `eos` the denominator is the number of tokens, `<eos>` among them once. Without it the sentence's
-    end is an event of its own, so each sentence counts length + 1. One-word sentences are in neither sum.
+    With `eos` the denominator is the number of tokens, which include one `<eos>` a sentence. Without it the end of a
+    sentence is one more event, so that each sentence counts length + 1. One-word sentences are in neither sum. Raises
+    InputError if the numbers of both differ and NumericalError for NaN.
 
     >>> perplexity([-6.0, -9.0], [2, 3], eos=False).tokens
     7
     """
-    scores = torch.as_tensor(log_likelihood, dtype=torch.float64).cpu()
+    values = torch.as_tensor(log_likelihood, dtype=torch.float64).cpu()
     sizes = torch.as_tensor(lengths, dtype=torch.int64).cpu()
-    if scores.shape != sizes.shape:
-        raise InputError(f"{scores.numel()} log-likelihoods for {sizes.numel()} lengths; give one of each a sentence")
+    if values.shape != sizes.shape:
+        raise InputError(f"{values.numel()} log-likelihoods for {sizes.numel()} lengths; give one of each a sentence")
     counted = sizes >= 2
     places = counted.nonzero()[:, 0].tolist()
-    scores, sizes, one_word = scores[counted], sizes[counted], int((~counted).sum())
-    if torch.isnan(scores).any():
-        where = int(torch.isnan(scores).nonzero()[0])
+    values, sizes, one_word = values[counted], sizes[counted], int((~counted).sum())
+    if torch.isnan(values).any():
+        where = int(torch.isnan(values).nonzero()[0])
         raise NumericalError(
             f"the log-likelihood of scored sentence {where} is NaN: weights have left the "
             "range; train with a smaller training.learning_rate"
         )
-    possible = torch.isfinite(scores)
+    possible = torch.isfinite(values)
     impossible = int((~possible).sum())
-    total = float(scores[possible].sum())
+    total = float(values[possible].sum())
     events = sizes if eos else sizes + 1
     tokens = int(events.sum())
-    value = math.inf if impossible else _exp(-total / tokens) if tokens else math.nan
-    shares = map(SentenceLikelihood, places, scores.tolist(), events.tolist())
-    return PerplexityReport(total, tokens, value, len(sizes), one_word, impossible, eos, tuple(shares))
+    result = math.inf if impossible else _exp(-total / tokens) if tokens else math.nan
+    shares = map(SentenceLikelihood, places, values.tolist(), events.tolist())
+    return PerplexityReport(total, tokens, result, len(sizes), one_word, impossible, eos, tuple(shares))
 
 
 def unigram_log_likelihood(
     train: Iterable[Sequence[int]], sentences: Iterable[Sequence[int]], vocabulary_size: int, eos: bool
 ) -> torch.Tensor:
-    """Log-likelihood (nats) [S] of each sentence under add-one smoothed word frequencies of `train`.
+    """Return the log-likelihood (nats) [S] of each sentence under add-one smoothed word frequencies of `train`.
 
     Ids 1 … vocabulary_size − 1 take part (0 is padding, 1 the unknown word). Without `eos` the end of a
     sentence is one more symbol, counted once for each training sentence, so that this is a distribution over
@@ -111,14 +112,14 @@ def unigram_log_likelihood(
 
 
 def uniform_log_likelihood(lengths: Sequence[int], vocabulary_size: int, eos: bool) -> torch.Tensor:
-    """Log-likelihood (nats) [S] when all words (and, without `eos`, the end) are equally likely."""
+    """Return the log-likelihood (nats) [S] if all words (and, without `eos`, the end) are equally likely."""
     symbols = vocabulary_size - 1 + (0 if eos else 1)
     events = torch.as_tensor(lengths, dtype=torch.float64) + (0 if eos else 1)
     return -events * math.log(symbols)
 
 
 def _exp(value: float) -> float:
-    """exp that answers infinity where a double overflows."""
+    """Return exp(value), or infinity where a double overflows."""
     try:
         return math.exp(value)
     except OverflowError:

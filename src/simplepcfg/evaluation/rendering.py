@@ -1,4 +1,4 @@
-"""Tables of results for the terminal, for Markdown and for LaTeX; any text may stand in a cell."""
+"""Tables of results for the terminal, Markdown and LaTeX, with all text escaped."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~$&])")
 
 
 def escape_latex(text: str) -> str:
-    """Text that LaTeX sets as it stands, on one line."""
+    """Return text on one line, escaped for LaTeX."""
     return "".join(LATEX.get(character, character) for character in " ".join(text.split()))
 
 
 def escape_markdown(text: str) -> str:
-    """Text that stands in a Markdown table as it is, on one line."""
+    """Return text on one line, escaped for a Markdown table."""
     return MARKDOWN.sub(r"\\\1", " ".join(text.split()))
 
 
 def rich_table(columns: Sequence[Column], title: str | None = None) -> Table:
-    """A column for each system, for a terminal."""
+    """Return a table for a terminal with one column for each system."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    # Plain text throughout: a label or a file name may look like rich's markup.
+    # All cells are Text, since a label or a file name may contain rich's markup.
     table = Table(title=Text(title) if title else None, box=box.SIMPLE_HEAD, title_justify="left")
     table.add_column("")
     for column in columns:
@@ -91,7 +91,7 @@ def latex_grid(title: str, header: Sequence[str], rows: Iterable[Sequence[str]])
 
 
 def markdown_report(columns: Sequence[Column], title: str | None = None) -> str:
-    """The same table in Markdown."""
+    """Return the table of `rich_table` in Markdown."""
     rows = []
     for section in sections(columns):
         rows.append([f"**{escape_markdown(section.heading)}**", *("" for _ in columns)])
@@ -101,7 +101,7 @@ def markdown_report(columns: Sequence[Column], title: str | None = None) -> str:
 
 
 def latex_report(columns: Sequence[Column], title: str | None = None) -> str:
-    """The same table as a LaTeX tabular; the rules need the package booktabs."""
+    """Return the table of `rich_table` as a LaTeX tabular, which needs the package booktabs."""
     lines = [f"% {' '.join(title.split())}"] if title else []
     lines += [rf"\begin{{tabular}}{{l{'r' * len(columns)}}}", r"\toprule"]
     lines.append(_latex_row(["", *(escape_latex(column.name) for column in columns)]))
@@ -116,7 +116,7 @@ def latex_report(columns: Sequence[Column], title: str | None = None) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], words: Container[int] = (0,)) -> str:
-    """A table of cells that are escaped already; columns other than `words` hold numbers, set to the right."""
+    """Return a Markdown table of escaped cells; columns other than those in `words` are aligned to the right."""
     aligned = ["---" if number in words else "---:" for number in range(len(header))]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [header, aligned, *rows])
 

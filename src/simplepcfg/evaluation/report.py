@@ -1,4 +1,4 @@
-"""What `evaluate` says about one parser or language model, as a JSON object."""
+"""Evaluation report of one parser or language model."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from simplepcfg.evaluation.f1 import F1Report
 from simplepcfg.evaluation.label_report import LabelReport
 from simplepcfg.evaluation.perplexity import PerplexityReport
 
-# What stands for log p where a model has none in closed form; docs/models.md says what that means.
+# The quantity that stands for log p where a model has no closed form; docs/models.md explains it.
 POSTERIOR_MEAN = "ELBO at the posterior mean"
 
 
 @dataclass(frozen=True, slots=True)
 class VocabularyUse:
-    """The words that a model knows, and how many of a text's it does not; without `<eos>`."""
+    """Size of a model's vocabulary and the number of unknown words in a text, both without `<eos>`."""
 
     size: int
     fingerprint: str
@@ -26,13 +26,13 @@ class VocabularyUse:
 
     @property
     def unknown_share(self) -> float:
-        """0 to 1."""
+        """Share of unknown words, 0 to 1."""
         return self.unknown / self.words if self.words else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
-    """F1 where there are gold trees, perplexity where there is a model; `tokens` are words as prepared."""
+    """F1, if there are gold trees, and perplexity, if there is a model; `tokens` are words after preprocessing."""
 
     name: str
     sentences: int
@@ -56,7 +56,7 @@ class EvaluationReport:
         return self.f1.corpus_f1 if self.f1 else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; null where a number does not apply and for an infinite perplexity."""
+        """Return plain values for JSON; None for numbers that do not apply and for an infinite perplexity."""
         f1, perplexity = self.f1, self.perplexity
         return {
             "name": self.name,

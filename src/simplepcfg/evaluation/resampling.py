@@ -1,7 +1,7 @@
-"""How far a number depends on which sentences were drawn: bootstrap intervals, and tests of a difference.
+"""Bootstrap intervals and randomisation tests over sentences.
 
-Every measure is a function of sums over sentences, so it can be computed again from any selection of them. A system
-may be several runs: each sentence then counts with the mean over the runs.
+Every measure is a function of sums over sentences, so that it can be recomputed from any selection of them. A system
+may be several runs; each sentence then has the mean over the runs.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.report import EvaluationReport
 
 RESAMPLES = 1000
-MOST_RESAMPLES = 1_000_000  # p-values and intervals have three digits by then
+MAX_RESAMPLES = 1_000_000  # p-values and intervals have three digits by then
 CONFIDENCE = 0.95
-# Sentences that are drawn at a time: some tens of megabytes.
+# Number of sentences drawn at a time, which take some tens of megabytes.
 DRAWN_AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Where a measure lies in the middle `confidence` of all resamples."""
+    """Interval that contains the middle share `confidence` of a measure's resamples."""
 
     low: float
     high: float
@@ -38,7 +38,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A difference (system − baseline), and how often chance alone gives one as large in either direction."""
+    """Difference system − baseline, with the two-sided p-value of a randomisation test."""
 
     difference: float
     p_value: float
@@ -50,7 +50,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number as a function of sums over sentences; `rows` gives their summands and the sentences' places."""
+    """A measure as a function of sums over sentences; `rows` returns the sentences' indices and their summands."""
 
     name: str
     rows: Callable[[EvaluationReport], tuple[list[int], Tensor] | None]
@@ -81,12 +81,12 @@ def _perplexity_rows(report: EvaluationReport) -> tuple[list[int], Tensor] | Non
 
 
 def vocabulary_of(report: EvaluationReport) -> str | None:
-    """The words that a report's perplexity is over: it is comparable with that of others over the same words."""
+    """Return the fingerprint of a report's vocabulary; perplexities are comparable over the same vocabulary."""
     return report.vocabulary.fingerprint if report.vocabulary else None
 
 
 def _corpus_f1(sums: Tensor) -> Tensor:
-    """2PR / (P + R) is twice the hits over all brackets; without any on either side it is 1."""
+    """Return 2PR / (P + R), which is twice the hits over gold and predicted spans, and 1 if there are none."""
     hits, predicted, gold = sums.unbind(-1)
     brackets = predicted + gold
     return torch.where(brackets > 0, 200 * hits / brackets, 100.0)
@@ -100,9 +100,10 @@ MEASURES = (
 
 
 def intervals(reports: Sequence[EvaluationReport], *, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Interval]:
-    """Bootstrap over sentences: for each measure that all `reports` of a system have, its 95 % interval.
+    """Return the 95 % bootstrap interval over sentences of each measure that all `reports` of a system have.
 
-    With several runs it is the interval of their mean on other sentences; how far runs differ is not in it.
+    With several runs it is the interval of their mean; it does not include the variance between runs. Raises InputError
+    for a number of resamples or a seed out of range.
     """
     _check_draws(resamples, seed)
     found = {}
@@ -129,11 +130,11 @@ def compare(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Comparison]:
-    """Approximate randomisation: the two systems' results are swapped at random, sentence by sentence.
+    """Test differences between two systems by approximate randomisation over sentences.
 
-    p is the two-sided share of such swaps whose difference is at least the one found, the one found among them. A
-    measure is left out where a system lacks it or the systems were not scored on the same sentences and gold spans;
-    perplexity also where they have different vocabularies.
+    The systems' results are swapped at random, sentence by sentence; p is the two-sided share of swaps, the identity
+    included, whose difference is at least the observed one. A measure is left out if a system lacks it or the systems
+    were not evaluated on the same sentences and gold spans, and perplexity if their vocabularies differ.
     """
     _check_draws(resamples, seed)
     found = {}
@@ -145,7 +146,7 @@ def compare(
             continue
         a, b = one[1], other[1]
         observed = measure.of_sums(a.sum(0)) - measure.of_sums(b.sum(0))
-        # What rounding does to sums in another order must not make an equal difference look smaller.
+        # Sums in another order are rounded differently, which must not make an equal difference smaller.
         threshold = observed.abs() * (1 - 1e-12)
         generator = torch.Generator().manual_seed(seed)
         as_large = 0
@@ -159,7 +160,7 @@ def compare(
 
 
 def _mean_rows(measure: Measure, reports: Sequence[EvaluationReport]) -> tuple[list[int], Tensor] | None:
-    """Summands of each sentence, meaned over runs; None where a run lacks them, or some are impossible."""
+    """Return the summands of each sentence, averaged over runs; None if a run lacks them or some are not finite."""
     found = [measure.rows(report) for report in reports]
     present = [rows for rows in found if rows is not None]
     if not present or len(present) < len(found):
@@ -182,7 +183,7 @@ def _chunks(resamples: int, sentences: int) -> list[int]:
 
 
 def _check_draws(resamples: int, seed: int) -> None:
-    if not 1 <= resamples <= MOST_RESAMPLES:
-        raise InputError(f"resamples = {resamples}; draw 1 to {MOST_RESAMPLES:,}, usually {RESAMPLES}")
+    if not 1 <= resamples <= MAX_RESAMPLES:
+        raise InputError(f"resamples = {resamples}; draw 1 to {MAX_RESAMPLES:,}, usually {RESAMPLES}")
     if not 0 <= seed < 2**63:
         raise InputError(f"seed = {seed}; give one from 0 to 2^63 - 1")

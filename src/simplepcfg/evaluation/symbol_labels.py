@@ -1,4 +1,4 @@
-"""Which gold labels induced symbols stand for."""
+"""Gold labels of the spans of induced symbols."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ class SymbolLabels:
         return found
 
     def table(self, symbols: int, labels: int) -> tuple[list[str], list[str], list[list[float]]]:
-        """The most used symbols, the most frequent labels, and each symbol's shares.
+        """Return the most used symbols, the most frequent labels, and the share of each label for each symbol.
 
-        The last two columns are other labels and spans that gold does not have.
+        The last two columns are other labels and spans that are no gold constituents.
         """
         rows = sorted(self.counts, key=lambda name: (-self.counts[name].total(), name))[:symbols]
         columns = [label for label, _ in _columns(self._labelled().values()).most_common(labels)]
@@ -93,7 +93,7 @@ class SymbolLabels:
 
 
 def symbol_labels(gold: Iterable[SpanTree], predicted: Iterable[Sequence[tuple[int, int, str]]]) -> SymbolLabels:
-    """Compare labelled spans over the gold trees' words with the gold labels, of all spans of two words or more."""
+    """Count the gold labels of predicted labelled spans (i, j, symbol) of two words or more, for each symbol."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for tree, spans in zip(gold, predicted, strict=True):
         labels = gold_labels(tree)

@@ -1,4 +1,4 @@
-"""Gold trees as a run sees them, and what needs no model to be compared: baselines and anyone's trees."""
+"""Gold trees after a run's preprocessing, and F1 of baselines and of predicted trees from files."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Spans = list[tuple[int, int]]
 
 
 class Treebank:
-    """Gold trees, as they are in the file and after a run's preprocessing.
+    """Gold trees as in their file and after a run's preprocessing.
 
-    Where the tags are not Penn's (a parser's output, say), punctuation is known by its characters. Errors name
-    `source`.
+    Where the tags are not Penn's, punctuation is recognised by its characters. Errors name `source`. Raises InputError
+    if no tree has two words after preprocessing.
     """
 
     def __init__(self, trees: Iterable[SpanTree], preprocessing: Preprocessing, source: str | None = None) -> None:
@@ -44,17 +44,18 @@ class Treebank:
 
     @property
     def tokens(self) -> int:
-        """Words after preprocessing, without an added `<eos>`."""
+        """Number of words after preprocessing, without an added `<eos>`."""
         return sum(len(tree) for tree in self.gold)
 
     def baseline(self, name: str, seed: int = RANDOM_SEED) -> EvaluationReport:
-        """F1 of trees that need no model."""
+        """Return the F1 of a baseline, one of `BASELINES`."""
         return self.report(name, baseline_spans(name, self.gold, seed))
 
     def predictions(self, name: str, trees: Sequence[SpanTree]) -> tuple[EvaluationReport, int]:
-        """F1 of anyone's trees, and how many of them have other words than the gold tree.
+        """Return the F1 of predicted trees, and how many of them have other words than the gold tree.
 
-        A predicted tree may span the sentence as it stands in the gold file or as it is after preprocessing.
+        A predicted tree may span the sentence as in the gold file or as it is after preprocessing. Raises InputError,
+        with `name`, if numbers of trees or words differ.
         """
         if len(trees) != len(self.gold):
             raise InputError(
@@ -68,7 +69,7 @@ class Treebank:
         return self.report(name, spans), different
 
     def report(self, name: str, spans: Sequence[Iterable[tuple[int, int]]]) -> EvaluationReport:
-        """F1 of spans over the words after preprocessing."""
+        """Return the F1 of spans over the words after preprocessing."""
         return EvaluationReport(name, len(self.gold), self.tokens, evaluate_spans(self.gold, spans))
 
     def labels(self, trees: Sequence[SpanTree]) -> LabelReport | None:
@@ -76,7 +77,7 @@ class Treebank:
         return compare_labels(self.gold, self.gold_tags, [item.kept for item in self.prepared], trees)
 
     def _project(self, name: str, number: int, tree: SpanTree) -> Spans:
-        """A predicted tree's spans over the words that preprocessing kept."""
+        """Return the spans of a predicted tree over the words that preprocessing kept."""
         kept = self.prepared[number].kept
         before, after = len(self.original[number]), len(kept)
         if len(tree) == before:
@@ -98,7 +99,7 @@ def _tags_of(trees: Sequence[SpanTree], prepared: Sequence[Prepared]) -> list[li
 
 
 def baseline_spans(name: str, gold: Sequence[SpanTree], seed: int = RANDOM_SEED) -> list[Spans]:
-    """Binary trees over the words of the gold trees; only `oracle` looks at the gold spans."""
+    """Return the spans of a baseline's binary trees over the words of the gold trees; only `oracle` uses gold spans."""
     if name == "oracle":
         return [oracle([(i, j) for i, j, _ in tree.spans], len(tree)) if len(tree) else [] for tree in gold]
     branch = brancher(name, seed)
@@ -106,7 +107,10 @@ def baseline_spans(name: str, gold: Sequence[SpanTree], seed: int = RANDOM_SEED)
 
 
 def brancher(name: str, seed: int = RANDOM_SEED) -> Callable[[int], Spans]:
-    """Binary trees that follow from a sentence's length alone; `random` draws them one after the other."""
+    """Return a function from a sentence's length to a baseline's tree; `random` draws trees one after the other.
+
+    Raises InputError for `oracle`, which needs gold trees, and for an unknown name.
+    """
     generator = torch.Generator().manual_seed(seed)
     makers: dict[str, Callable[[int], Spans]] = {
         "left-branching": left_branching,
@@ -121,9 +125,9 @@ def brancher(name: str, seed: int = RANDOM_SEED) -> Callable[[int], Spans]:
     return lambda n: maker(n) if n else []
 
 
-def refuse_misspelt_baseline(name: str) -> None:
-    """A name that is no folder but nearly a baseline's is taken for a slip."""
-    if os.path.exists(name):  # Path.exists raises where a name is too long
+def check_baseline_name(name: str) -> None:
+    """Raise InputError if a name is no existing folder but close to the name of a baseline."""
+    if os.path.exists(name):  # Path.exists would raise for a name that is too long.
         return
     started = [baseline for baseline in BASELINES if name and baseline.startswith(name)]
     close = started or get_close_matches(name, BASELINES, n=1, cutoff=0.75)

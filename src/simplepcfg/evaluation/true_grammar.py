@@ -1,4 +1,4 @@
-"""Exact sentence probabilities under the hand-written grammar: the floor of a learned grammar's perplexity."""
+"""Exact sentence probabilities under the built-in synthetic grammar, the lower bound of a learned perplexity."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -9,8 +9,8 @@ from torch import Tensor
 
 from simplepcfg.data.synthetic_grammar import SyntheticGrammar, the_grammar
 
-# Every derivation of n words is scaled by this to the n-th power, about what the rules cost a word: sentences of
-# hundreds of words stay in the range of float64, and the factor leaves the logarithm exactly.
+# Every derivation of n words is scaled by this factor to the n-th power, about the inverse probability of the rules of
+# a word, so that sentences of hundreds of words do not underflow. The logarithm of the factor is subtracted exactly.
 GAIN = math.exp(1.2)
 CHART_ELEMENTS = 4_000_000
 
@@ -28,7 +28,7 @@ class BinaryForm:
 
 
 def true_log_probability(sentences: Sequence[Sequence[str]], grammar: SyntheticGrammar | None = None) -> Tensor:
-    """Natural log-probability of each sentence, summed over all derivations, float64 [S]; -inf where there is none."""
+    """Return the natural log-probability [S] of each sentence, summed over all derivations; −∞ if there is none."""
     form = _binary_form(grammar or the_grammar())
     result = torch.full((len(sentences),), -math.inf, dtype=torch.float64)
     for indices in _buckets(sentences, len(form.left)):
@@ -37,7 +37,7 @@ def true_log_probability(sentences: Sequence[Sequence[str]], grammar: SyntheticG
 
 
 def _binary_form(grammar: SyntheticGrammar) -> BinaryForm:
-    """Split rules of three and more children from the right, and close the unary rules: (I - U)⁻¹ sums their chains."""
+    """Binarise rules of three and more children, and sum chains of unary rules by the closure (I − U)⁻¹."""
     ids = {symbol: index for index, symbol in enumerate([*grammar.rules, *grammar.lexicon])}
     unary: list[tuple[int, int, float]] = []
     binary: list[tuple[int, int, int, float]] = []
@@ -73,7 +73,7 @@ def _binary_form(grammar: SyntheticGrammar) -> BinaryForm:
 
 
 def _buckets(sentences: Sequence[Sequence[str]], rules: int) -> Iterator[list[int]]:
-    """Indices of sentences of like length together, few enough that their chart stays small; empty ones left out."""
+    """Yield batches of indices of sentences of similar length, small enough for the chart; skip empty sentences."""
     order = sorted((index for index, sentence in enumerate(sentences) if sentence), key=lambda i: len(sentences[i]))
     bucket: list[int] = []
     for index in order:

@@ -1,1 +1,1 @@
-"""A trained run and what it can be asked: parsing, scoring, surprisal, sampling, inspection, ensembles."""
+"""Trained runs: parsing, scoring, surprisal, sampling, inspection and ensembles."""

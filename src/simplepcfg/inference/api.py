@@ -1,4 +1,4 @@
-"""The two ways to get a Run: fit one to text, or load one from its folder."""
+"""`fit` and `load`: train a grammar on text, or load a trained one from its folder."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ def fit(
     device: str = "auto",
     verbose: bool = False,
 ) -> Run:
-    """Learn a grammar from text: a file, or sentences as strings or lists of words.
+    """Train a grammar on text, a file or sentences as strings or lists of words, and return the run.
 
     `config` is a built-in name, a TOML file or a RunConfig; `settings` changes single keys of it. The run is
     kept in the folder `out`, or in memory only (see `Run.save`), where an interruption loses it. Without
-    `valid`, 5 % of the sentences are held out.
+    `valid`, 5 % of the sentences are held out. With `verbose`, progress is printed. Raises InputError for settings or
+    text that cannot be used, ResourceError for too little memory or disk, and Interrupted after SIGINT or SIGTERM.
 
         run = fit(["the dog barks", ...], settings={"model.nonterminals": 8, "training.epochs": 3})
     """
@@ -69,13 +70,19 @@ def fit(
 
 
 def load(directory: str | PathLike[str], device: str = "auto") -> Run:
-    """The best model of a run folder, ready to score, parse and evaluate."""
+    """Load the best model of a run folder, ready to score, parse and evaluate, onto `device`.
+
+    Raises InputError if the folder is no complete run or a file is damaged.
+
+        run = load("runs/demo")
+        run.score(["the old man sees a dog ."])
+    """
     loaded = load_run(Path(directory), device)
     return Run(loaded.model, loaded.vocabulary, loaded.config, directory=loaded.directory, best=loaded.best)
 
 
 def _with_text(config: RunConfig, train: TextSource, valid: TextSource | None) -> RunConfig:
-    """Files are written into the configuration, from which a resumed run reads them; sentences cannot be."""
+    """Return the configuration with the paths of text files, from which a resumed run reads them."""
     text = {"train": _file_of(train)}
     if valid is not None:
         text["valid"] = _file_of(valid)
@@ -91,7 +98,7 @@ def _in_memory(source: TextSource | None) -> list[Any] | None:
 
 
 def _as_toml(key: str, value: Any) -> str:
-    """A setting as load_config reads it; JSON is TOML but for null and escaped characters beyond U+FFFF."""
+    """Return a setting as TOML, which equals JSON except for null and escaped characters beyond U+FFFF."""
     if value is None:
         raise InputError(f"settings {key} = None; leave the key out to keep what the configuration says")
     try:

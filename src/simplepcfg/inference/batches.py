@@ -1,4 +1,4 @@
-"""A question asked of a run, sentence by sentence, computed on batches of like length that fit the machine."""
+"""Batched computation over sentences: batches of similar length that fit into memory."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from simplepcfg.training.machine.failures import resource_errors
 Result = TypeVar("Result")
 
 MEMORY_ADVICE = "leave out the longest sentences or use a smaller model"
-# Sentences that are answered before their answers are shown: a second or two of work at first, twice as much each time
-# up to a limit, since large blocks have batches of like lengths. Counted, as words² · states · (states + OVERHEAD), and
-# not timed: equal runs must make equal batches.
+# Work of a block of sentences, whose results are returned together: a second or two at first, doubled each time up to a
+# limit, since batches of large blocks have more similar lengths. The work is counted as
+# words² · states · (states + OVERHEAD) and not timed, since equal runs must have equal batches.
 BLOCK_WORK = {"cpu": 2e10, "cuda": 4e12}
 MOST_TIMES_THE_FIRST = 8
 OVERHEAD = 256
 LEAST_IN_A_BLOCK = 256
-SURELY_FITS = 40  # words: of shorter sentences nobody asks how large their charts are
+SURELY_FITS = 40  # words of a sentence whose chart fits any machine
 
 
 def in_batches(
@@ -35,12 +35,12 @@ def in_batches(
     otherwise: Callable[[], Result],
     least: int = 2,
 ) -> list[Result]:
-    """Call ``compute`` on batches of like length; results in the order of the input.
+    """Call ``compute`` on batches of similar length and return the results in the order of the input.
 
     Sentences of fewer than ``least`` words get the result of ``otherwise()``.
     """
     for index, tokens in enumerate(sentences):
-        if (reason := hopeless(run, len(tokens))) is not None:
+        if (reason := reason_too_long(run, len(tokens))) is not None:
             raise ResourceError(f"sentence {index} ({shortened(tokens)!r}): {reason}")
     results = [otherwise() for _ in sentences]
     places = [index for index, tokens in enumerate(sentences) if len(tokens) >= least]
@@ -56,7 +56,7 @@ def in_batches(
 
 
 def blocks(run: TrainedModel, lengths: Sequence[int]) -> Iterator[slice]:
-    """Sentences of these lengths in order, in parts that take seconds each: nobody waits for all, or loses all."""
+    """Yield consecutive slices of sentences of these lengths, each of which takes some seconds to compute."""
     source = _charts_of(run)
     states = source.span_numbers
     most = BLOCK_WORK["cuda" if run.device.type == "cuda" else "cpu"]
@@ -72,22 +72,25 @@ def blocks(run: TrainedModel, lengths: Sequence[int]) -> Iterator[slice]:
 
 
 def cells_a_batch(run: TrainedModel) -> int:
-    """See ``Run.cells_a_batch``."""
+    """Return the largest size of a batch, as sentences × words²; see ``Run.cells_a_batch``."""
     return likelihood.cells_a_batch(_charts_of(run), run.device)
 
 
 def _charts_of(run: TrainedModel) -> Grammar | ModelSizes:
-    """What tells the size of a chart: the grammar, or the sizes of one that a compound model would make."""
+    """Return the grammar, or the sizes of one of a compound model's grammars, which give the size of a chart."""
     return run.grammar if run.shares_rules else run.config.model.sizes(1)
 
 
-def hopeless(run: TrainedModel, words: int) -> str | None:
-    """Why a sentence is not even tried: the system would kill a process with a chart larger than the machine."""
+def reason_too_long(run: TrainedModel, words: int) -> str | None:
+    """Return why a sentence of so many words cannot be computed, or None if its chart fits into memory.
+
+    The system would kill a process whose chart is larger than the machine's memory.
+    """
     if words <= SURELY_FITS:
         return None
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system tells
+    except (AttributeError, ValueError, OSError):  # Some systems do not say how much memory they have.
         return None
     needed = words * words // 2 * likelihood.bytes_a_cell(_charts_of(run), run.device)
     if needed <= memory:

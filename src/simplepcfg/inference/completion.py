@@ -1,4 +1,4 @@
-"""What may come after the beginning of a sentence: the likeliest next words, its end, and continuations drawn."""
+"""Completion of a prefix: the likeliest next words, the probability of the end, and random continuations."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from simplepcfg.inference.sentences import split_sentences
 from simplepcfg.inference.trained_model import TrainedModel
 
 MAX_LENGTH = 40
-MOST_SAMPLES = 100_000  # continuations, all of which are held in memory
-# Continuations are drawn as many at a time as keep their charts below this.
+MAX_SAMPLES = 100_000  # continuations; all are held in memory
+# The charts of continuations that are drawn at the same time stay below this.
 CHART_BYTES = 256 << 20
-# A distribution of next words whose sum misses 1 by more is none.
+# Largest difference from 1 of the sum of a distribution of next words.
 MASS_TOLERANCE = 1e-2
 
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """Words drawn after a prefix, and whether the sentence came to its end before it was cut off."""
+    """Words drawn after a prefix, and whether the sentence ended before it was truncated."""
 
     words: list[str]
     ended: bool
@@ -34,11 +34,11 @@ class Continuation:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What may come after the beginning of a sentence."""
+    """Distribution of the next word after a prefix, and random continuations."""
 
-    tokens: list[str]  # the prefix as the model sees it
-    unknown: list[str]  # those of its words that the vocabulary does not have: `<unk>` to the model
-    dropped: list[str]  # those of its words that the run does not look at: punctuation
+    tokens: list[str]  # the prefix after preprocessing
+    unknown: list[str]  # its words that are not in the vocabulary, which the model reads as `<unk>`
+    dropped: list[str]  # its words that preprocessing drops, such as punctuation
     log_probability: float  # nats: log P(a sentence begins so)
     words: list[tuple[str, float]]  # the likeliest next words and their probabilities
     end: float  # P(no word follows): `<eos>` where the run has it, or the end of the tree
@@ -49,13 +49,13 @@ class Completion:
 def complete(
     run: TrainedModel, prefix: str | Sequence[str], k: int, samples: int, seed: int, max_length: int
 ) -> Completion:
-    """See ``Run.complete``."""
+    """Return the likeliest next words and random continuations of a prefix; see ``Run.complete``."""
     for name, value, least in (("k", k, 0), ("samples", samples, 0), ("max_length", max_length, 1)):
         if value < least:
             raise InputError(f"{name} = {value}; give {least} or more")
-    if samples > MOST_SAMPLES:
-        raise InputError(f"samples = {samples}; draw at most {MOST_SAMPLES:,} at a time, with another seed each time")
-    generator = seeded(torch.device("cpu"), seed)  # words are drawn on the host, wherever the run lies
+    if samples > MAX_SAMPLES:
+        raise InputError(f"samples = {samples}; draw at most {MAX_SAMPLES:,} at a time, with another seed each time")
+    generator = seeded(torch.device("cpu"), seed)  # Words are drawn on the CPU, whatever the run's device.
     ((words, tags),) = split_sentences([prefix], run.preprocessing)
     prepared = run.preprocessing.apply(words, tags)
     tokens = prepared.tokens[: len(prepared.kept)]
@@ -88,7 +88,7 @@ def complete(
 def _draw(
     run: TrainedModel, state: GrowingPrefixes, samples: int, generator: torch.Generator, most: int
 ) -> list[Continuation]:
-    """Up to ``most`` words each, every word from the exact distribution after all words before it."""
+    """Draw continuations of up to ``most`` words, each word from its exact distribution after all words before it."""
     at_once = max(1, CHART_BYTES // state.bytes_per_prefix(state.length + most + 1))
     drawn: list[Continuation] = []
     while len(drawn) < samples:
@@ -115,7 +115,7 @@ def _draw(
 
 
 def _distribution(run: TrainedModel, state: GrowingPrefixes) -> Tensor:
-    """P(next word) of every id and, last, P(the end) after each prefix: [S, V + 1] on the CPU, summing to 1."""
+    """Return P(next word) of every id and, last, P(end) after each prefix, [S, V + 1] on the CPU, summing to 1."""
     probabilities = log_words_after(run.grammar.emissions, state.next_tags(), state.log_end()).exp().cpu()
     sums = probabilities.sum(-1, keepdim=True)
     if not bool(((sums - 1).abs() < MASS_TOLERANCE).all()):
@@ -133,6 +133,6 @@ def _push(run: TrainedModel, state: GrowingPrefixes, ids: Sequence[int]) -> None
 
 
 def _ending(run: TrainedModel) -> set[int]:
-    """Columns of the next word's distribution after which a sentence is over."""
+    """Return the columns of the next word's distribution that end a sentence."""
     end = {len(run.vocabulary)}
     return end | set(run.vocabulary.encode([EOS])) if run.preprocessing.eos and EOS in run.vocabulary else end

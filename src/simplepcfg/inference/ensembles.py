@@ -1,4 +1,4 @@
-"""Several runs as one parser: the best tree by the mean of their span marginals, or by votes of their own trees."""
+"""Ensembles: several runs as one parser, by the mean of their span marginals or by votes of their trees."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.readers import read_trees
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.likelihood import MOST_CELLS
+from simplepcfg.evaluation.likelihood import MAX_CELLS
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.inference.api import load
 from simplepcfg.inference.batches import blocks
-from simplepcfg.inference.marginals import ConstraintList, bonus_of_batch, span_marginals
+from simplepcfg.inference.marginals import ConstraintList, make_bonus, span_marginals
 from simplepcfg.inference.member_weights import WEIGHTS, agreement_weights, likelihood_weights
 from simplepcfg.inference.parsing import mbr_spans
 from simplepcfg.inference.run import Run
@@ -47,14 +47,14 @@ Tagged = Sequence[tuple[Sequence[str], Sequence[str] | None]]
 def ensemble(
     runs: Iterable[Run | str | PathLike[str]], device: str = "auto", *, by: str = "marginals", weigh: str = "equal"
 ) -> Ensemble:
-    """Runs, folders of runs, or folders of such folders, as one parser.
+    """Return a parser that combines several runs, given as runs, their folders or folders of such folders.
 
     `by="marginals"` takes the tree whose spans have the largest mean marginal, "trees" the one with the largest
     expected F1 against the trees that the runs themselves would give. The runs count alike, or with
     `weigh="likelihood"` by the likelihood of their validation text, with "agreement" by how much their trees agree with
-    those of the others.
+    those of the others. Raises InputError without runs or for a folder that cannot be loaded.
 
-    simplepcfg.ensemble(["runs/seed-1", "runs/seed-2"], weigh="agreement").parse(["the old man sees a dog ."])
+        simplepcfg.ensemble(["runs/seed-1", "runs/seed-2"], weigh="agreement").parse(["the old man sees a dog ."])
     """
     if isinstance(runs, str):
         raise InputError(f"runs is the single string {runs!r}; give a list of runs or folders")
@@ -63,12 +63,15 @@ def ensemble(
         if isinstance(run, Run):
             found.append(run)
         else:
-            found += [load(folder, device) for folder in runs_inside(fspath(run)) or [run]]
+            found += [load(folder, device) for folder in runs_inside(fspath(run)) or [fspath(run)]]
     return Ensemble(found, by=by, weigh=weigh)
 
 
 class Ensemble:
-    """Each run prepares and encodes the sentences itself; all of them must keep the same words."""
+    """Parser by the mean of several runs' span marginals.
+
+    Each run preprocesses and encodes the sentences itself; all runs must keep the same words.
+    """
 
     def __init__(self, runs: Sequence[Run], *, by: str = "marginals", weigh: str = "equal") -> None:
         if not runs:
@@ -82,7 +85,7 @@ class Ensemble:
 
     @property
     def name(self) -> str:
-        """What it is called in reports."""
+        """Name in reports."""
         base = f"{'mean' if self.by == 'marginals' else 'trees'} of {len(self.runs)} runs"
         return base if self.weigh == "equal" else f"{base}, by {self.weigh}"
 
@@ -100,24 +103,24 @@ class Ensemble:
     def _member_trees(self, run: Run, split: Tagged, constraints: ConstraintList | None) -> list[Spans]:
         """The spans of one run's own trees over its tokens."""
         words = [(words, run.preprocessing.apply(words, tags)) for words, tags in split]
-        bonus = bonus_of_batch(constraints, words, run.device)
+        bonus = make_bonus(constraints, words, run.device)
         return mbr_spans(run, [item.tokens for _, item in words], bonus)
 
     def parse(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[Tree]:
-        """As `Run.parse`."""
+        """Return the tree of each sentence over its original words; see `Run.parse`."""
         return nltk_trees(self.parse_spans(sentences, constraints))
 
     def parse_spans(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[SpanTree]:
-        """As `Run.parse_spans`."""
+        """Return the tree of each sentence as spans; see `Run.parse_spans`."""
         split = list(split_sentences(sentences, self.runs[0].preprocessing))
         return self._trees(split, constraints, self._weights(split, constraints))
 
     def parse_blocks(
         self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None
     ) -> Iterator[list[SpanTree]]:
-        """As `Run.parse_blocks`."""
+        """Yield lists of trees that take seconds each; see `Run.parse_blocks`."""
         split = list(split_sentences(sentences, self.runs[0].preprocessing))
-        if constraints is not None:  # all are checked before the first part
+        if constraints is not None:  # All constraints are checked before the first block is computed.
             prepare = self.runs[0].preprocessing.apply
             token_bonuses(constraints, [(words, prepare(words, tags)) for words, tags in split])
         weights = self._weights(split, constraints)
@@ -132,7 +135,7 @@ class Ensemble:
         ]
 
     def evaluate(self, data: str | PathLike[str] | Iterable[Sentence], name: str | None = None) -> EvaluationReport:
-        """F1 on trees or a file of them; averaged posteriors have no likelihood, and so no perplexity."""
+        """Return F1 on trees or a file of trees; averaged marginals have no likelihood and so no perplexity."""
         items = list(read_trees(data)) if isinstance(data, str | PathLike) else listed(data)
         trees = [tree for item in items if (tree := as_tree(item)) is not None]
         if not items or len(trees) < len(items):
@@ -141,7 +144,7 @@ class Ensemble:
         return self.evaluate_treebank(Treebank(trees, self.runs[0].preprocessing, source), name)
 
     def evaluate_treebank(self, treebank: Treebank, name: str | None = None) -> EvaluationReport:
-        """F1 on gold trees that have been prepared as the first run wants them."""
+        """Return F1 on gold trees with the preprocessing of the first run."""
         split = [(tree.words, tree.tags) for tree in treebank.original]
         decoded = self._decode(split, None, self._weights(split, None))
         spans = [item.word_spans(found) for item, found in zip(treebank.prepared, decoded, strict=True)]
@@ -196,11 +199,11 @@ def _votes(trees: Sequence[Spans], prepared: Sequence[Prepared]) -> list[Tensor]
 
 
 def _trees(tables: Sequence[Tensor], forbidden: Sequence[Tensor | None] | None) -> list[Spans]:
-    """The best tree of each table, [tokens + 1, tokens + 1]."""
+    """Return the tree with the largest sum of each table of marginals [tokens + 1, tokens + 1]."""
     found: list[Spans] = [[] for _ in tables]
     places = [index for index, table in enumerate(tables) if table.shape[0] > 2]
     sizes = [tables[index].shape[0] - 1 for index in places]
-    for chosen in evaluation_batches(sizes, max_cells=MOST_CELLS):
+    for chosen in evaluation_batches(sizes, max_cells=MAX_CELLS):
         posts = sizes[chosen[-1]] + 1
         stacked = torch.zeros(len(chosen), posts, posts)
         mask = torch.zeros(len(chosen), posts, posts, dtype=torch.bool)

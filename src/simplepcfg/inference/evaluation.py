@@ -1,4 +1,4 @@
-"""How good a run is on a text: F1 against gold trees, perplexity on these or on plain sentences."""
+"""Evaluation of a run on a text: F1 against gold trees, perplexity on trees or plain sentences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simplepcfg.evaluation.perplexity import perplexity
 from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport, VocabularyUse
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference.labelled_trees import best_trees
-from simplepcfg.inference.parsing import mbr_spans, refuse_unknown_decoder, viterbi_spans
+from simplepcfg.inference.parsing import check_decoder, mbr_spans, viterbi_spans
 from simplepcfg.inference.scoring import importance_log_probabilities, log_probabilities
 from simplepcfg.inference.sentences import Sentence, as_tree, listed
 from simplepcfg.inference.trained_model import TrainedModel
@@ -29,8 +29,8 @@ def evaluate(
     importance: int,
     labels: bool = False,
 ) -> EvaluationReport:
-    """See ``Run.evaluate``."""
-    refuse_unknown_decoder(decode)
+    """Return F1 and perplexity on trees, sentences or a file; see ``Run.evaluate``."""
+    check_decoder(decode)
     if isinstance(data, str | PathLike):
         items: list[Any] = list(
             read_trees(data) if sniff(data) == "trees" else read_sentences(data, split=run.preprocessing.split)
@@ -52,7 +52,7 @@ def evaluate(
 def evaluate_treebank(
     run: TrainedModel, treebank: Treebank, name: str, decode: str, importance: int, labels: bool = False
 ) -> EvaluationReport:
-    """See ``Run.evaluate_treebank``."""
+    """Return F1 and perplexity on gold trees; see ``Run.evaluate_treebank``."""
     tokens = [item.tokens for item in treebank.prepared]
     if not run.has_trees:
         report = EvaluationReport(name, len(treebank.gold), treebank.tokens)
@@ -88,7 +88,7 @@ def _evaluate_text(run: TrainedModel, items: Sequence[Sentence], name: str, impo
 
 
 def _language_model(run: TrainedModel, tokens: Sequence[Sequence[str]], importance: int) -> dict[str, Any]:
-    """The part of a report that is about likelihoods."""
+    """Return the fields of a report that concern likelihoods."""
     lengths, eos = [len(item) for item in tokens], run.preprocessing.eos
     found: dict[str, Any] = {
         "perplexity": perplexity(log_probabilities(run, tokens), lengths, eos),
@@ -102,7 +102,7 @@ def _language_model(run: TrainedModel, tokens: Sequence[Sequence[str]], importan
 
 
 def _vocabulary_use(run: TrainedModel, tokens: Sequence[Sequence[str]]) -> VocabularyUse:
-    """Over the sentences that perplexity is over: those of one word are not."""
+    """Count unknown words in the sentences of two words or more, over which perplexity is computed."""
     known = run.vocabulary
     counted = [(place, [word for word in item if word != EOS]) for place, item in enumerate(tokens) if len(item) >= 2]
     unknown = [(place, sum(not known.knows(word) for word in words)) for place, words in counted]

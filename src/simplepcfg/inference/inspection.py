@@ -1,4 +1,4 @@
-"""What a grammar has learned: how much each symbol is used, for what, and over which words."""
+"""Description of a grammar's symbols: how often each is used, its children, and its words."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def describe_symbols(
     least: float = 1.0,
     source: str = "text",
 ) -> SymbolReport:
-    """The `top` most used symbols of either kind, by expected uses over all derivations of the sentences.
+    """Return the `top` most used nonterminals and preterminals, by expected uses over all derivations of sentences.
 
     Without sentences: of the run's validation or training text, if its file is still there (the first 1,000
     sentences); else of 1,000 sentences that the grammar itself makes, in expectation. Where all sentences are trees,
@@ -114,7 +114,7 @@ def _gold_labels(run: TrainedModel, items: Sequence[Sentence], tokens: Sequence[
 
 
 class _Names:
-    """Words of preterminals, from one pass over the vocabulary; nothing of size P × V is held."""
+    """Words of preterminals, found in one pass over the vocabulary without a table of size P × V."""
 
     def __init__(self, run: TrainedModel, tags: Tensor) -> None:
         vocabulary = run.vocabulary.words
@@ -124,9 +124,9 @@ class _Names:
         parts = []
         with torch.no_grad():
             for chunk in ids.split(WORDS_AT_ONCE):
-                scores = run.grammar.emissions.log_probabilities(chunk[None])[0]  # [words, P]
-                parts.append(scores[:, chosen].exp().cpu())
-                value, where = scores.max(0)
+                logs = run.grammar.emissions.log_probabilities(chunk[None])[0]  # [words, P]
+                parts.append(logs[:, chosen].exp().cpu())
+                value, where = logs.max(0)
                 here = torch.stack([value.double(), chunk[where].double()])
                 best = here if best is None else torch.where(here[0] > best[0], here, best)
         assert best is not None
@@ -135,7 +135,7 @@ class _Names:
         self.emitted = [top_words(run, table[:, k], 10) for k in range(len(tags))]
 
     def children(self, rules: Tensor, most: int = 5) -> list[Child]:
-        """The likeliest of one parent's children on one side; a preterminal with its likeliest word."""
+        """Return the likeliest children of one parent on one side; a preterminal has its likeliest word."""
         states = len(rules) - len(self.first_word)
         values, indices = rules.detach().topk(min(most, len(rules)))
         return [

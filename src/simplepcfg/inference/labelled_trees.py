@@ -1,4 +1,4 @@
-"""Trees with a run's own symbols over original words: the best ones, the k best, and random sentences.
+"""Trees with a run's symbols over original words: the most probable, the k best, and random ones.
 
 Symbols have no names but numbers: nonterminal 12 is `NT-12`, preterminal 5 is `T-5`.
 """
@@ -25,18 +25,18 @@ from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.ops.trees import LabelledTree
 
 NO_TREE = LabelledTree([], [], [], -math.inf)
-# Random sentences are drawn as many at a time as these allow: enough to share a step, few enough to hold and to show.
+# Limits of how many random sentences are drawn at a time: enough to share a step, few enough to hold in memory.
 SENTENCES_AT_ONCE = 4096
 TOKENS_AT_ONCE = 1 << 20
 # A compound model makes a grammar for each.
 GRAMMARS_AT_ONCE = 16
-MOST_TREES = 10_000  # of one sentence, all of which are held in memory
-MOST_TRIES = 100  # in a row, on average, for a sentence that is not too long
+MAX_TREES = 10_000  # of one sentence; all are held in memory
+MAX_TRIES = 100  # average number of draws for one sentence that is not too long
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredTree:
-    """A tree and the natural log-probability of the words with it; -inf where it only stands in for one."""
+    """A tree and the natural log-probability of words and tree; -inf for a placeholder."""
 
     tree: SpanTree
     log_probability: float
@@ -56,7 +56,7 @@ class SampledText:
 
 
 def best_trees(run: TrainedModel, prepared: Words, bonus: Bonus) -> list[SpanTree]:
-    """The most probable tree of each sentence with its symbols; see ``Run.parse``."""
+    """Return the most probable tree of each sentence with its symbols; see ``Run.parse``."""
 
     def compute(batch: Batch) -> list[LabelledTree]:
         return run.grammar_of(batch).viterbi(batch.words, batch.lengths, span_bonus=bonus(batch)).to_list()
@@ -67,9 +67,9 @@ def best_trees(run: TrainedModel, prepared: Words, bonus: Bonus) -> list[SpanTre
 
 
 def k_best_trees(run: TrainedModel, prepared: Words, k: int, bonus: Bonus) -> list[list[ScoredTree]]:
-    """See ``Run.k_best``."""
-    if not 1 <= k <= MOST_TREES:
-        raise InputError(f"k = {k}; ask for 1 to {MOST_TREES:,} trees a sentence")
+    """Return the k most probable trees of each sentence; see ``Run.k_best``."""
+    if not 1 <= k <= MAX_TREES:
+        raise InputError(f"k = {k}; ask for 1 to {MAX_TREES:,} trees a sentence")
 
     def compute(batch: Batch) -> list[list[LabelledTree]]:
         return run.grammar_of(batch).k_best(batch.words, batch.lengths, k=k, span_bonus=bonus(batch))
@@ -87,9 +87,9 @@ def _over_words(prepared: Words, found: Sequence[Sequence[LabelledTree]]) -> lis
 
 
 def sampled_trees(run: TrainedModel, prepared: Words, samples: int, seed: int, bonus: Bonus) -> list[list[ScoredTree]]:
-    """See ``Run.sample_trees``."""
-    if not 1 <= samples <= MOST_TREES:
-        raise InputError(f"samples = {samples}; ask for 1 to {MOST_TREES:,} trees a sentence")
+    """Return random trees of each sentence; see ``Run.sample_trees``."""
+    if not 1 <= samples <= MAX_TREES:
+        raise InputError(f"samples = {samples}; ask for 1 to {MAX_TREES:,} trees a sentence")
     generator = seeded(run.device, seed)
 
     def compute(batch: Batch) -> list[list[LabelledTree]]:
@@ -104,7 +104,7 @@ def sampled_trees(run: TrainedModel, prepared: Words, samples: int, seed: int, b
 
 
 def seeded(device: torch.device, seed: int) -> torch.Generator:
-    """A generator of its own for one question."""
+    """Return a new generator on `device` with this seed."""
     if not 0 <= seed < 2**63:
         raise InputError(f"seed = {seed}; give one from 0 to 2^63 - 1")
     return torch.Generator(device).manual_seed(seed)
@@ -113,7 +113,7 @@ def seeded(device: torch.device, seed: int) -> torch.Generator:
 def sample_blocks(
     run: TrainedModel, count: int, max_length: int, temperature: float, seed: int
 ) -> Iterator[SampledText]:
-    """See ``Run.sample_blocks``."""
+    """Yield blocks of random sentences; see ``Run.sample_blocks``."""
     generator = seeded(run.device, seed)
     if count < 1:
         raise InputError(f"count = {count}; ask for at least one sentence")
@@ -138,7 +138,7 @@ def _sample_sentences(
 def _sample_compound(
     run: TrainedModel, count: int, max_length: int, temperature: float, generator: torch.Generator
 ) -> SampledText:
-    """A vector z for each sentence, from the prior, and the sentence from the grammar of z.
+    """Draw a vector z from the prior for each sentence, and the sentence from the grammar of z.
 
     Given that a sentence is not too long, a z comes as often as its grammar makes such sentences: it is kept with that
     probability, and another is drawn else. The mean of these probabilities is the estimate of the limit's own.
@@ -150,7 +150,7 @@ def _sample_compound(
         drawn = grammar.sample(1, max_length=max_length, temperature=temperature, generator=generator)
         share = math.exp(drawn.log_kept)
         kept, tries = kept + share, tries + 1
-        if tries >= MOST_TRIES and kept < tries / MOST_TRIES:
+        if tries >= MAX_TRIES and kept < tries / MAX_TRIES:
             raise InputError(
                 f"sentences of at most {max_length} words have {kept / tries:.2g} of the probability, too little to "
                 "draw any in good time; give a larger max_length"
@@ -172,7 +172,7 @@ def _drawn_trees(run: TrainedModel, drawn: SampledSentences) -> list[ScoredTree]
 
 
 def _sampled_tree(words: list[str], tree: LabelledTree) -> SpanTree:
-    """Over the words that were drawn, or those before the first `<eos>`, which ends a sentence and is not shown."""
+    """Return a tree over the drawn words before the first `<eos>`, which ends a sentence and is not shown."""
     if not words:
         return SpanTree((), (), ())
     if len(words) < len(tree.tags):
@@ -184,7 +184,7 @@ def _sampled_tree(words: list[str], tree: LabelledTree) -> SpanTree:
 def _sample_chains(
     run: TrainedModel, count: int, max_length: int, temperature: float, generator: torch.Generator
 ) -> SampledText:
-    """Sentences of a hidden Markov model, ended by `<eos>`, which is not shown: flat trees, tagged by states."""
+    """Draw sentences of a hidden Markov model as flat trees, tagged by states; the final `<eos>` is not shown."""
     (end,) = run.vocabulary.encode([EOS])
     model = run.grammar
     assert isinstance(model, HiddenMarkovModel)
@@ -200,7 +200,7 @@ def _sample_chains(
 
 
 def labelled_tree(words: Sequence[str], prepared: Prepared, tree: LabelledTree) -> SpanTree:
-    """A model's tree over its tokens as a tree over the original words; words that it did not see are plain `T`.
+    """Return a model's tree over its tokens as a tree over the original words; dropped words have the tag `T`.
 
     Where an added `<eos>` is cut off, a span that then covers the same words as one below it goes, and the lower one's
     symbol stays. Where there is no tree, all words hang from one `X`.

@@ -1,4 +1,4 @@
-"""What a run believes about the derivations of sentences: tags, span posteriors, entropy, divergence."""
+"""Marginals over the derivations of sentences: span marginals, tags, entropy and divergence."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ Bonus = Callable[[Batch], Tensor | None]  # a weight for each span of a batch
 
 
 class TaggedWord(NamedTuple):
-    """A word with its most probable preterminal and that one's posterior; None and 0 for what the run does not see."""
+    """A word with its most probable preterminal and its probability; None and 0 for words that the run drops."""
 
     word: str
     tag: int | None
     probability: float
 
 
-def bonus_of_batch(constraints: ConstraintList | None, prepared: Words, device: torch.device) -> Bonus:
-    """For batches of the sentences of two tokens or more, the bonus that their constraints amount to."""
+def make_bonus(constraints: ConstraintList | None, prepared: Words, device: torch.device) -> Bonus:
+    """Return a function from a batch of sentences to the span bonus of their constraints, or to None."""
     if constraints is None:
         return lambda batch: None
     bonuses = [
@@ -50,8 +50,8 @@ def bonus_of_batch(constraints: ConstraintList | None, prepared: Words, device: 
 
 
 def span_marginals(run: TrainedModel, prepared: Words, constraints: ConstraintList | None) -> list[Tensor]:
-    """Posterior of each span over each sentence's tokens: [tokens + 1, tokens + 1] on the CPU; 0 below two tokens."""
-    bonus = bonus_of_batch(constraints, prepared, run.device)
+    """Return span marginals over each sentence's tokens, [tokens + 1, tokens + 1] on the CPU; 0 below two tokens."""
+    bonus = make_bonus(constraints, prepared, run.device)
 
     def compute(batch: Batch) -> list[Tensor]:
         with torch.no_grad():
@@ -66,7 +66,7 @@ def span_marginals(run: TrainedModel, prepared: Words, constraints: ConstraintLi
 
 
 def word_span_marginals(run: TrainedModel, prepared: Words, constraints: ConstraintList | None) -> list[Tensor]:
-    """Posterior of each span over each sentence's words as they were given: [words + 1, words + 1]; see ``Run``.
+    """Return span marginals over each sentence's original words, [words + 1, words + 1]; see ``Run``.
 
     What a run does not see is taken out of a span, as of a constraint: over `the dog , barks` the entries of `the dog`
     and of `the dog ,` are the same. Spans of which less than two words are left have 0.
@@ -87,9 +87,9 @@ def word_span_marginals(run: TrainedModel, prepared: Words, constraints: Constra
 def _marginals_of_endings(
     run: TrainedModel, prepared: Words, constraints: ConstraintList | None
 ) -> list[Tensor | None]:
-    """Where `<eos>` was added: the posterior [n - 1] of each span that ends with the last word, `<eos>` on it or not.
+    """Return the marginal [n - 1] of each span that ends with the last word, with or without an added `<eos>`.
 
-    A tree may have both forms of such a span, so their posteriors cannot be added. What is wanted is the share of
+    A tree may have both forms of such a span, so their marginals cannot be added. What is wanted is the share of
     the trees that are left when the span is required, which takes a sum over trees for each of them.
     """
     given = [None] * len(prepared) if constraints is None else list(constraints)
@@ -127,7 +127,7 @@ def tagged_words(
 ) -> list[list[TaggedWord]]:
     """See ``Run.tags``."""
     prepared = run.prepare(sentences)
-    bonus = bonus_of_batch(constraints, prepared, run.device)
+    bonus = make_bonus(constraints, prepared, run.device)
 
     def compute(batch: Batch) -> list[list[tuple[int, float]]]:
         with torch.no_grad():
@@ -144,7 +144,7 @@ def tagged_words(
 
 def _over_words(words: Sequence[str], item: Prepared, answer: list[tuple[int, float]]) -> list[TaggedWord]:
     found = [TaggedWord(word, None, 0.0) for word in words]
-    # An impossible sentence has no posterior; what it would show is the first tag at probability 0.
+    # A sentence of probability 0 has no marginals; without this it would show the first tag with probability 0.
     for index, (tag, share) in zip(item.kept, answer, strict=False):
         found[index] = TaggedWord(words[index], tag if share > 0 else None, min(share, 1.0))
     return found
@@ -153,7 +153,7 @@ def _over_words(words: Sequence[str], item: Prepared, answer: list[tuple[int, fl
 def entropies(run: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None) -> list[float]:
     """See ``Run.entropy``."""
     prepared = run.prepare(sentences)
-    bonus = bonus_of_batch(constraints, prepared, run.device)
+    bonus = make_bonus(constraints, prepared, run.device)
 
     def compute(batch: Batch) -> list[float]:
         with torch.no_grad():
@@ -172,7 +172,7 @@ def divergences(
             "same words"
         )
     prepared = run.prepare(sentences)
-    bonus = bonus_of_batch(constraints, prepared, run.device)
+    bonus = make_bonus(constraints, prepared, run.device)
 
     def compute(batch: Batch) -> list[float]:
         with torch.no_grad():

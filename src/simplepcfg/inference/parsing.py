@@ -1,4 +1,4 @@
-"""The trees that a run gives sentences: by span posteriors without symbols, or the most probable one with them."""
+"""Parsing: minimum-Bayes-risk trees by span marginals, or the most probable trees with their symbols."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.treebank import Spans
 from simplepcfg.inference.batches import blocks, in_batches
 from simplepcfg.inference.labelled_trees import ScoredTree, best_trees, k_best_trees
-from simplepcfg.inference.marginals import Bonus, ConstraintList, Words, bonus_of_batch
+from simplepcfg.inference.marginals import Bonus, ConstraintList, Words, make_bonus
 from simplepcfg.inference.sentences import Sentence, original_tree
 from simplepcfg.inference.trained_model import TrainedModel
 
@@ -23,16 +23,16 @@ def parse_spans(
     run: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None, decode: str
 ) -> list[SpanTree]:
     """See ``Run.parse_spans``."""
-    refuse_unknown_decoder(decode)
+    check_decoder(decode)
     prepared = run.prepare(sentences)
-    return _trees(run, prepared, bonus_of_batch(constraints, prepared, run.device), decode)
+    return _trees(run, prepared, make_bonus(constraints, prepared, run.device), decode)
 
 
 def parse_blocks(
     run: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None, decode: str
 ) -> Iterator[list[SpanTree]]:
     """See ``Run.parse_blocks``."""
-    refuse_unknown_decoder(decode)
+    check_decoder(decode)
     for prepared, bonus in prepared_blocks(run, sentences, constraints):
         yield _trees(run, prepared, bonus, decode)
 
@@ -48,12 +48,12 @@ def k_best_blocks(
 def prepared_blocks(
     run: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None
 ) -> Iterator[tuple[Words, Bonus]]:
-    """Sentences with their constraints in parts that take seconds each; all are checked before the first."""
+    """Yield blocks of sentences with their constraints; all constraints are checked before the first block."""
     prepared = run.prepare(sentences)
-    bonus_of_batch(constraints, prepared, run.device)
+    make_bonus(constraints, prepared, run.device)
     for part in blocks(run, [len(item.tokens) for _, item in prepared]):
         asked = None if constraints is None else constraints[part]
-        yield prepared[part], bonus_of_batch(asked, prepared[part], run.device)
+        yield prepared[part], make_bonus(asked, prepared[part], run.device)
 
 
 def _trees(run: TrainedModel, prepared: Words, bonus: Bonus, decode: str) -> list[SpanTree]:
@@ -63,14 +63,14 @@ def _trees(run: TrainedModel, prepared: Words, bonus: Bonus, decode: str) -> lis
     return [original_tree(words, item, spans) for (words, item), spans in zip(prepared, decoded, strict=True)]
 
 
-def refuse_unknown_decoder(decode: str) -> None:
-    """Before anything is read or computed."""
+def check_decoder(decode: str) -> None:
+    """Raise InputError if `decode` is neither "mbr" nor "viterbi"."""
     if decode not in DECODERS:
         raise InputError(f"decode = {decode!r}; take one of {', '.join(DECODERS)}")
 
 
 def mbr_spans(run: TrainedModel, sentences: Sequence[Sequence[str]], bonus: Bonus = lambda batch: None) -> list[Spans]:
-    """Spans over the tokens of each sentence, those with the largest total posterior."""
+    """Return the spans, over each sentence's tokens, of the tree with the largest sum of span marginals."""
 
     def compute(batch: Batch) -> list[Spans]:
         return run.grammar_of(batch).decode(batch.words, batch.lengths, span_bonus=bonus(batch))
@@ -79,7 +79,7 @@ def mbr_spans(run: TrainedModel, sentences: Sequence[Sequence[str]], bonus: Bonu
 
 
 def viterbi_spans(run: TrainedModel, sentences: Sequence[Sequence[str]]) -> list[Spans]:
-    """Spans over the tokens of each sentence, those of the most probable tree."""
+    """Return the spans, over each sentence's tokens, of the most probable tree."""
 
     def compute(batch: Batch) -> list[Spans]:
         with torch.no_grad():

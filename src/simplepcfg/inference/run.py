@@ -1,4 +1,4 @@
-"""A trained grammar with all that is needed to use it: score, parse and evaluate sentences, save."""
+"""`Run`: a trained grammar that scores, parses, samples, inspects and evaluates sentences."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from simplepcfg.data.trees import SpanTree
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference import labelled_trees
-from simplepcfg.inference.batches import cells_a_batch, hopeless
+from simplepcfg.inference.batches import cells_a_batch, reason_too_long
 from simplepcfg.inference.completion import MAX_LENGTH, Completion, complete
 from simplepcfg.inference.evaluation import evaluate, evaluate_treebank
 from simplepcfg.inference.labelled_trees import SampledText, ScoredTree
 from simplepcfg.inference.marginals import (
     ConstraintList,
     TaggedWord,
-    bonus_of_batch,
     divergences,
     entropies,
+    make_bonus,
     tagged_words,
     word_span_marginals,
 )
 from simplepcfg.inference.parsing import k_best_blocks, parse_blocks, parse_spans
 from simplepcfg.inference.scoring import log_probabilities
 from simplepcfg.inference.sentences import Sentence, nltk_trees, split_sentences
-from simplepcfg.inference.span_chart import SpanChart, chart_of
+from simplepcfg.inference.span_chart import SpanChart, make_chart
 from simplepcfg.inference.surprisal import SurprisalTable, surprisal_records
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.training.machine.failures import resource_errors
@@ -45,29 +45,37 @@ DRAWING_ADVICE = "draw fewer at a time, or lower max_length"
 
 
 class Run(TrainedModel):
-    """A model, its vocabulary and its preprocessing. Sentences are strings or lists of words.
+    """A trained model with its vocabulary and preprocessing. Sentences are strings or lists of words.
 
-    run = simplepcfg.load("runs/demo")
-    run.parse(["the old man sees a dog ."])[0].pretty_print()
-    run.score(["the old man sees a dog ."])   # [-21.4], natural log-probabilities
+        run = simplepcfg.load("runs/demo")
+        run.parse(["the old man sees a dog ."])[0].pretty_print()
+        run.score(["the old man sees a dog ."])   # [-21.4], natural log-probabilities
+
+    Methods raise InputError for arguments or for questions that the kind of model does not support, and ResourceError
+    for sentences that do not fit into memory.
     """
 
-    _guide: SymbolGuide | None = None  # made when the first symbol is described
+    _guide: SymbolGuide | None = None  # created when the first symbol is described
 
     def score(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[float]:
-        """Natural log-probability of each sentence, in order; -inf for those of fewer than two words.
+        """Return the natural log-probability of each sentence, in order; -inf for fewer than two words.
 
-        Compound models have no exact one; theirs is log p(x | posterior mean) − KL. With constraints, of the trees that
-        they allow, each with its bonuses.
+        Compound models have no exact log-probability; theirs is log p(x | posterior mean) − KL. With constraints it is
+        that of the trees that they allow, with their bonuses.
+
+            run.score(["the dog barks .", "a cat sees the dog ."])   # [-14.2, -18.9]
         """
         prepared = self.prepare(sentences)
-        bonus = bonus_of_batch(constraints, prepared, self.device)
+        bonus = make_bonus(constraints, prepared, self.device)
         return log_probabilities(self, [item.tokens for _, item in prepared], bonus)
 
     def surprisal(self, sentences: Iterable[Sentence]) -> list[SurprisalTable]:
-        """For each sentence a record a word and one for its end: surprisal and entropy of what could come, in nats.
+        """Return, for each sentence, the surprisal of each word and of the end, and the entropy before it, in nats.
 
-        Exact, over all trees: the surprisals of a sentence, its end's included, add up to −log p of the sentence.
+        They are exact, over all trees: the surprisals of a sentence and its end sum to −log p of the sentence.
+
+            for item in run.surprisal(["the dog barks ."])[0]:
+                print(item.word, item.surprisal)
         """
         return surprisal_records(self, sentences)
 
@@ -80,9 +88,11 @@ class Run(TrainedModel):
         seed: int = 0,
         max_length: int = MAX_LENGTH,
     ) -> Completion:
-        """The `k` likeliest words after the beginning of a sentence, and `samples` continuations drawn at random.
+        """Return the `k` likeliest next words after a prefix, and `samples` random continuations.
 
-        `max_length` is the most words that prefix and continuation may have together; "" is the empty prefix.
+        `max_length` is the largest number of words of prefix and continuation together; "" is the empty prefix.
+
+            run.complete("the old man", k=3).words   # [("sees", 0.21), …]
         """
         with resource_errors("completing a sentence", DRAWING_ADVICE):
             return complete(self, prefix, k, samples, seed, max_length)
@@ -90,61 +100,69 @@ class Run(TrainedModel):
     def parse(
         self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None, *, decode: str = "mbr"
     ) -> list[Tree]:
-        """The tree of each sentence over its original words, in order.
+        """Return the tree of each sentence over its original words, in order.
 
-        `decode="mbr"` gives the tree whose spans have the largest total posterior, without symbols; "viterbi" the most
-        probable tree with its symbols, `(NT-12 (T-5 the) …)`. Dropped punctuation hangs from the lowest node around
+        `decode="mbr"` gives the tree with the largest sum of span marginals, without symbols; "viterbi" the most
+        probable tree with its symbols, `(NT-12 (T-5 the) …)`. Dropped punctuation is attached to the lowest node around
         it. One word is the trivial tree `(X (T word))`, an empty sentence a tree without children. `constraints` has
         one entry a sentence, such as `{"require": [[0, 3]], "forbid": [[3, 5]], "bonus": [[0, 2, 1.5]]}`, or None.
+
+            run.parse(["the dog barks ."], decode="viterbi")[0].pretty_print()
         """
         return nltk_trees(self.parse_spans(sentences, constraints, decode=decode))
 
     def parse_spans(
         self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None, *, decode: str = "mbr"
     ) -> list[SpanTree]:
-        """As `parse`, but the trees as arrays of spans, which have no limit of depth."""
+        """Return the trees of `parse` as arrays of spans, whose depth is not limited."""
         return parse_spans(self, sentences, constraints, decode)
 
     def parse_blocks(
         self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None, *, decode: str = "mbr"
     ) -> Iterator[list[SpanTree]]:
-        """As `parse_spans`, in order, in lists that take seconds each: what is done can be shown and is not lost."""
+        """Yield the trees of `parse_spans` in order, in lists that take some seconds each to compute."""
         return parse_blocks(self, sentences, constraints, decode)
 
     def k_best(
         self, sentences: Iterable[Sentence], k: int, constraints: ConstraintList | None = None
     ) -> list[list[ScoredTree]]:
-        """The k most probable trees of each sentence with their symbols, best first; fewer where there are fewer.
+        """Return the `k` most probable trees of each sentence with their symbols, best first, or all if fewer exist.
 
-        A sentence without any tree under the grammar has one that stands in, of log-probability -inf.
+        A sentence of probability 0 has one placeholder tree of log-probability -inf.
+
+            [item.log_probability for item in run.k_best(["the dog barks ."], k=5)[0]]
         """
         prepared = self.prepare(sentences)
-        return labelled_trees.k_best_trees(self, prepared, k, bonus_of_batch(constraints, prepared, self.device))
+        return labelled_trees.k_best_trees(self, prepared, k, make_bonus(constraints, prepared, self.device))
 
     def k_best_blocks(
         self, sentences: Iterable[Sentence], k: int, constraints: ConstraintList | None = None
     ) -> Iterator[list[list[ScoredTree]]]:
-        """As `k_best`, in lists that take seconds each; see `parse_blocks`."""
+        """Yield the results of `k_best` in lists that take some seconds each to compute."""
         return k_best_blocks(self, sentences, k, constraints)
 
     def sample_trees(
         self, sentences: Iterable[Sentence], samples: int, constraints: ConstraintList | None = None, *, seed: int = 0
     ) -> list[list[ScoredTree]]:
-        """Random trees of each sentence with their symbols, independent, in proportion to their probability.
+        """Return independent random trees of each sentence from its distribution over derivations.
 
-        A sentence without any tree under the grammar has ones that stand in, of log-probability -inf.
+        A sentence of probability 0 has placeholder trees of log-probability -inf.
+
+            run.sample_trees(["the dog barks ."], samples=3, seed=1)[0][0].tree
         """
         prepared = self.prepare(sentences)
-        bonus = bonus_of_batch(constraints, prepared, self.device)
+        bonus = make_bonus(constraints, prepared, self.device)
         return labelled_trees.sampled_trees(self, prepared, samples, seed, bonus)
 
     def sample(
         self, count: int, *, max_length: int = MAX_LENGTH, temperature: float = 1.0, seed: int = 0
     ) -> SampledText:
-        """Random sentences with their trees, drawn given that they have at most `max_length` words.
+        """Return random sentences with their trees, conditioned on at most `max_length` words.
 
-        A run whose sentences end in `<eos>` counts it among them; a sentence ends before the first one. The
-        log-probability is that of all that was drawn.
+        A run whose sentences end in `<eos>` counts it as a word; a sentence ends before the first `<eos>`. The
+        log-probability is that of everything that was drawn.
+
+            run.sample(5, max_length=20, seed=1).trees[0].tree
         """
         blocks = list(self.sample_blocks(count, max_length=max_length, temperature=temperature, seed=seed))
         return SampledText([tree for block in blocks for tree in block.trees], blocks[0].kept)
@@ -152,18 +170,20 @@ class Run(TrainedModel):
     def sample_blocks(
         self, count: int, *, max_length: int = MAX_LENGTH, temperature: float = 1.0, seed: int = 0
     ) -> Iterator[SampledText]:
-        """The same sentences, some thousand at a time as they are drawn: any number of them in bounded memory."""
+        """Yield the sentences of `sample`, some thousand at a time, so that any number takes bounded memory."""
         with resource_errors("drawing sentences", DRAWING_ADVICE):
             yield from labelled_trees.sample_blocks(self, count, max_length, temperature, seed)
 
     def span_marginals(
         self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None
     ) -> list[torch.Tensor]:
-        """Posterior of each span (i, j) over each sentence's words as given, [words + 1, words + 1] a sentence.
+        """Return the marginal of each span (i, j) over each sentence's original words, [words + 1, words + 1].
 
-        Words are counted as in constraints and in the spans of `parse`, dropped punctuation included. It is the share
-        of the trees in which the words of the span that the run sees are a constituent: what `require` would leave. An
-        `<eos>` that the run adds is not counted, and may be part of a constituent that ends with the last word.
+        Words are counted as in constraints and in the spans of `parse`, dropped punctuation included. A marginal is the
+        probability that the words of the span, without dropped ones, are a constituent. An `<eos>` that the run adds is
+        not counted, and may be part of a constituent that ends with the last word.
+
+            run.span_marginals(["the dog barks ."])[0][0, 2]   # of "the dog"
         """
         return word_span_marginals(self, self.prepare(sentences), constraints)
 
@@ -174,34 +194,40 @@ class Run(TrainedModel):
         *,
         symbols: int = 0,
     ) -> SpanChart:
-        """The span marginals of one sentence over its words, with the `symbols` likeliest symbols of each span.
+        """Return the span marginals of one sentence, with the `symbols` likeliest symbols of each span.
 
-        A notebook shows it as a triangle; `to_svg()` gives the picture.
+        A notebook shows it as a triangle; `to_svg()` returns the picture.
         """
-        return chart_of(self, sentence, constraints, symbols)
+        return make_chart(self, sentence, constraints, symbols)
 
     def tags(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[list[TaggedWord]]:
-        """For each word its most probable preterminal, summed over all derivations, and that one's posterior."""
+        """Return the most probable preterminal of each word, by its marginal over all derivations, and the marginal."""
         return tagged_words(self, sentences, constraints)
 
     def entropy(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[float]:
-        """Entropy (nats) of each sentence's distribution over labelled derivations; -inf where there is none."""
+        """Return the entropy (nats) of each sentence's labelled derivations; -inf for probability 0."""
         return entropies(self, sentences, constraints)
 
     def kl_divergence(
         self, other: Run, sentences: Iterable[Sentence], constraints: ConstraintList | None = None
     ) -> list[float]:
-        """KL(this ‖ other) (nats) over each sentence's labelled derivations; both need the same symbols and words."""
+        """Return KL(self ‖ other) (nats) over each sentence's labelled derivations.
+
+        Both runs need the same symbols and vocabulary.
+        """
         return divergences(self, other, sentences, constraints)
 
     def symbols(self, sentences: Iterable[Sentence] | None = None, top: int = 20) -> SymbolReport:
-        """The most used symbols: expected uses, likeliest children, words, examples; see `simplepcfg show`."""
+        """Return the `top` most used symbols with expected uses, likeliest children, words and examples.
+
+        Uses are counted over `sentences`, or over the run's own text.
+        """
         from simplepcfg.inference.inspection import describe_symbols
 
         return describe_symbols(self, sentences, top=top)
 
     def describe_symbol(self, symbol: str) -> SymbolDescription:
-        """One symbol, such as "NT-12" or "T-5", by the grammar alone: its likeliest children and words."""
+        """Return the likeliest children and words of one symbol, such as "NT-12" or "T-5", by the grammar alone."""
         from simplepcfg.inference.symbol_guide import SymbolGuide
 
         if self._guide is None:
@@ -209,7 +235,7 @@ class Run(TrainedModel):
         return self._guide.describe(symbol)
 
     def _repr_html_(self) -> str:
-        """For notebooks: what the run is, and how it learned."""
+        """Return a summary and the learning curve, for notebooks."""
         from simplepcfg.inference.run_summary import run_html
 
         return run_html(self)
@@ -223,11 +249,13 @@ class Run(TrainedModel):
         importance: int = 0,
         labels: bool = False,
     ) -> EvaluationReport:
-        """F1 and perplexity on trees (`nltk.Tree`, `SpanTree`), perplexity on sentences; or a file.
+        """Return F1 and perplexity on trees (`nltk.Tree`, `SpanTree`), or perplexity on sentences, also of a file.
 
-        `decode` is how the run's trees are chosen, as in `parse`. A compound model has no exact log p; `importance`
-        samples of each sentence's vector z estimate it, too. A hidden Markov model has no trees, hence no F1. With
-        `labels` the report also says how the symbols of the most probable trees match gold labels.
+        `decode` chooses trees as in `parse`. A compound model has no exact log p; `importance` samples of each
+        sentence's vector z estimate it as well. A hidden Markov model has no trees and hence no F1. With `labels` the
+        report also says how the symbols of the most probable trees match gold labels.
+
+            run.evaluate("test.trees").sentence_f1
         """
         return evaluate(self, data, name or self.name, decode, importance, labels)
 
@@ -240,11 +268,14 @@ class Run(TrainedModel):
         importance: int = 0,
         labels: bool = False,
     ) -> EvaluationReport:
-        """F1 and perplexity on gold trees that have been prepared as this run wants them."""
+        """Return F1 and perplexity on gold trees with this run's preprocessing; see `evaluate`."""
         return evaluate_treebank(self, treebank, name or self.name, decode, importance, labels)
 
     def save(self, directory: str | PathLike[str]) -> Path:
-        """Write the run into a new folder, from which `load` and every command read it."""
+        """Write the run into a new folder, which `load` and every command can read, and return its path.
+
+        Raises InputError if the folder holds a run already.
+        """
         from simplepcfg.training.config.files import save_config
         from simplepcfg.training.storage.run_folder import RunFolder
         from simplepcfg.training.storage.tensor_files import host_copy, write_tensor_file
@@ -310,16 +341,16 @@ class Run(TrainedModel):
         return cls(loaded.model, loaded.vocabulary, loaded.config, directory=loaded.directory, best=loaded.best)
 
     def first_too_long(self, sentences: Sequence[Sentence]) -> tuple[int, str] | None:
-        """The index of the first sentence whose chart no memory of this machine could hold, and why; or None."""
+        """Return the index of the first sentence whose chart does not fit into memory, with the reason, or None."""
         for index, (words, tags) in enumerate(split_sentences(sentences, self.preprocessing)):
-            if hopeless(self, len(words) + 1) is None:  # of any of its words, and an <eos>
+            if reason_too_long(self, len(words) + 1) is None:  # With all words and an <eos>.
                 continue
-            reason = hopeless(self, len(self.preprocessing.apply(words, tags).tokens))
+            reason = reason_too_long(self, len(self.preprocessing.apply(words, tags).tokens))
             if reason is not None:
                 return index, reason
         return None
 
     @property
     def cells_a_batch(self) -> int:
-        """How large a batch may be, as sentences times words squared."""
+        """Largest size of a batch, as sentences × words²."""
         return cells_a_batch(self)

@@ -1,4 +1,4 @@
-"""log p of sentences under a run: exact where all share their rules, else at the mean of z, or by sampling z."""
+"""Log-probabilities of sentences: exact where all share their rules, else at the mean of z or by sampling z."""
 
 from __future__ import annotations
 
@@ -9,53 +9,57 @@ import torch
 
 from simplepcfg.data.batching import Batch
 from simplepcfg.errors import InputError, NumericalError
-from simplepcfg.evaluation.second_look import SecondLook
+from simplepcfg.evaluation.float64_recheck import Float64Recheck
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.marginals import Bonus
 from simplepcfg.inference.trained_model import TrainedModel
 
 IMPORTANCE_SEED = 0
-MOST_IMPORTANCE_SAMPLES = 100_000
+MAX_IMPORTANCE_SAMPLES = 100_000
 
 
 def log_probabilities(
     run: TrainedModel, sentences: Sequence[Sequence[str]], bonus: Bonus = lambda batch: None
 ) -> list[float]:
-    """log p (nats) of sentences as the model sees them, as `Run.score` and perplexity report it.
+    """Return the log-probability (nats) of sentences of tokens, as `Run.score` and perplexity report it.
 
-    What float32 calls impossible is looked at again in float64.
+    Sentences of probability 0 in float32 are recomputed in float64. `bonus` gives the span bonus of a batch. Raises
+    InputError for constraints on a compound model and NumericalError for NaN.
     """
-    look = SecondLook(run.model, run.grammar if run.shares_rules else None)
+    recheck = Float64Recheck(run.model, run.grammar if run.shares_rules else None)
 
     def compute(batch: Batch) -> list[float]:
         weights = bonus(batch)
         with torch.no_grad():
             if run.shares_rules:
-                scores = run.grammar.log_partition(batch.words, batch.lengths, span_bonus=weights)
-                return look.mended(scores, batch.words, batch.lengths, weights).tolist()
+                values = run.grammar.log_partition(batch.words, batch.lengths, span_bonus=weights)
+                return recheck.log_likelihoods(values, batch.words, batch.lengths, weights).tolist()
             if weights is not None:
                 raise InputError(
                     f"{run.name}: a model of kind {run.config.model.kind} has no exact log p, and none "
                     "with constraints; score without them or use an sn-pcfg"
                 )
-            scores = run.model.log_likelihood(batch.words, batch.lengths)  # type: ignore[operator]
-            return look.mended(scores, batch.words, batch.lengths).tolist()
+            values = run.model.log_likelihood(batch.words, batch.lengths)  # type: ignore[operator]
+            return recheck.log_likelihoods(values, batch.words, batch.lengths).tolist()
 
-    scores = in_batches(run, sentences, compute, lambda: -math.inf)
-    if any(math.isnan(score) for score in scores):
+    found = in_batches(run, sentences, compute, lambda: -math.inf)
+    if any(math.isnan(value) for value in found):
         raise NumericalError(f"{run.name}: log-probabilities are NaN; its weights are damaged, train it again")
-    return scores
+    return found
 
 
 def importance_log_probabilities(run: TrainedModel, sentences: Sequence[Sequence[str]], samples: int) -> list[float]:
-    """log p (nats) by importance sampling, for models that have no exact one; the seed is fixed."""
+    """Return log-probabilities (nats) by importance sampling with a fixed seed, for compound models.
+
+    Raises InputError for a model with an exact log-probability or a number of samples out of range.
+    """
     if run.shares_rules:
         raise InputError(
             f"{run.name}: a model of kind {run.config.model.kind} has an exact log p; importance sampling is for "
             "compound models, leave it out"
         )
-    if not 1 <= samples <= MOST_IMPORTANCE_SAMPLES:
-        raise InputError(f"importance = {samples}; take 1 to {MOST_IMPORTANCE_SAMPLES:,} samples a sentence")
+    if not 1 <= samples <= MAX_IMPORTANCE_SAMPLES:
+        raise InputError(f"importance = {samples}; take 1 to {MAX_IMPORTANCE_SAMPLES:,} samples a sentence")
     generator = torch.Generator().manual_seed(IMPORTANCE_SEED)
 
     def compute(batch: Batch) -> list[float]:

@@ -15,7 +15,7 @@ from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import RankGrammar
 from simplepcfg.inference.batches import in_batches
-from simplepcfg.inference.marginals import bonus_of_batch, span_marginals
+from simplepcfg.inference.marginals import make_bonus, span_marginals
 from simplepcfg.inference.sentences import Sentence
 from simplepcfg.inference.trained_model import TrainedModel
 
@@ -65,7 +65,7 @@ class SpanChart:
         return self.to_svg()
 
 
-def chart_of(
+def make_chart(
     run: TrainedModel, sentence: Sentence, constraints: Constraints | Mapping[str, Any] | None, symbols: int
 ) -> SpanChart:
     """See ``Run.chart``."""
@@ -103,7 +103,7 @@ def _likeliest_symbols(
 
     None where a grammar cannot be asked for symbols, or they are too many.
     """
-    bonus = bonus_of_batch(constraints, list(prepared), run.device)
+    bonus = make_bonus(constraints, list(prepared), run.device)
     rows = torch.tensor([(0, i, j) for i, j in cells])
 
     def compute(batch: Batch) -> list[tuple[Tensor, Tensor, Tensor] | None]:

@@ -1,4 +1,4 @@
-"""The surprisal of each word of a text under a run, word for word of the original sentences."""
+"""Surprisal of each original word of sentences under a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ END = "<end>"
 
 @dataclass(frozen=True, slots=True)
 class WordSurprisal:
-    """One word of a sentence, or its end; in nats. None where the run does not look at the word: punctuation."""
+    """One word of a sentence, or its end; in nats. None where the run drops the word: punctuation."""
 
     word: str
     token: str | None  # as the model sees it: prepared, and `<unk>` where the vocabulary does not have it
@@ -29,7 +29,7 @@ class WordSurprisal:
 
 
 class SurprisalTable(list[WordSurprisal]):
-    """The records of one sentence: a list, which a notebook shows as bars."""
+    """Records of one sentence: a list, which a notebook shows as bars."""
 
     def to_svg(self) -> str:
         """Bars as an SVG file's text."""
@@ -45,7 +45,7 @@ class SurprisalTable(list[WordSurprisal]):
 
 
 def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence]) -> list[SurprisalTable]:
-    """See ``Run.surprisal``."""
+    """Return the surprisal of each word of each sentence; see ``Run.surprisal``."""
     prepared = run.prepare(sentences)
 
     def compute(batch: Batch) -> list[tuple[list[float], list[float]]]:
@@ -66,7 +66,7 @@ def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence]) -> list[
 def _records(
     run: TrainedModel, words: Sequence[str], item: Prepared, values: list[float], entropies: list[float]
 ) -> SurprisalTable:
-    """A record for every original word, then for an `<eos>` that was added, then for the end."""
+    """Return a record for every original word, then for an added `<eos>`, then for the end."""
     tokens = [token if token in run.vocabulary else UNK for token in item.tokens]
     scored = [*zip(tokens, values, entropies, strict=False)]
     records = SurprisalTable(WordSurprisal(word, None, None, None) for word in words)

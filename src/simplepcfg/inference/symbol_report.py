@@ -24,7 +24,7 @@ class SymbolUse:
     left: list[Child]
     right: list[Child]
     words: list[Weighted]  # that it covers, with their share; of a preterminal, that it emits, with their probability
-    examples: list[Weighted]  # spans of the text with their posterior
+    examples: list[Weighted]  # spans of the text with their marginal
     label: Weighted | None = None  # of gold trees, the most frequent label and its share of the symbol's constituents
 
     def to_dict(self) -> dict[str, Any]:

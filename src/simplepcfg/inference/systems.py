@@ -1,4 +1,4 @@
-"""Runs, groups of runs, baselines and anyone's trees, evaluated on one file: the columns of a table."""
+"""Evaluation of several systems on one file: runs, groups of runs, baselines and predicted trees."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.evaluation.columns import Column
 from simplepcfg.evaluation.report import EvaluationReport
-from simplepcfg.evaluation.treebank import BASELINES, Treebank, refuse_misspelt_baseline
+from simplepcfg.evaluation.treebank import BASELINES, Treebank, check_baseline_name
 from simplepcfg.inference.api import load
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.runs_inside import runs_inside
@@ -27,7 +27,7 @@ from simplepcfg.training.storage.run_folder import RunFolder
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """What is shown under one name: a baseline, one run's folder, or those of a group of runs."""
+    """A system with one name: a baseline, a run's folder, or the folders of a group of runs."""
 
     name: str
     folders: tuple[str, ...] = ()  # none: the name is a baseline's
@@ -35,30 +35,33 @@ class System:
 
     @classmethod
     def named(cls, name: str) -> System:
-        """A baseline, a run's folder, or a folder of nothing but runs' folders, which is a group."""
+        """Return the system of a name: a baseline, a run's folder, or a folder of runs, which is a group."""
         if name in BASELINES:
             return cls(name)
-        refuse_misspelt_baseline(name)
+        check_baseline_name(name)
         inner = runs_inside(name)
         return cls(name, tuple(inner), grouped=True) if inner else cls(name, (name,))
 
     @classmethod
     def group(cls, text: str) -> System:
-        """From NAME=RUN,RUN,…; each may be a pattern such as runs/seed-*, or a folder of runs."""
+        """Parse a group NAME=RUN,RUN,…; each RUN may be a pattern such as runs/seed-* or a folder of runs.
+
+        Raises InputError for another form, a folder that does not exist, or one that is named twice.
+        """
         name, separator, listed = text.partition("=")
         parts = [part for part in listed.split(",") if part]
         if not separator or not name or not parts:
-            raise InputError(f'--group "{text}" is not of the form NAME=RUN,RUN, as in ours=runs/seed-1,runs/seed-2')
+            raise InputError(f'group "{text}" is not of the form NAME=RUN,RUN, as in ours=runs/seed-1,runs/seed-2')
         folders: list[str] = []
         for part in parts:
             found = [part] if os.path.exists(part) else sorted(glob.glob(part))
             if not found:
-                raise InputError(f"--group {name}: {part} is no run folder and matches none; name existing folders")
+                raise InputError(f"group {name}: {part} is no run folder and matches none; name existing folders")
             for folder in found:
                 folders += runs_inside(folder) or [folder]
         twice = next((folder for folder in folders if folders.count(folder) > 1), None)
         if twice is not None:
-            raise InputError(f"--group {name}: {twice} is named twice; a mean counts each run once")
+            raise InputError(f"group {name}: {twice} is named twice; a mean counts each run once")
         return cls(name, tuple(folders), grouped=True)
 
 
@@ -76,7 +79,7 @@ def evaluate_systems(
     device: str = "auto",
     remark: Callable[[str], None] = lambda text: None,
 ) -> list[Column]:
-    """Columns in the order of what is asked for; then, where asked for, of all runs together; predictions last.
+    """Return a column for each system, in order, then for the ensemble of all runs if asked for, then predictions.
 
     A string is a baseline's name, a run's folder, or a folder of runs, which is a group, as ``System.named`` has it.
     Together, `by` and `weigh` are those of `ensemble`.
@@ -88,27 +91,27 @@ def evaluate_systems(
     names = [system.name for system in systems]
     twice = next((path for path in predictions if list(predictions).count(path) > 1), None)
     if twice is not None:
-        raise InputError(f"--predictions {twice} is given twice; give each file once")
+        raise InputError(f"predictions {twice} is given twice; give each file once")
     repeated = next((system.name for system in systems if system.grouped and names.count(system.name) > 1), None)
     if repeated is not None:
-        raise InputError(f"--group {repeated}: another column has this name; choose another")
+        raise InputError(f"group {repeated}: another column has this name; choose another")
     folders = list(dict.fromkeys(folder for system in systems for folder in system.folders))
     for folder in folders:
         found = RunFolder(run_directory(folder))
         found.require(found.config, found.vocabulary, found.model)
     if together and len(folders) < 2:
-        raise InputError(f"--ensemble has {len(folders)} run; name the folders of at least two different ones")
+        raise InputError(f"an ensemble has {len(folders)} run; name the folders of at least two different ones")
     compound = (
         {folder for folder in folders if isinstance(_config(folder).model, CompoundConfig)} if importance else set()
     )
     if importance and not compound:
-        raise InputError(f"--importance {importance} but no compound run; log p of the others is exact, leave it out")
+        raise InputError(f"importance = {importance} but no compound run; log p of the others is exact, leave it out")
     runs = _Runs(device, keep=together)
     is_text = sniff(file) == "text"
     if is_text:
         if labels:
             raise InputError(f"--labels needs gold trees but {file} is plain text; leave it out")
-        _refuse_without_trees(systems, predictions, together, file)
+        _require_trees(systems, predictions, together, file)
     common = _preprocessing(folders[0]) if folders else Preprocessing()
     if is_text and any(_preprocessing(folder).tokenize != common.tokenize for folder in folders):
         raise InputError("some of the runs tokenise text and others do not; evaluate them one after the other")
@@ -121,7 +124,7 @@ def evaluate_systems(
         if not (is_text or run.has_trees):
             kind = run.config.model.kind
             if together:
-                raise InputError(f"--ensemble: {folder} is of kind {kind}, which has no span posteriors; leave it out")
+                raise InputError(f"ensemble: {folder} is of kind {kind}, which has no span marginals; leave it out")
             remark(f"{folder}: a model of kind {kind} has no trees; only its perplexity is shown")
         with _naming(folder):
             if is_text:
@@ -146,7 +149,7 @@ def evaluate_systems(
             remark("weights: " + ", ".join(f"{folder} {weight:.3f}" for folder, weight in shown))
         columns.append(_alone(group.evaluate_treebank(treebanks.get(common))))
     for path in predictions:
-        guesses = items if path == file else list(read_trees(path))  # a pipe has no second reading
+        guesses = items if path == file else list(read_trees(path))  # A pipe cannot be read twice.
         report, different = treebanks.get(common).predictions(path, guesses)
         if different:
             remark(f"{path}: {different} trees have other words than {file}; is it the same text?")
@@ -157,7 +160,7 @@ def evaluate_systems(
 
 
 def unique_names(runs: Iterable[Run]) -> dict[str, Run]:
-    """Runs by the names of their folders; the second of two that are called alike is demo-2."""
+    """Return runs by the names of their folders; the second of two with the same name gets the suffix -2."""
     found: dict[str, Run] = {}
     for run in runs:
         base = run.directory.resolve().name if run.directory is not None else run.name
@@ -169,7 +172,7 @@ def unique_names(runs: Iterable[Run]) -> dict[str, Run]:
 
 
 class _Runs:
-    """Loaded one after the other, so that many large ones fit; kept only where all are needed at once."""
+    """Loads runs one after the other, so that many large ones fit; keeps them only if all are needed at once."""
 
     def __init__(self, device: str, keep: bool) -> None:
         self._device, self._keep = device, keep
@@ -185,7 +188,7 @@ class _Runs:
 
 
 class _Treebanks:
-    """Gold trees by preprocessing, each prepared once."""
+    """Gold trees by preprocessing, each preprocessed once."""
 
     def __init__(self, trees: Sequence[SpanTree], source: str) -> None:
         self._trees, self._source = trees, source
@@ -199,7 +202,7 @@ class _Treebanks:
 
 @contextmanager
 def _naming(folder: str) -> Iterator[None]:
-    """Of several runs, an error says which one it is about."""
+    """Add the run's folder to errors inside the context."""
     try:
         yield
     except SimplePCFGError as error:
@@ -220,9 +223,9 @@ def _config(folder: str) -> RunConfig:
     return RunFolder(run_directory(folder)).read_config()
 
 
-def _refuse_without_trees(systems: Iterable[System], predictions: Sequence[str], together: bool, file: str) -> None:
+def _require_trees(systems: Iterable[System], predictions: Sequence[str], together: bool, file: str) -> None:
     if together:
-        raise InputError(f"--ensemble needs gold trees but {file} is plain text; leave it out")
+        raise InputError(f"an ensemble needs gold trees but {file} is plain text; leave it out")
     baselines = [system.name for system in systems if not system.folders]
     for name in [*baselines, *predictions]:
         raise InputError(f"{name} needs gold trees but {file} is plain text; give a file of bracketed trees")

@@ -1,4 +1,4 @@
-"""A trained model with what is needed to ask it: its vocabulary, its preprocessing and its configuration."""
+"""A trained model with its vocabulary, preprocessing and configuration."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ class TrainedModel:
 
     @property
     def name(self) -> str:
-        """What the run is called in reports: its folder, or the name in its configuration."""
+        """Name of the run in reports: that of its folder or of its configuration."""
         return str(self.directory) if self.directory is not None else self.config.name
 
     @property
     def preprocessing(self) -> Preprocessing:
-        """What happens to words before the model sees them."""
+        """Preprocessing of the run's text."""
         return self.config.data.preprocessing
 
     @property
     def device(self) -> torch.device:
-        """Where the model lies."""
+        """Device of the model."""
         return next(self.model.parameters()).device
 
     @property
     def grammar(self) -> Grammar:
-        """The rules, computed once from the weights; what differentiates asks ``run.model.grammar()`` instead.
+        """Grammar of the weights, computed once and detached; for gradients call ``run.model.grammar()``.
 
         A model whose rules differ by sentence has none to show.
         """
@@ -68,29 +68,29 @@ class TrainedModel:
             )
         if self._grammar is None:
             with torch.no_grad():
-                # Detached too: emissions hold the word embeddings, which are weights and would ask for gradients.
+                # Detached, since emissions hold the word embeddings, which are parameters and require gradients.
                 grammar: Grammar = self.model.grammar()  # type: ignore[operator]
                 self._grammar = grammar.detached()
         return self._grammar
 
     @property
     def shares_rules(self) -> bool:
-        """Whether all sentences have the same rules; a compound model makes them for each."""
+        """Whether all sentences have the same rules, which those of a compound model do not."""
         return bool(self.model.shares_rules)
 
     @property
     def has_trees(self) -> bool:
-        """Whether its sentences have constituents; those of a hidden Markov model have states, and no F1."""
+        """Whether the model has constituents; a hidden Markov model has states only, and no F1."""
         return not (self.shares_rules and isinstance(self.grammar, HiddenMarkovModel))
 
     def grammar_of(self, batch: Batch) -> Grammar:
-        """The rules for the sentences of a batch: the run's own, or those that a compound model makes for them."""
+        """Return the grammar of a batch: the run's, or the sentences' own grammars of a compound model."""
         if self.shares_rules:
             return self.grammar
         with torch.no_grad():
             return self.model.grammar(batch.words, batch.lengths)  # type: ignore[operator]
 
     def prepare(self, sentences: Iterable[Sentence]) -> list[tuple[Sequence[str], Prepared]]:
-        """Each sentence's words, and what the model sees of them."""
+        """Return the words of each sentence and their preprocessed form."""
         apply = self.preprocessing.apply
         return [(words, apply(words, tags)) for words, tags in split_sentences(sentences, self.preprocessing)]

@@ -1,4 +1,7 @@
-"""Neural networks that give grammars. Importable with torch alone: configurations are plain dataclasses."""
+"""Neural parameterisations of grammars.
+
+This package needs torch alone: the configurations of models are plain dataclasses.
+"""
 
 from typing import Any
 
@@ -41,7 +44,7 @@ __all__ = [
     "build_model",
 ]
 
-# A new model is one line here and one in MODELS; `kind` tells the configurations apart.
+# A new model is one line here and one in MODELS; the field `kind` discriminates between the configurations.
 ModelConfig = (
     SimpleNPCFGConfig
     | SimpleCPCFGConfig
@@ -70,5 +73,12 @@ KINDS: dict[str, Any] = {config.kind: config for config in MODELS}
 
 
 def build_model(config: ModelConfig, vocabulary_size: int) -> nn.Module:
-    """The model that a configuration describes, freshly initialised from torch's random state."""
+    """Return the model of a configuration, initialised from torch's random state.
+
+    `vocabulary_size` counts padding, id 0, and the words. Raises InputError if it is below 2.
+
+    >>> model = build_model(SimpleNPCFGConfig(nonterminals=4, preterminals=8, embedding=16), vocabulary_size=100)
+    >>> model.grammar().root.shape
+    torch.Size([4])
+    """
     return MODELS[type(config)](config, vocabulary_size)

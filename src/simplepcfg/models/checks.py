@@ -1,16 +1,16 @@
-"""Checks that every model's configuration makes; each error names the key, its value and the fix."""
+"""Checks of model configurations; each error names the key, its value and the fix."""
 
 import math
 from typing import Any
 
 from simplepcfg.errors import InputError
 
-# No machine holds a matrix of this many rows and columns: a larger number is a mistake.
+# A matrix with this many rows and columns fits no machine, so that a larger number is a mistake.
 SIZE_LIMIT = 2**24
 
 
 def check_sizes(config: Any, *names: str) -> None:
-    """Counts and widths: at least 1, and of a size that some machine could hold."""
+    """Raise InputError if a count or width of these names is below 1 or above every plausible size."""
     for name in names:
         value = getattr(config, name)
         if value < 1:
@@ -20,21 +20,21 @@ def check_sizes(config: Any, *names: str) -> None:
 
 
 def check_deviation(config: Any, name: str = "init_logit_std") -> None:
-    """A standard deviation: finite, 0 or more."""
+    """Raise InputError if a standard deviation is negative or not finite."""
     value = getattr(config, name)
     if not (value >= 0 and math.isfinite(value)):
         raise InputError(f"model.{name} = {value}; it must be finite and at least 0")
 
 
 def check_choice(config: Any, name: str, choices: tuple[str, ...]) -> None:
-    """One of a few words."""
+    """Raise InputError if a value is none of the choices."""
     value = getattr(config, name)
     if value not in choices:
         raise InputError(f"model.{name} = {value!r}; take {' or '.join(choices)}")
 
 
 def check_networks(config: Any) -> None:
-    """Networks as the authors released them, or this package's own residual networks with settings of their own."""
+    """Raise InputError for unknown `networks`, or for settings of residual networks where `networks` is "released"."""
     check_choice(config, "networks", ("released", "residual"))
     if config.networks == "residual":
         return
@@ -48,6 +48,6 @@ def check_networks(config: Any) -> None:
 
 
 def check_vocabulary(size: int) -> None:
-    """A vocabulary has padding, id 0, and words."""
+    """Raise InputError if a vocabulary does not hold padding, id 0, and at least one word."""
     if size < 2:
         raise InputError(f"vocabulary_size = {size}; it must hold padding and at least one word")

@@ -10,10 +10,10 @@ from simplepcfg.grammars import DenseGrammar
 from simplepcfg.models.checks import check_vocabulary
 from simplepcfg.models.compound import CompoundConfig, CompoundModel
 from simplepcfg.models.dense import BLOCKS, DensePCFGConfig
+from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
-from simplepcfg.models.parts import emissions_of, word_bias
+from simplepcfg.models.shared_layers import make_emissions, make_word_bias
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.models.starts import spread_scores
 from simplepcfg.ops.neural import rule_softmax
 
 
@@ -28,12 +28,12 @@ class CPCFGConfig(CompoundConfig, DensePCFGConfig):
         self.check_compound()
 
     def sizes(self, batch: int) -> ModelSizes:
-        """What a batch of so many sentences holds, each with rules and emissions of its own."""
+        """Return the tensor sizes of a batch, in which each sentence has its own rules and emissions."""
         return self.sizes_of(grammars=batch)
 
 
 class CPCFG(CompoundModel):
-    """As N-PCFG, with z ~ N(0, I) for each sentence beside every embedding:
+    """Compound PCFG: the N-PCFG with a latent z ~ N(0, I) of each sentence beside every embedding:
 
     root[A]        ∝ exp(u_A · f1([w_S; z]) + a_A)
     rules[A, B, C] ∝ exp(v_BC · [w_A; z] + b_BC)       over all pairs of symbols B, C
@@ -49,7 +49,7 @@ class CPCFG(CompoundModel):
         self.symbols = nn.Parameter(torch.empty(every, size))
         self.start = nn.Parameter(torch.empty(1, size))
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
-        self.word_bias = word_bias(vocabulary_size, size)  # c
+        self.word_bias = make_word_bias(vocabulary_size, size)  # c
         self.root = ResidualNetwork(inputs, size, BLOCKS)  # f1
         self.root_scores = nn.Linear(size, config.nonterminals)  # u_A and a_A
         self.rules = nn.Linear(size, every * every)  # v_BC where it meets w_A, and b_BC
@@ -58,8 +58,8 @@ class CPCFG(CompoundModel):
         initialise(self, "xavier_uniform")
         self._initialise_rules(inputs)
         if config.init_logit_std:
-            scored = [self.symbols, self.word_embeddings, self.rules.weight]
-            spread_scores(self, config.init_logit_std, read=[], scored=scored)
+            outputs = [self.symbols, self.word_embeddings, self.rules.weight]
+            set_initial_logit_std(self, config.init_logit_std, inputs=[], outputs=outputs)
 
     @torch.no_grad()
     def _initialise_rules(self, inputs: int) -> None:
@@ -70,19 +70,19 @@ class CPCFG(CompoundModel):
         self.rules.bias.uniform_(-(inputs**-0.5), inputs**-0.5)
 
     def grammar_of(self, z: Tensor) -> DenseGrammar:
-        """The grammars of sentence vectors [B, Z], as one batch of rules."""
+        """Return the grammars of sentence vectors [B, Z], as one batch of rules."""
         split, every = self.config.nonterminals, self.symbols.shape[0]
         root = rule_softmax(self.root_scores(self.root(_with_z(self.start, z)[:, 0])))  # [B, N]
-        # A linear layer of [w; z] is the sum of one of w and one of z: each is computed once, not for every pair.
-        scores = self.rules(self.symbols[:split]) + self.sentence_rules(z)[:, None]  # [B, N, S²]
-        rules = rule_softmax(scores).unflatten(-1, (every, every))
+        # A linear layer of [w; z] is the sum of one of w and one of z; each is computed once and not for every pair.
+        logits = self.rules(self.symbols[:split]) + self.sentence_rules(z)[:, None]  # [B, N, S²]
+        rules = rule_softmax(logits).unflatten(-1, (every, every))
         tags = self.emission(_with_z(self.symbols[split:], z))  # [B, P, D]
         precision = self.precision if self.training else None
-        emissions = emissions_of(tags, self.word_embeddings, precision, self.training, self.word_bias)
+        emissions = make_emissions(tags, self.word_embeddings, precision, self.training, self.word_bias)
         return DenseGrammar(root, rules, emissions)
 
 
 def _with_z(rows: Tensor, z: Tensor) -> Tensor:
-    """[w; z] for every row of [X, D] and every z of [B, Z]: [B, X, D + Z]."""
+    """Return [w; z], [B, X, D + Z], for every row w of [X, D] and every z of [B, Z]."""
     batch, count = z.shape[0], rows.shape[0]
     return torch.cat((rows.expand(batch, -1, -1), z[:, None].expand(-1, count, -1)), -1)

@@ -1,4 +1,4 @@
-"""What the configurations of models with a dense rule tensor share."""
+"""Base configuration of models with a dense rule tensor."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -6,16 +6,16 @@ from typing import Any, ClassVar
 from simplepcfg.models.checks import check_deviation, check_sizes
 from simplepcfg.models.sizes import ModelSizes
 
-# Rules are held once more in the blocks that products read, and so are their gradients.
+# Rules and their gradients are held twice: as one tensor, and in the blocks that matrix products read.
 RULE_COPIES = 2
 BLOCKS = 2  # residual blocks of the networks of root and emissions
 
 
 @dataclass(frozen=True, kw_only=True)
 class DensePCFGConfig:
-    """Sizes that every model with a probability for every A → B C has."""
+    """Sizes of a model with one probability for every rule A → B C."""
 
-    # Read by pydantic where it is installed: a misspelt key is an error, not ignored.
+    # Pydantic reads this where it is installed, so that a misspelt key is an error.
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     kind: str
@@ -27,8 +27,8 @@ class DensePCFGConfig:
     init_logit_std: float = field(
         default=0.0,
         metadata={
-            "description": "Standard deviation of the logits that symbols give their rules at the start; 0 takes the "
-            "authors' Xavier-uniform weights, whose logits are all near 0."
+            "description": "Initial standard deviation of the rule logits; 0 takes the authors' Xavier-uniform "
+            "weights, whose logits are all near 0."
         },
     )
 
@@ -37,7 +37,7 @@ class DensePCFGConfig:
         check_deviation(self)
 
     def sizes_of(self, grammars: int) -> ModelSizes:
-        """What a batch holds that has rules and emissions of so many grammars."""
+        """Return the tensor sizes of a batch with the rules and emissions of so many grammars."""
         states, tags = self.nonterminals, self.preterminals
         layers = 1 + 3 * BLOCKS
         return ModelSizes(
@@ -46,6 +46,6 @@ class DensePCFGConfig:
             tags=tags,
             emission_tables=grammars,
             span_numbers=states,
-            word_numbers=states**2,  # a word's matrices of parent and sibling
+            word_numbers=states**2,  # matrices over parent and sibling of each word
             full_precision=True,
         )

@@ -1,4 +1,4 @@
-"""Models with one grammar for all sentences, whose log p is exact."""
+"""Base class of models with one grammar for all sentences, whose log-likelihood is exact."""
 
 from torch import Tensor, nn
 
@@ -6,22 +6,25 @@ from simplepcfg.grammars import Grammar
 
 
 class ExactModel(nn.Module):
-    """Gives ``grammar``; what training minimises and what evaluation reports is its exact log p."""
+    """Base of models with one grammar; training and evaluation use its exact log-likelihood.
+
+    A subclass implements `grammar`.
+    """
 
     shares_rules = True
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> Grammar:
-        """The grammar of the present parameters, the same for every sentence."""
+        """Return the grammar of the present parameters, the same for every sentence."""
         raise NotImplementedError
 
     def loss(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
-        """Negative log-likelihood of each sentence in nats: [B].
+        """Return the negative log-likelihood, [B], of each sentence of words [B, n] in nats.
 
-        With ``span_bonus`` [B, n + 1, n + 1] every tree counts for exp of what its spans add up to, times its
-        probability.
+        `span_bonus` [B, n + 1, n + 1] are log-weights of spans: the probability of a tree is multiplied by exp of the
+        sum over its spans.
         """
         return -self.grammar(words, lengths).log_partition(words, lengths, span_bonus=span_bonus)
 
     def log_likelihood(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """log p of each sentence in nats, exactly: [B]."""
+        """Return the log-likelihood, [B], of each sentence of words [B, n] in nats."""
         return self.grammar(words, lengths).log_partition(words, lengths)

@@ -1,4 +1,4 @@
-"""What the configurations of all hidden Markov models share."""
+"""Base configuration and shared network of hidden Markov models."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -13,11 +13,11 @@ BLOCKS = 2  # residual blocks of every network
 
 @dataclass(frozen=True, kw_only=True)
 class HiddenMarkovConfig:
-    """Sizes that every hidden Markov model has."""
+    """Sizes of a hidden Markov model."""
 
-    # Read by pydantic where it is installed: a misspelt key is an error, not ignored.
+    # Pydantic reads this where it is installed, so that a misspelt key is an error.
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-    needs_eos: ClassVar[bool] = True  # nothing but a word can end a sentence
+    needs_eos: ClassVar[bool] = True  # A sentence ends with the word <eos>: the chain itself has no end.
 
     kind: str
     states: int = field(default=16384, metadata={"description": "Number of hidden states, S."})
@@ -39,7 +39,7 @@ class HiddenMarkovConfig:
     init_logit_std: float = field(
         default=0.0,
         metadata={
-            "description": "Standard deviation of the logits at the start; 0 takes Xavier-normal embeddings, whose "
+            "description": "Initial standard deviation of the logits; 0 takes Xavier-normal embeddings, whose "
             "logits are all near 0. For model.networks = `residual`."
         },
     )
@@ -56,5 +56,5 @@ class HiddenMarkovConfig:
 
 
 def released_emission_network(size: int) -> nn.Sequential:
-    """The emission network of the released HMM and LHMM: residual blocks without a linear layer before them."""
+    """Return the emission network of the released HMM and LHMM: residual blocks without a linear layer first."""
     return nn.Sequential(*(ResidualBlock(size) for _ in range(BLOCKS)))

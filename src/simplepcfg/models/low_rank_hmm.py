@@ -12,11 +12,11 @@ from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.models.checks import check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.hidden_markov import BLOCKS, HiddenMarkovConfig, released_emission_network
+from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
-from simplepcfg.models.parts import emissions_of, network_outputs, small_network
+from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.models.starts import spread_scores
-from simplepcfg.models.thinning import Thinning, step_rows, step_tables
+from simplepcfg.models.state_dropout import StepDropout, select_rows, select_tables
 from simplepcfg.ops.neural import LEAST_FACTOR, log_normaliser, row_softmax, rule_softmax
 
 ALIGNMENT = 8  # numbers
@@ -38,7 +38,7 @@ class LowRankHMMConfig(HiddenMarkovConfig):
             raise InputError(f"model.rank = {self.rank}; it must be at most model.states = {self.states}")
 
     def sizes(self, batch: int) -> ModelSizes:
-        """What a batch of so many sentences holds."""
+        """Return the tensor sizes of a batch."""
         return ModelSizes(
             activations=self.states * self.embedding * (3 * BLOCKS if self.released else 4 * (1 + 3 * BLOCKS)),
             rules=2 * self.states * self.rank,
@@ -51,7 +51,7 @@ class LowRankHMMConfig(HiddenMarkovConfig):
 
 
 class LowRankHMM(ExactModel):
-    """As the neural HMM, but transitions are a softmax with a kernel of r features, φ(x) = exp(W x):
+    """Neural HMM whose transitions are a softmax with a kernel of r features, φ(x) = exp(W x):
 
         transition[s, s'] = φ(a_s) · φ(b_s') / Σ_t φ(a_s) · φ(b_t)
 
@@ -91,36 +91,36 @@ class LowRankHMM(ExactModel):
             self.emission = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f4
             initialise(self)
         if config.init_logit_std:
-            scored = [self.start, self.features, self.word_embeddings]
-            spread_scores(self, config.init_logit_std, read=[self.symbols], scored=scored)
-        self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
-        self.thinning: Thinning | None = None  # what a training step leaves out
+            outputs = [self.start, self.features, self.word_embeddings]
+            set_initial_logit_std(self, config.init_logit_std, inputs=[self.symbols], outputs=outputs)
+        self.precision: str | None = None  # of matrix products in training; evaluation has float32 accuracy
+        self.step_dropout: StepDropout | None = None  # set by the trainer
 
     @property
     def symbol_groups(self) -> tuple[int, ...]:
-        """The states."""
+        """Number of states, the only group of symbols."""
         return (self.config.states,)
 
     @property
     def kernel_features(self) -> int:
-        """How many features there are that a step can leave out."""
+        """Number of kernel features, some of which a step can leave out."""
         return self.config.rank
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> HiddenMarkovModel:
-        """The model of the present parameters; it is the same for every sentence, so the arguments are not used."""
+        """Return the model of the present parameters; the arguments are not used, since all sentences share it."""
         precision = self.precision if self.training else None
-        symbols, _, word_embeddings = step_tables(self)
+        symbols, _, word_embeddings = select_tables(self)
         kernel = self._step_features()
         if self.config.released:
-            source, target = symbols, step_rows(self, self.next_symbols)
-            emitting = small_network(self.emission, step_rows(self, self.emitting_symbols), precision)
+            source, target = symbols, select_rows(self, self.next_symbols)
+            emitting = apply_network(self.emission, select_rows(self, self.emitting_symbols), precision)
         else:
             networks = (self.first, self.source, self.target, self.emission)
-            first, source, target, emitting = network_outputs(symbols, networks, precision)  # type: ignore[arg-type]
+            first, source, target, emitting = apply_networks(symbols, networks, precision)  # type: ignore[arg-type]
             start = rule_softmax(first.to(self.start.dtype) @ self.start[0])
         features = kernel.to(target.dtype)
-        # The weight of a feature is one more column of the logits. What all features share cancels, and without it
-        # little is left to round. Columns of zeros keep rows where tensor cores want them.
+        # The log-weight of each feature is one more column of the logits. Their mean cancels in the softmax, and
+        # subtracting it makes rounding errors smaller. Columns of zeros keep rows aligned for tensor cores.
         weight = log_normaliser(features, target, precision=precision)
         weight = (weight - weight.mean()).to(target.dtype)
         into = row_softmax(
@@ -132,19 +132,19 @@ class LowRankHMM(ExactModel):
         out_of = row_softmax(features, target, precision=precision, least=LEAST_FACTOR)
         if self.config.released:
             start = self._released_start(features, weight, out_of, target)
-        emissions = emissions_of(emitting, word_embeddings, precision, self.training)
+        emissions = make_emissions(emitting, word_embeddings, precision, self.training)
         return HiddenMarkovModel(start, (into, out_of), emissions, precision)
 
     def _step_features(self) -> Tensor:
-        """W, or the rows of it that take part in a step."""
-        thinning = self.thinning if self.training else None
-        rows = None if thinning is None else thinning.kernel_rows
+        """Return W, or the rows of it that take part in a step."""
+        dropout = self.step_dropout if self.training else None
+        rows = None if dropout is None else dropout.kernel_rows
         return self.features if rows is None else self.features.index_select(0, rows)
 
     def _released_start(self, features: Tensor, weight: Tensor, out_of: Tensor, target: Tensor) -> Tensor:
-        """φ(f1(w_S)) · φ(b_s) exp(−‖b_s‖² / 2) over its sum: a choice of a feature and then of a state, weighted.
+        """Return start[s] ∝ φ(f1(w_S)) · φ(b_s) exp(−‖b_s‖² / 2), [S]: choose a feature, then a state.
 
-        The logits of that choice lie tens apart from the first step on, so they are not rounded to bfloat16.
+        The logits of the features differ by tens from the first step on, so they are not rounded to bfloat16.
         """
         choice = rule_softmax(features @ self.first(self.start)[0] + weight)  # [r]
         chosen = (choice[None].to(out_of.dtype) @ out_of)[0]  # [S]
@@ -153,7 +153,7 @@ class LowRankHMM(ExactModel):
 
 @torch.no_grad()
 def orthogonal_blocks(table: Tensor) -> None:
-    """Draw rows that are orthogonal within each block of as many as there are columns, as long as normal vectors."""
+    """Draw rows, in place, orthogonal within blocks of as many rows as columns, with the norms of normal vectors."""
     count, size = table.shape
     blocks = -(-count // size)
     directions = [torch.linalg.qr(torch.randn(size, size)).Q.T for _ in range(blocks)]

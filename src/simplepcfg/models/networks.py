@@ -1,4 +1,4 @@
-"""The small networks that turn symbol embeddings into features, whose products are logits; and how weights begin."""
+"""Networks that turn symbol embeddings into features, whose dot products are logits, and their initialisation."""
 
 from typing import Literal, Protocol
 
@@ -13,7 +13,7 @@ Initialisation = Literal["xavier_normal", "xavier_normal_matrices", "xavier_unif
 
 
 class ResidualBlock(nn.Module):
-    """y + ReLU(V ReLU(U y + p) + q)."""
+    """Residual block y + ReLU(V ReLU(U y + p) + q)."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -21,14 +21,14 @@ class ResidualBlock(nn.Module):
         self.outer = nn.Linear(size, size)
 
     def forward(self, y: Tensor) -> Tensor:
-        """[..., size] → [..., size]."""
+        """Map [..., size] to [..., size]."""
         return y + F.relu(self.outer(F.relu(self.inner(y))))
 
 
 class FeatureNorm(nn.Module):
     """RMS normalisation with learned gains, g ⊙ y / rms(y).
 
-    The gains begin at size^(-1/4), so that the dot product of two such vectors has a standard deviation of about 1.
+    The initial gains are size^(-1/4), so that the dot product of two outputs has a standard deviation of about 1.
     """
 
     def __init__(self, size: int) -> None:
@@ -41,28 +41,28 @@ class FeatureNorm(nn.Module):
         self.gains.fill_(self.gains.shape[0] ** -0.25)
 
     def forward(self, y: Tensor) -> Tensor:
-        """[..., size] → [..., size]."""
+        """Map [..., size] to [..., size]."""
         return F.rms_norm(y, y.shape[-1:], self.gains.to(y.dtype))
 
 
 class FeatureNetwork(Protocol):
-    """A network that ``ops.neural.residual_networks`` can compute: all but its last step is given by its weights."""
+    """A network that ``ops.neural.residual_networks`` can compute from its weights, except for its last operations."""
 
     def weights(self) -> list[Tensor]:
-        """Matrices and biases in the order of use."""
+        """Return matrices and biases in the order of use."""
         ...
 
     def finish(self, y: Tensor, x: Tensor) -> Tensor:
-        """The network's output, from what its layers made of the inputs x: an outer residual connection, a norm."""
+        """Return the network's output from its layers' output y and its input x: outer residual connection and norm."""
         ...
 
     def __call__(self, x: Tensor) -> Tensor:
-        """[..., inputs] → [..., size]."""
+        """Map [..., inputs] to [..., size]."""
         ...
 
 
 class ResidualLayer(nn.Module):
-    """x + ReLU(W x + b), and RMS normalisation if wanted: the paper's networks of parents and children."""
+    """Residual layer x + ReLU(W x + b) with optional RMS normalisation: the paper's network of parents and children."""
 
     def __init__(self, size: int, *, rms_norm: bool = False) -> None:
         super().__init__()
@@ -70,20 +70,20 @@ class ResidualLayer(nn.Module):
         self.norm = FeatureNorm(size) if rms_norm else nn.Identity()
 
     def weights(self) -> list[Tensor]:
-        """See FeatureNetwork."""
+        """See `FeatureNetwork.weights`."""
         return [self.linear.weight, self.linear.bias]
 
     def finish(self, y: Tensor, x: Tensor) -> Tensor:
-        """See FeatureNetwork; the residual connection is part of y."""
+        """See `FeatureNetwork.finish`; y includes the residual connection."""
         return self.norm(y)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., size] → [..., size]."""
+        """Map [..., size] to [..., size]."""
         return self.norm(x + F.relu(self.linear(x)))
 
 
 class ResidualNetwork(nn.Sequential):
-    """A linear layer and then residual blocks; x is added to the result, and the result normalised, if wanted."""
+    """A linear layer and residual blocks, with an optional outer residual connection and RMS normalisation."""
 
     def __init__(
         self, inputs: int, size: int, blocks: int = 2, *, outer_residual: bool = False, rms_norm: bool = False
@@ -93,17 +93,17 @@ class ResidualNetwork(nn.Sequential):
         self.outer_residual = outer_residual
 
     def weights(self) -> list[Tensor]:
-        """See FeatureNetwork."""
+        """See `FeatureNetwork.weights`."""
         layers = [module for module in self.modules() if isinstance(module, nn.Linear)]
         return [tensor for layer in layers for tensor in (layer.weight, layer.bias)]
 
     def finish(self, y: Tensor, x: Tensor) -> Tensor:
-        """See FeatureNetwork."""
+        """See `FeatureNetwork.finish`."""
         y = x.to(y.dtype) + y if self.outer_residual else y
         return self[-1](y) if isinstance(self[-1], FeatureNorm) else y
 
     def forward(self, x: Tensor) -> Tensor:
-        """[..., inputs] → [..., size]."""
+        """Map [..., inputs] to [..., size]."""
         y = x
         for layer in self:
             y = y if isinstance(layer, FeatureNorm) else layer(y)
@@ -111,12 +111,12 @@ class ResidualNetwork(nn.Sequential):
 
 
 @torch.no_grad()
-def initialise(module: nn.Module, how: Initialisation = "xavier_normal") -> None:
-    """Draw every matrix of a module, embeddings included; vectors are biases or the gains of norms."""
+def initialise(module: nn.Module, scheme: Initialisation = "xavier_normal") -> None:
+    """Draw all matrices of a module, embeddings included, and set biases and the gains of norms, by a scheme."""
     for parameter in module.parameters():
         if parameter.dim() > 1:
-            (nn.init.xavier_uniform_ if how == "xavier_uniform" else nn.init.xavier_normal_)(parameter)
-        elif how == "xavier_normal":
+            (nn.init.xavier_uniform_ if scheme == "xavier_uniform" else nn.init.xavier_normal_)(parameter)
+        elif scheme == "xavier_normal":
             parameter.zero_()
     for part in module.modules():
         if isinstance(part, FeatureNorm):

@@ -1,4 +1,4 @@
-"""Neural HMM: a hidden Markov model whose logits are products of state and word embeddings."""
+"""Neural HMM: a hidden Markov model whose logits are dot products of state and word embeddings."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -10,11 +10,11 @@ from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.models.checks import check_vocabulary
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.hidden_markov import BLOCKS, HiddenMarkovConfig, released_emission_network
+from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
-from simplepcfg.models.parts import emissions_of, network_outputs, small_network
+from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.models.starts import spread_scores
-from simplepcfg.models.thinning import Thinning, step_rows, step_tables
+from simplepcfg.models.state_dropout import StepDropout, select_rows, select_tables
 from simplepcfg.ops.neural import row_softmax, rule_softmax
 
 
@@ -27,7 +27,7 @@ class NeuralHMMConfig(HiddenMarkovConfig):
     embedding: int = field(default=512, metadata={"description": "Width of all embeddings and of the networks."})
 
     def sizes(self, batch: int) -> ModelSizes:
-        """What a batch of so many sentences holds."""
+        """Return the tensor sizes of a batch."""
         return ModelSizes(
             activations=self.states * self.embedding * (3 * BLOCKS if self.released else 4 * (1 + 3 * BLOCKS)),
             rules=self.states**2,
@@ -40,7 +40,7 @@ class NeuralHMMConfig(HiddenMarkovConfig):
 
 
 class NeuralHMM(ExactModel):
-    """Start, transition and emission probabilities from state embeddings a, b, c and word embeddings u:
+    """Neural HMM, with probabilities from state embeddings a, b, c and word embeddings u:
 
         start[s]           ∝ exp(f1(w_S) · b_s)
         transition[s, s']  ∝ exp(a_s · b_s')          over all states s'
@@ -77,29 +77,29 @@ class NeuralHMM(ExactModel):
             self.emission = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f4
             initialise(self)
         if config.init_logit_std:
-            scored = [self.start, self.word_embeddings]
-            spread_scores(self, config.init_logit_std, read=[self.symbols], scored=scored)
-        self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
-        self.thinning: Thinning | None = None  # what a training step leaves out
+            outputs = [self.start, self.word_embeddings]
+            set_initial_logit_std(self, config.init_logit_std, inputs=[self.symbols], outputs=outputs)
+        self.precision: str | None = None  # of matrix products in training; evaluation has float32 accuracy
+        self.step_dropout: StepDropout | None = None  # set by the trainer
 
     @property
     def symbol_groups(self) -> tuple[int, ...]:
-        """The states."""
+        """Number of states, the only group of symbols."""
         return (self.config.states,)
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> HiddenMarkovModel:
-        """The model of the present parameters; it is the same for every sentence, so the arguments are not used."""
+        """Return the model of the present parameters; the arguments are not used, since all sentences share it."""
         precision = self.precision if self.training else None
-        symbols, _, word_embeddings = step_tables(self)
+        symbols, _, word_embeddings = select_tables(self)
         if self.config.released:
-            source, target = symbols, step_rows(self, self.next_symbols)
-            emitting = small_network(self.emission, step_rows(self, self.emitting_symbols), precision)
-            (first,) = network_outputs(self.start, [self.first], precision)
+            source, target = symbols, select_rows(self, self.next_symbols)
+            emitting = apply_network(self.emission, select_rows(self, self.emitting_symbols), precision)
+            (first,) = apply_networks(self.start, [self.first], precision)
             start = rule_softmax(target @ first[0].to(target.dtype))
         else:
             networks = (self.first, self.source, self.target, self.emission)
-            first, source, target, emitting = network_outputs(symbols, networks, precision)  # type: ignore[arg-type]
+            first, source, target, emitting = apply_networks(symbols, networks, precision)  # type: ignore[arg-type]
             start = rule_softmax(first.to(self.start.dtype) @ self.start[0])
         transitions = row_softmax(source, target, precision=precision)
-        emissions = emissions_of(emitting, word_embeddings, precision, self.training)
+        emissions = make_emissions(emitting, word_embeddings, precision, self.training)
         return HiddenMarkovModel(start, transitions, emissions, precision)

@@ -1,4 +1,4 @@
-"""N-PCFG: the neural PCFG with a probability for every A → B C (Kim, Dyer and Rush, 2019)."""
+"""N-PCFG: the neural PCFG with one probability for every rule A → B C (Kim, Dyer and Rush, 2019)."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -10,10 +10,10 @@ from simplepcfg.grammars import DenseGrammar
 from simplepcfg.models.checks import check_vocabulary
 from simplepcfg.models.dense import BLOCKS, DensePCFGConfig
 from simplepcfg.models.exact import ExactModel
+from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
-from simplepcfg.models.parts import emissions_of, word_bias
+from simplepcfg.models.shared_layers import make_emissions, make_word_bias
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.models.starts import spread_scores
 from simplepcfg.ops.neural import rule_softmax
 
 
@@ -24,18 +24,18 @@ class NPCFGConfig(DensePCFGConfig):
     kind: Literal["n-pcfg"] = field(default="n-pcfg", metadata={"description": "Which model."})
 
     def sizes(self, batch: int) -> ModelSizes:
-        """What a batch of so many sentences holds."""
+        """Return the tensor sizes of a batch."""
         return self.sizes_of(grammars=1)
 
 
 class NPCFG(ExactModel):
-    """Root, rules and emissions from symbol embeddings w:
+    """Neural PCFG, with root, rules and emissions from symbol embeddings w:
 
         root[A]        ∝ exp(u_A · f1(w_S) + a_A)
         rules[A, B, C] ∝ exp(v_BC · w_A + b_BC)       over all pairs of symbols B, C
         emit[T, v]     ∝ exp(f2(w_T) · u_v + c_v)     over all words v
 
-    f1 and f2 are a linear layer and two residual blocks; weights begin Xavier uniform, biases as PyTorch draws them.
+    f1 and f2 are a linear layer and two residual blocks. Weights are Xavier-uniform, biases are PyTorch's default.
     Word id 0 is padding and is never emitted. Rules are computed in float32, whatever ``precision`` says.
     """
 
@@ -48,23 +48,23 @@ class NPCFG(ExactModel):
         self.symbols = nn.Parameter(torch.empty(every, size))
         self.start = nn.Parameter(torch.empty(1, size))
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))
-        self.word_bias = word_bias(vocabulary_size, size)  # c
+        self.word_bias = make_word_bias(vocabulary_size, size)  # c
         self.root = ResidualNetwork(size, size, BLOCKS)  # f1
         self.root_scores = nn.Linear(size, config.nonterminals)  # u_A and a_A
         self.rules = nn.Linear(size, every * every)  # v_BC and b_BC
         self.emission = ResidualNetwork(size, size, BLOCKS)  # f2
         initialise(self, "xavier_uniform")
         if config.init_logit_std:
-            scored = [self.symbols, self.word_embeddings, self.rules.weight]
-            spread_scores(self, config.init_logit_std, read=[], scored=scored)
-        self.precision: str | None = None  # of the products that give emissions in training
+            outputs = [self.symbols, self.word_embeddings, self.rules.weight]
+            set_initial_logit_std(self, config.init_logit_std, inputs=[], outputs=outputs)
+        self.precision: str | None = None  # of the matrix products of emissions in training
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> DenseGrammar:
-        """The grammar of the present parameters; it is the same for every sentence, so the arguments are not used."""
+        """Return the grammar of the present parameters; the arguments are not used, since all sentences share it."""
         split, every = self.config.nonterminals, self.symbols.shape[0]
         root = rule_softmax(self.root_scores(self.root(self.start[0])))
         rules = rule_softmax(self.rules(self.symbols[:split])).view(split, every, every)
         precision = self.precision if self.training else None
         tags = self.emission(self.symbols[split:])
-        emissions = emissions_of(tags, self.word_embeddings, precision, self.training, self.word_bias)
+        emissions = make_emissions(tags, self.word_embeddings, precision, self.training, self.word_bias)
         return DenseGrammar(root, rules, emissions)

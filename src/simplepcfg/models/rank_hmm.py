@@ -1,4 +1,4 @@
-"""Rank HMM: one of r ranks chooses word and next state, so that inference needs ranks alone (Yang et al. 2022)."""
+"""Rank HMM: one of r ranks chooses the word and the next state, so that inference is over ranks (Yang et al. 2022)."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,11 +12,11 @@ from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.models.checks import check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.hidden_markov import BLOCKS, HiddenMarkovConfig
+from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
-from simplepcfg.models.parts import emissions_of, network_outputs
+from simplepcfg.models.shared_layers import apply_networks, make_emissions
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.models.starts import spread_scores
-from simplepcfg.models.thinning import Thinning, step_rows, step_tables
+from simplepcfg.models.state_dropout import StepDropout, select_rows, select_tables
 from simplepcfg.ops.neural import LEAST_FACTOR, product, row_softmax, rule_softmax
 
 
@@ -34,7 +34,7 @@ class RankHMMConfig(HiddenMarkovConfig):
             raise InputError(f"model.rank = {self.rank}; it must be at most model.states = {self.states}")
 
     def sizes(self, batch: int) -> ModelSizes:
-        """What a batch of so many sentences holds."""
+        """Return the tensor sizes of a batch."""
         return ModelSizes(
             activations=(self.states + self.rank) * self.embedding * (1 + 3 * BLOCKS),
             rules=2 * self.states * self.rank + self.rank**2,
@@ -47,7 +47,7 @@ class RankHMMConfig(HiddenMarkovConfig):
 
 
 class RankHMM(ExactModel):
-    """A state chooses a rank, the rank a word and, independently, the next state:
+    """Rank HMM: a state chooses a rank, and the rank chooses a word and, independently, the next state:
 
         p(v, s' | s) = Σ_k U[s, k] emit[k, v] V[k, s']
         start[s]   ∝ exp(u_S · f1(c_s))             U[s, k]  ∝ exp(a_s · p_k)      over all ranks k
@@ -56,8 +56,8 @@ class RankHMM(ExactModel):
     f1 and f2 are a linear layer and two residual blocks. With ``networks = "residual"`` the start reads a in place of
     c, and a rank's words are those of its p: emit[k, v] ∝ exp(f2(p_k) · u_v).
 
-    States appear only between two ranks, so they are summed out once: the ranks are a hidden Markov model by
-    themselves, with start · U and transitions V U, [r, r]. That is the model `grammar` gives: its states are the ranks.
+    States appear only between two ranks, so they are summed out once: the ranks are a hidden Markov model themselves,
+    with start · U and transitions V U, [r, r]. This is the model that `grammar` returns: its states are the ranks.
     Word id 0 is padding and is never emitted.
     """
 
@@ -69,7 +69,7 @@ class RankHMM(ExactModel):
         self.symbols = nn.Parameter(torch.empty(config.states, size))  # a
         self.next_symbols = nn.Parameter(torch.empty(config.states, size))  # b
         self.ranks = nn.Parameter(torch.empty(config.rank, size))  # p
-        # The biases that the authors' last layers have here cancel in the softmax over states or words.
+        # The authors' last layers have biases here, which cancel in the softmax over states or words.
         self.start = nn.Parameter(torch.empty(1, size))  # u_S
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))  # u_v
         if config.released:
@@ -82,53 +82,53 @@ class RankHMM(ExactModel):
             for table in (self.symbols, self.next_symbols, self.start_symbols, self.word_embeddings):
                 nn.init.normal_(table)
         if config.init_logit_std:
-            scored = [self.symbols, self.next_symbols, self.ranks, self.start, self.word_embeddings]
-            spread_scores(self, config.init_logit_std, read=[], scored=scored)
-        self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
-        self.thinning: Thinning | None = None  # what a training step leaves out
+            outputs = [self.symbols, self.next_symbols, self.ranks, self.start, self.word_embeddings]
+            set_initial_logit_std(self, config.init_logit_std, inputs=[], outputs=outputs)
+        self.precision: str | None = None  # of matrix products in training; evaluation has float32 accuracy
+        self.step_dropout: StepDropout | None = None  # set by the trainer
 
-    drops_logits = True  # what training.logit_dropout asks for
+    drops_logits = True  # This model supports training.logit_dropout.
 
     @property
     def symbol_groups(self) -> tuple[int, ...]:
-        """The states; ranks always take part."""
+        """Number of states; ranks are never left out."""
         return (self.config.states,)
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> HiddenMarkovModel:
-        """The chain of ranks of the present parameters; it is the same for every sentence."""
+        """Return the HMM over ranks of the present parameters; the arguments are not used, since sentences share it."""
         precision = self.precision if self.training else None
         start, into, out_of, emitting, words_side = self.factors()
         chain = start[None].to(into.dtype) @ into  # [1, r]
         transitions = product(out_of, into, precision=precision)
-        emissions = emissions_of(emitting, words_side, precision, self.training)
+        emissions = make_emissions(emitting, words_side, precision, self.training)
         return HiddenMarkovModel(chain[0].to(start.dtype), transitions, emissions, precision)
 
     def factors(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """start [S], U [S, r], V [r, S], and the ranks' [r, D] and the words' [V − 1, D] side of emission logits."""
+        """Return start [S], U [S, r], V [r, S], and the features of ranks [r, D] and words [V − 1, D] for emissions."""
         precision = self.precision if self.training else None
-        symbols, _, words = step_tables(self)
-        next_symbols, ranks = step_rows(self, self.next_symbols), self._thinned(self.ranks)
+        symbols, _, words = select_tables(self)
+        next_symbols, ranks = select_rows(self, self.next_symbols), self._drop_features(self.ranks)
         if self.config.released:
-            (first,) = network_outputs(self._start_rows(), [self.first], precision)
-            emitting = self._thinned(self.emitting_ranks)
-            (words,) = network_outputs(words, [self.emission], precision)
+            (first,) = apply_networks(self._start_rows(), [self.first], precision)
+            emitting = self._drop_features(self.emitting_ranks)
+            (words,) = apply_networks(words, [self.emission], precision)
         else:
-            (first,) = network_outputs(symbols, [self.first], precision)
-            (emitting,) = network_outputs(ranks, [self.emission], precision)
+            (first,) = apply_networks(symbols, [self.first], precision)
+            (emitting,) = apply_networks(ranks, [self.emission], precision)
         start = rule_softmax(first.to(self.start.dtype) @ self.start[0])
         into = self._drop_logits(row_softmax(symbols, ranks, precision=precision, least=LEAST_FACTOR))
         out_of = self._drop_logits(row_softmax(ranks, next_symbols, precision=precision, least=LEAST_FACTOR))
         return start, into, out_of, emitting, words
 
     def _start_rows(self) -> Tensor:
-        """c as a step sees it: where it drops logits, it sets as many of these numbers to 0, as the authors do."""
-        rows = step_rows(self, self.start_symbols)
-        share = self.thinning.logits if self.training and self.thinning is not None else 0.0
+        """Return c as the step uses it; logit dropout drops the same share of its numbers, as the authors do."""
+        rows = select_rows(self, self.start_symbols)
+        share = self.step_dropout.logits if self.training and self.step_dropout is not None else 0.0
         return F.dropout(rows, share) if share else rows
 
-    def _thinned(self, table: Tensor) -> Tensor:
-        """A table that has no row for a state, as a step sees it."""
-        return table if self.thinning is None or not self.training else self.thinning.thin(table)
+    def _drop_features(self, table: Tensor) -> Tensor:
+        """Return a table without rows for states as the step uses it."""
+        return table if self.step_dropout is None or not self.training else self.step_dropout.drop_features(table)
 
     def _drop_logits(self, factor: Tensor) -> Tensor:
-        return factor if self.thinning is None or not self.training else self.thinning.drop_logits(factor)
+        return factor if self.step_dropout is None or not self.training else self.step_dropout.drop_logits(factor)

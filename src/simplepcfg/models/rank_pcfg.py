@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from simplepcfg.grammars import RankGrammar
 from simplepcfg.models.checks import check_deviation, check_networks, check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
+from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
-from simplepcfg.models.parts import emissions_of, network_outputs, small_network, word_bias
+from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions, make_word_bias
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.models.starts import spread_scores
-from simplepcfg.models.thinning import Thinning, step_tables
+from simplepcfg.models.state_dropout import StepDropout, select_tables
 from simplepcfg.ops.neural import LEAST_FACTOR, rule_probabilities, rule_softmax
 
 BLOCKS = 2  # residual blocks of every residual network
@@ -24,7 +24,7 @@ BLOCKS = 2  # residual blocks of every residual network
 class RankPCFGConfig:
     """Sizes of a rank-PCFG."""
 
-    # Read by pydantic where it is installed: a misspelt key is an error, not ignored.
+    # Pydantic reads this where it is installed, so that a misspelt key is an error.
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     kind: Literal["rank-pcfg"] = field(default="rank-pcfg", metadata={"description": "Which model."})
@@ -52,7 +52,7 @@ class RankPCFGConfig:
     init_logit_std: float = field(
         default=0.0,
         metadata={
-            "description": "Standard deviation of the rule logits at the start; 0 takes Xavier-normal embeddings, "
+            "description": "Initial standard deviation of the rule logits; 0 takes Xavier-normal embeddings, "
             "whose logits are all near 0. For model.networks = `residual`."
         },
     )
@@ -68,7 +68,7 @@ class RankPCFGConfig:
         return self.networks == "released"
 
     def sizes(self, batch: int) -> ModelSizes:
-        """What a batch of so many sentences holds; the chart is over ranks."""
+        """Return the tensor sizes of a batch; the chart is over ranks."""
         states, tags, rank = self.nonterminals, self.preterminals, self.rank
         network = 1 + 3 * BLOCKS  # numbers of each row that are kept for backward, in rows
         rows = 3 * states + (2 + network) * tags if self.released else (4 * states + 3 * tags) * network
@@ -82,12 +82,12 @@ class RankPCFGConfig:
 
 
 def rank_rules(states: int, tags: int, rank: int) -> int:
-    """Numbers in the three factors and in both rule matrices of the simple grammar over ranks."""
+    """Return how many numbers the three factors and both rule matrices of the simple grammar over ranks have."""
     return states * rank + 2 * rank * (states + tags) + 2 * rank * (rank + tags)
 
 
 class RankPCFG(ExactModel):
-    """π(A → B C) = Σ_r U[A, r] V[r, B] W[r, C], from embeddings w of symbols and a of ranks:
+    """Rank-PCFG, π(A → B C) = Σ_r U[A, r] V[r, B] W[r, C], from embeddings w of symbols and a of ranks:
 
         root[A]    ∝ exp(u_A · f4(w_S) + c_A)
         U[A, r]    ∝ exp(f1(w_A) · a_r)           over all ranks r
@@ -117,12 +117,12 @@ class RankPCFG(ExactModel):
             self._build_released(vocabulary_size)
         else:
             self._build_residual()
-        self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
-        self.thinning: Thinning | None = None  # what a training step leaves out
+        self.precision: str | None = None  # of matrix products in training; evaluation has float32 accuracy
+        self.step_dropout: StepDropout | None = None  # set by the trainer
 
     def _build_released(self, vocabulary_size: int) -> None:
         size = self.config.embedding
-        self.word_bias = word_bias(vocabulary_size, size)  # d
+        self.word_bias = make_word_bias(vocabulary_size, size)  # d
         self.parent, self.left_child, self.right_child = (
             nn.Sequential(nn.Linear(size, size), nn.ReLU()) for _ in range(3)
         )  # f1, f2, f3
@@ -138,18 +138,18 @@ class RankPCFG(ExactModel):
         )
         initialise(self)
         if deviation:
-            scored = [self.ranks_below, self.ranks_above, self.start, self.word_embeddings]
-            spread_scores(self, deviation, read=[self.symbols], scored=scored)
+            outputs = [self.ranks_below, self.ranks_above, self.start, self.word_embeddings]
+            set_initial_logit_std(self, deviation, inputs=[self.symbols], outputs=outputs)
 
     @property
     def symbol_groups(self) -> tuple[int, ...]:
-        """Nonterminals and preterminals."""
+        """Numbers of nonterminals and preterminals."""
         return (self.config.nonterminals, self.config.preterminals)
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> RankGrammar:
-        """The grammar of the present parameters; it is the same for every sentence, so the arguments are not used."""
+        """Return the grammar of the present parameters; the arguments are not used, since all sentences share it."""
         precision = self.precision if self.training else None
-        symbols, (split, _), word_embeddings = step_tables(self)
+        symbols, (split, _), word_embeddings = select_tables(self)
         if self.config.released:
             root, parents, left, right, tags = self._released_features(symbols, split, precision)
             below, above, bias = self.ranks, self.ranks, self.word_bias
@@ -158,26 +158,26 @@ class RankPCFG(ExactModel):
             below, above, bias = self.ranks_below, self.ranks_above, None
         up = rule_softmax(parents.to(self.start.dtype) @ below.T, least=LEAST_FACTOR)
         to_left, to_right = rule_probabilities(above, left, right, precision=precision, least=LEAST_FACTOR)
-        emissions = emissions_of(tags, word_embeddings, precision, self.training, bias)
+        emissions = make_emissions(tags, word_embeddings, precision, self.training, bias)
         return RankGrammar(rule_softmax(root), up, to_left, to_right, emissions, precision)
 
     def _released_features(self, symbols: Tensor, split: int, precision: str | None) -> tuple[Tensor, ...]:
-        """Logits of the root; features of parents, left and right children and preterminals."""
-        thinning = self.thinning if self.training else None
+        """Return the logits of the root and the features of parents, left children, right children and preterminals."""
+        dropout = self.step_dropout if self.training else None
         outputs: list[Tensor] = [self.root_scores.weight, self.root_scores.bias]
-        if thinning is not None:
-            outputs = [thinning.first_rows(table) for table in outputs]
-        (start,) = network_outputs(self.start, [self.root], precision)
+        if dropout is not None:
+            outputs = [dropout.first_rows(table) for table in outputs]
+        (start,) = apply_networks(self.start, [self.root], precision)
         root = F.linear(start[0].to(outputs[0].dtype), *outputs)
-        parents = small_network(self.parent, symbols[:split], precision)
-        left, right = (small_network(network, symbols, precision) for network in (self.left_child, self.right_child))
-        (tags,) = network_outputs(symbols, [self.emission], precision, [(split, symbols.shape[0])])
+        parents = apply_network(self.parent, symbols[:split], precision)
+        left, right = (apply_network(network, symbols, precision) for network in (self.left_child, self.right_child))
+        (tags,) = apply_networks(symbols, [self.emission], precision, [(split, symbols.shape[0])])
         return root, parents, left, right, tags
 
     def _residual_features(self, symbols: Tensor, split: int, precision: str | None) -> tuple[Tensor, ...]:
-        """The same of this package's variant."""
+        """Return the same as `_released_features` for this package's variant."""
         every = symbols.shape[0]
         networks = (self.parent, self.left_child, self.right_child, self.root, self.emission)
         rows = ((0, split), (0, every), (0, every), (0, split), (split, every))
-        parents, left, right, roots, tags = network_outputs(symbols, networks, precision, rows)  # type: ignore[arg-type]
+        parents, left, right, roots, tags = apply_networks(symbols, networks, precision, rows)  # type: ignore[arg-type]
         return roots.to(self.start.dtype) @ self.start[0], parents, left, right, tags

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from simplepcfg.grammars import SimpleGrammar
 from simplepcfg.models.checks import check_choice, check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.compound import CompoundConfig, CompoundModel
+from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import FeatureNorm, ResidualLayer, ResidualNetwork, initialise
-from simplepcfg.models.parts import emissions_of, narrow_products, network_outputs, word_bias
+from simplepcfg.models.shared_layers import apply_networks, bf16_autocast, make_emissions, make_word_bias
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.models.starts import spread_scores
 from simplepcfg.ops.neural import rule_softmax, sentence_rule_probabilities
 
 BLOCKS = 2  # residual blocks of the networks of root and emissions
@@ -23,7 +23,7 @@ BLOCKS = 2  # residual blocks of the networks of root and emissions
 class SimpleCPCFGConfig(CompoundConfig):
     """Sizes of an SC-PCFG."""
 
-    # Read by pydantic where it is installed: a misspelt key is an error, not ignored.
+    # Pydantic reads this where it is installed, so that a misspelt key is an error.
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     kind: Literal["sc-pcfg"] = field(default="sc-pcfg", metadata={"description": "Which model."})
@@ -50,7 +50,7 @@ class SimpleCPCFGConfig(CompoundConfig):
     init_logit_std: float = field(
         default=0.0,
         metadata={
-            "description": "Standard deviation of the rule logits at the start; 0 takes the paper's small "
+            "description": "Initial standard deviation of the rule logits; 0 takes the paper's small "
             "embeddings, whose logits are all near 0."
         },
     )
@@ -62,7 +62,7 @@ class SimpleCPCFGConfig(CompoundConfig):
         self.check_compound()
 
     def sizes(self, batch: int) -> ModelSizes:
-        """What a batch of so many sentences holds, each with rules and emissions of its own."""
+        """Return the tensor sizes of a batch, in which each sentence has its own rules and emissions."""
         states, tags = self.nonterminals, self.preterminals
         shared, own = 4 * (states + tags) + states, batch * (2 * states + tags * (1 + 3 * BLOCKS))
         return ModelSizes(
@@ -76,9 +76,9 @@ class SimpleCPCFGConfig(CompoundConfig):
 
 
 class SentenceLayer(nn.Module):
-    """w + ReLU(W [w; z] + b) of every symbol's embedding w and every sentence's vector z: [B, symbols, D].
+    """Residual layer w + ReLU(W [w; z] + b) of every symbol embedding w and every sentence vector z.
 
-    The product with W is computed for every w and for every z once, not for every pair.
+    The product with W is computed once for every w and once for every z, not for every pair.
     """
 
     def __init__(self, size: int, latent: int, *, rms_norm: bool = False) -> None:
@@ -87,32 +87,32 @@ class SentenceLayer(nn.Module):
         self.norm = FeatureNorm(size) if rms_norm else nn.Identity()
 
     def forward(self, symbols: Tensor, z: Tensor) -> Tensor:
-        """symbols [X, D], z [B, Z] → [B, X, D]."""
+        """Map symbols [X, D] and z [B, Z] to [B, X, D]."""
         return self.norm(symbols + F.relu(joint_linear(self.linear, symbols, z)))
 
 
 class SentenceNetwork(nn.Module):
-    """A linear layer of [w; z] and then residual blocks, and RMS normalisation if wanted: [B, symbols, D]."""
+    """A linear layer of [w; z] and residual blocks, with optional RMS normalisation."""
 
     def __init__(self, size: int, latent: int, *, rms_norm: bool = False) -> None:
         super().__init__()
         self.linear = nn.Linear(size + latent, size)
         self.rest = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)
-        del self.rest[0]  # the linear layer, whose place `linear` has
+        del self.rest[0]  # `linear` replaces its linear layer.
 
     def forward(self, symbols: Tensor, z: Tensor) -> Tensor:
-        """symbols [X, D], z [B, Z] → [B, X, D]."""
+        """Map symbols [X, D] and z [B, Z] to [B, X, D]."""
         return self.rest(joint_linear(self.linear, symbols, z))
 
 
 def joint_linear(layer: nn.Linear, symbols: Tensor, z: Tensor) -> Tensor:
-    """W [w; z] + b for all rows w of [X, D] and all z of [B, Z]: [B, X, D]."""
+    """Return W [w; z] + b, [B, X, D], for all rows w of [X, D] and all z of [B, Z]."""
     of_symbols, of_z = layer.weight.split((symbols.shape[1], z.shape[1]), 1)
     return (symbols @ of_symbols.T)[None] + F.linear(z, of_z, layer.bias)[:, None]
 
 
 class SimpleCPCFG(CompoundModel):
-    """As SN-PCFG, with z ~ N(0, I) for each sentence (the paper's appendix A):
+    """Compound SN-PCFG, with a latent z ~ N(0, I) of each sentence (the paper's appendix A):
 
         root[A]     ∝ exp(u_A · f1(w_S))              over all nonterminals A
         left[A, B]  ∝ exp(f2(w_B) · f3([w_A; z]))     over all symbols B
@@ -136,33 +136,33 @@ class SimpleCPCFG(CompoundModel):
             self.root_embeddings = nn.Parameter(torch.empty(config.nonterminals, size))  # u_A
             self.root = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f1
         else:
-            self.word_bias = word_bias(vocabulary_size, size)
+            self.word_bias = make_word_bias(vocabulary_size, size)
         self.left_child = ResidualLayer(size, rms_norm=rms_norm)  # f2
         self.parent = SentenceLayer(size, latent, rms_norm=rms_norm)  # f3
         self.right_child = ResidualLayer(size, rms_norm=rms_norm)  # f4
         self.emission = SentenceNetwork(size, latent, rms_norm=rms_norm)  # f5
         initialise(self, "xavier_normal" if paper else "xavier_uniform")
         if config.init_logit_std:
-            scored = [self.start, self.word_embeddings, *([self.root_embeddings] if paper else [])]
-            spread_scores(self, config.init_logit_std, read=[self.symbols], scored=scored)
+            outputs = [self.start, self.word_embeddings, *([self.root_embeddings] if paper else [])]
+            set_initial_logit_std(self, config.init_logit_std, inputs=[self.symbols], outputs=outputs)
 
     def grammar_of(self, z: Tensor) -> SimpleGrammar:
-        """The grammars of sentence vectors [B, Z], as one batch of rules."""
+        """Return the grammars of sentence vectors [B, Z], as one batch of rules."""
         precision = self.precision if self.training else None
         states = self.config.nonterminals
-        left, right = network_outputs(self.symbols, [self.left_child, self.right_child], precision)
-        with narrow_products(precision, z.device):
+        left, right = apply_networks(self.symbols, [self.left_child, self.right_child], precision)
+        with bf16_autocast(precision, z.device):
             parents = self.parent(self.symbols[:states], z)
             tags = self.emission(self.symbols[states:], z)
         rules = sentence_rule_probabilities(parents.to(left.dtype), left, right, precision=precision)
         root = rule_softmax(self._root_logits(precision)).expand(z.shape[0], -1)
         bias = self.word_bias if self.config.networks == "released" else None
-        emissions = emissions_of(tags, self.word_embeddings, precision, self.training, bias)
+        emissions = make_emissions(tags, self.word_embeddings, precision, self.training, bias)
         return SimpleGrammar(root, rules[0], rules[1], emissions, precision)
 
     def _root_logits(self, precision: str | None) -> Tensor:
-        """Logits of S → A, which do not depend on z."""
+        """Return the logits of S → A, [N], which do not depend on z."""
         if self.config.networks == "released":
             return self.symbols[: self.config.nonterminals] @ self.start[0]
-        (features,) = network_outputs(self.start, [self.root], precision)
+        (features,) = apply_networks(self.start, [self.root], precision)
         return self.root_embeddings @ features[0].to(self.root_embeddings.dtype)

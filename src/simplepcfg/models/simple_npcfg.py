@@ -1,4 +1,4 @@
-"""SN-PCFG: the neural simple PCFG, whose rule logits are products of features of shared symbol embeddings."""
+"""SN-PCFG: the neural simple PCFG, whose rule logits are dot products of features of shared symbol embeddings."""
 
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
@@ -12,15 +12,15 @@ from simplepcfg.grammars import Emissions, SimpleGrammar
 from simplepcfg.grammars.emissions import check_words
 from simplepcfg.models.checks import check_choice, check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
+from simplepcfg.models.initialisation import initialise_dedicated_preterminals, set_initial_logit_std
 from simplepcfg.models.networks import FeatureNetwork, ResidualLayer, ResidualNetwork, initialise
-from simplepcfg.models.parts import Rows, emissions_of, network_outputs
+from simplepcfg.models.shared_layers import Rows, apply_networks, make_emissions
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.models.starts import give_dedicated_preterminals, spread_scores
-from simplepcfg.models.thinning import Thinning, step_tables
+from simplepcfg.models.state_dropout import StepDropout, select_tables
 from simplepcfg.ops.inside.features import inside_of_features
 from simplepcfg.ops.neural import rule_probabilities, rule_softmax
 
-# Residual blocks of the emission network: the paper's two-layer residual network, and what its program has instead.
+# Residual blocks of the emission network in the paper's appendix and in the authors' released program.
 PAPER_BLOCKS, RELEASED_BLOCKS = 2, 3
 
 
@@ -28,7 +28,7 @@ PAPER_BLOCKS, RELEASED_BLOCKS = 2, 3
 class SimpleNPCFGConfig:
     """Sizes of an SN-PCFG."""
 
-    # Read by pydantic where it is installed: a misspelt key is an error, not ignored.
+    # Pydantic reads this where it is installed, so that a misspelt key is an error.
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     kind: Literal["sn-pcfg"] = field(default="sn-pcfg", metadata={"description": "Which model."})
@@ -66,26 +66,26 @@ class SimpleNPCFGConfig:
     init_logit_std: float = field(
         default=0.0,
         metadata={
-            "description": "Standard deviation of the rule logits at the start; 0 takes the paper's small "
-            "embeddings, whose logits are all near 0. With many symbols 2 learns much faster: they differ at once. Set "
-            "model.rms_norm as well: without it the residual layers make every symbol its own likeliest child."
+            "description": "Initial standard deviation of the rule logits; 0 takes the paper's small embeddings, whose "
+            "logits are all near 0. With many symbols 2 learns much faster, since symbols differ from the first step. "
+            "Set model.rms_norm as well: without it the residual layers make every symbol its own likeliest child."
         },
     )
     init_emission_logit_std: float = field(
         default=0.0,
         metadata={
-            "description": "The same for the logits of words, if they are to differ from those of rules: with 2, and "
-            "0.1 for rules, preterminals differ at once and trees are learned later. 0 takes model.init_logit_std. "
-            "Needs model.rms_norm and model.init_logit_std."
+            "description": "Initial standard deviation of the emission logits; 0 takes model.init_logit_std. With 2, "
+            "and 0.1 for rules, preterminals differ from the first step and trees are learned later. Needs "
+            "model.rms_norm and model.init_logit_std."
         },
     )
     dedicated_preterminals: float = field(
         default=0.0,
         metadata={
-            "description": "Share of its left productions that each nonterminal begins by giving to dedicated "
-            "preterminals, P / N of them: it then has words of its own from the first step, as a state of a hidden "
-            "Markov model has, and trees begin branching to the right. 0 draws all alike. Needs model.init_logit_std "
-            "and model.rms_norm."
+            "description": "Share of each nonterminal's left probability that initially goes to dedicated "
+            "preterminals, P / N of them for each: it then has words of its own from the first step, as a state of a "
+            "hidden Markov model has, and initial trees branch to the right. 0 draws all rules alike. Needs "
+            "model.init_logit_std and model.rms_norm."
         },
     )
 
@@ -126,7 +126,7 @@ class SimpleNPCFGConfig:
         return PAPER_BLOCKS if self.networks == "paper" else RELEASED_BLOCKS
 
     def sizes(self, batch: int) -> ModelSizes:
-        """What a batch of so many sentences holds; the rules are one grammar's, however many there are."""
+        """Return the tensor sizes of a batch, which has the rules of one grammar."""
         states, tags = self.nonterminals, self.preterminals
         return ModelSizes(
             # f3 reads nonterminals, f2 and f4 all symbols, f5 preterminals; a layer keeps its input and its activation.
@@ -139,7 +139,7 @@ class SimpleNPCFGConfig:
 
 
 class SimpleNPCFG(ExactModel):
-    """Root, left, right and emission probabilities from embeddings w and networks f1 … f5 (the paper's appendix A):
+    """Neural simple PCFG, with probabilities from embeddings w and networks f1 … f5 (the paper's appendix A):
 
         root[A]     ∝ exp(u_A · f1(w_S))         over all nonterminals A
         left[A, B]  ∝ exp(f2(w_B) · f3(w_A))     over all symbols B
@@ -172,33 +172,33 @@ class SimpleNPCFG(ExactModel):
         )  # f5
         initialise(self, "xavier_normal" if paper else "xavier_uniform")
         if config.init_logit_std:
-            scored = [self.start, self.word_embeddings, *([self.root_embeddings] if paper else [])]
-            spread_scores(
+            outputs = [self.start, self.word_embeddings, *([self.root_embeddings] if paper else [])]
+            set_initial_logit_std(
                 self,
                 config.init_logit_std,
-                read=[self.symbols],
-                scored=scored,
+                inputs=[self.symbols],
+                outputs=outputs,
                 words=(config.init_emission_logit_std or config.init_logit_std, self.emission, self.word_embeddings),
             )
         if config.dedicated_preterminals:
             above, below = (self.symbols[slice(*rows)] for rows in self._rows(*self.symbol_groups)[:2])
-            give_dedicated_preterminals(above, below, self.parent, self.left_child, config.dedicated_preterminals)
-        self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
-        self.thinning: Thinning | None = None  # what a training step leaves out
+            initialise_dedicated_preterminals(above, below, self.parent, self.left_child, config.dedicated_preterminals)
+        self.precision: str | None = None  # of matrix products in training; evaluation has float32 accuracy
+        self.step_dropout: StepDropout | None = None  # set by the trainer
 
     @property
     def symbol_groups(self) -> tuple[int, ...]:
-        """Nonterminals and preterminals."""
+        """Numbers of nonterminals and preterminals."""
         return (self.config.nonterminals, self.config.preterminals)
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> SimpleGrammar:
-        """The grammar of the present parameters; it is the same for every sentence, so the arguments are not used."""
+        """Return the grammar of the present parameters; the arguments are not used, since all sentences share it."""
         precision, root, features, emissions = self._parts()
         rules = rule_probabilities(*features, precision=precision)
         return SimpleGrammar(root, *rules, emissions, precision)
 
     def loss(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
-        """See ``ExactModel``; the same numbers, with no gradient by the rules on the way to the features'."""
+        """See `ExactModel.loss`; here the gradient of the features is computed without that of the rules."""
         precision, root, features, emissions = self._parts()
         check_words(words, lengths, emissions)
         log_emissions = emissions.log_probabilities(words)
@@ -208,32 +208,32 @@ class SimpleNPCFG(ExactModel):
         )
 
     def _parts(self) -> tuple[str | None, Tensor, tuple[Tensor, ...], Emissions]:
-        """Precision of the products; root; features of parents, left and right children; emissions."""
+        """Return the precision, the root, the features of parents, left and right children, and the emissions."""
         precision = self.precision if self.training else None
-        symbols, counts, word_embeddings = step_tables(self)
+        symbols, counts, word_embeddings = select_tables(self)
         *features, preterminals = self._features(symbols, counts, precision)
         root = rule_softmax(self._root_logits(symbols[: counts[0]], precision))
-        emissions = emissions_of(preterminals, word_embeddings, precision, self.training)
+        emissions = make_emissions(preterminals, word_embeddings, precision, self.training)
         return precision, root, tuple(features), emissions
 
     def _root_logits(self, nonterminals: Tensor, precision: str | None) -> Tensor:
-        """Logits of S → A for the nonterminals whose embeddings [N, D] are given."""
+        """Return the logits of S → A, [N], for the nonterminals with these embeddings [N, D]."""
         if self.config.networks == "released":
             return nonterminals @ self.start[0]
-        thinning = self.thinning if self.training else None
-        outputs = self.root_embeddings if thinning is None else thinning.first_rows(self.root_embeddings)
-        (features,) = network_outputs(self.start, [self.root], precision)
+        dropout = self.step_dropout if self.training else None
+        outputs = self.root_embeddings if dropout is None else dropout.first_rows(self.root_embeddings)
+        (features,) = apply_networks(self.start, [self.root], precision)
         return outputs @ features[0].to(outputs.dtype)
 
     def _features(self, symbols: Tensor, counts: tuple[int, ...], precision: str | None) -> tuple[Tensor, ...]:
-        """f3, f2, f4 and f5 of the symbols that each is asked about; `counts` are nonterminals and preterminals."""
+        """Return the outputs of f3, f2, f4 and f5, each for its symbols; `counts` are nonterminals and preterminals."""
         children = [self.left_child] if self.config.tied_children else [self.left_child, self.right_child]
         networks: list[FeatureNetwork] = [self.parent, *children, self.emission]
-        found = network_outputs(symbols, networks, precision, self._rows(*counts))
+        found = apply_networks(symbols, networks, precision, self._rows(*counts))
         return found if len(found) == 4 else (*found[:2], *found[1:])
 
     def _rows(self, nonterminals: int, preterminals: int) -> list[Rows]:
-        """Which rows of the embeddings each of the networks f3, f2, f4 and f5 reads."""
+        """Return the rows (start, stop) of the embeddings that each of the networks f3, f2, f4 and f5 reads."""
         every = nonterminals + preterminals
         children = [(0, every)] * (1 if self.config.tied_children else 2)
         rows = [(0, nonterminals), *children, (nonterminals, every)]

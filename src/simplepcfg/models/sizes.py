@@ -1,17 +1,17 @@
-"""How large a model's tensors are, in numbers: what a guess at memory needs to know of it."""
+"""Sizes of a model's tensors, from which memory is estimated."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSizes:
-    """Numbers (not bytes) that a model holds for a batch, and the keys that make each of them smaller."""
+    """Sizes, in numbers and not in bytes, of a model's tensors for a batch, and the keys that make them smaller."""
 
-    activations: int  # inputs of the networks' layers, kept for backward
-    rules: int  # probabilities of all rules but emissions; of all sentences, where each has its own
+    activations: int  # inputs of the networks' layers, kept for the backward pass
+    rules: int  # probabilities of all rules but emissions, of all sentences where each has its own
     rule_gradient: bool = True  # whether the gradient by all rules is held in bf16 on a GPU, too
-    tags: int  # symbols that emit words
-    emission_tables: int = 1  # the batch's sentences, where each has its own emissions
+    tags: int  # preterminals or states, which emit words
+    emission_tables: int = 1  # number of sentences in the batch, where each has its own emissions
     span_numbers: int = 0  # in one copy of the chart, for each span
     word_numbers: int = 0  # in one copy of the chart, for each word
     full_precision: bool = False  # whether rules and chart are float32 whatever the run's precision

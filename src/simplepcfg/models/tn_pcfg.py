@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from simplepcfg.grammars import RankGrammar
 from simplepcfg.models.checks import check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
+from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
-from simplepcfg.models.parts import emissions_of
 from simplepcfg.models.rank_pcfg import rank_rules
+from simplepcfg.models.shared_layers import make_emissions
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.models.starts import spread_scores
 from simplepcfg.ops.neural import LEAST_FACTOR, rule_softmax
 
 BLOCKS = 2  # residual blocks of the networks of root and emissions
@@ -23,7 +23,7 @@ BLOCKS = 2  # residual blocks of the networks of root and emissions
 class TensorPCFGConfig:
     """Sizes of a TN-PCFG."""
 
-    # Read by pydantic where it is installed: a misspelt key is an error, not ignored.
+    # Pydantic reads this where it is installed, so that a misspelt key is an error.
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     kind: Literal["tn-pcfg"] = field(default="tn-pcfg", metadata={"description": "Which model."})
@@ -34,7 +34,7 @@ class TensorPCFGConfig:
     init_logit_std: float = field(
         default=0.0,
         metadata={
-            "description": "Standard deviation of the logits at the start; 0 takes the authors' initialisation: "
+            "description": "Initial standard deviation of the logits; 0 takes the authors' initialisation: "
             "standard normal embeddings and PyTorch's default layers."
         },
     )
@@ -44,7 +44,7 @@ class TensorPCFGConfig:
         check_deviation(self)
 
     def sizes(self, batch: int) -> ModelSizes:
-        """What a batch of so many sentences holds; the chart is over ranks."""
+        """Return the tensor sizes of a batch; the chart is over ranks."""
         states, tags, rank = self.nonterminals, self.preterminals, self.rank
         return ModelSizes(
             activations=((3 * states + 2 * tags) * 3 + tags * (1 + 3 * BLOCKS)) * self.embedding,
@@ -56,7 +56,7 @@ class TensorPCFGConfig:
 
 
 class TensorPCFG(ExactModel):
-    """π(A → B C) = Σ_r U[A, r] V[r, B] W[r, C], each factor from a network of two layers with an output a rank:
+    """TN-PCFG, π(A → B C) = Σ_r U[A, r] V[r, B] W[r, C], each factor from a two-layer network with R outputs:
 
         root      = softmax over nonterminals of M f4(w_S)
         U[A, :]   = softmax over ranks of f1(w_A)
@@ -84,40 +84,41 @@ class TensorPCFG(ExactModel):
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size + 1))
         if config.init_logit_std:
             initialise(self)
-            self._spread_scores()
+            self._set_initial_logit_std()
         else:
             self._initialise_as_released()
-        self.precision: str | None = None  # of the matrix products in training; evaluation is as exact as float32
+        self.precision: str | None = None  # of matrix products in training; evaluation has float32 accuracy
 
     @torch.no_grad()
     def _initialise_as_released(self) -> None:
-        """Standard normal embeddings; layers are as PyTorch makes them, and the words' table is one."""
+        """Draw standard normal embeddings; word embeddings are a linear layer with PyTorch's default weights."""
         for table in (self.symbols, self.tags, self.start):
             table.normal_()
         bound = self.config.embedding**-0.5
         self.word_embeddings.uniform_(-bound, bound)
 
     @torch.no_grad()
-    def _spread_scores(self) -> None:
-        """As `spread_scores`; where scores are a network's outputs, its last layer brings them to this deviation."""
+    def _set_initial_logit_std(self) -> None:
+        """Draw embeddings and scale the last layers of networks, so that all logits have this standard deviation."""
         deviation = self.config.init_logit_std
         tables = [self.symbols, self.tags, self.start, self.word_embeddings]
-        spread_scores(self, deviation, read=[], scored=tables)
+        set_initial_logit_std(self, deviation, inputs=[], outputs=tables)
         self.word_embeddings[:, -1] = 0.0
         networks: tuple[nn.Module, ...] = (self.parent, self.left_child, self.right_child, self.root)
         for network in networks:
             last = list(network.children())[-1]
-            scores = network(self.start if network is self.root else self.symbols)
-            last.load_state_dict({name: value * deviation / scores.std() for name, value in last.state_dict().items()})
+            logits = network(self.start if network is self.root else self.symbols)
+            last.load_state_dict({name: value * deviation / logits.std() for name, value in last.state_dict().items()})
 
     def grammar(self, words: Tensor | None = None, lengths: Tensor | None = None) -> RankGrammar:
-        """The grammar of the present parameters; it is the same for every sentence, so the arguments are not used."""
+        """Return the grammar of the present parameters; the arguments are not used, since all sentences share it."""
         precision = self.precision if self.training else None
         root = rule_softmax(self.root(self.start)[0])
         up = rule_softmax(self.parent(self.symbols[: self.config.nonterminals]), least=LEAST_FACTOR)
-        # Copied to have the symbols side by side: a GPU's softmax over columns takes longer than the inside algorithm.
+        # The logits are copied so that the symbols of a rank are contiguous: on a GPU, a softmax over columns takes
+        # longer than the inside algorithm.
         children = (net(self.symbols).T.contiguous() for net in (self.left_child, self.right_child))
-        to_left, to_right = (rule_softmax(scores, least=LEAST_FACTOR) for scores in children)
+        to_left, to_right = (rule_softmax(logits, least=LEAST_FACTOR) for logits in children)
         tags, words = self.emission(self.tags), self.word_embeddings
-        emissions = emissions_of(tags, words[:, :-1], precision, self.training, words[:, -1])
+        emissions = make_emissions(tags, words[:, :-1], precision, self.training, words[:, -1])
         return RankGrammar(root, up, to_left, to_right, emissions, precision)

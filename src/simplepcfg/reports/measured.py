@@ -28,7 +28,7 @@ class MeasuredRun:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """All runs with trees, and the scores of everybody: runs first, then baselines."""
+    """All runs with trees, and the evaluation reports of all systems: runs first, then baselines."""
 
     trees: Sequence[SpanTree]
     runs: dict[str, MeasuredRun]

@@ -1,4 +1,4 @@
-"""What a run's trees look like: symbols against gold labels, and the best and worst parses beside gold."""
+"""Figures of a run's trees: symbols against gold labels, and the best and worst parses beside gold."""
 
 from __future__ import annotations
 

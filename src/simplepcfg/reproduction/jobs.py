@@ -18,9 +18,9 @@ from simplepcfg.training.config.schema import RunConfig
 # What a job sets itself, and by what.
 OWN_KEYS = {
     "name": "the row's",
-    "seed": "1 to N by --seeds N",
-    "data.train": "train in the folder of --data",
-    "data.valid": "valid in the folder of --data",
+    "seed": "1 to N for N seeds",
+    "data.train": "train in the data folder",
+    "data.valid": "valid in the data folder",
 }
 # Of what prepared.toml says: not <eos> and lengths, which are the table's and the row's to decide.
 PREPARED_KEYS = ("lowercase", "numbers", "punctuation", "vocabulary_size", "min_count")
@@ -60,12 +60,12 @@ class Job:
 def find_texts(table: PaperTable, data: Path) -> list[Text]:
     """The files of a table's data folder; of the multilingual one, of each folder in it."""
     if not data.is_dir():
-        raise InputError(f"--data {data}: no such folder; give one that `simplepcfg prepare` wrote")
+        raise InputError(f"data {data}: no such folder; give one that `simplepcfg prepare` wrote")
     if table.name != "multilingual":
         return [_text(table, data, "")]
     languages = sorted(folder for folder in data.iterdir() if folder.is_dir() and not folder.name.startswith("."))
     if not languages:
-        raise InputError(f"--data {data}: no folder of a language in it; make one a language with `simplepcfg prepare`")
+        raise InputError(f"data {data}: no folder of a language in it; make one a language with `simplepcfg prepare`")
     return [_text(table, folder, folder.name) for folder in languages]
 
 
@@ -88,17 +88,17 @@ def find_predictions(table: PaperTable, texts: Sequence[Text], given: Sequence[s
         before, sign, after = item.partition("=")
         name, path = (before.strip(), Path(after)) if sign else (Path(item).stem, Path(item))
         if not table.on_trees:
-            raise InputError(f"--predictions {item}: the table {table.name} scores no trees; leave it out")
+            raise InputError(f"predictions {item}: the table {table.name} scores no trees; leave it out")
         if not name or name in names:
-            raise InputError(f"--predictions {item}: {f'a second {name}' if name else 'no name'}; write NAME=FILE")
+            raise InputError(f"predictions {item}: {f'a second {name}' if name else 'no name'}; write NAME=FILE")
         names.add(name)
         row = rows.get(name, Row(name, name))
         if row.configuration or row.baseline:
-            raise InputError(f"--predictions {item}: the row {name} is computed here; write OTHER-NAME={path}")
+            raise InputError(f"predictions {item}: the row {name} is computed here; write OTHER-NAME={path}")
         for text in texts:
             file = path / f"{text.language}.trees" if text.language else path
             if not file.is_file():
-                raise InputError(f"--predictions {item}: {file}: no such file; give trees of {text.test}")
+                raise InputError(f"predictions {item}: {file}: no such file; give trees of {text.test}")
             yield Job(row, text, 0, file)
 
 
@@ -127,7 +127,7 @@ def refuse_own_keys(settings: Sequence[str]) -> None:
         keys = [f"{key.strip()}.{name}" for name in given] if isinstance(given, dict) else [key.strip()]
         for name in keys:
             if name in OWN_KEYS:
-                raise InputError(f"--set {item}: {name} is {OWN_KEYS[name]}; leave it out")
+                raise InputError(f"setting {item}: {name} is {OWN_KEYS[name]}; leave it out")
 
 
 def text_preprocessing(text: Text, table: PaperTable) -> Preprocessing:

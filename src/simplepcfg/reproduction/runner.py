@@ -130,7 +130,7 @@ def _evaluated(
     make_reporter: Callable[[], Reporter],
     remark: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Train what is left of a run and look at the test file, once; of a baseline, only that."""
+    """Train the rest of a run and evaluate it once on the test file; a baseline is only evaluated."""
     if config is None:
         treebank = Treebank(read_trees(job.text.test), preprocessing, str(job.text.test))
         if job.predictions is not None:

@@ -60,13 +60,13 @@ class ReproductionFolder:
         if not isinstance(found.get("table"), str) or not isinstance(found.get("settings"), list):
             raise InputError(
                 f"{self.begun}: damaged (it names no table or no settings); restore it from a copy, or give another "
-                "--out"
+                "folder"
             )
         for key in ("table", "data", "settings"):
             if found.get(key) != asked.get(key):
                 raise InputError(
                     f"{self.path} was begun with {key} {_shown(found.get(key))}, not {_shown(asked.get(key))}; "
-                    "give the same, or another --out"
+                    "give the same, or another folder"
                 )
 
     def read_results(self) -> dict[Key, dict[str, Any]]:
@@ -92,7 +92,7 @@ class ReproductionFolder:
                 title = f"{row} seed {seed}" if seed else row
                 raise InputError(
                     f"{path}: not the test file that {self.results} has results on (such as {title}); restore the "
-                    "file, or give another --out"
+                    "file, or give another folder"
                 )
 
     def refuse_other_predictions(self, given: Mapping[Key, tuple[Path, str]]) -> None:
@@ -101,7 +101,7 @@ class ReproductionFolder:
         for key, (path, hashed) in given.items():
             if key in results and results[key].get("predictions_sha256") != hashed:
                 raise InputError(
-                    f"{path}: not the trees that {self.results} has as {key[0]}; give another name, or another --out"
+                    f"{path}: not the trees that {self.results} has as {key[0]}; give another name, or another folder"
                 )
 
     def refuse_other_configurations(self, configs: Mapping[Key, RunConfig]) -> None:
@@ -127,7 +127,7 @@ class ReproductionFolder:
                 if section in found and found[section] != now[row, language][section]:
                     raise InputError(
                         f"{place}: {row} seed {seed} has another [{section}] than the row has in this version; give "
-                        "another --out"
+                        "another folder"
                     )
 
     def append(self, record: dict[str, Any]) -> None:
@@ -172,5 +172,5 @@ def _what_is_wrong(record: Any, report_numbers: Sequence[str]) -> str | None:
 
 def _shown(value: object) -> str:
     if isinstance(value, list):
-        return " ".join(f"--set {item}" for item in value) or "no --set"
+        return " ".join(value) or "none"
     return str(value)

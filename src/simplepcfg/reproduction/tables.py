@@ -76,7 +76,7 @@ class PaperTable:
             if name not in known:
                 close = difflib.get_close_matches(name, known, n=1)
                 meant = f"did you mean {close[0]}?" if close else f"take some of {', '.join(known)}"
-                raise InputError(f"--rows {name}: the table {self.name} has no such row; {meant}")
+                raise InputError(f"row {name}: the table {self.name} has no such row; {meant}")
         return [row for row in self.rows if names is None or row.name in names]
 
 

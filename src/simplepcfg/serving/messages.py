@@ -166,7 +166,7 @@ class TreesReply(_Message):
 
 
 class WordReply(_Message):
-    """A word's surprisal and the entropy before it, in nats; null where the run does not look at the word."""
+    """A word's surprisal and the entropy before it, in nats; null where the run drops the word."""
 
     word: str
     token: str | None

@@ -1,4 +1,4 @@
-"""Training: configuration, the loop, checkpoints, and the folder that a run leaves behind."""
+"""Training: configuration, the training loop, checkpoints and run folders."""
 
 from simplepcfg.training.config.files import builtin_configs, load_config, save_config
 from simplepcfg.training.config.schema import DataConfig, RunConfig, TrainingConfig

@@ -1,4 +1,4 @@
-"""train(): from a configuration and text to a run folder with the best model in it."""
+"""`train`: start or resume a run, from a configuration and text to a folder with the best model."""
 
 import errno
 import json
@@ -14,26 +14,26 @@ from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.training.config.files import save_config
 from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.machine.device import grow_memory_in_place, reproducible
+from simplepcfg.training.machine.device import reproducible, use_expandable_segments
 from simplepcfg.training.machine.failures import DISK_FULL, TRAINING_ADVICE, resource_errors
 from simplepcfg.training.machine.memory import require_memory
 from simplepcfg.training.machine.recommendation import time_note
 from simplepcfg.training.machine.signals import StopSignals
 from simplepcfg.training.reporting.progress import Reporter
-from simplepcfg.training.step.distributed import Group, joined
+from simplepcfg.training.step.distributed import Group, join_group
 from simplepcfg.training.step.timing import StepTimer
 from simplepcfg.training.storage.atomic_files import remove_leftovers, sync_file, write_json
 from simplepcfg.training.storage.checkpoint import Best, Checkpoint
-from simplepcfg.training.storage.checksums import DamagedFileError, record_is_intact, sealed_record
+from simplepcfg.training.storage.checksums import DamagedFileError, add_checksum, record_is_intact
 from simplepcfg.training.storage.metrics import check_length, is_intact
 from simplepcfg.training.storage.run_folder import FORMAT, RunFolder, run_facts
 from simplepcfg.training.storage.tensor_files import read_checked_tensor_file, stored_vocabulary
 from simplepcfg.training.text.corpus import Corpus, TextSource, absolute_paths, prepare_corpus
-from simplepcfg.training.text.word_start import turn_to_neighbours
+from simplepcfg.training.text.neighbour_embeddings import set_neighbour_embeddings
 from simplepcfg.training.trainer import Trainer
-from simplepcfg.training.warm_start import start_from
+from simplepcfg.training.warm_start import initialise_from_run
 
-# What a resumed run may change: how long and where it goes on, and where its text lies.
+# The keys that a resumed run may change: how long and where it trains, and the paths of its text.
 CHANGEABLE = {
     "name",
     "data.train",
@@ -53,7 +53,7 @@ CHANGEABLE = {
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """What a finished run has to say; its model is in `directory`, for load_run."""
+    """Summary of a finished run; its model is in `directory`, for `load_run`."""
 
     directory: Path
     epochs: int
@@ -76,53 +76,67 @@ def train(
     valid_text: TextSource | None = None,
     timer: StepTimer | None = None,
 ) -> TrainingResult:
-    """Train into a new folder, or with `resume` go on with the run in it where its last checkpoint stands.
+    """Train a model into a new run folder, or with `resume` continue the run in it from its last checkpoint.
 
-    `device` other than "auto" overrules the configuration. `train_text` and `valid_text` (a path, or an
-    iterable of strings, word lists or trees) replace the files of the configuration. A resumed run takes its
-    configuration from the folder if `config` is None; one that is given may differ only in how long and where
-    to compute. `timer` keeps the time of every step. Raises Interrupted after SIGINT or SIGTERM, when everything
-    has been saved. Where torchrun started several processes, they share every batch and train one model.
+    `config` may be None for a resumed run, which then takes the configuration of its folder; one that is given may
+    differ only in how long and where to train. A `device` other than "auto" overrides the configuration.
+    `train_text` and `valid_text` (a path, or an iterable of strings, word lists or trees) replace the files of the
+    configuration. `timer` measures every step. Where torchrun started several processes, they share every batch and
+    train one model.
+
+    Returns a summary of the run. Raises InputError for settings, text or a folder that cannot be used, ResourceError
+    for too little memory or disk, NumericalError if too many steps in a row are skipped, and Interrupted after SIGINT
+    or SIGTERM, when everything has been saved.
+
+        config = load_config("sn-pcfg-small", ["training.epochs=3"])
+        result = train(config, "runs/first", train_text="train.txt")
+        print(result.best.perplexity)
     """
     folder = RunFolder(Path(directory))
-    with StopSignals() as stop, joined() as group, resource_errors("training", TRAINING_ADVICE), ExitStack() as held:
-        reporter = reporter if reporter is not None and group.leads else Reporter()
-        with group.together():
+    with (
+        StopSignals() as stop,
+        join_group() as group,
+        resource_errors("training", TRAINING_ADVICE),
+        ExitStack() as held,
+    ):
+        reporter = reporter if reporter is not None and group.is_leader else Reporter()
+        with group.failing_together():
             config = _resumed_config(config, folder) if resume else _new_config(config, folder)
             chosen = group.device(config.training.device if device == "auto" else device)
             vocabulary = _own_vocabulary(folder) if resume and folder.checkpoint.exists() else None
             corpus = prepare_corpus(config.data, config.seed, train_text, valid_text, vocabulary)
-            needs = require_memory(config, corpus, chosen, group.size, group.here)
+            needs = require_memory(config, corpus, chosen, group.size, group.local_size)
             if chosen.type == "cuda" and not needs.capture:
-                grow_memory_in_place(True)
-                held.callback(grow_memory_in_place, False)  # the next run of this process may be captured
-        group.use(chosen)
+                use_expandable_segments(True)
+                held.callback(use_expandable_segments, False)  # The next run of this process may be captured.
+        group.reduce_on(chosen)
         group.require_same("the text", json.dumps(corpus.identity()))
         checkpoint = None
-        with group.together():
-            if group.leads:
+        with group.failing_together():
+            if group.is_leader:
                 _make_folder(folder.path)
                 held.enter_context(folder.locked())
                 if not resume:
                     folder.refuse_if_taken()
             held.enter_context(reproducible(chosen, config.training.threads))
-            # First the model, which can refuse its settings: then the folder is still free for a corrected run.
+            # The model comes before the folder is written: it may refuse its settings, and a corrected run needs a
+            # free folder.
             trainer = Trainer(config, folder, corpus, chosen, reporter, stop, group, needs.capture, timer)
             if not (resume and folder.checkpoint.exists()):
-                _begin(trainer)
-            if group.leads:
+                _initialise_weights(trainer)
+            if group.is_leader:
                 checkpoint = _open_folder(folder, config, corpus, chosen, reporter)
-        with group.together():
-            if not group.leads and resume and folder.checkpoint.exists():
+        with group.failing_together():
+            if not group.is_leader and resume and folder.checkpoint.exists():
                 checkpoint = _load_checkpoint(folder, corpus)
             if checkpoint is not None:
                 trainer.resume(checkpoint)
         write_model = False
-        with group.together():
-            if checkpoint is not None and group.leads:
+        with group.failing_together():
+            if checkpoint is not None and group.is_leader:
                 write_model = _model_is_behind(folder, checkpoint)
-        with group.together():
-            if checkpoint is not None and group.leads:  # last, when no process has refused: that changes nothing
+        with group.failing_together():
+            if checkpoint is not None and group.is_leader:  # A process that refuses must leave the folder unchanged.
                 save_config(config, folder.config)
                 if write_model:
                     checkpoint.save_best(folder.model)
@@ -132,8 +146,8 @@ def train(
                 if note is not None:
                     reporter.note(note)
             if checkpoint is not None:
-                reporter.note(_position(trainer))
-        group.share(list(trainer.model.state_dict().values()))
+                reporter.note(_describe_position(trainer))
+        group.broadcast(list(trainer.model.state_dict().values()))
         try:
             trainer.run()
         finally:
@@ -141,17 +155,17 @@ def train(
         return _result(trainer)
 
 
-def _begin(trainer: Trainer) -> None:
-    """Weights that are not drawn at random, where that was asked for."""
+def _initialise_weights(trainer: Trainer) -> None:
+    """Initialise weights from another run or from word neighbours, where the configuration asks for it."""
     settings, corpus = trainer.config.training, trainer.corpus
     if settings.start_from is not None:
-        start_from(trainer.model, corpus.vocabulary, settings.start_from, settings.start_noise)
+        initialise_from_run(trainer.model, corpus.vocabulary, settings.start_from, settings.start_noise)
     elif settings.word_neighbours:
-        turn_to_neighbours(trainer.model, corpus.train, settings.word_neighbours, trainer.config.seed)
+        set_neighbour_embeddings(trainer.model, corpus.train, settings.word_neighbours, trainer.config.seed)
 
 
 def _own_vocabulary(folder: RunFolder) -> Vocabulary:
-    """Checked before the text is encoded with it, which would then seem to be another text."""
+    """Return the folder's vocabulary, checked first: text encoded with a damaged one would look like another text."""
     vocabulary = Vocabulary.load(folder.vocabulary)
     folder.check_vocabulary(vocabulary, stored_vocabulary(folder.checkpoint))
     return vocabulary
@@ -165,7 +179,7 @@ def _new_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
 
 
 def _with_absolute_paths(config: RunConfig) -> RunConfig:
-    """So that a run can be resumed from another folder."""
+    """Return the configuration with absolute paths, so that the run can be resumed from another working directory."""
     training = config.training
     if training.start_from is not None:
         training = training.model_copy(update={"start_from": str(Path(training.start_from).absolute())})
@@ -173,13 +187,13 @@ def _with_absolute_paths(config: RunConfig) -> RunConfig:
 
 
 def _resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
-    """The folder's configuration with the changes that `config` may make; any other is an InputError."""
+    """Return the folder's configuration with the changes of `config`; raise InputError for one that is not allowed."""
     folder.require(folder.config)
     if folder.checkpoint.exists():
         folder.require(folder.vocabulary, folder.facts, folder.metrics)
-    elif folder.model.exists():  # training writes the checkpoint first, so this was saved or copied without one
+    elif folder.model.exists():  # Training writes the checkpoint first, so the model was saved or copied without one.
         raise InputError(
-            f"{folder.path} holds a model but no {folder.checkpoint.name} to go on from, and beginning again would "
+            f"{folder.path} holds a model but no {folder.checkpoint.name} to resume from, and a new run would "
             "overwrite the model; restore the checkpoint or train into another folder"
         )
     saved = folder.read_config()
@@ -199,7 +213,10 @@ def _resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
 def _open_folder(
     folder: RunFolder, config: RunConfig, corpus: Corpus, device: torch.device, reporter: Reporter
 ) -> Checkpoint | None:
-    """Write what a run begins with, or check that it belongs to this text; the checkpoint if there is one."""
+    """Write the first files of a new run, or check that a resumed run belongs to this text and return its checkpoint.
+
+    Returns None for a new run.
+    """
     remove_leftovers(folder.path)
     if folder.checkpoint.exists():
         _check_same_text(folder, corpus)
@@ -216,30 +233,30 @@ def _open_folder(
             reporter.note(f"{folder.metrics}: is not what the run wrote, by its checksum; training goes on without it")
         return checkpoint
     save_config(config, folder.config)
-    # A run that was stopped before its first checkpoint has lost nothing: it begins again.
+    # A run that was stopped before its first checkpoint starts from the beginning.
     corpus.vocabulary.save(folder.vocabulary)
     sync_file(folder.vocabulary)
     if Vocabulary.load(folder.vocabulary) != corpus.vocabulary:
         raise OSError(errno.EIO, "what was written could not be read back; check the disk", str(folder.vocabulary))
-    write_json(folder.facts, sealed_record(run_facts(config, device, corpus.identity())))
+    write_json(folder.facts, add_checksum(run_facts(config, device, corpus.identity())))
     return None
 
 
 def _load_checkpoint(folder: RunFolder, corpus: Corpus) -> Checkpoint:
-    """The checkpoint, if it is whole and belongs to the vocabulary."""
+    """Return the checkpoint; raise InputError if it is damaged or belongs to another vocabulary."""
     try:
         checkpoint = Checkpoint.load(folder.checkpoint)
     except DamagedFileError as error:
-        raise folder.explained(error) from None
+        raise folder.with_advice(error) from None
     folder.check_vocabulary(corpus.vocabulary, checkpoint.vocabulary)
     return checkpoint
 
 
 def _model_is_behind(folder: RunFolder, checkpoint: Checkpoint) -> bool:
-    """Whether the model is to be written again from the checkpoint: it is missing, damaged, or of an earlier epoch.
+    """Return whether the model must be restored from the checkpoint: it is missing, damaged or of an earlier epoch.
 
-    A checkpoint of an early version has no checksum. If its best weights are not those of a model of the same epoch,
-    one of the two is damaged, and nobody knows which: neither is touched.
+    A checkpoint of an early version has no checksum. If its best weights differ from those of a model of the same
+    epoch, one of the two is damaged and it is unknown which, so InputError is raised and neither is changed.
     """
     best = checkpoint.state.best
     if best is None:
@@ -262,7 +279,7 @@ def _model_is_behind(folder: RunFolder, checkpoint: Checkpoint) -> bool:
 
 
 def _are_finite(folder: RunFolder, checkpoint: Checkpoint) -> bool:
-    """True, or an InputError that names the weights which are not."""
+    """Return True, or raise InputError that names best weights which are not finite."""
     for name, tensor in checkpoint.best_weights.items():
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             raise InputError(f"{folder.checkpoint}: best weights {name} are not finite; restore it from a copy")
@@ -270,6 +287,7 @@ def _are_finite(folder: RunFolder, checkpoint: Checkpoint) -> bool:
 
 
 def _check_same_text(folder: RunFolder, corpus: Corpus) -> None:
+    """Raise InputError if the run in `folder` was trained on another text, or if its facts are damaged."""
     try:
         facts = json.loads(folder.facts.read_text("utf-8"))
         if facts.get("format", FORMAT) > FORMAT:
@@ -325,7 +343,7 @@ def _summary(corpus: Corpus, trainer: Trainer, group: Group) -> str:
     )
 
 
-def _position(trainer: Trainer) -> str:
+def _describe_position(trainer: Trainer) -> str:
     if trainer.stopped_by is not None:
         reasons = {
             "epochs": "all epochs are done",
@@ -337,7 +355,7 @@ def _position(trainer: Trainer) -> str:
 
 def _result(trainer: Trainer) -> TrainingResult:
     state = trainer.state
-    assert state.best is not None  # every epoch ends with a validation, and the first is the best so far
+    assert state.best is not None  # Every epoch ends with a validation, and that of the first is the best so far.
     return TrainingResult(
         directory=trainer.folder.path,
         epochs=state.epoch,

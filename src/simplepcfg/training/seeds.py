@@ -16,7 +16,7 @@ from simplepcfg.training.loop import TrainingResult, train
 from simplepcfg.training.machine.side_by_side import Ended, run_side_by_side
 from simplepcfg.training.machine.signals import Interrupted
 from simplepcfg.training.reporting.progress import Reporter
-from simplepcfg.training.storage.checksums import check_sealed_text
+from simplepcfg.training.storage.checksums import verify_checksum_line
 from simplepcfg.training.storage.run_folder import RunFolder
 from simplepcfg.training.text.corpus import absolute_paths
 
@@ -87,7 +87,7 @@ class SeedsFolder:
 
     def read_config(self, overrides: Sequence[str] = ()) -> RunConfig:
         """The shared configuration, changed by overrides."""
-        check_sealed_text(self.config, "restore it or, if you changed it on purpose, delete its first line")
+        verify_checksum_line(self.config, "restore it or, if you changed it on purpose, delete its first line")
         return load_config(self.config, overrides, environment={})
 
 
@@ -209,8 +209,8 @@ def _side_by_side(
     ]
 
 
-def _in_a_process(tell: Callable[[str], None], task: tuple) -> Ended:  # type: ignore[type-arg]
-    from simplepcfg.training.reporting.event_logs import Together
+def _in_a_process(tell: Callable[[str], None], task: tuple) -> Ended:
+    from simplepcfg.training.reporting.event_logs import CombinedReporter
     from simplepcfg.training.reporting.progress import PlainReporter
     from simplepcfg.training.reporting.reporters import make_reporter
 
@@ -226,7 +226,7 @@ def _in_a_process(tell: Callable[[str], None], task: tuple) -> Ended:  # type: i
         reporter: Reporter = Told()
         if logs:
             settings = shared.model_copy(update={"seed": seed}).model_dump()
-            reporter = Together([reporter, make_reporter(True, logs, folder.folder(seed), settings)])
+            reporter = CombinedReporter([reporter, make_reporter(True, logs, folder.folder(seed), settings)])
         return Ended(result=train_one(folder, seed, shared, overrides, device, reporter))
     except Interrupted as error:
         return Ended(error=str(error), exit_code=error.exit_code)  # counts where the others were not stopped, too

@@ -1,4 +1,4 @@
-"""The loop itself: steps, validation, checkpoints. It knows nothing of where text comes from."""
+"""The training loop: epochs of steps, validation, metrics and checkpoints of a model on an encoded corpus."""
 
 import math
 import signal
@@ -14,24 +14,25 @@ from simplepcfg.errors import NumericalError
 from simplepcfg.evaluation.likelihood import log_likelihoods
 from simplepcfg.evaluation.perplexity import PerplexityReport, perplexity
 from simplepcfg.models import build_model
+from simplepcfg.training.checkpoint_saver import CheckpointSaver
 from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.machine.device import set_precision, validation_precision
 from simplepcfg.training.machine.signals import Interrupted, StopSignals
-from simplepcfg.training.reporting.pace import Pace
 from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport
-from simplepcfg.training.reporting.snapshot import Observer
+from simplepcfg.training.reporting.snapshot import SnapshotTaker
+from simplepcfg.training.reporting.throughput import Throughput
+from simplepcfg.training.schedule import learning_rate
 from simplepcfg.training.step.branching_bias import BranchingBias
 from simplepcfg.training.step.capture import side_stream
+from simplepcfg.training.step.counters import copy_to_state
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.dropout import StateDropout
-from simplepcfg.training.step.ema import WeightAverage
-from simplepcfg.training.step.health import refuse_without_rules, rule_count_ratio
+from simplepcfg.training.step.ema import WeightEMA
+from simplepcfg.training.step.rule_count_check import require_rules, rule_count_ratio
 from simplepcfg.training.step.step import Step
-from simplepcfg.training.step.tally import mirror
 from simplepcfg.training.step.timing import StepTimer
-from simplepcfg.training.storage.background_writer import BackgroundWriter
-from simplepcfg.training.storage.checkpoint import Best, Checkpoint, Tally, TrainingState, capture, restore
-from simplepcfg.training.storage.metrics import JsonLines, NoLines
+from simplepcfg.training.storage.checkpoint import Best, Checkpoint, StepSums, TrainingState, restore
+from simplepcfg.training.storage.metrics import JsonLines, NullJsonLines
 from simplepcfg.training.storage.records import epoch_record, step_record
 from simplepcfg.training.storage.run_folder import RunFolder
 from simplepcfg.training.storage.skipped_batches import SkippedBatches
@@ -40,20 +41,24 @@ from simplepcfg.training.text.corpus import Corpus
 from simplepcfg.training.text.curriculum import Curriculum
 
 MAX_SKIPPED_IN_A_ROW = 20
-STEADY_RATE = 0.1  # of the networks, as a share of the embeddings'
-# On a card the sums are looked at every so many steps, and then those of the look before: the host does not wait.
-GLANCE_EVERY = 16
-GLANCED_AT = {"cuda"}
-# Between two looks at the model within an epoch, where somebody wants them.
+SAFE_NETWORK_LR_MULTIPLIER = 0.1
+# On a GPU the counters are read every so many steps, with the values of the read before, so that the host never waits.
+COUNTER_READ_INTERVAL = 16
+DELAYED_READ_DEVICES = {"cuda"}
+# Between two snapshots within an epoch, where the reporter wants them.
 SNAPSHOT_SECONDS = 20.0
 
 
-class _AskedToStop(Exception):
-    """Ends this process's share of a validation whose outcome nobody will need."""
+class _StopValidation(Exception):
+    """Ends a validation whose result is not needed, since the run is asked to stop."""
 
 
 class Trainer:
-    """A model, its optimiser and the state of their training, in a folder that exists."""
+    """Trains a model on a corpus and writes checkpoints and metrics into an existing run folder.
+
+    `capture` allows steps to be captured as CUDA graphs; `timer` measures every step. Raises InputError if the model
+    does not support the settings.
+    """
 
     def __init__(
         self,
@@ -76,14 +81,14 @@ class Trainer:
         settings = config.training
         self.dropout = StateDropout(self.model, settings, config.seed)
         self.branching = BranchingBias(self.model, settings)
-        refuse_without_rules(self.model, settings)
-        self.average = WeightAverage(self.model, settings.ema_decay)
+        require_rules(self.model, settings)
+        self.ema = WeightEMA(self.model, settings.ema_decay)
         self.step = Step(
             self.model,
             settings,
             0 if config.data.eos else 1,
             self.group,
-            average=self.average,
+            ema=self.ema,
             captured_shapes=settings.captured_shapes if capture else 0,
             timer=timer,
             note=reporter.note,
@@ -92,37 +97,40 @@ class Trainer:
         self.best_weights: dict[str, torch.Tensor] = {}
         self._lengths = [len(sentence) for sentence in corpus.train]
         self.curriculum = Curriculum(self._lengths, settings, config.seed)
-        self._batches_an_epoch = 1
+        self._batches_per_epoch = 1
         self._tokens_this_epoch = self._tokens_after = 0
         self._rate = 0.0
         self._last_batch: Batch | None = None
-        self._asked = False  # whether any of several processes was told to stop, as all of them know
-        self._last_save = self._clock = time.monotonic()
-        self._pace = Pace()
-        self._writer = BackgroundWriter()
+        self._stop_requested = False  # whether any of several processes was asked to stop; all of them know
+        self._throughput = Throughput()
+        self._saver = CheckpointSaver(folder, settings, self.model, self.ema, self.step, corpus.vocabulary)
         self._skipped = SkippedBatches(folder.skipped, corpus.train, corpus.vocabulary, reporter.note)
-        self._observer: Observer | None = None
-        self._last_look = time.monotonic()
+        self._snapshot_taker: SnapshotTaker | None = None
+        self._last_snapshot = time.monotonic()
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Go on from a checkpoint; nothing in the folder changes yet."""
+        """Restore a checkpoint; nothing in the folder changes yet."""
         restore(checkpoint, self.folder.checkpoint, self.model, self.step.optimizer, self.device)
-        self.average.load(checkpoint.average, self.folder.checkpoint)
-        self.step.update.restored()
-        self.step.tally.load(checkpoint.state)
+        self.ema.load(checkpoint.ema, self.folder.checkpoint)
+        self.step.update.reset()
+        self.step.counters.load(checkpoint.state)
         self.state, self.best_weights = checkpoint.state, checkpoint.best_weights
         self._skipped.known = self.state.skipped_steps
 
     @property
     def stopped_by(self) -> str | None:
-        """Why there is nothing left to do: "epochs", "patience", or None while there is."""
+        """Why training has ended: "epochs" or "patience"; None while it has not."""
         return self.state.ended_by(self.config.training.epochs, self.config.training.patience)
 
     def run(self) -> None:
-        """Train to the last epoch or until patience ends; raises Interrupted after a signal, all saved."""
+        """Train to the last epoch or until patience ends.
+
+        Raises Interrupted after SIGINT or SIGTERM, when everything has been saved, and NumericalError if too many
+        steps in a row are skipped.
+        """
         self.stop.defer()
         with ExitStack() as files:
-            with self.group.together():
+            with self.group.failing_together():
                 self._metrics, self._timings = self._open_records(files)
             try:
                 with side_stream(self.device):
@@ -130,25 +138,15 @@ class Trainer:
                         self._train_epoch()
                         self._finish_epoch(self._validate())
             except BaseException as error:
-                self._leave_writing(error)
+                self._saver.finish_after(error, self.reporter)
                 raise
-            with self.group.guarded():
-                self._writer.wait()
-            self.group.agree()
-
-    def _leave_writing(self, error: BaseException) -> None:
-        """What is being written when training fails is finished, but not when it is to stop at once."""
-        if isinstance(error, Interrupted) or not isinstance(error, Exception):
-            self._writer.abandon()
-            return
-        try:
-            self._writer.wait()
-        except Exception as late:  # the first error is the one that training ends with
-            self.reporter.note(f"besides, the checkpoint could not be written: {late}")
+            with self.group.holding_errors():
+                self._saver.wait()
+            self.group.raise_held_errors()
 
     def _open_records(self, files: ExitStack) -> tuple[JsonLines, JsonLines]:
-        if not self.group.leads:
-            return NoLines(), NoLines()
+        if not self.group.is_leader:
+            return NullJsonLines(), NullJsonLines()
         metrics = files.enter_context(JsonLines(self.folder.metrics, keep=self.state.metrics_bytes))
         timings = files.enter_context(JsonLines(self.folder.timings))
         timings.write({"session": datetime.now(UTC).isoformat(), "step": self.state.step})
@@ -157,119 +155,113 @@ class Trainer:
     def _train_epoch(self) -> None:
         state = self.state
         batches = self.curriculum.batches(state.epoch)
-        self._batches_an_epoch = len(batches)
+        self._batches_per_epoch = len(batches)
         self._tokens_this_epoch = self.curriculum.tokens(state.epoch)
         self._tokens_after = self.curriculum.tokens_after(state.epoch)
         self.model.train()
-        self._pace.go_on()
+        self._throughput.resume()
         for indices in batches[state.batch :]:
-            self._rate = self.learning_rate()
-            self._last_batch = collate(self.corpus.train, self.group.part(indices))
+            self._rate = learning_rate(self.config.training, state, self._batches_per_epoch)
+            self._last_batch = collate(self.corpus.train, self.group.shard(indices))
             self.dropout.draw(state.step)
-            self._skipped.begin(state.step, indices)
-            bias, asked = self.branching.at(state.step), self.stop.requested is not None
-            self.step(self._last_batch, len(indices), self._rate, number=state.step, branching_bias=bias, stop=asked)
+            self._skipped.add(state.step, indices)
+            bias, stop = self.branching.at(state.step), self.stop.requested is not None
+            self.step(self._last_batch, len(indices), self._rate, number=state.step, branching_bias=bias, stop=stop)
             state.batch += 1
             state.step += 1
-            self._pace.begun(sum(map(self._lengths.__getitem__, indices)))
-            self._follow()
+            self._throughput.add_words(sum(map(self._lengths.__getitem__, indices)))
+            self._update_state()
             self._report_step()
-            if self._checkpoint_due():
+            if self._saver.is_due(state.step):
                 self.save()
-                self._pace.go_on()
-            self._stop_if_asked()
-        self._read()
-        self._stop_if_asked()
+                self._throughput.resume()
+            self._stop_if_requested()
+        self._read_counters()
+        self._stop_if_requested()
 
-    def _follow(self) -> None:
-        """Keep the state near what the steps have added up to: exactly where that is free, a little late on a card."""
+    def _update_state(self) -> None:
+        """Copy the counters of the steps into the state: at once on a CPU, some steps late on a GPU."""
         step = self.state.step
-        if self.device.type not in GLANCED_AT or step % self.config.training.log_every == 0:
-            self._read()
-        elif step % GLANCE_EVERY == 0:
-            values = self.step.tally.glance()
+        if self.device.type not in DELAYED_READ_DEVICES or step % self.config.training.log_every == 0:
+            self._read_counters()
+        elif step % COUNTER_READ_INTERVAL == 0:
+            values = self.step.counters.read_delayed()
             if values is not None:
-                self._take(values, all_done=False)
+                self._handle_counters(values, all_done=False)
             else:
-                self._skipped.glanced()
+                self._skipped.start_delayed_read()
 
-    def _read(self) -> None:
-        """Wait for the steps so far and take over their sums."""
-        self._take(self.step.tally.read())
+    def _read_counters(self) -> None:
+        """Wait for the steps so far and copy their counters into the state."""
+        self._handle_counters(self.step.counters.read())
 
-    def _take(self, values: list[float], all_done: bool = True) -> None:
-        counters = mirror(values, self.state)
-        self._pace.reached()
+    def _handle_counters(self, values: list[float], all_done: bool = True) -> None:
+        """Copy counters into the state; raise where a process failed or too many steps were skipped.
+
+        `all_done` says that they count every step so far.
+        """
+        counters = copy_to_state(values, self.state)
+        self._throughput.finish_words()
         if counters["failed"]:
-            self.group.agree()  # raises, since someone holds a failure
-        self._skipped.look(
+            self.group.raise_held_errors()  # raises, since a process holds an error
+        self._skipped.check(
             self.state.skipped_steps,
             counters["last_norm"],
             all_done=all_done,
-            write=self.group.leads,
+            write=self.group.is_leader,
             stop=self.config.training.stop_at_skipped,
         )
-        self._asked = counters["stop"] > 0
+        self._stop_requested = counters["stop"] > 0
         if counters["longest_in_a_row"] >= MAX_SKIPPED_IN_A_ROW:
             raise NumericalError(
                 f"{MAX_SKIPPED_IN_A_ROW} steps in a row without a finite gradient and a probability of at most 1 "
-                f"(norm {counters['last_norm']}) by step {self.state.step}; {self._steadier()}"
+                f"(norm {counters['last_norm']}) by step {self.state.step}; {self._stability_advice()}"
             )
 
-    def _steadier(self) -> str:
-        """What to try where training has left the numbers' range: the networks' leaps are the likeliest reason."""
+    def _stability_advice(self) -> str:
+        """Return what to try where steps are not finite; large updates of the networks are the likeliest cause."""
         settings = self.config.training
         advice = "lower training.learning_rate"
-        if settings.network_lr_multiplier > STEADY_RATE and not getattr(self.config.model, "rms_norm", False):
-            advice = f"set training.network_lr_multiplier={STEADY_RATE} or {advice}"
+        if settings.network_lr_multiplier > SAFE_NETWORK_LR_MULTIPLIER and not getattr(
+            self.config.model, "rms_norm", False
+        ):
+            advice = f"set training.network_lr_multiplier={SAFE_NETWORK_LR_MULTIPLIER} or {advice}"
         if self.device.type != "cpu" and getattr(self.model, "precision", "fp32") != "fp32":
             advice += " or set training.precision=fp32"
         return advice
 
-    def learning_rate(self) -> float:
-        """The step size at the present position."""
-        settings, state = self.config.training, self.state
-        rate = settings.learning_rate
-        if settings.schedule == "linear":
-            done = (state.epoch + state.batch / self._batches_an_epoch) / settings.epochs
-            rate *= 1 - done
-        elif settings.schedule == "plateau":
-            rate *= settings.plateau_factor**state.rate_reductions
-        if state.step < settings.warmup_steps:
-            rate *= (state.step + 1) / settings.warmup_steps
-        return rate
-
     def _validate(self) -> PerplexityReport:
+        """Return the validation perplexity of the averaged weights; raise Interrupted if asked to stop."""
         sentences, group = self.corpus.valid, self.group
-        found = torch.zeros(len(sentences) + 2, dtype=torch.float64)  # scores, and how the processes agree to end
-        with group.guarded(), suppress(_AskedToStop), self.average.in_place():
+        found = torch.zeros(len(sentences) + 2, dtype=torch.float64)  # log-likelihoods, stop, failed
+        with group.holding_errors(), suppress(_StopValidation), self.ema.swapped_in():
             mine = log_likelihoods(
                 self.model,
-                group.part(sentences),
+                group.shard(sentences),
                 self.device,
                 self._between_batches,
                 validation_precision(self.config.training.precision, self.device),
             )
             found[group.rank : len(sentences) : group.size] = mine
-        found[-2], found[-1] = self.stop.requested is not None, group.held is not None
-        group.add_up_on_host(found)
+        found[-2], found[-1] = self.stop.requested is not None, group.held_error is not None
+        group.all_reduce_on_host(found)
         if found[-1]:
-            group.agree()
-        self._asked = self._asked or bool(found[-2])
-        self._stop_if_asked()
+            group.raise_held_errors()
+        self._stop_requested = self._stop_requested or bool(found[-2])
+        self._stop_if_requested()
         return perplexity(found[:-2], [len(sentence) for sentence in sentences], self.config.data.eos)
 
     def _between_batches(self) -> None:
-        """Leave the validation where it is: what is saved then are the weights themselves, not their average."""
+        """Leave the validation if asked to stop; the model then gets its own weights back before they are saved."""
         if self.stop.requested is not None:
-            raise _AskedToStop
+            raise _StopValidation
 
     def _finish_epoch(self, valid: PerplexityReport) -> None:
-        """Record the epoch."""
+        """Update the state at the end of an epoch, and write metrics, a checkpoint and the model if it is the best."""
         state, trained = self.state, self.state.this_epoch
         better = state.best is None or valid.rank > state.best.rank
-        state.epoch, state.batch, state.this_epoch = state.epoch + 1, 0, Tally()
-        self.step.tally.begin_epoch()
+        state.epoch, state.batch, state.this_epoch = state.epoch + 1, 0, StepSums()
+        self.step.counters.reset_epoch()
         state.epochs_without_gain = 0 if better else state.epochs_without_gain + 1
         settings = self.config.training
         if settings.schedule == "plateau" and not better and state.epochs_without_gain % settings.plateau_epochs == 0:
@@ -283,19 +275,19 @@ class Trainer:
                 perplexity=valid.perplexity if math.isfinite(valid.perplexity) else None,
                 impossible=valid.impossible,
             )
-        if self.group.leads:
-            with self.group.guarded():
+        if self.group.is_leader:
+            with self.group.holding_errors():
                 self._record_epoch(trained, valid, better)
 
-    def _record_epoch(self, trained: Tally, valid: PerplexityReport, better: bool) -> None:
+    def _record_epoch(self, trained: StepSums, valid: PerplexityReport, better: bool) -> None:
         state = self.state
         if better:
-            self.best_weights = host_copy(self.average.weights())
+            self.best_weights = host_copy(self.ema.weights())
         self._metrics.write(epoch_record(state, trained, valid, better))
-        self._write_checkpoint(with_model=better)
+        self._saver.save(state, self.best_weights, self._metrics, with_model=better)
         self._timings.write({"epoch": state.epoch, "step": state.step, "seconds": state.seconds})
-        with self.average.in_place():
-            self._look()
+        with self.ema.swapped_in():
+            self._report_snapshot()
         settings = self.config.training
         self.reporter.epoch(
             EpochReport(
@@ -312,32 +304,32 @@ class Trainer:
 
     def _report_step(self) -> None:
         logged = self.state.step % self.config.training.log_every == 0
-        if self.group.leads:
-            with self.group.guarded():
-                self._writer.check()
+        if self.group.is_leader:
+            with self.group.holding_errors():
+                self._saver.check()
                 self._record_step(logged)
         if logged:
-            self.state.since_log = Tally()
-            self.step.tally.begin_line()
+            self.state.since_log = StepSums()
+            self.step.counters.reset_since_log()
 
     def _record_step(self, logged: bool) -> None:
         state, settings = self.state, self.config.training
-        tally = state.since_log if state.since_log.steps else state.this_epoch
-        rate = self._pace.words_per_second
-        left = self._tokens_this_epoch * (1 - state.batch / self._batches_an_epoch) + self._tokens_after
-        loss = tally.loss / max(tally.sentences, 1)
+        sums = state.since_log if state.since_log.steps else state.this_epoch
+        rate = self._throughput.words_per_second
+        left = self._tokens_this_epoch * (1 - state.batch / self._batches_per_epoch) + self._tokens_after
+        loss = sums.loss / max(sums.sentences, 1)
         report = StepReport(
             epoch=state.epoch + 1,
             epochs=settings.epochs,
             batch=state.batch,
-            batches=self._batches_an_epoch,
+            batches=self._batches_per_epoch,
             step=state.step,
             loss=loss,
-            perplexity=tally.perplexity,
+            perplexity=sums.perplexity,
             words_per_second=rate,
             seconds_left=left / rate if rate else math.inf,
             logged=logged,
-            gradient_norm=tally.gradient_norm / tally.steps if tally.steps else math.nan,
+            gradient_norm=sums.gradient_norm / sums.steps if sums.steps else math.nan,
             learning_rate=self._rate,
             skipped_steps=state.skipped_steps,
         )
@@ -348,74 +340,38 @@ class Trainer:
                 record["rule_count_ratio"] = rule_count_ratio(self.model, batch.words, batch.lengths)
                 report = replace(report, rule_count_ratio=record["rule_count_ratio"])
             self._metrics.write(record)
-            self._timings.write({"step": state.step, "seconds": self._elapsed(), "words_per_second": round(rate, 1)})
+            seconds = self._saver.elapsed_seconds(state)
+            self._timings.write({"step": state.step, "seconds": seconds, "words_per_second": round(rate, 1)})
         self.reporter.step(report)
-        if logged and time.monotonic() - self._last_look >= SNAPSHOT_SECONDS:
-            self._look()
+        if logged and time.monotonic() - self._last_snapshot >= SNAPSHOT_SECONDS:
+            self._report_snapshot()
 
-    def _look(self) -> None:
-        """Show those who want it what the model makes of a few validation sentences."""
+    def _report_snapshot(self) -> None:
+        """Give the reporter a snapshot of the model, if it wants one."""
         if not self.reporter.wants_snapshots:
             return
-        if self._observer is None:
-            self._observer = Observer(self.corpus.valid, self.corpus.vocabulary)
-        found = self._observer.look(self.model, self.device)
+        if self._snapshot_taker is None:
+            self._snapshot_taker = SnapshotTaker(self.corpus.valid, self.corpus.vocabulary)
+        found = self._snapshot_taker.take(self.model, self.device)
         if found is not None:
             self.reporter.snapshot(found)
-        self._last_look = time.monotonic()
+        self._last_snapshot = time.monotonic()
 
     def save(self) -> None:
-        """Begin to write the checkpoint, if this is the process that does."""
-        if self.group.leads:
-            with self.group.guarded():
-                self._write_checkpoint()
+        """Begin to write a checkpoint, if this process is the leader."""
+        if self.group.is_leader:
+            with self.group.holding_errors():
+                self._saver.save(self.state, self.best_weights, self._metrics)
 
-    def _write_checkpoint(self, with_model: bool = False) -> None:
-        """Metrics go to disk first, because the checkpoint says how long they are; the model last, if it is a new best
-        one, since it can be written again from the checkpoint. Training goes on while both are written.
-        """
-        self._writer.wait()  # before there is another copy of everything
-        mirror(self.step.tally.read(), self.state)
-        self.state.metrics_bytes, self.state.metrics_crc32 = self._metrics.sync()
-        self.state.seconds = self._elapsed()
-        self._clock = self._last_save = time.monotonic()
-        checkpoint = capture(
-            self.state,
-            self.model,
-            self.best_weights,
-            self.step.optimizer,
-            self.device,
-            self.average.state(),
-            self.corpus.vocabulary.checksum,
-        )
-
-        def write() -> None:
-            checkpoint.save(self.folder.checkpoint, self._writer.renaming())
-            if with_model:
-                checkpoint.save_best(self.folder.model, self._writer.renaming())
-
-        self._writer.write(write)
-
-    def _elapsed(self) -> float:
-        """Seconds since the run began, those of earlier sessions included."""
-        return self.state.seconds + time.monotonic() - self._clock
-
-    def _checkpoint_due(self) -> bool:
-        settings = self.config.training
-        by_steps = settings.checkpoint_steps and self.state.step % settings.checkpoint_steps == 0
-        waited = time.monotonic() - self._last_save
-        by_clock = settings.checkpoint_minutes and waited >= 60 * settings.checkpoint_minutes
-        return bool(by_steps or by_clock)
-
-    def _stop_if_asked(self) -> None:
-        """Raises Interrupted, all saved; several processes do so after the same step."""
-        if not (self._asked if self.group.size > 1 else self.stop.requested is not None):
+    def _stop_if_requested(self) -> None:
+        """Save everything and raise Interrupted if asked to stop; several processes do so after the same step."""
+        if not (self._stop_requested if self.group.size > 1 else self.stop.requested is not None):
             return
         self.save()
-        with self.group.guarded():
-            self._writer.wait()
-        self.group.agree()
-        number = self.group.largest(self.stop.requested or 0)
+        with self.group.holding_errors():
+            self._saver.wait()
+        self.group.raise_held_errors()
+        number = self.group.maximum(self.stop.requested or 0)
         raise Interrupted(
             f"stopped by {signal.Signals(number).name} after step {self.state.step}, all saved; "
             f"go on with: {self.folder.resume_command}",

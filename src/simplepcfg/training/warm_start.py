@@ -1,4 +1,7 @@
-"""A run that begins with the weights of another, of the same size or of fewer symbols, each of which is then split."""
+"""Warm start: initialise a model with the weights of another run, of the same size or with fewer symbols.
+
+Symbols of a smaller model are split into equal copies.
+"""
 
 from pathlib import Path
 
@@ -10,17 +13,20 @@ from simplepcfg.errors import InputError
 from simplepcfg.training.storage.run_folder import load_run
 from simplepcfg.training.storage.tensor_files import load_weights
 
-# Names of the sizes that may grow, and of what says how weights begin that these replace; every other key of a model
-# must be the same.
+# Keys of a model that may differ between the two runs: sizes that may grow, and those of the random initialisation,
+# which the loaded weights replace.
 GROWING = ("nonterminals", "preterminals", "states")
 INITIAL = ("init_logit_std", "init_emission_logit_std", "dedicated_preterminals")
 
 
-def start_from(model: nn.Module, vocabulary: Vocabulary, directory: str | Path, noise: float) -> None:
-    """Give `model` the best weights of a run; a symbol of its becomes as many as there are more here.
+def initialise_from_run(model: nn.Module, vocabulary: Vocabulary, directory: str | Path, noise: float) -> None:
+    """Load the best weights of the run in `directory` into `model`, splitting its symbols if `model` has more.
 
-    Copies of a symbol share its probability evenly, so the larger grammar is the smaller one but for `noise`: the
-    deviation, as a share of the embeddings' own, by which the copies differ and from which they grow apart.
+    If `model` has m times as many symbols, each becomes m copies that share its probability evenly, so that the larger
+    grammar equals the smaller one but for `noise`. `noise` is the standard deviation of what is added to the copies'
+    embeddings, relative to that of the embeddings; training needs it to tell the copies of a symbol from each other.
+
+    Raises InputError if the vocabulary or another key of the models differs.
     """
     start = load_run(directory, device="cpu")
     if start.vocabulary.words != vocabulary.words:
@@ -36,14 +42,17 @@ def start_from(model: nn.Module, vocabulary: Vocabulary, directory: str | Path, 
     if hasattr(model, "symbol_groups") and getattr(new, "shared_embeddings", True):
         sizes = start.model.symbol_groups, model.symbol_groups
         for name, table in model.state_dict().items():
-            # Tables of symbols have a row for each, and those of the root for each nonterminal; all grow alike.
+            # Tables of symbols have one row a symbol, those of the root one a nonterminal; all grow by the same factor.
             if name == "symbols" or (name in weights and weights[name].shape[:1] != table.shape[:1]):
                 weights[name] = split_symbols(weights[name], *sizes, noise, str(directory))  # type: ignore[arg-type]
     load_weights(model, weights, Path(directory))
 
 
 def split_symbols(table: Tensor, before: tuple[int, ...], after: tuple[int, ...], noise: float, name: str) -> Tensor:
-    """Every row as many times as there are more symbols after; copies of a symbol lie next to each other."""
+    """Repeat every row of `table` m times, where sizes `after` are m times `before`, and add noise if m > 1.
+
+    Copies of a symbol are adjacent. Raises InputError, with the run's `name`, if the sizes are no such multiples.
+    """
     times = after[0] // before[0]
     if times < 1 or after != tuple(times * size for size in before):
         old, new = (" and ".join(map(str, sizes)) for sizes in (before, after))

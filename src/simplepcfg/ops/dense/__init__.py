@@ -1,4 +1,4 @@
-"""The inside algorithm of an ordinary PCFG, whose binary rules are one dense tensor."""
+"""The inside algorithm of an ordinary PCFG, whose binary rules are a dense tensor [N, S, S]."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ def dense_inside(
     span_bonus: Tensor | None = None,
     backend: str = "auto",
 ) -> Tensor:
-    """Log-probability of each sentence, summed over all its trees, in nats: ``[B]``.
+    """Compute the log partition function of each sentence: log of the summed probability of its trees, in nats.
 
     Args:
         log_emissions: ``[B, n, P]``, log emit[T, w_i] of every preterminal at every position; -inf is allowed.
@@ -46,8 +46,8 @@ def dense_inside(
     A sentence of one word has no tree, hence -inf. Gradients reach every tensor argument; a sentence whose
     probability is 0 gives zero gradients. See README.md in this folder.
 
-    >>> emissions = torch.zeros(1, 3, 1)                        # one preterminal that emits its word surely
-    >>> rules = torch.full((1, 2, 2), 0.25)                     # A → A A, A T, T A, T T, a quarter each
+    >>> emissions = torch.zeros(1, 3, 1)                        # one preterminal, which emits its word with p = 1
+    >>> rules = torch.full((1, 2, 2), 0.25)                     # A → A A, A T, T A, T T with p = 1/4 each
     >>> dense_inside(emissions, torch.ones(1), rules).exp()     # two trees of probability (1/4)²
     tensor([0.1250])
     """
@@ -68,10 +68,20 @@ def dense_span_marginals(
     backend: str = "auto",
     create_graph: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """``(log Z [B], marginals [B, n + 1, n + 1])``: the probability that a tree of the sentence has span (i, j).
+    """Compute the marginal probability of each span, given the sentence.
 
-    Spans of width 2 or more; the others stay 0. For every possible sentence the marginals sum to n − 1.
-    With ``create_graph`` the marginals can be differentiated in turn.
+    Args:
+        create_graph: whether the marginals can be differentiated.
+
+    The other arguments are those of ``dense_inside``.
+
+    Returns:
+        ``(log_z, marginals)``: ``[B]``, and ``[B, n + 1, n + 1]`` with the probability that the tree of the sentence
+        contains the span (i, j), of width 2 or more; other entries are 0. The marginals of a sentence sum to n − 1, or
+        to 0 if the sentence has probability 0.
+
+    Raises:
+        InputError: as ``dense_inside`` does.
     """
     batch, n, _ = log_emissions.shape
     if not create_graph and backend in ("auto", "torch"):
@@ -80,7 +90,7 @@ def dense_span_marginals(
         return _direct(arguments, Wanted(marginals=found)), found
     if span_bonus is None:
         span_bonus = log_emissions.new_zeros(batch, n + 1, n + 1)
-    # A bonus that is itself part of a graph stays in it; any other is ours to differentiate by.
+    # The marginals are the gradient with respect to the bonus. A bonus that is part of the caller's graph stays in it.
     span_bonus = span_bonus if create_graph and span_bonus.requires_grad else span_bonus.detach().requires_grad_()
     with torch.enable_grad():
         log_z = dense_inside(log_emissions, root, rules, lengths=lengths, span_bonus=span_bonus, backend=backend)
@@ -96,9 +106,16 @@ def dense_symbol_marginals(
     lengths: Tensor | None = None,
     span_bonus: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """``(log Z [B], marginals [B, n + 1, n + 1, N])``: the probability that nonterminal A stands over span (i, j).
+    """Compute the marginal probability of each nonterminal over each span, given the sentence.
 
-    Summed over A this is ``dense_span_marginals``. Not differentiable.
+    The arguments are those of ``dense_inside``.
+
+    Returns:
+        ``(log_z, marginals)``: ``[B]`` and ``[B, n + 1, n + 1, N]``. Summed over nonterminals this is
+        ``dense_span_marginals``. Not differentiable.
+
+    Raises:
+        InputError: as ``dense_inside`` does.
     """
     arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
     batch, n, nonterminals, _ = arguments.sizes
@@ -107,7 +124,7 @@ def dense_symbol_marginals(
 
 
 def _direct(arguments: DenseArguments, wanted: Wanted) -> Tensor:
-    """Fill what is wanted without a graph, so that ``inference_mode`` is no obstacle; gives log Z."""
+    """Compute what is wanted without autograd, also in ``torch.inference_mode``; return log Z."""
     with torch.no_grad():
         if arguments.sizes[1] == 1:
             return arguments.log_emissions.new_full((arguments.sizes[0],), -torch.inf)

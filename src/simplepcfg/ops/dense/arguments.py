@@ -1,4 +1,4 @@
-"""What every backend is given: checked shapes, one dtype, lengths that the host can read."""
+"""Checked arguments of the dense inside algorithm, which every backend receives."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from simplepcfg.ops.inside.arguments import check_bonus, check_lengths, check_pr
 
 @dataclass(frozen=True, slots=True)
 class DenseArguments:
-    """Checked arguments of the dense inside algorithm; ``lengths`` is None where every sentence has n words."""
+    """Checked arguments of the dense inside algorithm; ``lengths`` is None if every sentence has n words."""
 
     log_emissions: Tensor  # [B, n, P]
     root: Tensor  # [N] or [B, N]
@@ -27,16 +27,16 @@ class DenseArguments:
 
     @property
     def lengths_on_device(self) -> Tensor | None:
-        """The lengths where the other tensors are."""
+        """``lengths`` on the device of the other tensors."""
         return None if self.lengths is None else self.lengths.to(self.log_emissions.device)
 
     @property
     def batched_rules(self) -> bool:
-        """Whether each sentence has rules of its own."""
+        """Whether the rules have a batch dimension."""
         return self.rules.dim() == 4
 
     def of_sentences(self, rows: Tensor, dtype: torch.dtype) -> "DenseArguments":
-        """The same for some sentences of the batch, in another type."""
+        """Return the arguments of some sentences of the batch, in another dtype."""
         return DenseArguments(
             self.log_emissions[rows].to(dtype),
             (self.root[rows] if self.root.dim() == 2 else self.root).to(dtype),
@@ -49,7 +49,7 @@ class DenseArguments:
 def check_dense_arguments(
     log_emissions: Tensor, root: Tensor, rules: Tensor, lengths: Tensor | None, span_bonus: Tensor | None
 ) -> DenseArguments:
-    """Check every shape and value that would otherwise fail deep inside, and say which one is off."""
+    """Check shapes, dtypes and values, and convert to one floating-point dtype; InputError names what is wrong."""
     if log_emissions.dim() != 3 or 0 in log_emissions.shape:
         raise InputError(f"log_emissions has shape {list(log_emissions.shape)}; it must be [B, n, P], none of them 0")
     batch, n, preterminals = log_emissions.shape

@@ -1,4 +1,4 @@
-"""The backward pass: d log Z by everything, as marginals divided by what was stored."""
+"""The backward pass of the dense inside algorithm: derivatives of log Z, and marginals."""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from simplepcfg.ops.inside.scales import drop_out_of_range
 
 @dataclass(slots=True)
 class Wanted:
-    """What the backward pass is to give; the last two are filled in place where they are given."""
+    """The results that the backward pass computes; the last two, if given, are filled in place."""
 
     words: bool = False
     root: bool = False
@@ -26,7 +26,11 @@ class Wanted:
 
 
 class Backward:
-    """One backward pass over a filled chart, which it only reads: it can be run again."""
+    """One backward pass over a filled chart, which is only read.
+
+    With ``check_range`` derivatives that overflow are set to 0 at every width. Without it, this is done only if a
+    result turns out not to be finite, in a second pass.
+    """
 
     def __init__(
         self,
@@ -37,17 +41,17 @@ class Backward:
         checks: DeferredChecks | None = None,
     ) -> None:
         self.chart = chart
-        self.grad = grad  # [B], the loss's weight of each sentence; the recursion itself is that of log Z
+        self.grad = grad  # [B], the gradient of log Z; results are multiplied by it at the end
         self.wanted = wanted
         self.check_range = check_range
         self.checks = checks
-        self.gradients = Cells(torch.zeros_like(chart.cells.values))  # by β as a left and as a right child
+        self.gradients = Cells(torch.zeros_like(chart.cells.values))  # derivatives of β as a left and as a right child
         self.by_sums = chart.zeros(chart.rows_above(1), chart.nonterminals)  # the widest spans first
-        # The same times the factor of a split with one word, by width: spans by their last word, then by their first.
+        # ``by_sums`` times the factor of the split with one word: spans by their last word, then by their first word.
         self.by_ends = chart.zeros(2 * len(chart.words), chart.n + 1, chart.nonterminals)
 
     def run(self) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        """Gradients by log_emissions, root and rules, where they are wanted."""
+        """Return the gradients of log_emissions, root and rules, or None where they are not wanted."""
         chart, wanted = self.chart, self.wanted
         blocks = RuleGradient(chart, self.grad) if wanted.rules else None
         by_words = torch.zeros_like(chart.words)
@@ -65,27 +69,27 @@ class Backward:
                 self._one_word(by_words, blocks)
         words = None
         if wanted.words:
-            words = self._tame(by_words, chart.words).mul(chart.words).view(chart.n, chart.batch, -1)
+            words = self._clamp_derivative(by_words, chart.words).mul(chart.words).view(chart.n, chart.batch, -1)
             words = (words * self.grad[:, None]).transpose(0, 1).contiguous()
         rules = None if blocks is None else blocks.joined()
         if not self.check_range and not self._finite(words, rules, wanted.marginals, wanted.symbols):
-            # A derivative by a value of 0 has left the range and met a 0: once more, looking at every width.
+            # A derivative with respect to a value of 0 has overflowed and was multiplied by 0: run again with checks.
             return Backward(chart, self.grad, wanted, check_range=True).run()
         if rules is not None and self.check_range:
             rules = drop_out_of_range(rules, chart.arguments.rules, chart.range)
         return words, self._root() if wanted.root else None, rules
 
     def _outside(self, width: int) -> Tensor:
-        """d log Z / d sum of every span of this width, from its roles as left and right child and as whole sentence."""
+        """Compute the derivative of the sum of every span of this width, as a child and as a whole sentence."""
         chart = self.chart
         alpha = torch.add(*self.gradients.sides(width, width).unbind())
         if self.check_range:
-            alpha = self._tame(alpha, chart.beta(width))
+            alpha = self._clamp_derivative(alpha, chart.beta(width))
         if self.wanted.marginals is not None or self.wanted.symbols is not None:
             self._write_marginals(width, alpha * chart.beta(width))
         by_sums = self.by_sums.narrow(0, chart.rows_above(width), len(alpha))
         torch.mul(alpha, chart.scales[width], out=by_sums)
-        return by_sums.copy_(self._tame(by_sums, chart.beta(width))) if self.check_range else by_sums
+        return by_sums.copy_(self._clamp_derivative(by_sums, chart.beta(width))) if self.check_range else by_sums
 
     def _write_marginals(self, width: int, symbols: Tensor) -> None:
         symbols = symbols.unflatten(0, (-1, self.chart.batch))  # [spans, B, N]
@@ -95,7 +99,7 @@ class Backward:
             torch.diagonal(self.wanted.symbols, width, 1, 2).copy_(symbols.permute(1, 2, 0))
 
     def _spread(self, width: int, by_sums: Tensor, blocks: RuleGradient | None) -> None:
-        """Hand each span's derivative to the two children of each of its splits, and to the rules."""
+        """Add the contribution of each span to the derivatives of the children of its splits, and of the rules."""
         chart, rows, size = self.chart, len(by_sums), self.chart.nonterminals
         by_ends = self.by_ends.narrow(0, (width - 1) * chart.batch, 2 * rows).narrow(1, width, 1)
         torch.mul(by_sums, chart.end_factors(width), out=by_ends.view(2, rows, size))
@@ -108,7 +112,7 @@ class Backward:
             by_pairs = rows_by_rules(here, chart.wide, chart.batch).view(-1, size, size)
             if self.check_range or (blocks is not None and chart.kept is None):
                 pairs = chart.wide_pairs(width, part)
-                by_pairs = self._tame(by_pairs, pairs)
+                by_pairs = self._clamp_derivative(by_pairs, pairs)
                 if blocks is not None and chart.kept is None:
                     blocks.add("wide", here, pairs)
             left, right = chart.cells.wide_splits(width, part)
@@ -118,7 +122,7 @@ class Backward:
             to_right.add_(torch.bmm(left * factors, by_pairs))
 
     def _two_words(self, by_sums: Tensor, by_words: Tensor, blocks: RuleGradient | None) -> None:
-        """Hand the derivative of spans of two words to the words and the rules."""
+        """Add the contribution of spans of two words to the derivatives of the words and of the rules."""
         chart = self.chart
         size = (-1, chart.preterminals, chart.preterminals)
         left, right = chart.words[: len(by_sums)], chart.words[chart.batch :]
@@ -131,7 +135,7 @@ class Backward:
                 continue
             by_pairs = rows_by_rules(by_sums[here], chart.two_words, chart.batch).view(size)  # [rows, P, P]
             if self.check_range:
-                by_pairs = self._tame(by_pairs, chart.word_pairs(part))
+                by_pairs = self._clamp_derivative(by_pairs, chart.word_pairs(part))
             scale = chart.factors[2][here]
             to_left[here].addcmul_(torch.bmm(right[here, None], by_pairs.transpose(1, 2)).squeeze(1), scale)
             to_right[here].addcmul_(torch.bmm(left[here, None], by_pairs).squeeze(1), scale)
@@ -139,11 +143,11 @@ class Backward:
             blocks.complete("two_words")
 
     def _one_word(self, by_words: Tensor, blocks: RuleGradient | None) -> None:
-        """The splits with one word, all widths at once: to the word's matrix, and from there to word and rules."""
+        """Add the contribution of splits with one word, for all widths at once, by way of the matrices of the words."""
         chart, batch = self.chart, self.chart.batch
         widths, rows = chart.n - 2, len(chart.words)
-        # By the matrix of word j − 1 as a right child: parents (i, j) meet β(i, j − 1), by width. By that of word i as
-        # a left child: they meet β(i + 1, j), of which the widest come first.
+        # The derivative of the matrix of word j − 1 as a right child sums over parents (i, j) and β(i, j − 1), by
+        # width. That of word i as a left child sums over parents (i, j) and β(i + 1, j), the widest first.
         left_children = chart.cells.block(batch, 2, rows, widths).flip(1)
         for name, half, rules, other in (
             ("word_last", 0, chart.word_last, chart.cells.block(0, 2, rows, widths)),
@@ -151,7 +155,7 @@ class Backward:
         ):
             matrices, by_ends = (both.chunk(2)[half] for both in (chart.matrices, self.by_ends))
             found = torch.bmm(by_ends[:, 3:].transpose(1, 2), other)  # [n·B, N, N]
-            found = self._tame(found, matrices).flatten(1)
+            found = self._clamp_derivative(found, matrices).flatten(1)
             if blocks is not None:
                 blocks.add_words(name, found)
                 blocks.complete(name)
@@ -159,7 +163,7 @@ class Backward:
                 by_words += rows_by_rules(found, rules, batch)
 
     def _over_z(self, value: Tensor) -> Tensor:
-        """value / (root · β) for each sentence; 0 where the sentence is impossible."""
+        """Compute value / (root · β) for each sentence, or 0 if the sentence has probability 0."""
         log_top = self.chart.log_top[:, None]
         impossible = log_top == -math.inf
         scaled = (value.double().log() - log_top.masked_fill(impossible, 0.0)).exp()
@@ -171,11 +175,11 @@ class Backward:
         by_root = drop_out_of_range(by_root, root.expand_as(by_root), self.chart.range) * self.grad[:, None]
         return by_root if root.dim() == 2 else by_root.sum(0)
 
-    def _tame(self, derivative: Tensor, value: Tensor) -> Tensor:
+    def _clamp_derivative(self, derivative: Tensor, value: Tensor) -> Tensor:
         return drop_out_of_range(derivative, value, self.chart.range) if self.check_range else derivative
 
     def _finite(self, *tensors: Tensor | None) -> bool:
-        """Whether no tensor holds NaN or an infinity: its sum would, though one of huge numbers may be infinite too."""
+        """Return whether all tensors have finite sums, or add this as a condition if checks are deferred."""
         given = [tensor for tensor in tensors if tensor is not None]
         if self.checks is not None:
             for tensor in given:

@@ -1,16 +1,16 @@
-"""The chart's layout: for a width, all spans of all sentences are one dimension of a view, and all splits another."""
+"""The layout of the dense chart, in which all spans and all splits of a width are dimensions of one strided view."""
 
 import torch
 from torch import Tensor
 
 
 class Cells:
-    """A value for every span as a left child and one as a right child; products read and write them where they lie.
+    """One value for every span as a left child and one as a right child, read and written through strided views.
 
-    ``values`` is [n + 1, B, n + 1, N], or [n + 1, B, n + 1] for one number a span. As a left child span (i, j) stands
-    at [i, :, n + 1 − (j − i)], as a right child at [j, :, j − i]: two triangles that never meet. Fence posts come
-    before sentences, so that spans and sentences are one dimension of rows, i · B + b; splits of a span lie side by
-    side, that with the widest left child first.
+    ``values`` is [n + 1, B, n + 1, N], or [n + 1, B, n + 1] for one number for each span. As a left child span (i, j)
+    stands at [i, :, n + 1 − (j − i)], as a right child at [j, :, j − i]: two triangles that never meet. Fence posts
+    come before sentences, so that spans and sentences are one dimension of rows, i · B + b; splits of a span lie side
+    by side, that with the widest left child first.
     """
 
     def __init__(self, values: Tensor) -> None:
@@ -22,30 +22,30 @@ class Cells:
         self.row = self.posts * self.column
 
     def rows(self, width: int) -> int:
-        """How many spans of a width there are, those of all sentences together."""
+        """Return the number of spans of a width in all sentences."""
         return (self.posts - width) * self.batch
 
     def splits(self, width: int) -> tuple[Tensor, Tensor]:
-        """Both children of every split of the spans of a width: two views [rows, splits, …]."""
+        """Return both children of every split of the spans of a width: two views [rows, splits, …]."""
         return self._children(width, range(self.rows(width)), 0)
 
     def wide_splits(self, width: int, rows: range) -> tuple[Tensor, Tensor]:
-        """The same for some of the spans, without the splits that leave one word: first and last."""
+        """Return the children of some of the spans, without the first and the last split, where one child is a word."""
         return self._children(width, rows, 1)
 
     def sides(self, width: int, child: int) -> Tensor:
-        """(i, i + child) and (j − child, j) for the spans (i, j) of a width: one view [2, rows, …]."""
+        """Return (i, i + child) and (j − child, j) for the spans (i, j) of a width: one view [2, rows, …]."""
         left, right = self.posts - child, width * self.batch * self.posts + child  # in columns
         size, stride = (2, self.rows(width), *self.tail), ((right - left) * self.column, self.row, *self.ones)
         return torch.as_strided(self.values, size, stride, left * self.column)
 
     def left(self, width: int) -> Tensor:
-        """The spans of a width: [rows, …]."""
+        """Return the spans of a width as left children: [rows, …]."""
         size, stride = (self.rows(width), *self.tail), (self.row, *self.ones)
         return torch.as_strided(self.values, size, stride, (self.posts - width) * self.column)
 
     def block(self, row: int, column: int, rows: int, columns: int) -> Tensor:
-        """Consecutive columns of consecutive rows: [rows, columns, …]."""
+        """Return consecutive columns of consecutive rows: [rows, columns, …]."""
         size, stride = (rows, columns, *self.tail), (self.row, self.column, *self.ones)
         return torch.as_strided(self.values, size, stride, row * self.row + column * self.column)
 

@@ -1,4 +1,4 @@
-"""The forward pass in scaled probabilities: every span a vector of probabilities times a power of two, kept beside it.
+"""The forward pass of the dense inside algorithm in scaled probabilities: each row has an exponent of its own.
 
 README.md derives the recursion, the order of the products and the bounds that keep every number in range.
 """
@@ -14,19 +14,19 @@ from simplepcfg.ops.dense.cells import Cells
 from simplepcfg.ops.dense.products import add_rows_by_rules, rows_by_rules
 from simplepcfg.ops.inside.scales import DEAD, Range
 
-# Rows lie higher than a simple grammar's: a pair of children at 2^(2 peak) may meet only rules far below 1.
+# The peak is higher than for simple grammars, because all rules of a pair of children may be far below 1.
 RANGES = {
     torch.float32: Range(peak=48, shift=126, low=2.0**-90, safe=1.0, huge=2.0**100),
     torch.float64: Range(peak=256, shift=1022, low=2.0**-700, safe=1.0, huge=2.0**900),
 }
-# Pairs of children, [rows, X, Y], are made for as many spans at a time as fit in here.
+# Pairs of children, [rows, X, Y], are computed for so many bytes of spans at a time.
 PAIR_BYTES = {"cpu": 32 << 20, "cuda": 128 << 20}
-# Where the pairs of all widths fit in here, they are kept for the backward pass.
+# If the pairs of all widths have at most this size, they are kept for the backward pass.
 KEPT_BYTES = {"cpu": 32 << 20, "cuda": 128 << 20}
 
 
 class DenseChart:
-    """Filled by the forward pass and only read by the backward pass. Rows are spans of all sentences, i · B + b."""
+    """The chart of one batch, which the backward pass only reads. Rows are spans of all sentences, i · B + b."""
 
     def __init__(self, arguments: DenseArguments) -> None:
         self.arguments = arguments
@@ -39,25 +39,25 @@ class DenseChart:
         # A child of one word is a preterminal and a wider one a nonterminal. Blocks of pairs: [(B,) N, pairs].
         self.wide = rules[..., states, states].flatten(-2)
         self.two_words = rules[..., tags, tags].flatten(-2)
-        # Blocks with one word, for parent and the other child: [(B,) P, N·N] and [(B,) N·N, P], as they copy best.
+        # Blocks with one word, for parent and the other child: [(B,) P, N·N] and [(B,) N·N, P].
         self.word_first = rules[..., tags, states].transpose(-2, -3).flatten(-2)
         self.word_last = rules[..., states, tags].flatten(-3, -2)
         posts = (self.n + 1, self.batch, self.n + 1)
         self.cells = Cells(self.zeros(*posts, self.nonterminals))
         self.exponents = Cells(self.zeros(*posts))
-        self.words: Tensor  # [n·B, P], emissions relative to each word's best, times 2^peak
+        self.words: Tensor  # [n·B, P], emissions divided by each word's largest, times 2^peak
         # [2·n·B, N, N]: of words as right children, Σ_C rules[A, B, C] words[C], then of words as left children,
         # Σ_B rules[A, B, C] words[B]. The last of those and the first of these, which a width needs, lie together.
         self.matrices: Tensor
         self.factors: dict[int, Tensor] = {}  # by width: [rows, splits], the widest left child first
         self.scales: dict[int, Tensor] = {}  # by width: [rows, 1], stored row = scale · sum
-        # As tensors, since an operation makes a tensor of every number that it is given; none is copied from the host.
+        # These are tensors, so that no number is copied from the host in each operation.
         self.peak, self.dead, self.zero = (self.zeros().fill_(value) for value in (self.range.peak, DEAD, 0.0))
-        # Pairs of wide children of all widths, [rows, N, N], the widest first; None where they are made again.
+        # Pairs of wide children of all widths, [rows, N, N], the widest first; None if backward recomputes them.
         self.kept = self._place_for_pairs()
 
     def zeros(self, *size: int) -> Tensor:
-        """Of the chart's type and place."""
+        """Allocate zeros with the dtype and device of the chart."""
         return torch.zeros(size, dtype=self.dtype, device=self.device)
 
     def fill(self) -> Tensor:
@@ -67,52 +67,52 @@ class DenseChart:
         maxima, exponents = (torch.cat(rows).view(-1, self.batch) for rows in zip(*widths, strict=True))
         self.out_of_range = ((maxima < self.range.safe) & (exponents > DEAD / 2)).any(0)
         sentences = torch.arange(self.batch, device=self.device)
-        # A sentence of one word has no cell: its column 0 is empty, as its probability is.
+        # A sentence of one word has no cell and reads column 0, which is zero.
         ends = torch.full_like(sentences, self.n) if self.lengths is None else self.lengths
         self.whole = (torch.zeros_like(sentences), sentences, torch.where(ends > 1, self.n + 1 - ends, 0))
-        # In logs: the root's and β's peaks may lie so far apart that no product of the two is in range.
+        # In logs, because root and β may have their maxima at different states, and all products may underflow.
         self.top = self.cells.values[self.whole].double()
         self.log_top = torch.logsumexp(self.top.log() + self.arguments.root.double().log(), -1)
         log_z = self.log_top + self.exponents.values[self.whole].double() * math.log(2) + self.log_words
         return torch.where(self.log_top == -math.inf, self.log_top, log_z)
 
     def drop_out_of_range_sentences(self) -> None:
-        """Let sentences that left the range have no part in the backward pass: another chart has them."""
+        """Exclude sentences that underflowed from the backward pass; they are computed by another chart in float64."""
         self.log_top.masked_fill_(self.out_of_range, -math.inf)
 
     def beta(self, width: int) -> Tensor:
-        """The stored rows of a width: [rows, N]."""
+        """Return the stored rows of a width: [rows, N]."""
         return self.cells.left(width)
 
     def rows_above(self, width: int) -> int:
-        """How many rows the wider widths have together: where a width's rows begin, the widest first."""
+        """Return the number of rows of all wider widths: the first row of a width if the widest come first."""
         return self.batch * (self.n - width) * (self.n - width + 1) // 2
 
     def chunks(self, width: int, pairs: int) -> Iterator[range]:
-        """Ranges of the rows of a width whose pairs fit into their place."""
+        """Split the rows of a width into ranges whose pairs have at most PAIR_BYTES."""
         rows = self.cells.rows(width)
-        # Whole positions, so that each sentence has its rows in every part.
+        # Each range consists of whole positions, so that every sentence has the same number of rows in it.
         fit = PAIR_BYTES.get(self.device.type, PAIR_BYTES["cuda"]) // (self.batch * pairs * self.dtype.itemsize)
         step = max(1, fit) * self.batch
         return (range(start, min(start + step, rows)) for start in range(0, rows, step))
 
     def end_factors(self, width: int) -> Tensor:
-        """Factors of the splits that leave one word, the last and the first word: [2, rows, 1]."""
+        """Return the factors of the splits with one word, the last and the first: [2, rows, 1]."""
         splits = width - 1
         return torch.as_strided(self.factors[width], (2, self.cells.rows(width), 1), (splits - 1, splits, 1))
 
     def wide_factors(self, width: int, rows: range) -> Tensor:
-        """Factors of the splits into two wide children: [rows, splits, 1]."""
+        """Return the factors of the splits into two wide children: [rows, splits, 1]."""
         splits = width - 1
         size, start = (len(rows), splits - 2, 1), rows.start * splits + 1
         return torch.as_strided(self.factors[width], size, (splits, 1, 1), start)
 
     def end_matrices(self, width: int) -> Tensor:
-        """Matrices of the words at the ends of a width's spans, the last and the first word: [2·rows, N, N]."""
+        """Return the matrices of the last and of the first word of the spans of a width: [2·rows, N, N]."""
         return self.matrices.narrow(0, (width - 1) * self.batch, 2 * self.cells.rows(width))
 
     def wide_pairs(self, width: int, rows: range, remember: bool = False) -> Tensor:
-        """Σ over splits of the pairs of two wide children: [rows, N, N]."""
+        """Compute Σ over splits of the pairs of two wide children: [rows, N, N]."""
         place = None
         if self.kept is not None:
             place = self.kept.narrow(0, self.rows_above(width) + rows.start, len(rows))
@@ -122,7 +122,7 @@ class DenseChart:
         return torch.bmm((left * self.wide_factors(width, rows)).transpose(1, 2), right, out=place)
 
     def word_pairs(self, rows: range) -> Tensor:
-        """Pairs of preterminals over two words, with their factor: [rows, P, P]."""
+        """Compute the pairs of preterminals over two words, with their factor: [rows, P, P]."""
         left = self.words[rows.start : rows.stop] * self.factors[2][rows.start : rows.stop]
         right = self.words[rows.start + self.batch : rows.stop + self.batch]
         return left[:, :, None] * right[:, None, :]
@@ -140,7 +140,8 @@ class DenseChart:
         if self.lengths is not None:
             beyond = torch.arange(self.n, device=self.device) >= self.lengths[:, None]
             emissions = emissions.masked_fill(beyond[:, :, None], -math.inf)
-        # Every tree has every word once, so each word's best emission is taken out here and added to log Z at the end.
+        # Every tree contains every word once: the largest emission of each word is divided out here, and its log is
+        # added to log Z at the end.
         best = emissions.amax(-1)  # [B, n]
         dead = best == -math.inf
         best = best.masked_fill(dead, 0.0)
@@ -156,10 +157,10 @@ class DenseChart:
             rows_by_rules(self.words, self.word_first, self.batch, out=first)
 
     def _fill_width(self, width: int) -> tuple[Tensor, Tensor]:
-        """All spans of a width; gives the maxima of their sums, and the exponents that these have: [rows, 1]."""
+        """Compute all spans of a width; return the maxima of their sums, and their exponents: [rows, 1]."""
         exponents = self._prepare(width)
         sums = self._two_words() if width == 2 else self._sums(width)
-        # Rows are stored scaled to their place in the range.
+        # Rows are scaled to a maximum near 2^peak.
         maxima = sums.amax(-1, keepdim=True)
         shifts = torch.sub(self.peak, maxima.log2().ceil_()).clamp_(max=self.range.shift)
         self.scales[width] = scale = shifts.exp2()
@@ -169,7 +170,7 @@ class DenseChart:
         return maxima, exponents
 
     def _prepare(self, width: int) -> Tensor:
-        """Factors that bring every split of a span to one exponent; gives the exponents [rows, 1]."""
+        """Compute factors that bring all splits of a span to one exponent; return the exponents [rows, 1]."""
         left, right = self.exponents.splits(width)
         splits = left + right
         exponents = splits.amax(-1, keepdim=True)
@@ -189,9 +190,9 @@ class DenseChart:
         return torch.cat([rows_by_rules(self.word_pairs(part).flatten(1), rules, self.batch) for part in parts])
 
     def _sums(self, width: int) -> Tensor:
-        """Σ over splits and pairs of children: [rows, N]."""
+        """Compute Σ over splits and pairs of children: [rows, N]."""
         rows = self.cells.rows(width)
-        # The wide child beside the last word and that beside the first.
+        # The wide child beside the last word, and the one beside the first word.
         ends = self.cells.sides(width, width - 1) * self.end_factors(width)
         found = torch.bmm(ends.view(2 * rows, 1, -1), self.end_matrices(width).transpose(1, 2))
         total = torch.add(*found.view(2, rows, -1).unbind())

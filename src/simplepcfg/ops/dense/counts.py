@@ -1,4 +1,4 @@
-"""What a sentence's derivations are expected to use: tags and rules."""
+"""Marginals of preterminals and expected rule counts of an ordinary PCFG."""
 
 import math
 from dataclasses import dataclass
@@ -13,19 +13,19 @@ from simplepcfg.ops.dense.scaled import FilledChart
 
 @dataclass(frozen=True, slots=True)
 class DenseRuleCounts:
-    """Expected uses of S → A and of A → B C; the shapes of the rules."""
+    """Expected numbers of uses of S → A and of A → B C, in the shapes of the rules."""
 
     root: Tensor  # [N] or [B, N]
     rules: Tensor  # [N, S, S] or [B, N, S, S]
 
     @property
     def parents(self) -> Tensor:
-        """Expected uses of each nonterminal, [N] (or [B, N])."""
+        """The expected number of uses of each nonterminal, [N] or [B, N]."""
         return self.rules.sum((-1, -2))
 
     @property
     def preterminals(self) -> Tensor:
-        """Expected uses of each preterminal, [P] (or [B, P])."""
+        """The expected number of uses of each preterminal, [P] or [B, P]."""
         both = self.rules.sum((-3, -1)) + self.rules.sum((-3, -2))
         return both[..., self.rules.shape[-3] :]
 
@@ -38,7 +38,10 @@ def dense_tag_marginals(
     lengths: Tensor | None = None,
     span_bonus: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """``(log Z [B], marginals [B, n, P])``: the probability that preterminal T stands over word i."""
+    """Compute the marginal probability of each preterminal over each word, given the sentence.
+
+    The arguments are those of ``dense_inside``. Returns ``(log_z, marginals)``: ``[B]`` and ``[B, n, P]``.
+    """
     arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
     log_z, words, _, _ = _expected(arguments, Wanted(words=True))
     return log_z, torch.zeros_like(arguments.log_emissions) if words is None else words
@@ -52,20 +55,21 @@ def dense_rule_counts(
     lengths: Tensor | None = None,
     span_bonus: Tensor | None = None,
 ) -> tuple[Tensor, DenseRuleCounts]:
-    """``(log Z [B], counts)``: how often each rule is expected in the derivations of the batch.
+    """Compute the expected number of uses of each rule in the derivations of the sentences.
 
-    Summed over the batch where it shares its rules. A sentence of n words adds 1 to the root's counts and n − 1 to the
-    rules'.
+    The arguments are those of ``dense_inside``. Returns ``(log_z, counts)``: ``[B]``, and counts in the shapes of the
+    rules, summed over the sentences if the rules have no batch dimension. A sentence of n words adds 1 to the counts of
+    the root and n − 1 to those of the rules.
     """
     arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
     log_z, _, by_root, by_rules = _expected(arguments, Wanted(root=True, rules=True))
-    if by_root is None or by_rules is None:  # one word has no tree, and uses no rule
+    if by_root is None or by_rules is None:  # a sentence of one word has no tree
         return log_z, DenseRuleCounts(torch.zeros_like(root), torch.zeros_like(rules))
     return log_z, DenseRuleCounts(by_root.mul_(arguments.root.detach()), by_rules.mul_(arguments.rules.detach()))
 
 
 def _expected(arguments: DenseArguments, wanted: Wanted) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
-    """log Z and its derivatives, without a graph; None for a batch of single words."""
+    """Compute log Z and its derivatives without autograd; the derivatives are None for sentences of one word."""
     with torch.no_grad():
         if arguments.sizes[1] == 1:
             return arguments.log_emissions.new_full((arguments.sizes[0],), -math.inf), None, None, None

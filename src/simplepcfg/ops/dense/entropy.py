@@ -1,8 +1,9 @@
-"""Entropy and divergence over the labelled derivations of ordinary PCFGs: log Z and the expected score of a derivation.
+"""Entropy and KL divergence of the labelled derivations of ordinary PCFGs.
 
-A derivation's score is the sum of its rules' scores. Without gradients its expectation comes from expected counts,
-sentence by sentence, since counts of rules that a batch shares are sums over it. With gradients it is the derivative of
-log Z as every rule is multiplied by exp(ε · score), one ε a sentence, which can be differentiated in turn.
+Both follow from log Z and the expected score of a derivation, which is the sum of the scores of its rules. Without
+gradients the expectation is computed from expected counts, one sentence at a time, because counts of shared rules are
+sums over the batch. With gradients it is the derivative of log Z when every rule is multiplied by exp(ε · score), with
+an ε for each sentence.
 """
 
 import math
@@ -17,15 +18,17 @@ from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
 from simplepcfg.ops.dense.backward import Wanted
 from simplepcfg.ops.dense.log_space import inside_by, scaled_pairs
 from simplepcfg.ops.dense.scaled import FilledChart
+from simplepcfg.ops.entropy.derivations import log_ratio
+from simplepcfg.ops.entropy.differentiable import usable_scores
 from simplepcfg.ops.logs import safe_log
 
-# Log-emissions, root and rules, as `dense_inside` takes them.
+# The first three arguments of `dense_inside`: log-emissions, root and rules.
 DenseRules = tuple[Tensor, Tensor, Tensor]
 
 
 @dataclass(frozen=True, slots=True)
 class _Scores:
-    """Of emissions, root, rules and spans; finite, or +inf, where what they belong to is possible."""
+    """A score for every emission, root rule, rule and span; finite or +inf where the probability is positive."""
 
     emissions: Tensor
     root: Tensor
@@ -33,7 +36,7 @@ class _Scores:
     spans: Tensor | None
 
     def of_sentence(self, row: Tensor, batched_root: bool, batched_rules: bool) -> "_Scores":
-        """One of the batch."""
+        """Return the scores of one sentence of the batch."""
         return _Scores(
             self.emissions[row],
             self.root[row] if batched_root else self.root,
@@ -50,9 +53,10 @@ def dense_entropy(
     lengths: Tensor | None = None,
     span_bonus: Tensor | None = None,
 ) -> Tensor:
-    """Entropy in nats over the labelled derivations of each sentence: [B] float64; -inf where there is none.
+    """Compute the entropy of the labelled derivations of each sentence, log Z − E[log weight]: [B] float64, in nats.
 
-    log Z less the expected log-weight of a derivation; a bonus is part of the weight. Differentiable where a rule is.
+    The arguments are those of ``dense_inside``; a span bonus is part of the weight. A sentence without a derivation has
+    -inf. The result is differentiable if a rule requires gradients.
     """
     given = _exact((log_emissions, root, rules), lengths, span_bonus)
     scores = _Scores(given.log_emissions, safe_log(given.root), safe_log(given.rules), given.span_bonus)
@@ -63,10 +67,11 @@ def dense_entropy(
 def dense_kl(
     p: DenseRules, q: DenseRules, *, lengths: Tensor | None = None, span_bonus: Tensor | None = None
 ) -> Tensor:
-    """Kullback-Leibler divergence KL(p ‖ q) between two grammars' derivations of each sentence: [B] in float64.
+    """Compute KL(p ‖ q) between the derivations of each sentence under two grammars with the same symbols.
 
-    log Z_q − log Z_p + E_p[log p − log q]; both need the same symbols. +inf where q lacks a rule that p uses on the
-    sentence, −inf where p has no derivation of it, and so no distribution. Differentiable where a rule is.
+    Returns ``[B]`` in float64, in nats: log Z_q − log Z_p + E_p[log p − log q]. +inf if q gives probability 0 to a rule
+    that p uses in the sentence, −inf if the sentence has no derivation under p. Differentiable if a rule requires
+    gradients. InputError if the shapes of p and q differ.
     """
     for name, one, other in zip(("log_emissions", "root", "rules"), p, q, strict=True):
         if one.shape != other.shape:
@@ -76,9 +81,9 @@ def dense_kl(
             )
     first, second = _exact(p, lengths, span_bonus), _exact(q, lengths, span_bonus)
     scores = _Scores(
-        _log_ratio(first.log_emissions, second.log_emissions),
-        _log_ratio(safe_log(first.root), safe_log(second.root)),
-        _log_ratio(safe_log(first.rules), safe_log(second.rules)),
+        log_ratio(first.log_emissions, second.log_emissions),
+        log_ratio(safe_log(first.root), safe_log(second.root)),
+        log_ratio(safe_log(first.rules), safe_log(second.rules)),
         None,  # the bonus is the same on both sides
     )
     log_p, expected = _expectation(first, scores, second)
@@ -90,13 +95,13 @@ def dense_kl(
 
 
 def _exact(inputs: DenseRules, lengths: Tensor | None, span_bonus: Tensor | None) -> DenseArguments:
-    """In float64: differences of log-probabilities keep their digits."""
+    """Check the arguments and convert them to float64, because differences of log-probabilities lose digits."""
     log_emissions, root, rules = inputs
     return check_dense_arguments(log_emissions.double(), root.double(), rules.double(), lengths, span_bonus)
 
 
 def _expectation(given: DenseArguments, scores: _Scores, other: DenseArguments) -> tuple[Tensor, Tensor]:
-    """log Z and the expected score of a derivation: [B] each."""
+    """Compute log Z and the expected score of a derivation: [B] each."""
     inputs = [t for side in (given, other) for t in (side.log_emissions, side.root, side.rules, side.span_bonus)]
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs):
         return _expectation_in_graph(given, scores)
@@ -129,14 +134,14 @@ def _expectation_of_one(arguments: DenseArguments, scores: _Scores) -> tuple[Ten
 
 
 def _expectation_in_graph(arguments: DenseArguments, scores: _Scores) -> tuple[Tensor, Tensor]:
-    """In log space; rules · exp(ε score) = rules + ε · rules · score to first order, so two products stand for one."""
+    """Compute the expectation in log space; to first order rules · exp(ε score) = rules + ε · rules · score."""
     emissions, root, rules, bonus = arguments.log_emissions, arguments.root, arguments.rules, arguments.span_bonus
     tilt = torch.zeros(arguments.sizes[0], dtype=emissions.dtype, device=emissions.device, requires_grad=True)
-    slopes = rules * _finite(scores.rules, rules > 0)
-    emissions = emissions + tilt[:, None, None] * _finite(scores.emissions, emissions > -math.inf)
-    root = root * (1 + tilt[:, None] * _finite(scores.root, root > 0))
+    slopes = rules * usable_scores(scores.rules, rules > 0)
+    emissions = emissions + tilt[:, None, None] * usable_scores(scores.emissions, emissions > -math.inf)
+    root = root * (1 + tilt[:, None] * usable_scores(scores.root, root > 0))
     if bonus is not None and scores.spans is not None:
-        bonus = bonus + tilt[:, None, None] * _finite(scores.spans, bonus > -math.inf)
+        bonus = bonus + tilt[:, None, None] * usable_scores(scores.spans, bonus > -math.inf)
 
     def combine(left: Tensor, right: Tensor, block: tuple[slice, slice]) -> Tensor:
         pairs, scale = scaled_pairs(left, right)
@@ -150,18 +155,6 @@ def _expectation_in_graph(arguments: DenseArguments, scores: _Scores) -> tuple[T
     return log_z, expected
 
 
-def _finite(score: Tensor, counts: Tensor) -> Tensor:
-    """The scores that can count; infinite ones among them have no derivative."""
-    if bool(((score == math.inf) & counts).any()):
-        raise InputError("q gives probability 0 to a rule that p has: KL has no gradient there; use torch.no_grad()")
-    return torch.where(counts, score.masked_fill(~score.isfinite(), 0.0), 0.0)
-
-
-def _log_ratio(one: Tensor, other: Tensor) -> Tensor:
-    """log p − log q; 0 where p is 0, since nothing there is ever counted."""
-    return (one - other).masked_fill(one == -math.inf, 0.0)
-
-
 def _weigh(count: Tensor, score: Tensor) -> Tensor:
-    """Σ count · score with 0 · ∞ = 0."""
+    """Compute Σ count · score with 0 · ∞ = 0."""
     return torch.where(count > 0, count * score, 0.0).sum()

@@ -1,4 +1,4 @@
-"""Prefixes under an ordinary PCFG that grow by a word at a time: each word costs its own column of the chart."""
+"""Prefixes under an ordinary PCFG that are extended word by word; each word adds one column to the chart."""
 
 import math
 
@@ -12,9 +12,9 @@ from simplepcfg.ops.logs import safe_log, safe_logsumexp
 
 
 class GrowingDensePrefix:
-    """X prefixes of equal length, at first one empty one; float64 throughout, rules shared by all, no gradients.
+    """X prefixes of equal length under one grammar, initially a single empty one; in float64, without gradients.
 
-    Has what ``simplepcfg.ops.prefix.GrowingPrefix`` has, and is used as that is.
+    The interface is that of ``simplepcfg.ops.prefix.GrowingPrefix``.
     """
 
     @torch.no_grad()
@@ -27,16 +27,16 @@ class GrowingDensePrefix:
         start, self.corners, self.to_words = corners_of(root.double(), self.rules)
         self.log_root = root.double().log()
         zero = torch.zeros(1, dtype=torch.float64, device=rules.device)
-        self.log_prefix = zero  # [X]: log P(a sentence begins so)
-        self.log_sentence = zero - math.inf  # [X]: log P(a sentence is just this)
+        self.log_prefix = zero  # [X]: log P(a sentence begins with the prefix)
+        self.log_sentence = zero - math.inf  # [X]: log P(the prefix is a whole sentence)
         self.tags = start[None] @ self.to_words  # [X, P]: of the next word
-        # By position: expected nonterminals that start there, [X, N], given the prefix before, and log P of that.
+        # By position: the expected number of nonterminals that start there given the prefix, [X, N], and its log P.
         self.expected, self.before = [start[None]], [zero]
         self.words: list[Tensor] = []  # [X, P], log-emissions
         self.columns: list[Tensor] = []  # by end j − 1: log β(i, j), [X, j, N], −inf for the last word alone
 
     def copy(self) -> "GrowingDensePrefix":
-        """Another that grows on its own; no tensor is copied, as none is ever changed."""
+        """Return an independent copy, which shares all tensors, because none is modified in place."""
         other = object.__new__(GrowingDensePrefix)
         other.__dict__.update(self.__dict__)
         for name in ("expected", "before", "words", "columns"):
@@ -44,7 +44,7 @@ class GrowingDensePrefix:
         return other
 
     def select(self, indices: Tensor) -> None:
-        """Go on with these of the prefixes, in this order; one may be taken many times."""
+        """Keep the prefixes with these indices, in this order; an index may occur repeatedly."""
         indices = indices.to(self.rules.device)
         self.log_prefix, self.log_sentence = self.log_prefix[indices], self.log_sentence[indices]
         self.tags = self.tags[indices]
@@ -52,26 +52,26 @@ class GrowingDensePrefix:
             setattr(self, name, [tensor[indices] for tensor in getattr(self, name)])
 
     def next_tags(self) -> Tensor:
-        """P(the next word's preterminal | prefix): [X, P]; 0 after an impossible prefix."""
+        """Compute P(preterminal of the next word given the prefix): [X, P]; 0 after a prefix of probability 0."""
         return self.tags
 
     def log_end(self) -> Tensor:
-        """log P(the sentence ends here | prefix): [X]; −inf after an impossible prefix."""
+        """Compute log P(the sentence ends here given the prefix): [X]; −inf after a prefix of probability 0."""
         impossible = self.log_prefix == -math.inf
         return (self.log_sentence - self.log_prefix.masked_fill(impossible, 0.0)).masked_fill(impossible, -math.inf)
 
     @property
     def length(self) -> int:
-        """Words so far."""
+        """Number of words."""
         return len(self.words)
 
     def bytes_per_prefix(self, longest: int) -> int:
-        """What one prefix holds when it has grown to so many words, the pairs of a column among it."""
+        """Return the memory of one prefix of so many words in bytes, including the pairs of one column."""
         return 8 * (longest * longest * self.states // 2 + self.states * self.rules.shape[-1])
 
     @torch.no_grad()
     def push(self, log_emissions: Tensor) -> None:
-        """Add a word to each prefix, given by its log-emissions: [X, P]."""
+        """Add a word to each prefix, given its log-emissions [X, P]."""
         word = log_emissions.double()
         self.log_prefix = self.log_prefix + safe_logsumexp(safe_log(self.tags) + word, -1)
         self.words.append(word)
@@ -85,7 +85,7 @@ class GrowingDensePrefix:
         self.tags = here[:, self.states :] + self.expected[-1] @ self.to_words
 
     def _column(self) -> Tensor:
-        """log β(i, j) of every span that ends with the last word, from the shortest up: [X, j, N]."""
+        """Compute log β(i, j) of every span that ends with the last word: [X, j, N]."""
         j = len(self.words)
         states, words = slice(self.states), slice(self.states, None)
         nothing = torch.full_like(self.expected[0][:1], -math.inf).expand(self.log_prefix.shape[0], -1)
@@ -106,18 +106,18 @@ class GrowingDensePrefix:
         return torch.stack([found[i] for i in range(j)], 1)
 
     def _combined(self, left: list[Tensor], right: list[Tensor], first: slice, second: slice) -> Tensor:
-        """log Σ over some splits of one span and pairs of children: [X, N]."""
+        """Compute log Σ over some splits of one span and pairs of children: [X, N]."""
         before, after = (torch.stack(rows, 1)[:, None] for rows in (left, right))  # [X, one span, splits, symbols]
         return _log_einsum_exp(before, after, self.rules[:, first, second])[:, 0]
 
     def _arriving(self) -> Tensor:
-        """log of what starts after the last word as a right child: [X, S]."""
+        """Compute the log-weight of each symbol as a right child that starts after the last word: [X, S]."""
         wide = self._met(self.columns[-1], slice(0, len(self.words)), slice(self.states))
         last = slice(len(self.words) - 1, len(self.words))
         return torch.logaddexp(wide, self._met(self.words[-1][:, None], last, slice(self.states, None)))
 
     def _met(self, logs: Tensor, positions: slice, side: slice) -> Tensor:
-        """What stands beside left children that start at some positions, log β [X, positions, Y]: log [X, S]."""
+        """Compute the log-weights [X, S] of right siblings, given log β [X, positions, Y] of left children."""
         best = logs.amax(-1)  # [X, positions]
         scale = best + torch.stack(self.before[positions], 1)
         expected = torch.stack(self.expected[positions], 1)  # [X, positions, N]: of their parents

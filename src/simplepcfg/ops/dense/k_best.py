@@ -33,10 +33,16 @@ def dense_k_best(
     lengths: Tensor | None = None,
     span_bonus: Tensor | None = None,
 ) -> list[list[LabelledTree]]:
-    """For each sentence its k most probable trees with symbols, best first; all of them where there are fewer.
+    """Find the k most probable labelled trees of each sentence.
 
-    Arguments as for ``dense_inside``; always computed in float64. Ties go to the smaller split, then to smaller
-    symbols. No list is padded: a sentence without a tree has none.
+    The other arguments are those of ``dense_inside``. The computation is in float64.
+
+    Returns:
+        For each sentence a list of up to k trees, the most probable first. Equally probable trees are ordered by their
+        splits, then by their symbols.
+
+    Raises:
+        InputError: if k is less than 1, or as ``dense_inside`` does.
     """
     if k < 1:
         raise InputError(f"k = {k}; ask for at least one tree")
@@ -52,23 +58,25 @@ def dense_k_best(
         for b, length in enumerate(chart.lengths.tolist()):
             if length > 1:
                 trees = _Search(chart, b, length, k).trees()
-                found[b] = sorted(trees, key=lambda tree: -tree.log_probability)  # mends the last digit
+                found[b] = sorted(
+                    trees, key=lambda tree: -tree.log_probability
+                )  # scores of the search may differ in the last digit
     return found
 
 
 class _Node:
-    """Trees over a span with one symbol on top, best first."""
+    """The trees over a span with one root symbol, best first."""
 
     def __init__(self, search: "_Search", i: int, j: int, symbol: int) -> None:
         self.search, self.i, self.j = search, i, j
         edges = search.best_edges(i, j, symbol)
-        self.waiting: list[Item] = [(-score, edge, 0, 0) for score, edge in edges]  # sorted, hence a heap
+        self.waiting: list[Item] = [(-score, edge, 0, 0) for score, edge in edges]  # a sorted list is a heap
         self.base = {edge: score - search.children(i, j, edge, 0, 0) for score, edge in edges}
         self.seen: set[tuple[Edge, int, int]] = set()
         self.items: list[Item] = []
 
     def item(self, rank: int) -> Item | None:
-        """The rank-th tree, or None where there are fewer."""
+        """Return the rank-th tree, or None if there are fewer."""
         while len(self.items) <= rank:
             if self.items:
                 self._expand(*self.items[-1][1:])
@@ -78,7 +86,7 @@ class _Node:
         return self.items[rank]
 
     def _expand(self, edge: Edge, left: int, right: int) -> None:
-        """The two neighbours of a pair of trees, each with the next best on one side, unless known already."""
+        """Add the two successors of a pair of trees, the next best on either side, unless known already."""
         for a, b in ((left + 1, right), (left, right + 1)):
             if (edge, a, b) in self.seen:
                 continue
@@ -89,7 +97,7 @@ class _Node:
 
 
 class _Search:
-    """The lists of one sentence, made on demand; scores come from the chart, wherever it lies."""
+    """The lists of one sentence, which are created on demand from the chart."""
 
     def __init__(self, chart: BestTrees, b: int, length: int, k: int) -> None:
         self.cells, self.states, self.length, self.k = chart.cells[b], chart.states, length, k
@@ -101,14 +109,14 @@ class _Search:
         self.known: dict[tuple[int, int], list[float]] = {}
 
     def node(self, i: int, j: int, symbol: int) -> _Node:
-        """The list of trees over a span with this symbol."""
+        """Return the list of trees over a span with this root symbol."""
         key = (i, j, symbol)
         if key not in self.nodes:
             self.nodes[key] = _Node(self, *key)
         return self.nodes[key]
 
     def children(self, i: int, j: int, edge: Edge, a: int, b: int) -> float:
-        """The sum of both children's scores, the a-th tree of the left and the b-th of the right; -inf beyond."""
+        """Return the sum of the scores of the a-th left and the b-th right subtree, or -inf if there are fewer."""
         split, left, right = edge
         return self._score(i, split, left, a) + self._score(split, j, right, b)
 
@@ -123,7 +131,7 @@ class _Search:
         return -math.inf if item is None else -item[0]
 
     def best_edges(self, i: int, j: int, symbol: int) -> list[tuple[float, Edge]]:
-        """The k best rules of a parent over a span, each at its split with its children's best trees."""
+        """Return the k best rules of a parent over a span, each with a split and the best trees of its children."""
         n, rules = self.states, self.rules[symbol]
         nonterminals, words = slice(n), slice(n, None)
         if j - i == 2:
@@ -145,7 +153,7 @@ class _Search:
         return found[: self.k]
 
     def trees(self) -> Iterator[LabelledTree]:
-        """The best k, from the lists of the roots' trees."""
+        """Yield the k best trees of the sentence, by merging the lists of all root symbols."""
         tops = (self.root + self.cells[0, self.length, : self.states]).tolist()
         base = self.root.tolist()
         waiting = [(-score, symbol, 0) for symbol, score in enumerate(tops) if score > -math.inf]
@@ -177,7 +185,7 @@ class _Search:
 
 
 def _largest(scores: Tensor, k: int) -> list[tuple[float, tuple[int, int, int]]]:
-    """The k largest entries that are possible, and where, equal ones by place; more where the last ones are equal."""
+    """Return the k largest entries above -inf with their indices; more than k if the last ones are equal."""
     least = scores.flatten().topk(min(k, scores.numel())).values[-1]
     places = ((scores >= least) & (scores > -math.inf)).nonzero()
     values = scores[tuple(places.unbind(1))].tolist()

@@ -1,4 +1,4 @@
-"""How long the sentences of an ordinary PCFG are: the table by which they are drawn without drawing any too long.
+"""The distribution of sentence lengths of an ordinary PCFG, by which sentences of a limited length are drawn directly.
 
     g_w[A] = Σ_{0<k<w} Σ_B Σ_C rules[A, B, C] g_k[B] g_{w−k}[C]      g_1[T] = 1
 
@@ -17,7 +17,7 @@ DEAD = -1.0e9
 
 @dataclass(frozen=True, slots=True)
 class LengthRows:
-    """Rows by width 0 … longest in float64, each times 2^exponent; row 0 is not used. ``Rows`` of ``sample.py``."""
+    """Inside values by width 0 … longest in float64, where value = row · 2^exponent, as ``Rows`` of ``sample.py``."""
 
     beta: Tensor  # [longest + 1, N]: g, from width 2 on
     exponent: Tensor  # [longest + 1]
@@ -27,21 +27,21 @@ class LengthRows:
     log_lengths: Tensor  # [longest + 1]: log P(length), -inf for 0 and 1
 
     def spans(self, sentence: Tensor, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
-        """g and its exponent; of one word some row or other, with its own exponent."""
+        """Return g and its exponent; for a single word only the exponent is meaningful."""
         width = (end - start).clamp(min=0)
         return self.beta[width], self.exponent[width]
 
     def words(self, sentence: Tensor, start: Tensor) -> Tensor:
-        """Ones: every preterminal emits something."""
+        """Return ones, the emissions."""
         preterminals = self.rules.shape[1] - self.beta.shape[1]
         return self.beta.new_ones(start.shape[0], preterminals)
 
     def word_first(self, sentence: Tensor, start: Tensor, label: Tensor) -> Tensor:
-        """What the right child's symbols meet when a word stands on the left: [X, N]."""
+        """Return the sums of rules for a word as left child: [X, N]."""
         return self.before[label]
 
     def word_last(self, sentence: Tensor, start: Tensor, label: Tensor) -> Tensor:
-        """What the left child's symbols meet when a word stands on the right: [X, N]."""
+        """Return the sums of rules for a word as right child: [X, N]."""
         return self.after[label]
 
     def of_parents(self, sentence: Tensor, label: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ class LengthRows:
 
 
 def length_rows(root: Tensor, rules: Tensor, longest: int) -> LengthRows:
-    """Up to a length, in float64."""
+    """Compute the table up to a length, in float64."""
     rules = rules.double()
     states = root.shape[-1]
     wide = rules[:, :states, :states].flatten(1)

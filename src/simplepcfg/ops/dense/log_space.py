@@ -1,4 +1,4 @@
-"""The same in log space through autograd: the textbook's log-sum-exp, a baseline, and what is differentiated twice."""
+"""The dense inside algorithm in log space, differentiated by autograd: two baselines, and second derivatives."""
 
 import math
 from collections.abc import Callable
@@ -9,37 +9,37 @@ from torch import Tensor
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.logs import safe_log, safe_logsumexp
 
-# log β of the left and right children of each split, [B, spans, splits, X] and […, Y], and which columns of the rules
-# they meet: log Σ over splits and pairs, [B, spans, N].
+# A function that combines children: from log β of the left and right children of each split, [B, spans, splits, X] and
+# […, Y], and the block of rules for them, to log Σ over splits and pairs, [B, spans, N].
 Combine = Callable[[Tensor, Tensor, tuple[slice, slice]], Tensor]
 
 
 def log_sum_exp_dense_inside(arguments: DenseArguments) -> Tensor:
-    """Each sum a log-sum-exp over a materialised tensor, [spans, splits, N, N] and [spans, N, N, N]: a baseline."""
+    """Compute log Z by log-sum-exp over materialised tensors [spans, splits, N, N] and [spans, N, N, N]."""
     rules = arguments.rules
     return inside_by(arguments, lambda left, right, block: _log_sum_exp(left, right, rules[..., *block]))
 
 
 def log_einsum_exp_dense_inside(arguments: DenseArguments) -> Tensor:
-    """Scaled by the maximum, pairs by a product over splits, one product with the rules, back to logs."""
+    """Compute log Z by the log-einsum-exp trick, with matrix products of exponentials relative to the maximum."""
     rules = arguments.rules
     return inside_by(arguments, lambda left, right, block: _log_einsum_exp(left, right, rules[..., *block]))
 
 
 def _log_sum_exp(left: Tensor, right: Tensor, block: Tensor) -> Tensor:
-    """log Σ over splits and pairs: left [B, spans, splits, X], right [.., Y], block [(B,) N, X, Y] → [B, spans, N]."""
+    """Combine left [B, spans, splits, X] and right [.., Y] by block [(B,) N, X, Y], by log-sum-exp: [B, spans, N]."""
     pairs = safe_logsumexp(left[..., :, None] + right[..., None, :], 2)  # [B, spans, X, Y]
     return safe_logsumexp((safe_log(block).unsqueeze(-4) + pairs.unsqueeze(2)).flatten(-2), -1)
 
 
 def _log_einsum_exp(left: Tensor, right: Tensor, block: Tensor) -> Tensor:
-    """The same, with matrix products for the sums."""
+    """Combine children as ``_log_sum_exp`` does, by matrix products."""
     pairs, scale = scaled_pairs(left, right)
     return safe_log(torch.matmul(pairs, block.flatten(-2).transpose(-1, -2))) + scale
 
 
 def scaled_pairs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """Σ over splits of pairs of children, [B, spans, X·Y], and the logs of what was divided out, [B, spans, 1]."""
+    """Compute Σ over splits of pairs of children, [B, spans, X·Y], and the log of their scale, [B, spans, 1]."""
     left_best, right_best = (logs.detach().amax(-1, keepdim=True) for logs in (left, right))
     splits = left_best + right_best  # [B, spans, splits, 1]
     scale = _finite(splits.amax(2, keepdim=True))
@@ -49,13 +49,13 @@ def scaled_pairs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def log_einsum_exp_chart(arguments: DenseArguments) -> dict[int, Tensor]:
-    """log β of all spans by width, [B, spans, N], and of words, [B, n, P]."""
+    """Compute log β of all spans by width, [B, spans, N], and of words, [B, n, P]."""
     rules = arguments.rules
     return _chart(arguments, lambda left, right, block: _log_einsum_exp(left, right, rules[..., *block]))
 
 
 def inside_by(arguments: DenseArguments, combine: Combine) -> Tensor:
-    """log Z [B] with a way of its own to combine children by the rules."""
+    """Compute log Z [B], where ``combine`` combines children by the rules."""
     batch, n, _, _ = arguments.sizes
     lengths, words = arguments.lengths_on_device, arguments.log_emissions
     if n == 1:
@@ -78,7 +78,7 @@ def _chart(arguments: DenseArguments, combine: Combine) -> dict[int, Tensor]:
     beta = {1: words}  # by width: [B, spans, P or N]
     for width in range(2, n + 1):
         spans = n - width + 1
-        # A child of one word is a preterminal, a wider one a nonterminal: four kinds of pairs, each with its splits.
+        # A child of one word is a preterminal and a wider one a nonterminal, which gives four kinds of pairs.
         kinds = [((tags, tags), [1])] if width == 2 else [((tags, states), [1]), ((states, tags), [width - 1])]
         if width > 3:
             kinds.append(((states, states), list(range(2, width - 1))))
@@ -95,5 +95,5 @@ def _chart(arguments: DenseArguments, combine: Combine) -> dict[int, Tensor]:
 
 
 def _finite(logs: Tensor) -> Tensor:
-    """0 in place of -inf, so that no difference of two is NaN."""
+    """Replace -inf by 0, so that no difference is NaN."""
     return torch.where(logs == -math.inf, torch.zeros_like(logs), logs)

@@ -1,4 +1,4 @@
-"""The inside algorithm of an ordinary PCFG as the textbook writes it: the twin that the fast one is held against."""
+"""The inside algorithm of an ordinary PCFG as textbooks write it, in float64: the reference for tests."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from simplepcfg.ops.dense.arguments import DenseArguments
 
 
 def naive_dense_inside(arguments: DenseArguments) -> Tensor:
-    """One sentence, one span, one split at a time, in float64 probabilities; gradients through autograd."""
+    """Compute log Z in float64 probabilities, one sentence, span and split at a time; differentiated by autograd."""
     return torch.stack([_one_sentence(arguments, b) for b in range(arguments.sizes[0])])
 
 
@@ -18,7 +18,7 @@ def _one_sentence(arguments: DenseArguments, b: int) -> Tensor:
     root = (arguments.root[b] if arguments.root.dim() == 2 else arguments.root).double()
     rules = (arguments.rules[b] if arguments.batched_rules else arguments.rules).double()
     log_emissions = arguments.log_emissions[b, :n].double()
-    # A word's best emission is taken out and added back at the end: long sentences stay in range.
+    # Emissions are divided by each word's largest, and its log is added at the end, to avoid underflow.
     scale = log_emissions.detach().amax(1, keepdim=True)
     scale = torch.where(scale.isfinite(), scale, torch.zeros_like(scale))
     beta = {(i, i + 1): row for i, row in enumerate((log_emissions - scale).exp())}
@@ -37,6 +37,6 @@ def _one_sentence(arguments: DenseArguments, b: int) -> Tensor:
                 beta[i, j] = beta[i, j] * arguments.span_bonus[b, i, j].double().exp()
     z = root @ beta[0, n] if n > 1 else torch.zeros((), dtype=torch.float64, device=root.device)
     if z.item() == 0.0:
-        # No tree: -inf, and a gradient of zero rather than 0/0 for everything that z depends on.
+        # A sentence without a tree has log Z = -inf and zero gradients instead of 0/0.
         return (z * 0.0 - torch.inf).to(arguments.log_emissions.dtype)
     return (z.log() + scale.sum()).to(arguments.log_emissions.dtype)

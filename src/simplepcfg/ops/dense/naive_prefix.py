@@ -1,11 +1,11 @@
-"""Prefix probabilities of an ordinary PCFG by their definition, from right to left: the twin of the fast ones."""
+"""Prefix probabilities of an ordinary PCFG by their definition, from right to left: the reference for tests."""
 
 import torch
 from torch import Tensor
 
 
 def naive_dense_prefix(log_emissions: Tensor, root: Tensor, rules: Tensor) -> Tensor:
-    """log P(a sentence begins with w_0 … w_{m−1}) of one sentence [n, P], m = 0 … n: [n + 1] float64.
+    """Compute log P(a sentence begins with w_0 … w_{m−1}) of one sentence [n, P], m = 0 … n: [n + 1] float64.
 
     p(i)[A], that A generates a string that starts with w_i … w_{m−1}, is C · (what its left child and the rest give).
     """

@@ -1,4 +1,4 @@
-"""One tree of one sentence, drawn as the formulas say: the twin that the fast draws are held against."""
+"""Sampling of one tree of one sentence under an ordinary PCFG: the reference for tests."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from simplepcfg.ops.trees import LabelledTree
 
 
 def naive_dense_sample(arguments: DenseArguments, b: int, uniforms: Tensor) -> LabelledTree:
-    """Inside probabilities in float64, then from the top down; ``uniforms`` [2 + 3 (n − 1)] as ``draw_uniforms``."""
+    """Draw a tree of sentence ``b`` by the uniform numbers [2 + 3 (n − 1)] of one row of ``draw_uniforms``."""
     _, n, nonterminals, _ = arguments.sizes
     if arguments.lengths is not None:
         n = int(arguments.lengths[b])
@@ -21,7 +21,7 @@ def naive_dense_sample(arguments: DenseArguments, b: int, uniforms: Tensor) -> L
     beta = {(i, i + 1): emit[i] for i in range(n)}
 
     def pairs(i: int, k: int, j: int) -> Tensor:
-        """rules[A, B, C] β(i,k)[B] β(k,j)[C]."""
+        """Compute rules[A, B, C] β(i,k)[B] β(k,j)[C]."""
         sides = [slice(nonterminals, None) if b - a == 1 else slice(nonterminals) for a, b in ((i, k), (k, j))]
         return rules[:, sides[0], sides[1]] * beta[i, k][:, None] * beta[k, j]
 

@@ -16,11 +16,11 @@ from simplepcfg.ops.prefix.closure import left_corner_closure
 
 @dataclass(frozen=True, slots=True)
 class DensePrefixes:
-    """What is known after each prefix w_0 … w_{m−1}, m = 0 … n, of each sentence, in float64."""
+    """Probabilities of each prefix w_0 … w_{m−1}, m = 0 … n, and of the next preterminal, in float64."""
 
-    log_prefix: Tensor  # [B, n + 1]: log P(a sentence begins so); −inf beyond a sentence's length
-    log_sentence: Tensor  # [B, n + 1]: log P(a sentence is just this)
-    tags: Tensor  # [B, n + 1, P]: P(the next word has this preterminal | prefix); 0 after an impossible prefix
+    log_prefix: Tensor  # [B, n + 1]: log P(a sentence begins with the prefix); −inf beyond the length
+    log_sentence: Tensor  # [B, n + 1]: log P(the prefix is a whole sentence)
+    tags: Tensor  # [B, n + 1, P]: P(preterminal of the next word given the prefix)
 
     @property
     def preterminals(self) -> int:
@@ -28,16 +28,17 @@ class DensePrefixes:
         return self.tags.shape[-1]
 
     def next_tags(self, positions: slice) -> Tensor:
-        """P(the next word's preterminal | prefix): [B, positions, P]."""
+        """Return P(preterminal of the next word given the prefix): [B, positions, P]."""
         return self.tags[:, positions]
 
 
 def dense_prefixes(
     log_emissions: Tensor, root: Tensor, rules: Tensor, *, lengths: Tensor | None = None
 ) -> DensePrefixes:
-    """All prefixes of a batch; ``lengths`` may be 0, and ``log_emissions`` [B, 0, P]. Rules must sum to 1.
+    """Compute the probabilities of all prefixes of each sentence, and those of the next preterminal.
 
-    Differentiable by everything; in float64 and log space whatever the types are.
+    The arguments are those of ``dense_inside``, but n and lengths may be 0, and the rules of each parent must sum to 1.
+    The computation is in float64 and log space, and differentiable with respect to every tensor argument.
     """
     batch, n, _ = log_emissions.shape
     ends = torch.full((batch,), n) if lengths is None else lengths.to("cpu", torch.int64)
@@ -45,7 +46,7 @@ def dense_prefixes(
         raise InputError(f"lengths = {ends.tolist()}; give {batch} lengths of 0 to n = {n}")
     beyond = torch.arange(n)[None] >= ends[:, None]
     words = log_emissions.double().masked_fill(beyond.to(log_emissions.device)[..., None], -math.inf)
-    # There is at least one word, if only one that nobody says.
+    # A batch of empty sentences gets one word of probability 0.
     words = words if n else F.pad(words, (0, 0, 0, 1), value=-math.inf)
     given = check_dense_arguments(words, root.double(), rules.double(), None, None)
     found = _LeftToRight(given).run()
@@ -53,17 +54,17 @@ def dense_prefixes(
 
 
 def corners_of(root: Tensor, rules: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """root C [(B,) N], the closure C = (I − L_N)⁻¹ [(B,) N, N], and L_P [(B,) N, P]; L is what left children are."""
+    """Compute root · C, C = (I − L_N)⁻¹ and L_P, where L[A, B] = Σ_C rules[A, B, C]."""
     marginal = rules.sum(-1)  # [(B,) N, S]
     states = root.shape[-1]
-    # With a right child that is the parent again, what is carried on is the closure itself.
+    # With the identity as right rules, ``carry`` is the closure C itself.
     same = torch.eye(states, marginal.shape[-1], dtype=torch.float64, device=marginal.device)
     closure = left_corner_closure(root, marginal, same.expand_as(marginal))
     return closure.start, closure.carry, marginal[..., states:]
 
 
 class _LeftToRight:
-    """P(prefix) and what may start after it, position by position; see README.md for c, t and their recursion."""
+    """The probability of each prefix and of the symbols that start after it, position by position; see README.md."""
 
     def __init__(self, given: DenseArguments) -> None:
         self.given = given
@@ -74,7 +75,7 @@ class _LeftToRight:
         self.arrived: list[list[Tensor]] = [[] for _ in range(self.n + 1)]  # by position: log [B, S], to be added up
 
     def run(self) -> tuple[Tensor, Tensor, Tensor]:
-        """log P(prefix), log P(sentence), P(next preterminal | prefix)."""
+        """Return log P(prefix), log P(sentence) and P(next preterminal given the prefix)."""
         log_prefix = self.given.log_emissions.new_zeros(self.batch)
         prefixes: list[Tensor] = [log_prefix]
         tags: list[Tensor] = []
@@ -90,7 +91,7 @@ class _LeftToRight:
         return torch.stack(prefixes, 1), self._sentences(), torch.stack(tags, 1)
 
     def _starting(self, j: int, log_prefix: Tensor) -> tuple[Tensor, Tensor]:
-        """Expected nonterminals [B, N] and the preterminal [B, P] that start at j, given the prefix."""
+        """Compute the expected numbers of nonterminals [B, N] and preterminals [B, P] that start at j."""
         if j == 0:
             return self.start, _times(self.start, self.to_words)
         logs = safe_logsumexp(torch.stack(self.arrived[j]), 0)  # [B, S]: of the right child that starts here
@@ -99,7 +100,7 @@ class _LeftToRight:
         return expected, here[:, self.states :] + _times(expected, self.to_words)
 
     def _send(self, i: int, expected: Tensor, log_prefix: Tensor) -> None:
-        """Left children from i on, over the word here and over every wider span: what their siblings start with."""
+        """Add the contribution of all left children that start at i to the symbols that start after them."""
         rules = self.given.rules
         met = _times(expected, rules.flatten(-2)).view(self.batch, *rules.shape[-2:])  # [B, S, S]
         word = self.beta[1][:, i : i + 1]
@@ -109,7 +110,7 @@ class _LeftToRight:
             self._arrive(i + 2, wide, met[:, : self.states], log_prefix)
 
     def _arrive(self, first: int, logs: Tensor, met: Tensor, log_prefix: Tensor) -> None:
-        """log β of left children [B, ends, X] that end at ``first`` and after, times what they meet [B, X, S]."""
+        """Multiply log β [B, ends, X] of left children that end at ``first`` or later with their weights [B, X, S]."""
         best = logs.detach().amax(-1, keepdim=True)
         best = best.masked_fill(best == -math.inf, 0.0)
         found = safe_log(torch.matmul((logs - best).exp(), met)) + best + log_prefix[:, None, None]
@@ -124,5 +125,5 @@ class _LeftToRight:
 
 
 def _times(rows: Tensor, matrix: Tensor) -> Tensor:
-    """[B, X] times [(B,) X, Y]."""
+    """Multiply [B, X] with [(B,) X, Y]."""
     return rows @ matrix if matrix.dim() == 2 else torch.bmm(rows[:, None], matrix)[:, 0]

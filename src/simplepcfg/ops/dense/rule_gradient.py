@@ -1,4 +1,4 @@
-"""The gradient of the rules: four blocks, each in the layout of its products until it is complete."""
+"""The gradient of the rules in four blocks, by which children are single words."""
 
 import torch
 from torch import Tensor
@@ -18,10 +18,10 @@ class RuleGradient:
         self.shared = not chart.arguments.batched_rules
         self.blocks: dict[str, Tensor] = {}
         self.missing = set(BLOCKS)
-        self.found: Tensor | None = None  # in the rules' own shape
+        self.found: Tensor | None = None  # in the shape of the rules
 
     def add(self, name: str, by_sums: Tensor, pairs: Tensor) -> None:
-        """by_sums [rows, N] times pairs [rows, X, Y], summed over rows."""
+        """Add the outer products of by_sums [rows, N] and pairs [rows, X, Y], summed over rows."""
         by_sums, pairs = self._weighted(by_sums), pairs.flatten(1)
         if name in self.blocks:
             add_rows_by_rows(self.blocks[name], by_sums, pairs, self.chart.batch)
@@ -29,13 +29,13 @@ class RuleGradient:
             self.blocks[name] = rows_by_rows(by_sums, pairs, self.chart.batch, self.shared)
 
     def add_words(self, name: str, by_matrices: Tensor) -> None:
-        """Words [n·B, P] times the derivatives by their matrices [n·B, N·N], summed over words."""
+        """Add the outer products of words [n·B, P] and the derivatives of their matrices [n·B, N·N]."""
         words = self._weighted(self.chart.words)
         pair = (words, by_matrices) if name == "word_first" else (by_matrices, words)
         self.blocks[name] = rows_by_rows(*pair, self.chart.batch, self.shared)
 
     def complete(self, name: str) -> None:
-        """Put a block into its place, 0 where nothing was added, and let go of it before the next is made."""
+        """Copy a block to its place in the result, zeros if nothing was added, and free its memory."""
         if self.found is None:
             self.found = torch.empty_like(self.chart.arguments.rules, memory_format=torch.contiguous_format)
         states, tags = slice(self.chart.nonterminals), slice(self.chart.nonterminals, None)
@@ -50,12 +50,12 @@ class RuleGradient:
         self.missing.discard(name)
 
     def joined(self) -> Tensor:
-        """All four blocks, in the rules' own shape."""
+        """Return the gradient in the shape of the rules."""
         for name in sorted(self.missing):
             self.complete(name)
         assert self.found is not None
         return self.found
 
     def _weighted(self, rows: Tensor) -> Tensor:
-        """Each row times its sentence's weight."""
+        """Multiply each row by the gradient of its sentence."""
         return (rows.unflatten(0, (-1, self.chart.batch)) * self.grad[:, None]).flatten(0, 1)

@@ -1,4 +1,4 @@
-"""Random trees under an ordinary PCFG, all in step from the top down: of given sentences, or of the grammar itself."""
+"""Sampling from an ordinary PCFG: trees of given sentences, from their posterior, or derivations of the grammar."""
 
 import math
 from typing import Protocol
@@ -19,27 +19,27 @@ from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, stack_trees
 
 BACKENDS = ("naive", "torch")
 
-# Rules, and rows of the splits, of as many parents as fit into so many numbers are held at a time.
+# The number of elements of rules, and of rows of splits, that are held at a time.
 WEIGHTS_AT_ONCE = 1 << 24
 
 
 class Rows(Protocol):
-    """Inside probabilities in float64, each vector up to a power of two, and the rules."""
+    """Inside probabilities in float64, each vector with an exponent of its own, and the rules."""
 
     def spans(self, sentence: Tensor, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
-        """β [..., N] of wide spans and exponents [...]; of a word the exponent alone has a meaning."""
+        """Return β [..., N] and exponents [...] of spans; for a single word only the exponent is meaningful."""
         ...
 
     def words(self, sentence: Tensor, start: Tensor) -> Tensor:
-        """What preterminals say to a word: [X, P]."""
+        """Return the emissions of words: [X, P]."""
         ...
 
     def word_first(self, sentence: Tensor, start: Tensor, label: Tensor) -> Tensor:
-        """Σ_T rules[A, T, C] words[T] of a word as left child: [X, N]."""
+        """Compute Σ_T rules[A, T, C] words[T] of a word as left child: [X, N]."""
         ...
 
     def word_last(self, sentence: Tensor, start: Tensor, label: Tensor) -> Tensor:
-        """Σ_T rules[A, B, T] words[T] of a word as right child: [X, N]."""
+        """Compute Σ_T rules[A, B, T] words[T] of a word as right child: [X, N]."""
         ...
 
     def of_parents(self, sentence: Tensor, label: Tensor) -> Tensor:
@@ -58,10 +58,16 @@ def dense_sample_trees(
     span_bonus: Tensor | None = None,
     backend: str = "auto",
 ) -> Trees:
-    """Independent trees of each sentence, in proportion to their probability; leading dimensions [B, samples].
+    """Draw independent labelled trees of each sentence from their posterior distribution.
 
-    Other arguments as for ``dense_inside``; the chart is always in float64. The trees' log-probabilities are those of
-    words and tree together, differentiable. A sentence of one word, or of probability 0, has no tree.
+    The other arguments are those of ``dense_inside``. The chart is in float64.
+
+    Returns:
+        ``Trees`` with leading dimensions [B, samples]. Their log-probabilities are log p(words, tree), and
+        differentiable. A sentence of one word, or of probability 0, has no tree.
+
+    Raises:
+        InputError: if ``samples`` is less than 1, or as ``dense_inside`` does.
     """
     if samples < 1:
         raise InputError(f"samples = {samples}; ask for at least one tree a sentence")
@@ -100,10 +106,9 @@ def _draw(arguments: DenseArguments, samples: int, uniforms: Tensor, backend: st
 def dense_sample_derivations(
     root: Tensor, rules: Tensor, count: int, max_length: int, generator: torch.Generator
 ) -> tuple[TreeTensors, Tensor, Tensor]:
-    """``count`` trees of the grammar itself, down to preterminals, given that they have at most ``max_length`` words.
+    """Draw derivations of the grammar down to preterminals, given that they have at most ``max_length`` words.
 
-    Gives the trees, their lengths [count], and the log-probability of that condition; see ``sample_derivations`` of
-    ``simplepcfg.ops.sample``.
+    Returns and raises as ``simplepcfg.ops.sample.sample_derivations`` does.
     """
     if rules.dim() != 3 or root.dim() != 1:
         shapes = f"root and rules have shapes {list(root.shape)} and {list(rules.shape)}"
@@ -126,7 +131,7 @@ def dense_sample_derivations(
 
 
 def _draw_nodes(nodes: Nodes, rows: Rows, sentence: Tensor, uniforms: Tensor) -> None:
-    """Everything below the first node of each tree; ``sentence`` [T] is where in the rows a tree looks."""
+    """Draw all nodes below the first of each tree; ``sentence`` [T] is the index of its sentence in the rows."""
 
     def choose(step: int, start: Tensor, end: Tensor, label: Tensor, active: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         first = BEFORE_NODES + NODE_DRAWS * step
@@ -147,7 +152,7 @@ def _draw_nodes(nodes: Nodes, rows: Rows, sentence: Tensor, uniforms: Tensor) ->
 def _choose(
     rows: Rows, sentence: Tensor, start: Tensor, end: Tensor, label: Tensor, longest: int, uniforms: Tensor
 ) -> Tensor:
-    """Split, left and right child of some nodes: [3, X]."""
+    """Draw the split, the left and the right child of some nodes: [3, X]."""
     rules = rows.of_parents(sentence, label)  # [X, S, S]
     logs = _split_logs(rows, rules, sentence, start, end, label, longest)
     split = start + 1 + pick_from_logs(logs, uniforms[:, 0])
@@ -155,7 +160,7 @@ def _choose(
     left, right = (_child(rows, sentence, *span, states) for span in ((start, split), (split, end)))  # [X, S]
     first = pick(left * torch.matmul(rules, right[..., None])[..., 0], uniforms[:, 1])
     second = pick(rules[torch.arange(len(first), device=first.device), first] * right, uniforms[:, 2])
-    # Preterminals count from 0 in trees.
+    # In trees preterminals are numbered from 0.
     children = ((first, split - start), (second, end - split))
     return torch.stack([split, *(torch.where(width == 1, symbol - states, symbol) for symbol, width in children)])
 
@@ -163,7 +168,7 @@ def _choose(
 def _split_logs(
     rows: Rows, rules: Tensor, sentence: Tensor, start: Tensor, end: Tensor, label: Tensor, longest: int
 ) -> Tensor:
-    """log Σ over children of the weight of each split, -inf beyond the node's own: [X, longest - 1]."""
+    """Compute the log-weight of each split, summed over children: [X, longest - 1]; -inf beyond the node's splits."""
     width = (end - start)[:, None]
     m = torch.arange(1, longest, device=start.device)
     middle = torch.minimum(start[:, None] + m, end[:, None] - 1)
@@ -171,55 +176,55 @@ def _split_logs(
     left, before = rows.spans(where, start[:, None], middle)  # [X, splits, N], [X, splits]
     right, after = rows.spans(where, middle, end[:, None])
     states = left.shape[-1]
-    # What the right child's symbols meet; where the left child is a word, or the right one, its own matrix says it.
+    # The weight of each right child, summed over left children; the first split has a word as its left child.
     through = torch.matmul(left, rules[:, :states, :states])
     through[:, 0] = rows.word_first(sentence, start, label)
     sums = (through * right).sum(-1)
     last = rows.word_last(sentence, end - 1, label)
     sums = torch.where(m == width - 1, torch.matmul(left, last[..., None])[..., 0], sums)
     logs = sums.log() + (before + after) * math.log(2)
-    # Two words have one split, whatever it weighs.
+    # A span of two words has a single split, with an arbitrary weight.
     return torch.where(width == 2, 0.0, logs).masked_fill(m >= width, -math.inf)
 
 
 def _child(rows: Rows, sentence: Tensor, start: Tensor, end: Tensor, states: int) -> Tensor:
-    """Inside probabilities of all symbols over a child's span, nonterminals or preterminals being 0: [X, S]."""
+    """Return the inside probabilities of all symbols over a child's span: [X, S]."""
     wide = (end - start > 1)[:, None]
     inner, words = rows.spans(sentence, start, end)[0], rows.words(sentence, start)
     return torch.cat([torch.where(wide, inner, 0.0), torch.where(wide, 0.0, words)], -1)
 
 
 class _ChartRows:
-    """Of a filled chart; ``Rows``."""
+    """The ``Rows`` of a filled chart."""
 
     def __init__(self, chart: DenseChart) -> None:
         self.chart = chart
         self.cells, self.exponents = chart.cells.values, chart.exponents.values  # [n + 1, B, n + 1, …]
         self.emissions = chart.words.view(chart.n, chart.batch, -1)
         if chart.n > 2:
-            # Of words as right children and of words as left ones: [n, B, N, N] each.
+            # The matrices of words as right children and as left children: [n, B, N, N] each.
             self.after, self.before = chart.matrices.unflatten(0, (2, chart.n, chart.batch)).unbind()
 
     def spans(self, sentence: Tensor, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
-        """β̂ and its exponent."""
+        """Return the stored β and its exponent."""
         posts = self.chart.n + 1
         place = (start, sentence, (posts - (end - start)) % posts)  # as left children; column 0 is empty
         return self.cells[place], self.exponents[place]
 
     def words(self, sentence: Tensor, start: Tensor) -> Tensor:
-        """Emissions up to a factor."""
+        """Return emissions up to a factor."""
         return self.emissions[start.clamp(max=self.chart.n - 1), sentence]
 
     def word_first(self, sentence: Tensor, start: Tensor, label: Tensor) -> Tensor:
-        """From the words' matrices, which a chart of two words does not have or need."""
+        """Read the matrix of the word, which a chart of two words does not have or need."""
         return self.before[start, sentence, label] if self.chart.n > 2 else self._nothing(label)
 
     def word_last(self, sentence: Tensor, start: Tensor, label: Tensor) -> Tensor:
-        """Likewise."""
+        """Read the matrix of the word as a right child."""
         return self.after[start, sentence, label] if self.chart.n > 2 else self._nothing(label)
 
     def of_parents(self, sentence: Tensor, label: Tensor) -> Tensor:
-        """Of each sentence's own rules, or of those that all share."""
+        """Return rules of some parents, of each sentence if they have a batch dimension."""
         rules = self.chart.arguments.rules
         return rules[sentence, label] if rules.dim() == 4 else rules[label]
 

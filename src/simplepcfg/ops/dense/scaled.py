@@ -1,4 +1,4 @@
-"""The autograd function around the chart, and the second chart in float64 for sentences that float32 cannot hold."""
+"""The autograd function of the dense inside algorithm, with a float64 chart for sentences that underflow in float32."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ Found = tuple[Tensor | None, Tensor | None, Tensor | None]
 
 
 class FilledChart:
-    """A batch's chart; sentences whose rows left float32's range have one of their own in float64."""
+    """The filled chart of a batch, and a second one in float64 for sentences that underflowed in float32."""
 
     def __init__(self, arguments: DenseArguments) -> None:
         self.arguments = arguments
@@ -34,7 +34,7 @@ class FilledChart:
         self.log_z = log_z.to(arguments.log_emissions.dtype)
 
     def backward(self, grad: Tensor, wanted: Wanted) -> Found:
-        """Gradients by log_emissions, root and rules."""
+        """Compute the gradients of log_emissions, root and rules, and fill the tables that are wanted."""
         words, root, rules = Backward(self.chart, grad, wanted, checks=self.checks).run()
         if self.rows is None:
             return words, root, rules
@@ -59,7 +59,7 @@ class FilledChart:
 
 
 def scaled_dense_inside(arguments: DenseArguments) -> Tensor:
-    """log Z of each sentence; see ``dense_inside``."""
+    """Compute log Z of each sentence; see ``dense_inside``."""
     if arguments.log_emissions.shape[1] == 1:
         return log_einsum_exp_dense_inside(arguments)
     return _DenseInside.apply(
@@ -75,7 +75,7 @@ class _DenseInside(torch.autograd.Function):
         if any(ctx.needs_input_grad):
             ctx.save_for_backward(log_emissions, root, rules, span_bonus, lengths)
             ctx.chart = chart
-        # Not the chart's own tensor: it would hold the graph that holds the chart, until Python looks for garbage.
+        # A copy is returned, because the chart's own tensor would create a reference cycle between graph and chart.
         return chart.log_z.clone()
 
     @staticmethod
@@ -89,7 +89,7 @@ class _DenseInside(torch.autograd.Function):
 
 
 def _differentiable_gradients(saved: Any, needs: tuple[bool, ...], grad: Tensor) -> list[Tensor | None]:
-    """The same gradients through autograd over log-einsum-exp, which can be differentiated again."""
+    """Compute the gradients by autograd through log-einsum-exp, so that they can be differentiated."""
     inputs, lengths = distinct_views(saved[:4]), saved[4]
     log_emissions, root, rules, span_bonus = inputs
     wanted = [tensor for tensor, need in zip(inputs, needs, strict=True) if need]

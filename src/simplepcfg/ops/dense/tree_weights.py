@@ -1,4 +1,4 @@
-"""The weight of every bare binary tree of short sentences under an ordinary PCFG, symbols summed out."""
+"""The weight of every unlabelled binary tree of short sentences under an ordinary PCFG."""
 
 import math
 
@@ -18,10 +18,10 @@ def dense_tree_log_weights(
     lengths: Tensor | None = None,
     span_bonus: Tensor | None = None,
 ) -> Tensor:
-    """log-weight of every binary tree of each sentence: [B, trees of n words], differentiable.
+    """Compute the log-weight of every unlabelled binary tree of each sentence, summed over labels.
 
-    In the order of ``simplepcfg.ops.entropy.tree_log_weights``, and up to as many words; a shorter sentence's row ends
-    with −inf. Each tree of each span is built once, and shared by all larger trees that have it.
+    The order of the trees, the largest number of words and the result are those of
+    ``simplepcfg.ops.entropy.tree_log_weights``.
     """
     arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
     batch, n, split, _ = arguments.sizes
@@ -45,7 +45,7 @@ def dense_tree_log_weights(
 
 
 def _pairs_of_trees(left: Tensor, right: Tensor, block: Tensor) -> Tensor:
-    """log Σ over symbols for each pair of trees: [B, spans, trees, X], [.., Y], [(B,) N, X, Y] → [.., pairs, N]."""
+    """Compute log Σ over symbols for each pair of subtrees: [B, spans, trees, X], [.., Y] → [.., pairs, N]."""
     (left, left_best), (right, right_best) = (_scaled(logs) for logs in (left, right))
     block = block.transpose(-2, -3)  # [(B,) X, N, Y]
     parents, children = block.shape[-2:]
@@ -57,7 +57,7 @@ def _pairs_of_trees(left: Tensor, right: Tensor, block: Tensor) -> Tensor:
 
 
 def _scaled(logs: Tensor) -> tuple[Tensor, Tensor]:
-    """Probabilities relative to each tree's best symbol, and the logs of that one: [..., 1]."""
+    """Return probabilities divided by the largest of each tree, and the log of the largest: [..., 1]."""
     best = logs.detach().amax(-1, keepdim=True)
     best = best.masked_fill(best == -math.inf, 0.0)
     return (logs - best).exp(), best

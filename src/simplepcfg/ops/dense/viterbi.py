@@ -1,4 +1,4 @@
-"""The most probable labelled tree of each sentence under an ordinary PCFG, in logs; trees are found from the top."""
+"""The Viterbi algorithm of an ordinary PCFG in log space: the most probable labelled tree of each sentence."""
 
 import math
 
@@ -10,7 +10,7 @@ from simplepcfg.ops.dense.trees import dense_tree_log_probabilities
 from simplepcfg.ops.descent import Nodes, descend
 from simplepcfg.ops.trees import Trees, empty_trees
 
-# Scores of [spans, N, pairs] are made for as many parents at a time as fit in here: on a CPU, into a core's cache.
+# Log-probabilities [spans, N, pairs] are computed for so many bytes of parents at a time, on a CPU within its cache.
 SCORE_BYTES = {"cpu": 2 << 20, "cuda": 64 << 20}
 
 
@@ -22,10 +22,17 @@ def dense_viterbi(
     lengths: Tensor | None = None,
     span_bonus: Tensor | None = None,
 ) -> Trees:
-    """The best tree of each sentence with its symbols; arguments as for ``dense_inside``.
+    """Find the most probable labelled tree of each sentence.
 
-    Its log-probability is differentiable by rules, emissions and bonus. Ties go to the leftmost split and the first
-    symbols. A sentence of one word, or of probability 0, has no tree: no labels, and -inf.
+    The arguments are those of ``dense_inside``.
+
+    Returns:
+        ``Trees`` with leading dimension [B]. The log-probability is differentiable with respect to rules, emissions and
+        bonus. Of equally probable trees the one with the leftmost split, then with the first symbols, is returned. A
+        sentence of one word, or of probability 0, has no tree: its entries are -1 and its log-probability is -inf.
+
+    Raises:
+        InputError: as ``dense_inside`` does.
     """
     arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
     batch, n, _, _ = arguments.sizes
@@ -38,7 +45,7 @@ def dense_viterbi(
 
 
 class BestTrees:
-    """The chart of best scores, every symbol over every span, -inf where a symbol cannot be."""
+    """The chart of the best log-probability of each symbol over each span; -inf if it is impossible."""
 
     def __init__(self, arguments: DenseArguments) -> None:
         self.arguments = arguments
@@ -52,7 +59,7 @@ class BestTrees:
         self.cells = self.rules.new_full((self.batch, posts, posts, symbols), -math.inf)
 
     def trees(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Spans, splits, labels and tags."""
+        """Return spans, splits, labels and tags of the best trees."""
         self.fill()
         rows = torch.arange(self.batch, device=self.cells.device)
         top = self.cells[rows, 0, self.lengths, : self.states] + self.arguments.root.log()
@@ -63,11 +70,11 @@ class BestTrees:
         return nodes.to_tensors()
 
     def fill(self) -> None:
-        """All cells, from the words up."""
+        """Compute all cells, from the words up."""
         words, split, n = self.arguments.log_emissions, self.states, self.n
         rules = self.rules if self.arguments.batched_rules else self.rules[None]
         torch.diagonal(self.cells, 1, 1, 2)[:, split:].copy_(words.transpose(1, 2))
-        # A word's best tag for every parent and sibling, once a word.
+        # The best preterminal of each word for every parent and sibling is computed once.
         first = rules[..., split:, :split].transpose(-1, -2)  # [B, A, C, word]
         last = rules[..., :split, split:]  # [B, A, B, word]
         before = [self._over_words(words[:, i], first) for i in range(n)]
@@ -91,13 +98,13 @@ class BestTrees:
                 self.cells[:, i, j, :split] = best
 
     def _over_words(self, word: Tensor, rules: Tensor) -> Tensor:
-        """max over T of word [B, P] + rules [(B or 1), N, N, P]: [B, N, N], some parents at a time."""
+        """Compute max over T of word [B, P] + rules [(B or 1), N, N, P]: [B, N, N], some parents at a time."""
         step = max(1, self.score_bytes // (self.batch * self.states * self.tags * rules.element_size()))
         parts = [(rules[:, a : a + step] + word[:, None, None]).amax(-1) for a in range(0, self.states, step)]
         return torch.cat(parts, 1)
 
     def _over_pairs(self, pairs: Tensor, rules: Tensor) -> Tensor:
-        """max over (B, C) of pairs [B, X, Y] + rules [(B or 1), N, X, Y]: [B, N], some parents at a time."""
+        """Compute max over (B, C) of pairs [B, X, Y] + rules [(B or 1), N, X, Y]: [B, N], some parents at a time."""
         step = max(1, self.score_bytes // (pairs.numel() * pairs.element_size()))
         parts = [(rules[:, a : a + step] + pairs[:, None]).amax((-1, -2)) for a in range(0, self.states, step)]
         return torch.cat(parts, 1)
@@ -105,7 +112,7 @@ class BestTrees:
     def _choose(
         self, step: int, start: Tensor, end: Tensor, label: Tensor, active: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The best split and pair of children of each tree's node, looked for again: no back-pointers are kept."""
+        """Find the best split and children of each tree's node by repeating the maximisation."""
         del step
         trees = torch.arange(self.batch, device=start.device)
         rules = self.rules[trees, label] if self.arguments.batched_rules else self.rules[label]  # [T, S, S]
@@ -123,5 +130,5 @@ class BestTrees:
         return split, self._as_child(left, split - start), self._as_child(right, end - split)
 
     def _as_child(self, symbol: Tensor, width: Tensor) -> Tensor:
-        """Preterminals count from 0 in trees."""
+        """Number preterminals from 0, as in trees."""
         return torch.where(width == 1, (symbol - self.states).clamp(min=0), symbol.clamp(max=self.states - 1))

@@ -81,8 +81,8 @@ def derivation_kl(
     first = _centred(check_arguments(*p, lengths, span_bonus, precision))
     second = _centred(check_arguments(*q, lengths, span_bonus, precision))
     scores = Scores(
-        _log_ratio(first.log_emissions, second.log_emissions),
-        _log_ratio(safe_log(first.root), safe_log(second.root)),
+        log_ratio(first.log_emissions, second.log_emissions),
+        log_ratio(safe_log(first.root), safe_log(second.root)),
         lambda parents, children: _times_log_ratio(*(rules.left[..., parents, children] for rules in (first, second))),
         lambda parents, children: _times_log_ratio(*(rules.right[..., parents, children] for rules in (first, second))),
         None,  # the bonus is the same on both sides
@@ -140,7 +140,7 @@ def _times_log_ratio(p: Tensor, q: Tensor) -> Tensor:
     return found.masked_fill((q == 0) & (p > 0), math.inf)
 
 
-def _log_ratio(one: Tensor, other: Tensor) -> Tensor:
+def log_ratio(one: Tensor, other: Tensor) -> Tensor:
     """Compute log p − log q, or 0 where p is 0, because such rules are never used."""
     return (one - other).masked_fill(one == -math.inf, 0.0)
 

@@ -29,12 +29,12 @@ def expected_scores_in_graph(arguments: InsideArguments, scores: Scores) -> tupl
     left, right = arguments.left.to(kind), arguments.right.to(kind)
     every = slice(None)
     slopes = [
-        _finite(weights(every, every), rule > 0).to(kind)
+        usable_scores(weights(every, every), rule > 0).to(kind)
         for rule, weights in ((left, scores.left), (right, scores.right))
     ]
     emissions = arguments.log_emissions
-    emissions = emissions + tilt[:, None, None] * _finite(scores.emissions, emissions > -math.inf)
-    root = arguments.root * (1 + tilt[:, None] * _finite(scores.root, arguments.root > 0))
+    emissions = emissions + tilt[:, None, None] * usable_scores(scores.emissions, emissions > -math.inf)
+    root = arguments.root * (1 + tilt[:, None] * usable_scores(scores.root, arguments.root > 0))
     bonus = arguments.span_bonus
     if bonus is not None and scores.spans is not None:
         bonus = bonus + tilt[:, None, None] * scores.spans.masked_fill(scores.spans == -math.inf, 0.0)
@@ -67,7 +67,7 @@ class _TiltedProducts(LogEinsumExp):
         return safe_log(values @ rules + self.tilt * (values @ slopes)) + scale
 
 
-def _finite(score: Tensor, counts: Tensor) -> Tensor:
+def usable_scores(score: Tensor, counts: Tensor) -> Tensor:
     """Return the scores of rules that can be used, 0 for others; raise InputError if one of them is infinite."""
     if bool(((score == math.inf) & counts).any()):
         raise InputError("q gives probability 0 to a rule that p has: KL has no gradient there; use torch.no_grad()")

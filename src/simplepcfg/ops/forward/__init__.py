@@ -1,4 +1,4 @@
-"""The forward algorithm of hidden Markov models, with whole or factored transitions; see the README here."""
+"""The forward algorithm of hidden Markov models, with dense or low-rank transitions. README.md derives it."""
 
 import torch
 from torch import Tensor
@@ -42,15 +42,22 @@ def forward(
     precision: str | None = None,
     backend: str = "auto",
 ) -> Tensor:
-    """log p of each sentence in nats, summed over all sequences of states: ``[B]``; −inf where there is none.
+    """Compute the log-probability of each sentence, summed over all sequences of states.
 
     Args:
-        log_emissions: ``[B, n, S]``, log-probability of each word under each state.
-        start: ``[S]`` or ``[B, S]``, probabilities of the first word's state.
-        transitions: ``[S, S]`` from a state (row) to the next, or factors ``(U [S, r], V [r, S])`` whose product that
-            is; each may have a leading batch dimension.
-        lengths: ``[B]`` where sentences differ; what lies beyond is not read.
-        precision: "bf16" and "tf32" are how products are made on a GPU; the default is as exact as the inputs.
+        log_emissions: ``[B, n, S]``, the log-probability of each word under each state.
+        start: ``[S]`` or ``[B, S]``, probabilities of the state of the first word.
+        transitions: ``[S, S]``, probabilities from a state (row) to the next (column), or a tuple of factors ``[S, r]``
+            and ``[r, S]`` whose product they are. Each may have a leading batch dimension.
+        lengths: ``[B]``, the lengths of the sentences; n for all of them by default. Positions beyond are ignored.
+        precision: "bf16" or "tf32" for the matrix products on a GPU; the default is the precision of the inputs.
+        backend: "auto", "naive" or "torch".
+
+    Returns:
+        ``[B]`` in nats, differentiable with respect to every tensor argument; −inf for a sentence of probability 0.
+
+    Raises:
+        InputError: if a shape, a length or a name is wrong.
 
     >>> forward(torch.tensor([[[0.5], [0.25]]]).log(), torch.ones(1), torch.ones(1, 1)).exp()
     tensor([0.1250])
@@ -71,7 +78,17 @@ def state_marginals(
     backend: str = "auto",
     create_graph: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """log p ``[B]`` and each word's posterior over states ``[B, n, S]``: the derivative of log p by log-emissions."""
+    """Compute the marginal probability of each state at each word, given the sentence.
+
+    Args:
+        create_graph: whether the marginals can be differentiated.
+
+    The other arguments are those of ``forward``.
+
+    Returns:
+        ``(log_z, marginals)``: the log-probability of each sentence ``[B]``, and ``[B, n, S]``, the gradient of log p
+        with respect to the log-emissions.
+    """
     with torch.enable_grad():
         leaf = log_emissions if create_graph and log_emissions.requires_grad else log_emissions.detach()
         if not leaf.requires_grad:

@@ -1,4 +1,4 @@
-"""What the forward algorithm is given: checked shapes, one dtype, lengths that the host can read."""
+"""Checked arguments of the forward algorithm."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,23 +10,23 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.inside.arguments import check_lengths, check_probabilities
 from simplepcfg.ops.products import check_precision
 
-# The matrix itself, or two factors whose product it is.
+# The transition matrix, or two factors whose product it is.
 Transitions = Tensor | tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardArguments:
-    """Checked arguments; ``lengths`` is None where every sentence has n words."""
+    """Checked arguments of the forward algorithm; ``lengths`` is None if every sentence has n words."""
 
     log_emissions: Tensor  # [B, n, S]
     start: Tensor  # [S] or [B, S]
-    factors: tuple[Tensor, ...]  # transitions are their product: [S, S], or [S, r] and [r, S]; or with [B, …]
+    factors: tuple[Tensor, ...]  # [S, S], or [S, r] and [r, S]; each may have a leading B
     lengths: Tensor | None  # [B] int64, on the CPU
     precision: str | None
 
     @property
     def active(self) -> Callable[[int], Tensor | None]:
-        """Which sentences have a word at a position, [B, 1]; None where all do."""
+        """A function from a position to a mask of the sentences that have a word there, [B, 1]; None if all have."""
         if self.lengths is None:
             return lambda position: None
         shortest = int(self.lengths.min())
@@ -37,7 +37,7 @@ class ForwardArguments:
 def check_arguments(
     log_emissions: Tensor, start: Tensor, transitions: Transitions, lengths: Tensor | None, precision: str | None
 ) -> ForwardArguments:
-    """Check every shape that would otherwise fail deep inside, and say which one is off."""
+    """Check shapes and values, and convert to one floating-point dtype; InputError names what is wrong."""
     if log_emissions.dim() != 3 or 0 in log_emissions.shape:
         raise InputError(f"log_emissions has shape {list(log_emissions.shape)}; it must be [B, n, S], none of them 0")
     batch, n, states = log_emissions.shape
@@ -64,7 +64,7 @@ def check_arguments(
     return ForwardArguments(
         log_emissions.to(dtype),
         start.to(dtype),
-        # Rules of half precision on a card stay as they are: they are what the products read.
+        # bfloat16 rules on a GPU are read by the matrix products as they are.
         tuple(f if narrow and f.dtype == torch.bfloat16 else f.to(dtype) for f in factors),
         check_lengths(lengths, batch, n),
         precision,

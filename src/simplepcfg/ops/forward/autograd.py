@@ -1,4 +1,4 @@
-"""The forward algorithm as a differentiable function: saves what backward reads, and calls."""
+"""The autograd function of the forward algorithm."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from simplepcfg.ops.forward.scaled import Alphas, operands, scaled_alphas, scale
 
 
 def scaled_forward(arguments: ForwardArguments) -> Tensor:
-    """log p [B]; its gradient is made of expected counts, and can be differentiated through the naive twin."""
+    """Compute log p of each sentence, [B]; second derivatives go through ``naive_forward``."""
     tensors = (arguments.log_emissions, arguments.start, *arguments.factors)
     return _Forward.apply(arguments.lengths, arguments.precision, *tensors)
 
 
 def log_sentences(alphas: Alphas) -> Tensor:
-    """log p of each sentence."""
+    """Compute log p of each sentence from α: [B]."""
     whole = alphas.best.double().sum(0) + alphas.scales.double().sum(0) + alphas.sums[-1].double().log()
     return whole.to(alphas.scales.dtype)
 

@@ -1,4 +1,4 @@
-"""The entropy of the states given the words, by a recursion that never leaves the range of single choices.
+"""The entropy of the sequence of states given the words, by a recursion over positions.
 
 With a(t) = P(state t | words up to t) and d = a(t − 1) T, the state before s' is s with probability a(s) T[s, s'] /
 d(s'). H(t)[s'], the entropy of all states before word t given s' there and the words so far, is then
@@ -15,23 +15,24 @@ from simplepcfg.ops.forward.arguments import Transitions, check_arguments
 from simplepcfg.ops.forward.filtering import Chain
 from simplepcfg.ops.logs import safe_log
 
-# Transitions times their logs that are held at a time: they do not factor.
+# The number of elements of T log T that are held at a time; they do not factor even if T has low rank.
 PAIRS_AT_ONCE = 1 << 24
 
 
 def state_entropy(
     log_emissions: Tensor, start: Tensor, transitions: Transitions, *, lengths: Tensor | None = None
 ) -> Tensor:
-    """Entropy in nats of the distribution over sequences of states of each sentence: [B] float64, differentiable.
+    """Compute the entropy of the sequences of states of each sentence: [B] float64, in nats, differentiable.
 
-    −inf where a sentence has no sequence of states, and so no distribution. Costs S² a word, of low rank too.
+    The arguments are those of ``forward``. A sentence of probability 0 has −inf. The cost is S² for each word, also for
+    low-rank transitions.
     """
     given = check_arguments(log_emissions, start, transitions, lengths, None)
     chain = Chain.of(given)
     steps = list(chain.steps())
     known = torch.stack([step[1] for step in steps], 1)  # [B, n, S]
     surprise = _surprise(chain, known[:, :-1])
-    entropy = torch.zeros_like(known[:, 0])  # [B, S]: of the states before, given this one
+    entropy = torch.zeros_like(known[:, 0])  # [B, S]: entropy of the previous states, given this one
     last, log_z = known[:, 0], steps[0][2]
     for t in range(1, known.shape[1]):
         predicted, here, log_word = steps[t]
@@ -39,17 +40,17 @@ def state_entropy(
         total = chain.apply_transitions(known[:, t - 1] * entropy + _minus_log(known[:, t - 1])) + surprise[:, t - 1]
         safe = torch.where(reached, predicted, 1.0)
         found = torch.where(reached, total / safe + safe.log(), 0.0)
-        total_log, going = log_z + log_word, given.active(t)
-        if going is not None:  # a sentence that is over keeps what it had
-            found, here = torch.where(going, found, entropy), torch.where(going, here, last)
-            total_log = torch.where(going[:, 0], total_log, log_z)
+        total_log, active = log_z + log_word, given.active(t)
+        if active is not None:  # a sentence that has ended keeps its values
+            found, here = torch.where(active, found, entropy), torch.where(active, here, last)
+            total_log = torch.where(active[:, 0], total_log, log_z)
         entropy, last, log_z = found, here, total_log
     whole = (last * entropy + _minus_log(last)).sum(-1)
     return whole.masked_fill(log_z == -torch.inf, -torch.inf)
 
 
 def _surprise(chain: Chain, known: Tensor) -> Tensor:
-    """−Σ_s known[s] T[s, s'] log T[s, s']: [B, positions, S], some columns of T at a time."""
+    """Compute −Σ_s known[s] T[s, s'] log T[s, s']: [B, positions, S], some columns of T at a time."""
     first, last = chain.factors[0], chain.factors[-1]
     states = known.shape[-1]
     lead = first.shape[0] if first.dim() == 3 else 1
@@ -62,5 +63,5 @@ def _surprise(chain: Chain, known: Tensor) -> Tensor:
 
 
 def _minus_log(x: Tensor) -> Tensor:
-    """−x log x, 0 at 0."""
+    """Compute −x log x, which is 0 at 0."""
     return -x * torch.where(x > 0, safe_log(x), 0.0)

@@ -1,4 +1,4 @@
-"""What is known of the state at each word given the words so far, in float64 and differentiable by everything."""
+"""Filtering: the distribution of the state at each word given the words up to it, in float64 and differentiable."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from simplepcfg.ops.logs import safe_log, safe_logsumexp
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The rules of a model in float64, and each word's log-emissions, 0 beyond a sentence."""
+    """A hidden Markov model in float64 with the log-emissions of a batch, which are 0 beyond the end of a sentence."""
 
     log_emissions: Tensor  # [B, n, S]
     start: Tensor  # [S] or [B, S]
-    factors: tuple[Tensor, ...]  # of the transitions
+    factors: tuple[Tensor, ...]  # factors of the transitions
 
     @classmethod
     def of(cls, given: ForwardArguments) -> "Chain":
-        """In the graph of what is given."""
+        """Convert checked arguments, keeping their autograd graph."""
         words = given.log_emissions.double()
         if given.lengths is not None:
             beyond = torch.arange(words.shape[1]) >= given.lengths[:, None]
@@ -28,15 +28,16 @@ class Chain:
         return cls(words, given.start.double(), tuple(factor.double() for factor in given.factors))
 
     def apply_transitions(self, rows: Tensor) -> Tensor:
-        """Rows [B, S] times the transitions."""
+        """Multiply rows [B, S] with the transition matrix."""
         for factor in self.factors:
             rows = rows @ factor if factor.dim() == 2 else torch.bmm(rows[:, None], factor)[:, 0]
         return rows
 
     def steps(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """At each word P(state | words before) [B, S], P(state | words up to it) [B, S], log P(word | before) [B].
+        """Yield for each word P(state given the words before) [B, S], P(state given the words up to it) [B, S] and
+        log P(word given the words before) [B].
 
-        From a word of probability 0 on the former two are 0 and the last is −inf, with a gradient of 0.
+        From a word of probability 0 on, the former two are 0 and the last is −inf, with a gradient of 0.
         """
         batch, n, states = self.log_emissions.shape
         predicted = self.start.expand(batch, states)

@@ -6,7 +6,7 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.forward.arguments import Transitions, check_arguments
 
-# Scores of pairs of states, and of the k² best of each, that are held at a time.
+# The number of log-probabilities of pairs of states, and of the k² best of each, that are held at a time.
 PAIRS_AT_ONCE = 1 << 24
 
 
@@ -14,10 +14,20 @@ PAIRS_AT_ONCE = 1 << 24
 def k_best_states(
     log_emissions: Tensor, start: Tensor, transitions: Transitions, k: int, *, lengths: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """States ``[B, k, n]``, best first, −1 beyond a sentence, and log p of words and states ``[B, k]`` in float64.
+    """Find the k most probable sequences of states of each sentence.
 
-    Where there are fewer sequences than k, the rest are −1 throughout and −inf. Every state keeps the k best ways to
-    it. A word costs S² and the k best of S numbers for each state, of low rank too.
+    Args:
+        k: the number of sequences, at least 1.
+
+    The other arguments are those of ``forward``.
+
+    Returns:
+        ``(states, log_probabilities)``: ``[B, k, n]``, best first, −1 beyond the end of a sentence; and log p(words,
+        states), ``[B, k]`` in float64. If there are fewer than k sequences, the rest have −1 and −inf. The cost is S²
+        for each word, also for low-rank transitions.
+
+    Raises:
+        InputError: if k is less than 1, or as ``forward`` does.
     """
     if k < 1:
         raise InputError(f"k = {k}; ask for at least one sequence of states")
@@ -26,10 +36,10 @@ def k_best_states(
     factors = [factor.double() for factor in given.factors]
     score = torch.full((batch, states, k), -torch.inf, dtype=torch.float64, device=log_emissions.device)
     score[..., 0] = given.start.log() + given.log_emissions[:, 0]
-    # Of each state's k ways where they came from: which of the S · k before. A sentence that is over stays.
+    # Back-pointers: which of the S · k paths before each of the k best paths to a state extends.
     came_from = torch.empty(n, batch, states * k, dtype=torch.int64, device=score.device)
     stay = torch.arange(states * k, device=score.device).expand(batch, -1)
-    whole = factors[0].mT.log() if len(factors) == 1 else None  # [S, S]: the state after first
+    whole = factors[0].mT.log() if len(factors) == 1 else None  # [S, S], transposed: the next state first
     parts = torch.arange(states).split(max(1, PAIRS_AT_ONCE // (batch * (states + k * k))))
     for t in range(1, n):
         found = []
@@ -38,9 +48,9 @@ def k_best_states(
             found.append(_best_before(score, into))
         best, which = (torch.cat(sides, 1) for sides in zip(*found, strict=True))  # [B, S, k]
         here = best + given.log_emissions[:, t, :, None]
-        going = given.active(t)
-        score = here if going is None else torch.where(going[..., None], here, score)
-        came_from[t] = which.flatten(1) if going is None else torch.where(going, which.flatten(1), stay)
+        active = given.active(t)
+        score = here if active is None else torch.where(active[..., None], here, score)
+        came_from[t] = which.flatten(1) if active is None else torch.where(active, which.flatten(1), stay)
     log_best, way = score.flatten(1).topk(k, -1)  # [B, k]
     paths = torch.empty(batch, k, n, dtype=torch.int64, device=score.device)
     for t in range(n - 1, -1, -1):
@@ -55,9 +65,9 @@ def k_best_states(
 
 
 def _best_before(score: Tensor, into: Tensor) -> tuple[Tensor, Tensor]:
-    """For each state of a part the k best ways to it, and which of those before each extends: [B, part, k].
+    """Find the k best paths to each state of a part, and which of the paths before each of them extends: [B, part, k].
 
-    ``into`` is [(B,) part, S]. The k best ways come through k states at most, those whose own best ways lead on best.
+    ``into`` is [(B,) part, S]. The k best paths come from at most k states, those whose best paths are the best.
     """
     batch, states, k = score.shape
     steps = into.expand(batch, -1, -1)

@@ -1,23 +1,24 @@
-"""The forward algorithm as textbooks write it: the twin that the fast one is held against."""
+"""The forward algorithm as textbooks write it, in float64: the reference for tests."""
 
 import torch
 from torch import Tensor
 
 from simplepcfg.ops.forward.arguments import ForwardArguments
+from simplepcfg.ops.inside.arguments import float64_of_sentence
 
 
 def naive_forward(arguments: ForwardArguments) -> Tensor:
-    """One sentence, one word at a time, in float64; gradients through autograd."""
+    """Compute log p in float64, one sentence and one word at a time; differentiated by autograd."""
     return torch.stack([_one_sentence(arguments, b) for b in range(arguments.log_emissions.shape[0])])
 
 
 def _one_sentence(arguments: ForwardArguments, b: int) -> Tensor:
     n = arguments.log_emissions.shape[1] if arguments.lengths is None else int(arguments.lengths[b])
     log_emissions = arguments.log_emissions[b, :n].double()
-    start = _of_sentence(arguments.start, b, 1)
-    factors = [_of_sentence(factor, b, 2) for factor in arguments.factors]
+    start = float64_of_sentence(arguments.start, b, 1)
+    factors = [float64_of_sentence(factor, b, 2) for factor in arguments.factors]
     transitions = factors[0] if len(factors) == 1 else factors[0] @ factors[1]
-    # A word's best emission, and the largest α, are taken out and added back: long sentences stay in range.
+    # The largest emission and the largest α are divided out, and their logs are added at the end, to avoid underflow.
     best = log_emissions.detach().amax(-1)
     best = torch.where(best.isfinite(), best, 0.0)
     emit = (log_emissions - best[:, None]).exp()
@@ -30,10 +31,6 @@ def _one_sentence(arguments: ForwardArguments, b: int) -> Tensor:
         alpha = (alpha @ transitions) * emit[t]
     z = alpha.sum()
     if z.item() == 0.0:
-        # No sequence of states: -inf, and a gradient of zero rather than 0/0.
+        # A sentence of probability 0 has log p = -inf and zero gradients instead of 0/0.
         return (z * 0.0 - torch.inf).to(arguments.log_emissions.dtype)
     return (z.log() + scale).to(arguments.log_emissions.dtype)
-
-
-def _of_sentence(rules: Tensor, b: int, dims: int) -> Tensor:
-    return (rules[b] if rules.dim() > dims else rules).double()

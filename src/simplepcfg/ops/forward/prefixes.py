@@ -1,4 +1,4 @@
-"""Hidden Markov models from left to right: α is all that is known of a prefix."""
+"""Prefix probabilities of hidden Markov models, and the distribution of the next state."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from simplepcfg.ops.forward.scaled import operands, scaled_alphas, times
 
 @dataclass(frozen=True, slots=True)
 class ForwardPrefixes:
-    """What is known after each prefix of a batch's sentences, the empty one and the whole included."""
+    """Probabilities of each prefix of each sentence, from the empty one to the whole, and of the next state."""
 
     log_prefix: Tensor  # [B, n + 1] float64: log p of the first m words; −inf beyond a sentence
-    log_sentence: Tensor  # [B, n + 1] float64: the same at a sentence's end, −inf before it: only its end ends it
-    next_state: Tensor  # [B, n + 1, S]: P(next state | prefix); 0 after an impossible prefix, and at the end
+    log_sentence: Tensor  # [B, n + 1] float64: ``log_prefix`` at the end of a sentence, −inf elsewhere
+    next_state: Tensor  # [B, n + 1, S]: P(next state given the prefix); 0 after probability 0, and at the end
 
     @property
     def preterminals(self) -> int:
@@ -29,7 +29,7 @@ class ForwardPrefixes:
         return self.next_state.shape[-1]
 
     def next_tags(self, positions: slice) -> Tensor:
-        """P(the next word's state | prefix): [B, positions, S] in float64."""
+        """Return P(state of the next word given the prefix): [B, positions, S] in float64."""
         return self.next_state[:, positions].double()
 
 
@@ -42,10 +42,13 @@ def forward_prefixes(
     lengths: Tensor | None = None,
     precision: str | None = None,
 ) -> ForwardPrefixes:
-    """All prefixes of a batch; ``lengths`` may be 0, and ``log_emissions`` [B, 0, S]."""
+    """Compute the probabilities of all prefixes of each sentence, and those of the next state.
+
+    The arguments are those of ``forward``, but n and lengths may be 0. Not differentiable.
+    """
     batch, n, _ = log_emissions.shape
     ends = _checked_ends(lengths, batch, n)
-    # One word more, of which nothing is asked: the state before it is what comes after the last.
+    # One arbitrary word is added: the state before it is the state after the last word.
     longer = F.pad(log_emissions, (0, 0, 0, 1))
     given = check_arguments(longer, start, transitions, None, precision)
     factors = operands(given)
@@ -65,7 +68,7 @@ def forward_prefixes(
 def prefix_log_probabilities(
     log_emissions: Tensor, start: Tensor, transitions: Transitions, *, lengths: Tensor | None = None
 ) -> Tensor:
-    """``log_prefix`` of ``forward_prefixes``, differentiable by everything: [B, n + 1] float64, through autograd."""
+    """Compute ``log_prefix`` of ``forward_prefixes`` such that it can be differentiated: [B, n + 1] float64."""
     batch, n, _ = log_emissions.shape
     ends = _checked_ends(lengths, batch, n)
     none = torch.zeros(batch, 1, dtype=torch.float64, device=log_emissions.device)
@@ -85,7 +88,7 @@ def _checked_ends(lengths: Tensor | None, batch: int, n: int) -> Tensor:
 
 
 def _next_states(given: ForwardArguments, factors: tuple[Tensor, ...], alpha: Tensor) -> Tensor:
-    """P(state of word m | the first m words): [B, n + 1, S]."""
+    """Compute P(state of word m given the first m words): [B, n + 1, S]."""
     batch, n, states = given.log_emissions.shape
     next_state = given.log_emissions.new_empty(batch, n, states)
     next_state[:, 0] = given.start
@@ -98,43 +101,43 @@ def _next_states(given: ForwardArguments, factors: tuple[Tensor, ...], alpha: Te
 
 
 class GrowingForward:
-    """Prefixes of equal length, at first one empty one, to which words are added one at a time; in float64."""
+    """Prefixes of equal length, initially a single empty one, that are extended word by word; in float64."""
 
     def __init__(self, start: Tensor, transitions: Transitions) -> None:
         factors = (transitions,) if isinstance(transitions, Tensor) else tuple(transitions)
         if start.dim() != 1 or factors[0].dim() != 2:
             raise InputError(f"start has shape {list(start.shape)}; a growing prefix takes one model for all sentences")
         self._factors = [factor.detach().double() for factor in factors]
-        self.next_state = start.detach().double()[None]  # [P, S]: of the next state
+        self.next_state = start.detach().double()[None]  # [P, S]: probabilities of the next state
         self.log_prefix = self.next_state.new_zeros(1)
         self.length = 0
 
     def copy(self) -> GrowingForward:
-        """Another that grows on its own; no tensor is copied, as none is ever changed."""
+        """Return an independent copy, which shares all tensors, because none is modified in place."""
         other = object.__new__(GrowingForward)
         other.__dict__.update(self.__dict__)
         return other
 
     def select(self, indices: Tensor) -> None:
-        """Go on with these of the prefixes, in this order; one may be taken many times."""
+        """Keep the prefixes with these indices, in this order; an index may occur repeatedly."""
         indices = indices.to(self.next_state.device)
         self.next_state, self.log_prefix = self.next_state[indices], self.log_prefix[indices]
 
     def next_tags(self) -> Tensor:
-        """P(the next word's state | prefix): [P, S]; 0 after an impossible prefix."""
+        """Return P(state of the next word given the prefix): [P, S]; 0 after a prefix of probability 0."""
         return self.next_state
 
     def log_end(self) -> Tensor:
-        """log P(the sentence ends here | prefix): only a word, `<eos>`, can end it."""
+        """Return log P(the sentence ends here given the prefix): −inf, because only the word `<eos>` ends it."""
         return torch.full_like(self.log_prefix, -math.inf)
 
     def bytes_per_prefix(self, longest: int) -> int:
-        """What one prefix holds."""
+        """Return the memory of one prefix in bytes."""
         return 16 * self.next_state.shape[-1]
 
     @torch.no_grad()
     def push(self, log_emissions: Tensor) -> None:
-        """Add a word to each prefix, given by its log-emissions: [P, S]."""
+        """Add a word to each prefix, given its log-emissions [P, S]."""
         logs = self.next_state.log() + log_emissions.double()
         log_word = torch.logsumexp(logs, -1)
         possible = log_word > -math.inf

@@ -1,4 +1,4 @@
-"""Forward and backward in scaled probabilities: one matrix product and one log scale a position."""
+"""The forward and backward recursions in scaled probabilities, with one matrix product for each position."""
 
 from dataclasses import dataclass
 
@@ -8,31 +8,31 @@ from torch import Tensor
 from simplepcfg.ops.forward.arguments import ForwardArguments
 from simplepcfg.ops.products import matrix_mode, runs_fused, wide_type
 
-# What flows back into a state that is all but impossible is cut off here: no sum or product then leaves float's range.
+# Derivatives with respect to states of very low probability are clamped to these values, so that nothing overflows.
 LARGEST = {torch.float32: 2.0**100, torch.float64: 2.0**490}
 LARGEST_LOG = {torch.float32: 80.0, torch.float64: 340.0}
 
 
 @dataclass(frozen=True, slots=True)
 class Alphas:
-    """α of every position, each sentence's largest at a position being 1, and the logs of what was divided out."""
+    """α of every position, divided by the largest value of each sentence and position, and the logs of these values."""
 
-    alpha: Tensor  # [n, B, S], in the type that products read; a sentence that has ended repeats its last
-    best: Tensor  # [n, B]: each word's best log-emission, to which the others are relative; 0 where a sentence is over
-    scales: Tensor  # [n, B]: what was divided out beyond that
+    alpha: Tensor  # [n, B, S], in the dtype of the products; a sentence that has ended repeats its last α
+    best: Tensor  # [n, B]: the largest log-emission of each word; 0 after the end of a sentence
+    scales: Tensor  # [n, B]: log of the divisor, in addition to ``best``
     sums: Tensor  # [n, B]: Σ α, before rounding
-    between: Tensor | None  # [n, B, r]: α of the position before, times the first factor
+    between: Tensor | None  # [n, B, r]: α of the previous position times the first factor
 
 
 def operands(arguments: ForwardArguments) -> tuple[Tensor, ...]:
-    """The factors in the type that products read."""
+    """Convert the factors to the dtype of the products."""
     emissions = arguments.log_emissions
     kind = torch.bfloat16 if runs_fused(arguments.precision, emissions) else wide_type(emissions.dtype)
     return tuple(factor.detach().to(kind) for factor in arguments.factors)
 
 
 def relative_emissions(arguments: ForwardArguments) -> tuple[Tensor, Tensor]:
-    """Log-emissions [B, n, S] relative to each word's best, and that best [B, n]: differences of huge logs are lost."""
+    """Return log-emissions [B, n, S] minus the largest of each word, and the largest [B, n]."""
     log_emissions = arguments.log_emissions.detach()
     best = log_emissions.amax(-1)
     best = torch.where(best == -torch.inf, 0.0, best)
@@ -40,7 +40,7 @@ def relative_emissions(arguments: ForwardArguments) -> tuple[Tensor, Tensor]:
 
 
 def scaled_alphas(arguments: ForwardArguments, factors: tuple[Tensor, ...]) -> Alphas:
-    """α(t) = (α(t − 1) T) ⊙ e(t), position by position."""
+    """Compute α(t) = (α(t − 1) T) ⊙ e(t), position by position."""
     (log_emissions, best), kind = relative_emissions(arguments), factors[0].dtype
     batch, n, states = log_emissions.shape
     best = best.T.contiguous()
@@ -59,14 +59,14 @@ def scaled_alphas(arguments: ForwardArguments, factors: tuple[Tensor, ...]) -> A
                     between[t] = times(predicted, factors[0])
                     predicted = between[t]
                 predicted = times(predicted, factors[-1])
-            # The product is taken in logs: where the likeliest emission meets no α, neither leaves the range alone.
+            # The product with the emissions is computed in logs, because all products may underflow.
             logs = predicted.log() + log_emissions[:, t]
             top = logs.amax(-1)
             scale = torch.where(top == -torch.inf, 0.0, top)
             here = (logs - scale[:, None]).exp_()
             total = here.sum(-1)
             going = active(t)
-            if going is not None:  # a sentence that is over keeps what it had; position 0 all have
+            if going is not None:  # a sentence that has ended keeps its values; all have position 0
                 here = torch.where(going, here, alpha[t - 1].to(here.dtype))
                 scale, best[t] = (torch.where(going[:, 0], logs, 0.0) for logs in (scale, best[t]))
                 total = torch.where(going[:, 0], total, sums[t - 1])
@@ -77,10 +77,10 @@ def scaled_alphas(arguments: ForwardArguments, factors: tuple[Tensor, ...]) -> A
 def scaled_gradients(
     arguments: ForwardArguments, factors: tuple[Tensor, ...], alphas: Alphas, grad: Tensor
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """By log-emissions [B, n, S], start and factors, of Σ_b grad[b] · log p(b): expected counts.
+    """Compute the gradients of Σ_b grad[b] · log p(b) with respect to log-emissions [B, n, S], start and factors.
 
-    β̂(t) is such that α̂(t) ⊙ β̂(t) is the posterior over states, and g(t) the same before the emission: posterior over
-    g is what (α̂ T)(t) was. A sentence of probability 0 has β̂ = 0, and so no gradient.
+    β̂(t) is scaled such that α̂(t) ⊙ β̂(t) is the marginal of the state, and g(t) such that (α̂ T)(t) ⊙ g(t) is the
+    same. A sentence of probability 0 has β̂ = 0, and so no gradient.
     """
     (log_emissions, _), alpha = relative_emissions(arguments), alphas.alpha
     n, batch, states = alpha.shape
@@ -123,7 +123,7 @@ def scaled_gradients(
 
 
 def times(x: Tensor, matrix: Tensor) -> Tensor:
-    """x [B, K] by [K, M], or by each sentence's own [B, K, M], summed and given in float32 at least."""
+    """Multiply x [B, K] with [K, M], or with a batch [B, K, M]; sums and result are float32 or wider."""
     wide = wide_type(matrix.dtype)
     x = x.to(matrix.dtype)
     if matrix.dim() == 3:
@@ -135,7 +135,7 @@ def times(x: Tensor, matrix: Tensor) -> Tensor:
 
 
 def _outer(before: Tensor, after: Tensor, like: Tensor) -> Tensor:
-    """Σ over positions, and over sentences where they share rules, of before ⊗ after: the shape of ``like``."""
+    """Sum the outer products of before and after over positions, and over sentences if ``like`` is not batched."""
     wide = wide_type(like.dtype)
     if like.dim() == 3:
         a, b = before.permute(1, 2, 0), after.transpose(0, 1)

@@ -1,11 +1,11 @@
-"""The most probable sequence of states."""
+"""The Viterbi algorithm of hidden Markov models."""
 
 import torch
 from torch import Tensor
 
 from simplepcfg.ops.forward.arguments import Transitions, check_arguments
 
-# Scores of pairs of states that are held at a time.
+# The number of log-probabilities of pairs of states that are held at a time.
 PAIRS_AT_ONCE = 1 << 24
 
 
@@ -13,9 +13,14 @@ PAIRS_AT_ONCE = 1 << 24
 def best_states(
     log_emissions: Tensor, start: Tensor, transitions: Transitions, *, lengths: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """States ``[B, n]``, −1 beyond a sentence or where there is none, and log p of words and states ``[B]``.
+    """Find the most probable sequence of states of each sentence.
 
-    Factors are multiplied for some states at a time: the matrix is not held, but the cost is that of the whole one.
+    The arguments are those of ``forward``.
+
+    Returns:
+        ``(states, log_probability)``: ``[B, n]``, −1 beyond the end of a sentence and for a sentence of probability 0;
+        and log p(words, states), ``[B]``. Low-rank transitions are multiplied for some states at a time, which saves
+        memory but no time.
     """
     given = check_arguments(log_emissions, start, transitions, lengths, None)
     batch, n, states = log_emissions.shape
@@ -28,9 +33,9 @@ def best_states(
         parts = [_best_before(score, factors, slice(k, min(k + step, states))) for k in range(0, states, step)]
         best, which = (torch.cat(part, -1) for part in zip(*parts, strict=True))
         here = best + given.log_emissions[:, t]
-        going = given.active(t)
-        score = here if going is None else torch.where(going, here, score)
-        came_from[t] = which if going is None else torch.where(going, which, every)
+        active = given.active(t)
+        score = here if active is None else torch.where(active, here, score)
+        came_from[t] = which if active is None else torch.where(active, which, every)
     log_best, last = score.max(-1)
     found = torch.empty(batch, n, dtype=torch.int64, device=score.device)
     for t in range(n - 1, -1, -1):
@@ -45,7 +50,7 @@ def best_states(
 
 
 def _best_before(score: Tensor, factors: list[Tensor], part: slice) -> tuple[Tensor, Tensor]:
-    """For each state of a part, the best score of a state before it with the transition, and which: [B, part] each."""
+    """Find the best previous state of each state of a part, and its log-probability: [B, part] each."""
     columns = factors[-1][..., part]
     if len(factors) == 2:
         columns = factors[0] @ columns  # [S, part] or [B, S, part]

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.products import check_precision
 
-PRECISIONS = (None, "bf16", "tf32", "fp32")
 # Rules may be this far below 0, so that finite differences can be taken at a rule of probability 0.
 LARGEST_NEGATIVE_RULE = 1e-3
 
@@ -75,8 +75,7 @@ def check_arguments(
     dtype = torch.promote_types(log_emissions.dtype, torch.float32)
     if not dtype.is_floating_point:
         raise InputError(f"log_emissions has dtype {log_emissions.dtype}; it must be a floating-point tensor")
-    if precision not in PRECISIONS:
-        raise InputError(f"precision {precision!r} is unknown; take one of bf16, tf32, fp32")
+    check_precision(precision)
     return InsideArguments(
         log_emissions.to(dtype),
         root.to(dtype),
@@ -91,6 +90,11 @@ def check_arguments(
 def _keeps_dtype(rules: Tensor, dtype: torch.dtype) -> bool:
     """Return whether rules need no conversion; bfloat16 rules on a GPU are read by the matrix products as they are."""
     return rules.dtype == dtype or (rules.is_cuda and rules.dtype == torch.bfloat16)
+
+
+def float64_of_sentence(rules: Tensor, b: int, dims: int) -> Tensor:
+    """Return the rules of sentence ``b`` in float64; without a batch dimension rules have ``dims`` dimensions."""
+    return (rules[b] if rules.dim() > dims else rules).double()
 
 
 def check_probabilities(name: str, tensor: Tensor) -> None:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.arguments import InsideArguments, float64_of_sentence
 
 
 def naive_inside(arguments: InsideArguments) -> Tensor:
@@ -16,8 +16,8 @@ def _one_sentence(arguments: InsideArguments, b: int) -> Tensor:
     _, n, nonterminals, _ = arguments.sizes
     if arguments.lengths is not None:
         n = int(arguments.lengths[b])
-    root = _of_sentence(arguments.root, b, 1)
-    left, right = _of_sentence(arguments.left, b, 2), _of_sentence(arguments.right, b, 2)
+    root = float64_of_sentence(arguments.root, b, 1)
+    left, right = float64_of_sentence(arguments.left, b, 2), float64_of_sentence(arguments.right, b, 2)
     log_emissions = arguments.log_emissions[b, :n].double()
     # Emissions are divided by each word's largest, and its log is added at the end, to avoid underflow.
     scale = log_emissions.detach().amax(1, keepdim=True)
@@ -43,7 +43,3 @@ def _one_sentence(arguments: InsideArguments, b: int) -> Tensor:
         # A sentence without a tree has log Z = -inf and zero gradients instead of 0/0.
         return z * 0.0 - torch.inf
     return (z.log() + scale.sum()).to(arguments.log_emissions.dtype)
-
-
-def _of_sentence(rules: Tensor, b: int, dims: int) -> Tensor:
-    return (rules[b] if rules.dim() > dims else rules).double()

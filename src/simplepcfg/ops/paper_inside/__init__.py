@@ -1,1 +1,1 @@
-"""FlashInside in log space as the paper describes it: the reference that benchmarks compare with."""
+"""FlashInside in log space as the paper describes it, for benchmarks."""

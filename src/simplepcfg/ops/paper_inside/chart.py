@@ -1,6 +1,8 @@
-"""FlashInside as the paper describes it (Liu et al. 2023), a reference for benchmarks: log space, one merge kernel a
-width over the splits of every span, matrix products by torch, and a hand-written backward that saves the splits'
-sums or computes them again. Equal lengths and rules shared by the batch only.
+"""FlashInside as the paper describes it (Liu et al. 2023), for benchmarks.
+
+It works in log space, with one kernel for each width that sums over the splits of all spans, matrix products by
+PyTorch, and a hand-written backward pass that saves the splits' sums or recomputes them. Sentences must have equal
+lengths, and rules no batch dimension.
 """
 
 from collections.abc import Iterator
@@ -20,7 +22,7 @@ from simplepcfg.ops.paper_inside import kernels as kernels
 
 
 def paper_inside(arguments: InsideArguments, recompute: bool) -> Tensor:
-    """log Z of each sentence; ``recompute`` saves nothing a split, and computes it again in backward."""
+    """Compute log Z of each sentence; with ``recompute`` backward recomputes the sums of splits."""
     _check(arguments)
     if arguments.log_emissions.shape[1] == 1:
         return log_einsum_exp_inside(arguments)
@@ -40,7 +42,7 @@ def _check(arguments: InsideArguments) -> None:
     if arguments.lengths is not None:
         reason = "sentences of different lengths"
     elif arguments.batched_rules or arguments.root.dim() == 2:
-        reason = "rules of each sentence's own"
+        reason = "rules with a batch dimension"
     elif arguments.span_bonus is not None:
         reason = "a span bonus"
     elif arguments.precision == "bf16":
@@ -63,14 +65,14 @@ class _PaperInside(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Any) -> Any:
-        ctx.saved_tensors  # noqa: B018  torch's check that no input was changed in place meanwhile
+        ctx.saved_tensors  # noqa: B018  lets torch check that no input was modified in place
         return *ctx.chart.backward(grads[0]), None, None
 
 
 class LogChart:
-    """log η, log ζ and log β of every span, [rows, N] each, and each row's maximum of log β (of emissions, for words).
+    """log η, log ζ and log β of every span, [rows, N] each, and the maximum of log β (or of emissions) of each row.
 
-    Backward only reads it.
+    The backward pass only reads the chart.
     """
 
     def __init__(
@@ -88,12 +90,12 @@ class LogChart:
         self.log_z: Tensor
 
     def rows(self, width: int) -> slice:
-        """The rows of a width."""
+        """Return the rows of a width."""
         first = self.batch * ((width - 1) * (self.n + 1) - (width - 1) * width // 2)
         return slice(first, first + self.batch * (self.n - width + 1))
 
     def fill(self) -> Tensor:
-        """Run the forward pass; log Z of each sentence."""
+        """Run the forward pass and return log Z of each sentence."""
         torch.amax(self.emissions, 1, out=self.maxima[self.rows(1)])
         self._multiply(1)
         for width in range(2, self.n + 1):
@@ -118,7 +120,7 @@ class LogChart:
         torch.amax(maxima, 1, out=self.maxima[rows])
 
     def _normalised(self, width: int) -> Tensor:
-        """exp(log β − maximum) of a width's spans, or of the words' emissions."""
+        """Compute exp(log β − maximum) of the spans of a width, or of the emissions of words."""
         rows = self.rows(width)
         logs = self.emissions if width == 1 else self.log_beta[rows]
         values = torch.empty_like(logs)
@@ -130,7 +132,7 @@ class LogChart:
         return values
 
     def _multiply(self, width: int) -> None:
-        """log η and log ζ of a width: out of logs, two matrix products, back to logs."""
+        """Compute log η and log ζ of a width by two matrix products of exponentials."""
         rows = self.rows(width)
         values = self._normalised(width)
         eta, zeta = self.log_eta[rows], self.log_zeta[rows]
@@ -143,7 +145,7 @@ class LogChart:
         )
 
     def backward(self, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Gradients by log_emissions, root, left and right."""
+        """Compute the gradients of log_emissions, root, left and right."""
         possible = self.log_z > -torch.inf
         weight = torch.where(possible, grad, 0.0)[:, None]
         log_z = torch.where(possible, self.log_z, 0.0)[:, None]
@@ -158,7 +160,7 @@ class LogChart:
         return by_log_beta.view(self.batch, self.n, self.tags), by_root, by_left, by_right
 
     def _spread(self, width: int, by_log_beta: Tensor, by_eta: Tensor, by_zeta: Tensor) -> None:
-        """From the spans of a width to their children."""
+        """Add the contribution of the spans of a width to the derivatives of their children."""
         spans = by_log_beta.shape[0]
         block, blocks, block_k = self._tile(spans)
         kernels.merge_bwd_kernel[(spans, blocks)](
@@ -167,7 +169,7 @@ class LogChart:
         )  # fmt: skip
 
     def _unmultiply(self, width: int, by_eta: Tensor, by_zeta: Tensor, by_left: Tensor, by_right: Tensor) -> Tensor:
-        """Through the matrix products of a width: adds to the rules' gradients, returns the one by log β."""
+        """Differentiate the matrix products of a width: add to the rules' gradients, and return that of log β."""
         rows = self.rows(width)
         eta, zeta = by_eta[rows], by_zeta[rows]
         block = _block_size(self.states)
@@ -183,11 +185,11 @@ class LogChart:
         return by_values.mul_(values)
 
     def _columns(self, rules: Tensor, width: int) -> Tensor:
-        """The children that spans of this width can be: preterminals or nonterminals."""
+        """Return the columns of the rules for children of this width: preterminals or nonterminals."""
         return rules[:, self.states :] if width == 1 else rules[:, : self.states]
 
     def _tile(self, spans: int) -> tuple[int, int, int]:
-        """States a tile, tiles, splits a tile: narrower where spans are too few to keep the GPU busy."""
+        """Return states per tile, number of tiles, and splits per tile; tiles are narrower if there are few spans."""
         block = _block_size(self.states)
         while block > 128 and spans * triton.cdiv(self.states, block) < 528:
             block //= 2

@@ -12,7 +12,7 @@ NEG_INF = tl.constexpr(float("-inf"))
 
 @triton.jit
 def _row(width, b, i, B, n):
-    """Row of the span (i, i + width) of sentence b; width may be a block of them."""
+    """The row of the span (i, i + width) of sentence b; width may be a block of widths."""
     before = B * ((width - 1) * (n + 1) - (width - 1) * width // 2)
     return (before + b * (n - width + 1) + i).to(tl.int64)
 
@@ -23,7 +23,7 @@ def merge_fwd_kernel(
     log_zeta,  # [rows, N]
     log_beta,  # out [rows, N]
     maxima,  # out [spans of this width, blocks]: the largest log β of each block
-    sums,  # out [spans of this width, splits, N]: log η + log ζ, where SAVE
+    sums,  # out [spans of this width, splits, N], if SAVE: log η + log ζ
     width,
     B,
     n,
@@ -64,7 +64,7 @@ def merge_bwd_kernel(
     log_eta,
     log_zeta,
     log_beta,
-    sums,  # [spans of this width, splits, N], where SAVED
+    sums,  # [spans of this width, splits, N], if SAVED
     by_log_beta,  # [spans of this width, N]
     by_log_eta,  # in and out [rows, N]
     by_log_zeta,
@@ -76,7 +76,7 @@ def merge_bwd_kernel(
     BLOCK_K: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Hand a span's derivative to its children, each split by its share exp(log η + log ζ − log β).
+    """Add a span's derivative to those of its children, weighted by exp(log η + log ζ − log β) of each split.
 
     A child has one parent of each width on each side, so that no two programs of a launch add to the same row.
     """
@@ -106,7 +106,7 @@ def merge_bwd_kernel(
 
 @triton.jit
 def normalise_kernel(logs, maxima, values, N, BLOCK: tl.constexpr):
-    """exp(log x − its row's maximum): what the matrix product takes."""
+    """exp(log x − maximum of the row), the operand of the matrix product."""
     row = tl.program_id(0).to(tl.int64)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < N
@@ -118,7 +118,7 @@ def normalise_kernel(logs, maxima, values, N, BLOCK: tl.constexpr):
 
 @triton.jit
 def log_fwd_kernel(eta, zeta, maxima, N, BLOCK: tl.constexpr):
-    """The matrix products of a width back to logs, in place: log x + the row's maximum, -inf where x is 0."""
+    """Replace x by log x + the row's maximum, in place; -inf where x is 0."""
     row = tl.program_id(0).to(tl.int64)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < N
@@ -133,7 +133,7 @@ def log_fwd_kernel(eta, zeta, maxima, N, BLOCK: tl.constexpr):
 
 @triton.jit
 def log_bwd_kernel(log_eta, log_zeta, maxima, by_eta, by_zeta, N, BLOCK: tl.constexpr):
-    """Derivatives by the logs become, in place, derivatives by the matrix products: divided by exp(log x − maximum)."""
+    """Replace derivatives with respect to logs by those with respect to matrix products, in place."""
     row = tl.program_id(0).to(tl.int64)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < N

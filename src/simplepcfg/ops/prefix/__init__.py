@@ -1,4 +1,4 @@
-"""Exact prefix probabilities of a simple PCFG: how probable is it that a sentence begins with these words."""
+"""Exact prefix probabilities of a simple PCFG: the probability that a sentence begins with given words."""
 
 import math
 from dataclasses import dataclass
@@ -39,18 +39,25 @@ def prefix_log_probabilities(
     precision: str | None = None,
     backend: str = "auto",
 ) -> Tensor:
-    """log P(a sentence begins with w_0 … w_{m−1}) in nats for m = 0 … n: ``[B, n + 1]``, in float64.
+    """Compute log P(a sentence begins with w_0 … w_{m−1}) for every m = 0 … n.
 
     Args:
-        log_emissions, root, left, right, lengths, precision: as for ``inside``; rows of the rules must sum to 1.
-        closure: of these rules, from ``left_corner_closure``, where it has been computed before.
-        backend: ``auto``, ``torch`` or ``triton``: of the inside algorithm whose chart this reads.
+        closure: the result of ``left_corner_closure`` for these rules, if it has been computed before.
+        backend: "auto", "torch" or "triton", the backend of the inside chart.
 
-    Position 0 is 0, those beyond a sentence's length are −inf. The differences of neighbours are what is wanted, hence
-    float64 whatever the emissions' type. Gradients reach every tensor argument; where one is needed the cost is an
-    inside pass over twice the nonterminals for each m, otherwise it is one pass for all.
+    The other arguments are those of ``inside``; the rows of left and right must sum to 1.
 
-    >>> emissions = torch.zeros(1, 3, 1)                        # one preterminal that emits its word surely
+    Returns:
+        ``[B, n + 1]`` in nats. Entry 0 is 0, and entries beyond the length of a sentence are −inf. The result is
+        float64 for emissions of any dtype, because surprisals are differences of neighbouring entries. It is
+        differentiable with respect to every tensor argument. If gradients are needed, it takes an inside pass with 2N
+        nonterminals for each m, otherwise one pass for all m.
+
+    Raises:
+        InputError: as ``inside`` does, or if rows do not sum to 1.
+        NumericalError: if some nonterminal never produces a first word.
+
+    >>> emissions = torch.zeros(1, 3, 1)                        # one preterminal, which emits its word with p = 1
     >>> rules = torch.full((1, 2), 0.5)                         # a sentence ends after two words with probability 1/4
     >>> prefix_log_probabilities(emissions, torch.ones(1), rules, rules).exp()
     tensor([[1.0000, 1.0000, 1.0000, 0.7500]], dtype=torch.float64)
@@ -69,11 +76,11 @@ def prefix_log_probabilities(
 
 @dataclass(frozen=True)
 class PrefixStates:
-    """All that is known after each prefix w_0 … w_{m−1}, m = 0 … n, of each sentence."""
+    """Probabilities of each prefix w_0 … w_{m−1}, m = 0 … n, and the states that predict the next word."""
 
-    log_prefix: Tensor  # [B, n + 1] float64: log P(a sentence begins so)
-    log_sentence: Tensor  # [B, n + 1] float64: log P(a sentence is just this)
-    states: LeftToRight  # of the sentences with one more word, so that what comes after the last is known too
+    log_prefix: Tensor  # [B, n + 1] float64: log P(a sentence begins with the prefix)
+    log_sentence: Tensor  # [B, n + 1] float64: log P(the prefix is a whole sentence)
+    states: LeftToRight  # of the sentences with one arbitrary word added at the end
 
     @property
     def preterminals(self) -> int:
@@ -81,9 +88,9 @@ class PrefixStates:
         return self.states.arguments.sizes[3]
 
     def next_tags(self, positions: slice) -> Tensor:
-        """P(the next word's preterminal | prefix) after each of these prefixes: [B, positions, P], float64.
+        """Compute P(preterminal of the next word given the prefix): [B, positions, P] in float64.
 
-        It sums to 1 less the probability that the sentence ends. After an impossible prefix everything is 0.
+        The sum is 1 minus the probability that the sentence ends. After a prefix of probability 0 all entries are 0.
         """
         log_prefix = self.log_prefix[:, positions]
         impossible = log_prefix == -math.inf
@@ -109,10 +116,12 @@ def prefix_states(
     precision: str | None = None,
     backend: str = "auto",
 ) -> PrefixStates:
-    """The states after every prefix of every sentence, the empty one and the whole sentence included.
+    """Compute the probability and the state of every prefix of every sentence, including the empty one.
 
-    Arguments as for ``prefix_log_probabilities``, but sentences may be empty: n, or a length, may be 0. This one is not
-    differentiable.
+    The arguments are those of ``prefix_log_probabilities``, but n and lengths may be 0. Not differentiable.
+
+    Raises:
+        InputError: as ``prefix_log_probabilities`` does, or if an argument requires gradients.
     """
     tensors = (log_emissions, root, left, right)
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
@@ -120,7 +129,7 @@ def prefix_states(
     if log_emissions.dim() != 3:
         raise InputError(f"log_emissions has shape {list(log_emissions.shape)}; it must be [B, n, P]")
     n = log_emissions.shape[1]
-    # One more word, whatever it is: its chart holds what may come after each sentence's last.
+    # One arbitrary word is added: the state before it predicts what follows each sentence.
     longer = F.pad(log_emissions, (0, 0, 0, 1))
     if lengths is not None:
         if tuple(lengths.shape) != longer.shape[:1] or not bool(((lengths >= 0) & (lengths <= n)).all()):
@@ -133,7 +142,7 @@ def prefix_states(
         if closure is None:
             closure = left_corner_closure(arguments.root, arguments.left, arguments.right)
         states = left_to_right(arguments, closure, backend)
-        # What is "next" at the added word is nothing that anyone asked for.
+        # The probability of the added word itself is dropped.
         log_prefix = F.pad(states.log_next()[:, :n], (1, 0))
         within = None if arguments.lengths is None else arguments.lengths - 1
         return PrefixStates(_within(log_prefix, within), _within(states.log_sentences(), within), states)
@@ -141,9 +150,9 @@ def prefix_states(
 
 @dataclass(frozen=True)
 class NextWord:
-    """What comes after each sentence of a batch, taken as a prefix."""
+    """The prediction of what follows each sentence of a batch, taken as a prefix."""
 
-    log_prefix: Tensor  # [B] float64: log P(a sentence begins so)
+    log_prefix: Tensor  # [B] float64: log P(a sentence begins with the prefix)
     tags: Tensor  # [B, P] float64: P(the next word's preterminal | prefix)
     log_end: Tensor  # [B] float64: log P(the sentence ends here | prefix)
 
@@ -159,7 +168,10 @@ def next_word(
     precision: str | None = None,
     backend: str = "auto",
 ) -> NextWord:
-    """The next word's preterminal, or the end, after each whole sentence; ``tags`` times emit is its distribution."""
+    """Predict the preterminal of the next word, or the end of the sentence, after each sentence.
+
+    The arguments are those of ``prefix_states``. ``tags`` times the emissions is the distribution of the next word.
+    """
     states = prefix_states(
         log_emissions, root, left, right, lengths=lengths, closure=closure, precision=precision, backend=backend
     )
@@ -177,7 +189,7 @@ def next_word(
 
 
 def _within(logs: Tensor, lengths: Tensor | None) -> Tensor:
-    """−inf at prefixes longer than their sentence; none is more probable than 1, but by rounding."""
+    """Set prefixes longer than their sentence to −inf, and clamp rounding errors above 0."""
     logs = logs.clamp(max=0.0)
     if lengths is None:
         return logs

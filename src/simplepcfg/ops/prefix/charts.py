@@ -1,4 +1,4 @@
-"""What the prefix probabilities read of an inside chart, whichever backend has filled it: rows that end at a place."""
+"""The rows of an inside chart that prefix probabilities read, for every backend."""
 
 from typing import Protocol
 
@@ -14,25 +14,25 @@ BACKENDS = ("torch", "triton")
 
 
 class InsideRows(Protocol):
-    """Rows of a filled chart in float64, relative to each word's best emission: value = row · 2^exponent."""
+    """Rows of a filled chart in float64, relative to each word's largest emission, where value = row · 2^exponent."""
 
     def __init__(self, arguments: InsideArguments) -> None: ...
 
     def left_children(self, j: int) -> tuple[Tensor, Tensor]:
-        """η(i, j) for i = 0 … j − 1: [B, j, N] and exponents [B, j]; DEAD, and 0, where there is no such span."""
+        """Return η(i, j) for i = 0 … j − 1: [B, j, N] and exponents [B, j]; 0 and DEAD for missing spans."""
         ...
 
     def word_children(self) -> tuple[Tensor, Tensor]:
-        """η(j, j + 1) and ζ(j, j + 1) of every word: [B, n, 2, N] and exponents [B, n, 2]."""
+        """Return η(j, j + 1) and ζ(j, j + 1) of every word: [B, n, 2, N] and exponents [B, n, 2]."""
         ...
 
     def prefix(self, m: int) -> tuple[Tensor, Tensor]:
-        """β(0, m), m of 2 or more: [B, N] and exponents [B]."""
+        """Return β(0, m) for m ≥ 2: [B, N] and exponents [B]."""
         ...
 
 
 def inside_rows(arguments: InsideArguments, backend: str) -> InsideRows:
-    """Run the inside algorithm and keep its chart."""
+    """Run the inside algorithm and return its chart."""
     if backend == "auto":
         backend = default_backend(arguments.log_emissions)
     if backend == "torch":
@@ -46,7 +46,7 @@ def inside_rows(arguments: InsideArguments, backend: str) -> InsideRows:
 
 
 class _ScaledRows(ScaledChart):
-    """The square of the scaled chart: η(i, j) lies at [i, j]."""
+    """The scaled chart, in whose square η(i, j) is at [i, j]."""
 
     def __init__(self, arguments: InsideArguments) -> None:
         super().__init__(arguments)
@@ -54,7 +54,7 @@ class _ScaledRows(ScaledChart):
         self.fill()
 
     def split_sums(self, width: int) -> Tensor:
-        # The same tensor is corrected in place where a span is summed again in logs.
+        # This tensor is updated in place if a span is recomputed in log space.
         self.beta_exponents[width] = super().split_sums(width)
         return self.beta_exponents[width]
 

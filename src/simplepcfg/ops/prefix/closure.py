@@ -1,4 +1,4 @@
-"""What a grammar's left corners and its endless derivations amount to: computed once a grammar, in float64."""
+"""Left-corner closure and termination probability of a grammar, in float64."""
 
 from dataclasses import dataclass
 
@@ -7,45 +7,51 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError, NumericalError
 
-# Rows of rules must sum to one this closely: rules in bfloat16 do.
+# The tolerance for row sums of rules, which rules in bfloat16 satisfy.
 ROW_SUM_TOLERANCE = 1e-2
-# The left corner of a symbol is some word for sure; a solution that misses this by more has lost its digits.
-LOST = 1e-6
-# Elimination loses the small entries' digits to the large ones'. C = I + L_N C has no differences: each time it is used
-# it brings them back from the entries that they are made of.
+# The probabilities of all left corners of a symbol sum to 1. A larger deviation means that the inverse is inaccurate.
+CORNER_SUM_TOLERANCE = 1e-6
+# Gaussian elimination loses the relative precision of small entries. The fixed-point equation C = I + L_N C has no
+# subtractions, so that each of these iterations restores it.
 REFINEMENTS = 2
-# At a double root Newton's steps only halve the distance: this many leave 2^-100 of it.
+# At a double root Newton's method only halves the error in each step.
 MOST_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """Sums over chains of left children of every length, C = (I − L_N)⁻¹, as the prefix probabilities use them."""
+    """Sums over chains of left children of every length, C = (I − L_N)⁻¹, multiplied with root and right rules."""
 
-    start: Tensor  # [N] or [B, N]: root C, expected nonterminals on the left edge of a tree
-    carry: Tensor  # [N, N] or [B, N, N]: R_N C, expected nonterminals on the left edge of a right child
+    start: Tensor  # [N] or [B, N]: root · C, the expected number of each nonterminal on the left edge of a tree
+    carry: Tensor  # [N, N] or [B, N, N]: R_N · C, the same for the left edge of a right child
 
 
 def left_corner_closure(root: Tensor, left: Tensor, right: Tensor) -> Closure:
-    """The closure of a grammar, differentiable where its rules are.
+    """Compute the left-corner closure of a grammar, differentiable with respect to its rules.
 
-    NumericalError where some nonterminal has only nonterminals below its left edge, forever: it never produces a first
-    word, and I − L_N is singular.
+    Args:
+        root: ``[N]`` or ``[B, N]``.
+        left: ``[N, N + P]`` or ``[B, N, N + P]``, whose rows sum to 1.
+        right: the same for right children.
+
+    Raises:
+        InputError: if rows do not sum to 1.
+        NumericalError: if I − L_N is singular, because some nonterminal never produces a first word.
     """
     nonterminals = root.shape[-1]
     left, right = _normalised(left, "left"), _normalised(right, "right")
     to_states, to_words = left[..., :nonterminals], left[..., nonterminals:].sum(-1)
     diagonal = torch.eye(nonterminals, dtype=torch.bool, device=left.device)
     others = to_states.masked_fill(diagonal, 0.0)
-    # 1 − L[A, A] is the sum of A's other children: added up, so that no digit is lost where it is small.
+    # 1 − L[A, A] is computed as the sum over the other children, to avoid cancellation.
     leaves = others.sum(-1) + to_words
     corners, failed = torch.linalg.inv_ex(torch.diag_embed(leaves) - others)
     sure = (corners @ to_words.unsqueeze(-1)).squeeze(-1)
-    if bool(failed.any()) or not bool(((sure - 1).abs() < LOST).all()):
+    if bool(failed.any()) or not bool(((sure - 1).abs() < CORNER_SUM_TOLERANCE).all()):
         raise NumericalError(_no_first_word(to_states, to_words))
-    corners = corners.clamp(min=0.0)  # none is negative but by rounding
+    corners = corners.clamp(min=0.0)  # negative entries are due to rounding
     if bool((to_states == 0).any()):
-        # Rounding must not make possible what is not: a sentence of probability 0 stays one.
+        # Unreachable symbols get exactly 0, so that sentences of probability 0 keep it.
         corners = corners * reachable(to_states.detach() > 0)
     identity = diagonal.double()
     for _ in range(REFINEMENTS):
@@ -55,7 +61,7 @@ def left_corner_closure(root: Tensor, left: Tensor, right: Tensor) -> Closure:
 
 
 def reachable(edges: Tensor) -> Tensor:
-    """[(B,) N, N] bool: whether there is a path, of any length and of none, by repeated squaring."""
+    """Compute whether there is a path of any length, including 0, by repeated squaring: boolean [(B,) N, N]."""
     states = edges.shape[-1]
     paths = edges | torch.eye(states, dtype=torch.bool, device=edges.device)
     while True:
@@ -66,10 +72,10 @@ def reachable(edges: Tensor) -> Tensor:
 
 
 def termination_probabilities(root: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """The probability that a derivation ever ends: 1 for a consistent grammar; a scalar or [B].
+    """Compute the probability that a derivation is finite, 1 for a consistent grammar: a scalar or [B].
 
-    What is missing to 1 are endless sentences. It is the least solution of q = (L_N q + L_P 1) ⊙ (R_N q + R_P 1), which
-    Newton's method reaches from 0, rising.
+    It is root · q for the least solution of q = (L_N q + L_P 1) ⊙ (R_N q + R_P 1), to which Newton's method converges
+    from 0. InputError if rows do not sum to 1.
     """
     with torch.no_grad():
         states = root.shape[-1]
@@ -85,7 +91,7 @@ def termination_probabilities(root: Tensor, left: Tensor, right: Tensor) -> Tens
             missing = from_left * from_right - ends
             step, failed = torch.linalg.solve_ex(identity - slope, missing)
             if bool(failed.any()) or not bool(step.isfinite().all()):
-                break  # a double root, reached
+                break  # the system is singular at a double root, which has been reached
             ends = (ends + step).clamp(0.0, 1.0)
             if float(step.abs().amax()) < 1e-14:
                 break
@@ -93,7 +99,7 @@ def termination_probabilities(root: Tensor, left: Tensor, right: Tensor) -> Tens
 
 
 def _normalised(rules: Tensor, name: str) -> Tensor:
-    """In float64, each row divided by its sum, which may be off by rounding alone."""
+    """Convert to float64 and divide each row by its sum; InputError if the sum differs from 1 by more than rounding."""
     rules = rules.double()
     sums = rules.sum(-1, keepdim=True)
     worst = (sums.detach() - 1).abs().squeeze(-1)
@@ -107,7 +113,7 @@ def _normalised(rules: Tensor, name: str) -> Tensor:
 
 
 def _no_first_word(to_states: Tensor, to_words: Tensor) -> str:
-    """Name a nonterminal that never gets to a first word, or the one that nearly does not."""
+    """Return a message that names a nonterminal which never, or with very small probability, produces a first word."""
     ever = (reachable(to_states > 0).double() @ (to_words > 0).double().unsqueeze(-1)).squeeze(-1) > 0
     stuck = to_words if bool(ever.all()) else ever.double()
     state = int(stuck.flatten().argmin()) % to_words.shape[-1]

@@ -1,4 +1,4 @@
-"""Prefixes that grow by a word at a time, as when sentences are drawn: each word costs its own column of the chart."""
+"""Prefixes that are extended word by word, as when sentences are sampled; each word adds one column to the chart."""
 
 import math
 
@@ -14,11 +14,11 @@ LOG_2 = math.log(2)
 
 
 class GrowingPrefix:
-    """S prefixes of equal length, at first one empty one; float64 throughout, rules shared by all, no gradients.
+    """S prefixes of equal length under one grammar, initially a single empty one; in float64, without gradients.
 
     prefix = GrowingPrefix(root, left, right)
-    prefix.push(log_emissions)        # [S, P] of the next word of each
-    prefix.next_tags()                # [S, P]: P(preterminal of the word after it | prefix)
+    prefix.push(log_emissions)        # [S, P], the log-emissions of the next word of each prefix
+    prefix.next_tags()                # [S, P], P(preterminal of the following word given the prefix)
     """
 
     def __init__(self, root: Tensor, left: Tensor, right: Tensor, closure: Closure | None = None) -> None:
@@ -32,8 +32,8 @@ class GrowingPrefix:
             self.log_root = root.double().log()
             self.carry = closure.carry
             zero = torch.zeros(1, dtype=torch.float64, device=left.device)
-            self.log_prefix = zero  # [S]: log P(a sentence begins so)
-            self.log_sentence = zero - math.inf  # [S]: log P(a sentence is just this)
+            self.log_prefix = zero  # [S]: log P(a sentence begins with the prefix)
+            self.log_sentence = zero - math.inf  # [S]: log P(the prefix is a whole sentence)
             self.log_words = zero
             self.predicted = closure.start[None, None]  # [S, m + 1, N]: g before each word and after the last
             self.exponents = zero[None]  # [S, m + 1]
@@ -42,42 +42,42 @@ class GrowingPrefix:
             self.eta: list[tuple[Tensor, Tensor]] = []
 
     def copy(self) -> "GrowingPrefix":
-        """Another that grows on its own; no tensor is copied, as none is ever changed."""
+        """Return an independent copy, which shares all tensors, because none is modified in place."""
         other = object.__new__(GrowingPrefix)
         other.__dict__.update(self.__dict__)
         other.eta = list(self.eta)
         return other
 
     def select(self, indices: Tensor) -> None:
-        """Go on with these of the prefixes, in this order; one may be taken many times."""
+        """Keep the prefixes with these indices, in this order; an index may occur repeatedly."""
         self.log_prefix, self.log_sentence = self.log_prefix[indices], self.log_sentence[indices]
         self.log_words, self.waiting = self.log_words[indices], self.waiting[indices]
         self.predicted, self.exponents = self.predicted[indices], self.exponents[indices]
         self.eta = [(rows[indices], exponents[indices]) for rows, exponents in self.eta]
 
     def next_tags(self) -> Tensor:
-        """P(the next word's preterminal | prefix): [S, P]; 0 after an impossible prefix."""
+        """Compute P(preterminal of the next word given the prefix): [S, P]; 0 after a prefix of probability 0."""
         impossible = self.log_prefix == -math.inf
         scale = self.exponents[:, -1] * LOG_2 + self.log_words - self.log_prefix.masked_fill(impossible, 0.0)
         return self._tag_weights() * scale.exp().masked_fill(impossible, 0.0)[:, None]
 
     def log_end(self) -> Tensor:
-        """log P(the sentence ends here | prefix): [S]; −inf after an impossible prefix."""
+        """Compute log P(the sentence ends here given the prefix): [S]; −inf after a prefix of probability 0."""
         impossible = self.log_prefix == -math.inf
         return (self.log_sentence - self.log_prefix.masked_fill(impossible, 0.0)).masked_fill(impossible, -math.inf)
 
     @property
     def length(self) -> int:
-        """Words so far."""
+        """Number of words."""
         return len(self.eta)
 
     def bytes_per_prefix(self, longest: int) -> int:
-        """What the chart of one prefix holds when it has grown to so many words."""
+        """Return the size of the chart of one prefix of so many words, in bytes."""
         return 4 * longest * longest * self.carry.shape[-1]
 
     @torch.no_grad()
     def push(self, log_emissions: Tensor) -> None:
-        """Add a word to each prefix, given by its log-emissions: [S, P]."""
+        """Add a word to each prefix, given its log-emissions [S, P]."""
         log_emissions = log_emissions.double()
         best = log_emissions.amax(-1)
         best = best.masked_fill(best == -math.inf, 0.0)
@@ -95,7 +95,7 @@ class GrowingPrefix:
         self.exponents = torch.cat([self.exponents, exponent[:, None]], 1)
 
     def _column(self, children: Tensor) -> tuple[Tensor, Tensor]:
-        """η(i, m) for every i, from the last word's [η | ζ] up; gives β(0, m) and its exponents."""
+        """Compute η(i, m) for every i, from [η | ζ] of the last word; return β(0, m) and its exponents."""
         none = children.new_zeros(0)
         zeta, zeta_exponents = none, none
         beta = torch.zeros_like(children[:, : self.rules.shape[1]])
@@ -123,11 +123,11 @@ class GrowingPrefix:
 
 
 def _normalised(rows: Tensor, exponents: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows with their largest between a half and 1, and exponents that make up for it."""
+    """Scale rows to a maximum between 1/2 and 1, and adjust their exponents."""
     maxima = rows.amax(-1)
     _, twos = torch.frexp(maxima)
     twos = twos.double()
-    # In two halves: 2^−twos alone may be out of range.
+    # The scaling is done in two steps, because 2^−twos alone may overflow.
     half = (twos / 2).floor()
     rows = rows * (-half).exp2()[:, None] * (half - twos).exp2()[:, None]
     return rows, (exponents + twos).masked_fill(maxima == 0, DEAD)

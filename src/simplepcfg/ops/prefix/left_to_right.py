@@ -1,6 +1,6 @@
-"""Prefix probabilities from left to right: the states before each word, from a chart of the words before it.
+"""Prefix probabilities from left to right, from an inside chart. README.md derives the recursion.
 
-Everything beyond the inside chart is in float64, which is cheap here and has range to spare. README.md derives it.
+Everything except for the inside chart is in float64, which is cheap here and has a large range.
 """
 
 import math
@@ -14,50 +14,50 @@ from simplepcfg.ops.inside.scales import DEAD
 from simplepcfg.ops.prefix.charts import InsideRows, inside_rows
 from simplepcfg.ops.prefix.closure import Closure
 
-# States are kept with their largest at 2^PEAK: products with a chart's rows (2^256 at most) and sums of them stay below
-# the largest float64, and what is smaller has all the range down from there.
+# States are scaled to a maximum of about 2^PEAK. Their products with rows of a chart, which are at most 2^256, and sums
+# of these do not overflow, and small values have a large range.
 PEAK = 500
-# Preterminals are handled as many at a time as keep a float64 copy of their rules below this.
+# So many preterminals are processed at a time that a float64 copy of their rules has at most this size.
 RULE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
 class LeftToRight:
-    """What may stand before each word, in probability together with the words before it: value = row · 2^exponent."""
+    """The states before each word, which are joint probabilities with the words before: value = row · 2^exponent."""
 
     arguments: InsideArguments
     rows: InsideRows
-    predicted: Tensor  # [B, n, N] float64, g: expected nonterminals that begin at this word
+    predicted: Tensor  # [B, n, N] float64, g: the expected number of each nonterminal that begins at this word
     waiting: Tensor  # [B, n, N] float64, r: nonterminals whose left child ends here, whose right child begins here
     exponents: Tensor  # [B, n]
-    best: Tensor  # [B, n]: each word's largest log-emission, which the chart's rows are relative to
-    log_words: Tensor  # [B, n]: Σ of these over the words before, which the states are relative to
+    best: Tensor  # [B, n]: the largest log-emission of each word, to which rows of the chart are relative
+    log_words: Tensor  # [B, n]: the sum of ``best`` over the words before, to which the states are relative
 
     def tag_weights(self, columns: slice, positions: slice) -> Tensor:
-        """u, the preterminals in ``columns`` as tags of words at ``positions``, on the rows' scale: [B, n, columns]."""
+        """Compute the weight of each preterminal in ``columns`` at each position, on the scale of the states."""
         nonterminals = self.arguments.root.shape[-1]
         columns = slice(nonterminals + columns.start, nonterminals + columns.stop)
         left, right = (rules[..., columns].double() for rules in (self.arguments.left, self.arguments.right))
         return torch.matmul(self.predicted[:, positions], left) + torch.matmul(self.waiting[:, positions], right)
 
     def column_chunks(self) -> list[slice]:
-        """Slices of the preterminals whose rules are held in float64 at a time."""
+        """Split the preterminals into slices whose rules are converted to float64 at a time."""
         _, _, nonterminals, preterminals = self.arguments.sizes
         copies = self.arguments.left.shape[0] if self.arguments.batched_rules else 1
         step = max(1, RULE_BYTES // (8 * nonterminals * copies))
         return [slice(start, min(start + step, preterminals)) for start in range(0, preterminals, step)]
 
     def log_next(self) -> Tensor:
-        """log P(w_0 … w_j …) for each j, [B, n]: the states before word j times what they make of it."""
-        words, word_exponents = self.rows.word_children()  # L_P e_j and R_P e_j: u · e_j without u
+        """Compute log P(a sentence begins with w_0 … w_j) for each j: [B, n]."""
+        words, word_exponents = self.rows.word_children()  # L_P e_j and R_P e_j
         states = torch.stack([self.predicted, self.waiting], 2)  # [B, n, 2, N]
-        # The exponents cancel as whole numbers, before they are rounded as logs.
+        # Exponents are added as integers before the conversion to logs, to avoid rounding.
         digits, twos = torch.frexp(torch.linalg.vecdot(states, words))
         logs = digits.log() + (twos + self.exponents[..., None] + word_exponents) * math.log(2)
         return torch.logsumexp(logs, -1) + self.log_words + self.best
 
     def log_sentences(self) -> Tensor:
-        """log P(w_0 … w_{m−1} is a whole sentence) for m = 0 … n − 1, [B, n]; −inf below two words."""
+        """Compute log P(w_0 … w_{m−1} is a whole sentence) for m = 0 … n − 1: [B, n]; −inf for fewer than two words."""
         found = torch.full_like(self.exponents, -math.inf)
         log_root = self.arguments.root.double().log()
         for m in range(2, found.shape[1]):
@@ -67,7 +67,7 @@ class LeftToRight:
 
 
 def left_to_right(arguments: InsideArguments, closure: Closure, backend: str) -> LeftToRight:
-    """The states before every word of every sentence; beyond a sentence's last word they mean nothing."""
+    """Compute the states before every word of every sentence; those beyond the end of a sentence are arbitrary."""
     batch, n, nonterminals, _ = arguments.sizes
     rows = inside_rows(arguments, backend)
     best = best_emissions(arguments)
@@ -85,7 +85,7 @@ def left_to_right(arguments: InsideArguments, closure: Closure, backend: str) ->
 
 
 def sum_products(rows: Tensor, exponents: Tensor, others: Tensor, other_exponents: Tensor) -> tuple[Tensor, Tensor]:
-    """Σ_k rows_k ⊙ others_k of [B, k, N] with exponents [B, k]: [B, N], its largest at 2^PEAK, and exponents [B]."""
+    """Compute Σ_k rows_k ⊙ others_k of [B, k, N] with exponents [B, k]: [B, N], scaled, and exponents [B]."""
     terms = exponents + other_exponents
     largest = terms.amax(-1)
     factors = (terms - largest[:, None]).exp2()
@@ -97,6 +97,6 @@ def sum_products(rows: Tensor, exponents: Tensor, others: Tensor, other_exponent
 
 
 def best_emissions(arguments: InsideArguments) -> Tensor:
-    """Each word's largest log-emission: [B, n] float64; 0 where that is −inf."""
+    """Return the largest log-emission of each word, or 0 if it is −inf: [B, n] float64."""
     best = arguments.log_emissions.amax(-1).double()
     return best.masked_fill(best == -math.inf, 0.0)

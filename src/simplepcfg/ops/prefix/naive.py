@@ -1,4 +1,4 @@
-"""Prefix probabilities over all (i, m), as README.md derives them first: what the fast ones are held against."""
+"""Prefix probabilities by the cubic recursion of README.md: the reference for tests."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from simplepcfg.ops.prefix.closure import left_corner_closure
 
 
 def naive_prefix(arguments: InsideArguments) -> Tensor:
-    """log P(the sentence begins with w_0 … w_{m−1}), [B, n + 1] in float64; one sentence, one sum at a time."""
+    """Compute log P(a sentence begins with w_0 … w_{m−1}), [B, n + 1] in float64, one sentence at a time."""
     batch, n, _, _ = arguments.sizes
     found = torch.full((batch, n + 1), -torch.inf, dtype=torch.float64, device=arguments.log_emissions.device)
     for b in range(batch):
@@ -25,10 +25,10 @@ def _one_sentence(arguments: InsideArguments, b: int) -> list[Tensor]:
     left, right = ((rules[b] if rules.dim() == 3 else rules).double() for rules in (arguments.left, arguments.right))
     left_n, left_p = left[:, :nonterminals], left[:, nonterminals:]
     right_n, right_p = right[:, :nonterminals], right[:, nonterminals:]
-    left_corner_closure(root, left, right)  # refuses what has none
+    left_corner_closure(root, left, right)  # raises if there is no closure
     corners = _series(left_n)  # C
     log_emissions = arguments.log_emissions[b, :n].double()
-    # A word's best emission is taken out and added back at the end: long sentences stay in range.
+    # Emissions are divided by each word's largest, and its log is added at the end, to avoid underflow.
     best = log_emissions.detach().amax(1)
     best = torch.where(best.isfinite(), best, torch.zeros_like(best))
     emit = (log_emissions - best[:, None]).exp()  # [n, P]
@@ -55,7 +55,7 @@ def _one_sentence(arguments: InsideArguments, b: int) -> list[Tensor]:
 
 
 def _series(left_n: Tensor) -> Tensor:
-    """I + L + L² + …, as the product of I + L^(2^k): sums of what is not negative, so that zeros stay zeros."""
+    """Compute I + L + L² + … as the product of I + L^(2^k), without subtractions, so that zeros stay exact."""
     identity = torch.eye(left_n.shape[0], dtype=torch.float64, device=left_n.device)
     total, power = identity, left_n
     while float(power.detach().amax()) > 1e-20:

@@ -1,4 +1,4 @@
-"""Rows of the packed chart of the Triton backend, found by where a span begins and ends."""
+"""Rows of the packed chart by start and end of their spans, for prefix probabilities with the Triton backend."""
 
 import torch
 from torch import Tensor
@@ -10,27 +10,27 @@ from simplepcfg.ops.inside.scales import DEAD
 
 
 class PackedRows(PackedChart):
-    """A filled packed chart with a table of its rows."""
+    """A filled packed chart with a table of the row of each span."""
 
     def __init__(self, arguments: InsideArguments) -> None:
         super().__init__(arguments)
         self.fill()
-        self.row_of = self._table()  # [B, n + 1, n + 1], -1 where there is no span
+        self.row_of = self._table()  # [B, n + 1, n + 1], -1 for missing spans
 
     def left_children(self, j: int) -> tuple[Tensor, Tensor]:
-        """η(i, j) for i = 0 … j − 1, as ``InsideRows`` asks."""
+        """Return η(i, j) for i = 0 … j − 1; see ``InsideRows``."""
         rows, exponents = self._at(self.row_of[:, :j, j])
         dead = exponents == DEAD
         return self.chart[rows, : self.states].double().masked_fill(dead[..., None], 0.0), exponents
 
     def word_children(self) -> tuple[Tensor, Tensor]:
-        """η and ζ of every word, as ``InsideRows`` asks."""
+        """Return η and ζ of every word; see ``InsideRows``."""
         rows, exponents = self._at(self.row_of.diagonal(1, 1, 2))
         children = self.chart[rows].double().masked_fill((exponents == DEAD)[..., None], 0.0)
         return children.unflatten(-1, (2, self.states)), exponents[..., None].expand(-1, -1, 2)
 
     def prefix(self, m: int) -> tuple[Tensor, Tensor]:
-        """β(0, m), as ``InsideRows`` asks."""
+        """Return β(0, m); see ``InsideRows``."""
         rows, exponents = self._at(self.row_of[:, 0, m])
         return self.beta[rows].double().masked_fill((exponents == DEAD)[..., None], 0.0), exponents
 

@@ -1,4 +1,4 @@
-"""Prefix probabilities as the inside algorithm of another simple grammar: how they are differentiated."""
+"""Prefix probabilities as inside probabilities of a larger grammar, which makes them differentiable."""
 
 import math
 
@@ -13,13 +13,21 @@ from simplepcfg.ops.prefix.closure import Closure, left_corner_closure
 def prefix_rules(
     root: Tensor, left: Tensor, right: Tensor, closure: Closure | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Rules with 2N nonterminals under which ``inside`` gives the probability of a prefix, of two words or more.
+    """Build rules with 2N nonterminals for which ``inside`` computes prefix probabilities of two or more words.
 
-    Each nonterminal A has a twin for "A begins with these words". Rows of the twins do not sum to one.
+    Args:
+        root: ``[N]`` or ``[B, N]``.
+        left: ``[N, N + P]`` or ``[B, N, N + P]``.
+        right: the same for right children.
+        closure: the result of ``left_corner_closure``, if it has been computed before.
+
+    Returns:
+        ``(root, left, right)`` with 2N nonterminals: A, and A' for "a derivation of A begins with these words". The
+        rows of A' do not sum to 1.
 
     >>> rules = torch.tensor([[0.25, 0.75]], dtype=torch.float64)
     >>> words = torch.zeros(1, 2, 1, dtype=torch.float64)  # every sentence begins with these two
-    >>> inside(words, *prefix_rules(torch.ones(1, dtype=torch.float64), rules, rules)).exp()
+    >>> inside(words, *prefix_rules(torch.ones(1, dtype=torch.float64), rules, rules)).exp().round(decimals=9)
     tensor([1.], dtype=torch.float64)
     """
     closure = left_corner_closure(root, left, right) if closure is None else closure
@@ -38,7 +46,7 @@ def prefix_rules(
 
 
 def differentiable_prefix(arguments: InsideArguments, closure: Closure, backend: str) -> Tensor:
-    """log P(w_0 … w_{m−1} …) for every m by one inside pass each: [B, n + 1] float64, with gradients."""
+    """Compute prefix log-probabilities by one inside pass for each m: [B, n + 1] float64, differentiable."""
     batch, n, nonterminals, _ = arguments.sizes
     emissions = arguments.log_emissions
     rules = prefix_rules(arguments.root, arguments.left, arguments.right, closure)
@@ -56,7 +64,7 @@ def differentiable_prefix(arguments: InsideArguments, closure: Closure, backend:
 
 
 def _first(log_emissions: Tensor, tags: Tensor) -> Tensor:
-    """log Σ_T tags[T] emit[T, w_0], with a gradient of 0 where there is none."""
+    """Compute log Σ_T tags[T] emit[T, w_0], with a gradient of 0 where the sum is 0."""
     impossible = (tags == 0) | (log_emissions == -math.inf)
     logs = torch.where(impossible, 0.0, log_emissions.double()) + torch.where(impossible, 1.0, tags).log()
     logs = logs.masked_fill(impossible, -math.inf)

@@ -1,4 +1,4 @@
-"""Random trees under a simple PCFG: of given sentences, from their posterior, or with words still to be chosen."""
+"""Sampling from a simple PCFG: trees of given sentences, from their posterior, or derivations of the grammar."""
 
 import math
 
@@ -34,10 +34,25 @@ def sample_trees(
     precision: str | None = None,
     backend: str = "auto",
 ) -> Trees:
-    """Independent trees of each sentence, in proportion to their probability; leading dimensions [B, samples].
+    """Draw independent labelled trees of each sentence from their posterior distribution.
 
-    Other arguments as for ``simplepcfg.ops.inside.inside``. The trees' log-probabilities are those of words and tree
-    together; less log Z they are the trees' own. A sentence of one word, or of probability 0, has no tree.
+    Args:
+        samples: the number of trees for each sentence.
+        generator: the source of random numbers. The same state gives the same trees on every backend, up to rounding.
+
+    The other arguments are those of ``simplepcfg.ops.inside.inside``.
+
+    Returns:
+        ``Trees`` with leading dimensions [B, samples]. Their log-probabilities are log p(words, tree); subtract log Z
+        for log p(tree given words). A sentence of one word, or of probability 0, has no tree.
+
+    Raises:
+        InputError: if ``samples`` is less than 1, or as ``inside`` does.
+
+    >>> emissions, rules = torch.zeros(1, 3, 1), torch.full((1, 2), 0.5)    # two trees, equally probable
+    >>> trees = sample_trees(emissions, torch.ones(1), rules, rules, 100, torch.Generator().manual_seed(0))
+    >>> trees.spans.shape, trees.log_probability[0, 0].exp()
+    (torch.Size([1, 100, 2, 2]), tensor(0.0625))
     """
     if samples < 1:
         raise InputError(f"samples = {samples}; ask for at least one tree a sentence")
@@ -77,10 +92,24 @@ def sample_derivations(
     *,
     backend: str = "auto",
 ) -> tuple[TreeTensors, Tensor, Tensor]:
-    """``count`` trees of the grammar itself, down to preterminals, given that they have at most ``max_length`` words.
+    """Draw derivations of the grammar down to preterminals, given that they have at most ``max_length`` words.
 
-    Gives the trees (spans, splits, labels, tags), their lengths [count], and the log-probability of that condition:
-    what is missing from 0 belongs to longer sentences, and to derivations that never end.
+    Args:
+        root: ``[N]``.
+        left: ``[N, N + P]``.
+        right: ``[N, N + P]``.
+        count: the number of derivations.
+        max_length: the largest number of words.
+        generator: the source of random numbers.
+        backend: "auto", or one of ``BACKENDS``.
+
+    Returns:
+        ``(trees, lengths, log_kept)``: spans, splits, labels and tags with leading dimension [count]; the number of
+        words of each tree, [count]; and the log-probability that a derivation has at most ``max_length`` words, which
+        is below 0 if sentences can be longer or derivations infinite.
+
+    Raises:
+        InputError: if the rules have a batch dimension, a number is less than 1, or no sentence is that short.
     """
     if left.dim() != 2:
         raise InputError(f"left has shape {list(left.shape)}; draw from one grammar at a time: [N, N + P]")
@@ -107,7 +136,7 @@ def sample_derivations(
 
 
 def _roots(table: LengthTable, root: Tensor, lengths: Tensor, uniform: Tensor) -> Tensor:
-    """The top symbol of a sentence whose length is known."""
+    """Draw the root symbol of each tree, given its length."""
     weights = table.beta.double() * root.double()  # [longest + 1, N]
     parts = zip(*(tensor.split(max(1, WEIGHTS_AT_ONCE // root.shape[0])) for tensor in (lengths, uniform)), strict=True)
     return torch.cat([pick(weights[some], numbers) for some, numbers in parts])

@@ -1,4 +1,4 @@
-"""Trees drawn on a CUDA GPU: the inside chart of the Triton backend, then one launch a node for all trees."""
+"""Sampling on a CUDA GPU: the packed inside chart, then one kernel launch for each node of all trees."""
 
 import torch
 import triton
@@ -16,7 +16,7 @@ CHILDREN_AT_ONCE = 1024
 
 
 def draw_from_chart(arguments: InsideArguments, samples: int, uniforms: Tensor) -> Nodes:
-    """``samples`` trees of each sentence, sentence by sentence; ``uniforms`` has a row for each."""
+    """Draw ``samples`` trees of each sentence; ``uniforms`` has one row for each tree, sentence by sentence."""
     batch, n, states, tags = arguments.sizes
     chart = PackedChart(arguments)
     log_z = chart.fill()
@@ -40,7 +40,7 @@ def draw_from_chart(arguments: InsideArguments, samples: int, uniforms: Tensor) 
 
 
 def draw_by_length(nodes: Nodes, table: LengthTable, uniforms: Tensor) -> None:
-    """Trees without words: everything below the first node of each."""
+    """Draw all nodes below the first of each tree, given the lengths of the trees only."""
     tensors = (table.children, table.beta, table.words, table.exponent, table.all_rules)
     sizes = (table.beta.shape[1], table.words.shape[1])
     _draw(nodes, tensors, uniforms, (table.exponent,) * 3, sizes, (1, 0), by_width=True)

@@ -1,15 +1,15 @@
-"""The Triton kernel that draws trees from the top down: one launch makes one node of every tree. See README.md."""
+"""The Triton kernel that draws trees from the top down: one launch draws one node of every tree. See README.md."""
 
 # mypy: ignore-errors
 import triton
 import triton.language as tl
 
-NONE = tl.constexpr(1 << 30)  # above every index
+NONE = tl.constexpr(1 << 30)  # larger than every index
 
 
 @triton.jit
 def _draw_child(values, rules, count, uniform, WORK: tl.constexpr, BLOCK: tl.constexpr):
-    """The first symbol at which the running sum of rule · value exceeds its share of the whole."""
+    """Draw a symbol with probability proportional to rule · value, by its cumulative sums."""
     total = tl.zeros((BLOCK,), WORK)
     for start in range(0, count, BLOCK):
         index = start + tl.arange(0, BLOCK)
@@ -17,7 +17,9 @@ def _draw_child(values, rules, count, uniform, WORK: tl.constexpr, BLOCK: tl.con
         total += value * tl.load(rules + index, mask=index < count, other=0.0).to(WORK)
     goal = (tl.sum(total, 0).to(tl.float64) * uniform).to(WORK)
     found = tl.full((BLOCK,), 0, tl.int32) + NONE
-    possible = tl.full((BLOCK,), 0, tl.int32)  # the last symbol with any weight: sums in another order may fall short
+    possible = tl.full(
+        (BLOCK,), 0, tl.int32
+    )  # the last symbol with a positive weight, in case rounding leaves the goal out of reach
     before = tl.zeros((), WORK)
     for start in range(0, count, BLOCK):
         index = start + tl.arange(0, BLOCK)
@@ -45,20 +47,20 @@ def draw_kernel(
     tags,  # [T, n + 1]
     first_rows,
     words_before,
-    places,  # [B]: of the batch's sentences among those in falling order of length
+    places,  # [B]: the place of each sentence in decreasing order of length
     step,
     n,
     N,
     P,
-    samples,  # trees a sentence
+    samples,  # number of trees for each sentence
     draws,
-    stride_sentence,  # of the rules; 0 where all sentences share them
-    BY_WIDTH: tl.constexpr,  # a span's row is its width: there are no sentences yet
+    stride_sentence,  # of the rules; 0 if they have no batch dimension
+    BY_WIDTH: tl.constexpr,  # the row of a span is its width, because there are no words
     WORK: tl.constexpr,
     SPLITS: tl.constexpr,  # power of two, at least n - 1
     BLOCK: tl.constexpr,
 ):
-    """Node ``step`` of every tree: draw its split, the same in both of its programs, and one of its children."""
+    """Expand node ``step`` of every tree: draw its split, the same in both programs, and one of its children."""
     tree = tl.program_id(0).to(tl.int64)
     side = tl.program_id(1)  # 0: the left child; 1: the right one
     label = tl.load(labels + tree * n + step)

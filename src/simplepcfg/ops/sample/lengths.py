@@ -1,9 +1,9 @@
-"""How long the sentences of a grammar are: the table by which they are drawn without drawing any that is too long.
+"""The distribution of sentence lengths of a grammar, by which sentences of a limited length are drawn directly.
 
-    g_w[A] = Σ_{0<k<w} λ_k[A] ρ_{w−k}[A]      λ_w = L_N g_w,  ρ_w = R_N g_w      λ_1, ρ_1 = what L and R give to words
+    g_w[A] = Σ_{0<k<w} λ_k[A] ρ_{w−k}[A]      λ_w = L_N g_w,  ρ_w = R_N g_w      λ_1, ρ_1 = row sums of L_P, R_P
 
-g_w[A] is the probability that A generates w words, whichever these are: the inside algorithm of a sentence that says
-nothing, whose spans differ in width alone.
+g_w[A] is the probability that A generates some w words. This is the inside algorithm with all emissions equal to 1,
+where spans of the same width have the same values.
 """
 
 import math
@@ -17,40 +17,40 @@ DEAD = -1.0e9
 
 @dataclass(frozen=True, slots=True)
 class LengthTable:
-    """Rows by width 0 … longest, each times 2^exponent; row 0 is not used."""
+    """Inside values by width 0 … longest, where value = row · 2^exponent; row 0 is not used."""
 
     children: Tensor  # [longest + 1, 2N]: λ and ρ
     beta: Tensor  # [longest + 1, N]: g, from width 2 on
     exponent: Tensor  # [longest + 1], float64
     all_rules: Tensor  # [2N, N + P]: L over R
-    words: Tensor  # [1, P]: ones, every preterminal emits something
+    words: Tensor  # [1, P]: ones, the emissions
     log_lengths: Tensor  # [longest + 1], float64: log P(length), -inf for 0 and 1
-    log_children: Tensor  # [longest + 1, 2N], float64: of λ and ρ, exponents included
+    log_children: Tensor  # [longest + 1, 2N], float64: log λ and log ρ, exponents included
 
-    # As Tables of top_down, for trees whose spans have no place, only a width.
+    # The methods of ``top_down.Tables``; sentence and start are ignored.
 
     def split_logs(self, sentence: Tensor, start: Tensor, width: Tensor, label: Tensor) -> Tensor:
-        """log λ_m[A] ρ_(width − m)[A] by m = 1 …."""
+        """Return log λ_m[A] ρ_(width − m)[A] for m = 1, 2, …"""
         states = self.beta.shape[1]
         m = torch.arange(1, int(width.max()), device=width.device)
         rest = (width[:, None] - m).clamp(min=0)
         return self.log_children[m, label[:, None]] + self.log_children[rest, states + label[:, None]]
 
     def values(self, sentence: Tensor, start: Tensor, width: Tensor) -> Tensor:
-        """g, or ones."""
+        """Return g of wider spans, or ones for words."""
         return self.words if int(width[0]) == 1 else self.beta[width]
 
     def rules(self, sentence: Tensor, side: int, label: Tensor, wide: bool) -> Tensor:
-        """Rows of L or R, nonterminal or preterminal columns."""
+        """Return rows of L or R, nonterminal or preterminal columns."""
         states = self.beta.shape[1]
         columns = slice(0, states) if wide else slice(states, None)
         return self.all_rules[side * states + label, columns]
 
 
 def length_table(root: Tensor, left: Tensor, right: Tensor, longest: int) -> LengthTable:
-    """Up to a length; sums over splits in float64, products in the type of the rules.
+    """Compute the table up to a length, with split sums in float64 and products in the dtype of the rules.
 
-    What is kept is float32 at least: 8 bits hold no exponent of hundreds, and a wrong one is a wrong probability.
+    Results are stored in float32 or wider, because bfloat16 cannot represent large exponents exactly.
     """
     states, symbols = left.shape
     kept = torch.promote_types(left.dtype, torch.float32)
@@ -66,7 +66,7 @@ def length_table(root: Tensor, left: Tensor, right: Tensor, longest: int) -> Len
         place = splits.max()
         factors = torch.exp2(splits - place)[:, None]
         sums = (factors * children[1:width, :states] * children[1:width, states:].flip(0)).sum(0)
-        shift = torch.frexp(sums.max()).exponent.double()  # to at most 1, where float32 has all its range below
+        shift = torch.frexp(sums.max()).exponent.double()  # scales the maximum to at most 1
         beta[width] = torch.ldexp(sums, -shift)
         alive = (place > DEAD / 2) & (sums.max() > 0)
         exponent[width] = torch.where(alive, place + shift, DEAD)

@@ -1,4 +1,4 @@
-"""One tree of one sentence, drawn as the formulas say: the twin that the fast ones are held against."""
+"""Sampling of one tree of one sentence, in float64: the reference for tests."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from simplepcfg.ops.trees import LabelledTree
 
 
 def naive_sample(arguments: InsideArguments, b: int, uniforms: Tensor) -> LabelledTree:
-    """Inside probabilities in float64, then from the top down; ``uniforms`` [2 + 3 (n − 1)] as ``draw_uniforms``."""
+    """Draw a tree of sentence ``b`` by the uniform numbers [2 + 3 (n − 1)] of one row of ``draw_uniforms``."""
     _, n, nonterminals, _ = arguments.sizes
     if arguments.lengths is not None:
         n = int(arguments.lengths[b])
@@ -48,9 +48,10 @@ def naive_sample(arguments: InsideArguments, b: int, uniforms: Tensor) -> Labell
 def sample_top_down(
     n: int, top: Tensor, uniforms: Tensor, choose: Callable[[int, int, int, Tensor], tuple[int, int, int]]
 ) -> LabelledTree:
-    """A tree from the top down: its symbol in proportion to ``top``, split and children of each node by ``choose``.
+    """Draw a tree from the top down: its root from the weights ``top``, and other nodes by ``choose``.
 
-    That is given a span, its symbol and three uniform numbers. No tree where nothing weighs anything.
+    ``choose(i, j, symbol, uniforms)`` returns the split of a node and the symbols of both children, given three uniform
+    numbers. If all weights are 0, there is no tree.
     """
     if not bool(top.any()):
         return LabelledTree([], [], [], -torch.inf)
@@ -67,12 +68,12 @@ def sample_top_down(
         spans.append((i, j))
         labels.append(symbol)
         k, left, right = choose(i, j, symbol, uniforms[first : first + NODE_DRAWS])
-        waiting += [(k, j, right), (i, k, left)]  # the left child is taken from the list first
+        waiting += [(k, j, right), (i, k, left)]  # the left child is expanded first
     return LabelledTree(spans, labels, tags, 0.0)
 
 
 def draw(weights: Tensor, uniform: Tensor) -> int:
-    """An index in proportion to its weight."""
+    """Draw an index with probability proportional to its weight."""
     sums = weights.cumsum(0)
     return int((sums <= uniform.to(sums) * sums[-1]).sum())
 

@@ -1,11 +1,11 @@
-"""Symbols of trees whose ranks are known, under a PCFG whose rules are a sum over ranks; and what such trees weigh.
+"""Symbols of trees of ranks under a PCFG whose rules are a sum over ranks, and log-probabilities of such trees.
 
-A symbol A that stands between the rank r of its parent and its own rank r' depends on nothing else:
+Given the rank r of its parent and its own rank r', the symbol A of a node is independent of everything else:
 
     A ∝ to_left[r, A] up[A, r']  (or to_right),      at the top A ∝ root[A] up[A, r']
 
-So a tree of ranks, drawn from the simple grammar over ranks, becomes a tree of symbols by one independent draw a node,
-and ranks and symbols together are a draw from their joint distribution.
+A tree of ranks that was drawn from the simple grammar over ranks therefore becomes a tree of symbols by one independent
+draw for each node, and ranks and symbols together are a sample of their joint distribution.
 """
 
 import math
@@ -16,7 +16,7 @@ from torch import Tensor
 from simplepcfg.ops.dense.trees import rule_symbols
 from simplepcfg.ops.sample.draws import pick
 
-# Weights of as many symbols or ranks as this are held at a time.
+# The number of weights of symbols or ranks that are held at a time.
 WEIGHTS_AT_ONCE = 1 << 24
 
 Factors = tuple[Tensor, Tensor, Tensor, Tensor]  # root [N], up [N, R], to_left and to_right [R, N + P]
@@ -24,7 +24,7 @@ Factors = tuple[Tensor, Tensor, Tensor, Tensor]  # root [N], up [N, R], to_left 
 
 @torch.no_grad()
 def symbols_of_ranks(factors: Factors, spans: Tensor, splits: Tensor, ranks: Tensor, uniforms: Tensor) -> Tensor:
-    """A nonterminal for every node of trees in preorder, -1 where ``ranks`` [T, n - 1] has none; one uniform a node."""
+    """Draw a nonterminal for each node of trees of ranks [T, n - 1], with one uniform number each; -1 if missing."""
     root, up, to_left, to_right = (factor.detach() for factor in factors)
     states = root.shape[-1]
     up = up.T.contiguous()  # [R, N]
@@ -40,11 +40,11 @@ def symbols_of_ranks(factors: Factors, spans: Tensor, splits: Tensor, ranks: Ten
 
 
 def _rows_of_parents(size: int, spans: Tensor, splits: Tensor, ranks: Tensor) -> Tensor:
-    """For each node the row of [to_left; to_right; root] that its symbol was chosen from: [T, n - 1]."""
+    """Return for each node the row of [to_left; to_right; root] from which its symbol is drawn: [T, n - 1]."""
     trees, nodes = ranks.shape
     node = torch.arange(nodes, device=ranks.device)
     start, middle, rank = spans[..., 0].clamp(min=0), splits.clamp(min=0), ranks.clamp(min=0)
-    # A parent writes its row to where its children stand; the last column takes what has no such child.
+    # Each parent writes its row to the columns of its children, or to a spare last column if a child is a word.
     found = torch.full((trees, nodes + 1), 2 * size, device=ranks.device)
     left, right = ranks >= 0, ranks >= 0
     left = left & (middle - start > 1)
@@ -57,7 +57,10 @@ def _rows_of_parents(size: int, spans: Tensor, splits: Tensor, ranks: Tensor) ->
 def rank_rule_log_probabilities(
     factors: Factors, spans: Tensor, splits: Tensor, labels: Tensor, tags: Tensor
 ) -> Tensor:
-    """log p of each tree's rules, ranks summed out, without its words: [T] float64, differentiable; -inf for none."""
+    """Compute the log-probability of each tree's rules, summed over ranks: [T] float64; -inf for a missing tree.
+
+    Emissions are not included. The result is differentiable.
+    """
     root, up, to_left, to_right = factors
     here = labels >= 0
     index = torch.stack([side[here] for side in rule_symbols(root.shape[-1], spans, splits, labels, tags)])  # [3, K]

@@ -1,4 +1,4 @@
-"""Trees drawn from the top down, all in step, from tables of inside probabilities: for the CPU and any other device."""
+"""Sampling of many trees in parallel from the top down, from tables of inside probabilities, in plain PyTorch."""
 
 import math
 from typing import Protocol
@@ -11,33 +11,36 @@ from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.scaled_chart import ScaledChart
 from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, pick, pick_from_logs, root_symbols
 
-# Weights of as many children as this are held at a time.
+# The number of weights of children that are held at a time.
 WEIGHTS_AT_ONCE = 1 << 24
 
 
 class Tables(Protocol):
-    """Inside probabilities, each vector up to a factor of its own, and the rules."""
+    """Inside probabilities, where each vector may have an arbitrary factor, and the rules."""
 
     def split_logs(self, sentence: Tensor, start: Tensor, width: Tensor, label: Tensor) -> Tensor:
-        """log η(i, i + m)[A] ζ(i + m, j)[A] for m below the largest width, anything beyond its own: [X, splits]."""
+        """Return log η(i, i + m)[A] ζ(i + m, j)[A] for all m below the largest width: [X, splits].
+
+        Entries beyond the width of a span are arbitrary.
+        """
         ...
 
     def values(self, sentence: Tensor, start: Tensor, width: Tensor) -> Tensor:
-        """β of spans that are all wide, [X, N], or all words, [X, P]."""
+        """Return β of spans that are all wider than a word, [X, N], or all words, [X, P]."""
         ...
 
     def rules(self, sentence: Tensor, side: int, label: Tensor, wide: bool) -> Tensor:
-        """Rows of L (side 0) or R (side 1), nonterminal or preterminal columns."""
+        """Return rows of L (side 0) or R (side 1), nonterminal or preterminal columns."""
         ...
 
 
 def draw_nodes(nodes: Nodes, tables: Tables, sentence: Tensor, uniforms: Tensor) -> None:
-    """Everything below the first node of each tree; ``sentence`` [T] is where in the tables a tree looks."""
+    """Draw all nodes below the first of each tree; ``sentence`` [T] is the index of its sentence in the tables."""
 
     def choose(step: int, start: Tensor, end: Tensor, label: Tensor, active: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         first = BEFORE_NODES + NODE_DRAWS * step
         split = start + 1
-        trees = active.nonzero().squeeze(1)  # most have ended before the longest has
+        trees = active.nonzero().squeeze(1)  # shorter trees have no node at later steps
         if trees.numel():
             split[trees] += _draw_splits(tables, sentence, start, end - start, label, trees, uniforms[:, first])
         children = [
@@ -52,7 +55,7 @@ def draw_nodes(nodes: Nodes, tables: Tables, sentence: Tensor, uniforms: Tensor)
 def _draw_splits(
     tables: Tables, sentence: Tensor, start: Tensor, width: Tensor, label: Tensor, trees: Tensor, uniform: Tensor
 ) -> Tensor:
-    """How many words beyond the first the left child of each of some trees' nodes has."""
+    """Draw the splits of the nodes of some trees: the width of the left child minus 1."""
     width = width[trees]
     logs = tables.split_logs(sentence[trees], start[trees], width, label[trees])
     distance = torch.arange(1, logs.shape[1] + 1, device=logs.device)
@@ -69,7 +72,7 @@ def _draw_children(
     active: Tensor,
     uniform: Tensor,
 ) -> Tensor:
-    """A symbol for each tree's child on one side; 0 for trees that have no node at this step."""
+    """Draw a symbol for the child on one side of each tree's node; 0 for trees without a node at this step."""
     found = torch.zeros_like(label)
     for wide in (True, False):
         trees = (active & ((width > 1) == wide)).nonzero().squeeze(1)
@@ -84,17 +87,17 @@ def _draw_children(
 
 
 class ChartTables:
-    """Of a filled chart in scaled probabilities."""
+    """The tables of a filled scaled chart."""
 
     def __init__(self, chart: ScaledChart) -> None:
         self.chart = chart
         self.states = chart.nonterminals
         self.beta = torch.cat([chart.beta[width] for width in range(2, chart.n + 1)], 1)  # [B, spans, N]
         spans = torch.tensor([0, 0, *(chart.n - width + 1 for width in range(2, chart.n + 1))])
-        self.first = (spans.cumsum(0) - spans).to(chart.device)  # by width: where its spans begin
+        self.first = (spans.cumsum(0) - spans).to(chart.device)  # by width: the index of its first span
 
     def split_logs(self, sentence: Tensor, start: Tensor, width: Tensor, label: Tensor) -> Tensor:
-        """From the square: η(i, k) at [i, k], ζ(k, j) at [j, k]."""
+        """Return the logs of products of η(i, k), at [i, k] of the square, and ζ(k, j), at [j, k]."""
         n = self.chart.n
         b, i, j = sentence[:, None], start[:, None], (start + width)[:, None]
         k = (i + torch.arange(1, int(width.max()), device=start.device)).clamp(max=n)
@@ -104,13 +107,13 @@ class ChartTables:
         return logs.mul_(math.log(2))
 
     def values(self, sentence: Tensor, start: Tensor, width: Tensor) -> Tensor:
-        """β̂, or the emissions of words."""
+        """Return β of wider spans, or the emissions of words."""
         if int(width[0]) == 1:
             return self.chart.words[sentence, start]
         return self.beta[sentence, self.first[width] + start]
 
     def rules(self, sentence: Tensor, side: int, label: Tensor, wide: bool) -> Tensor:
-        """Rows of [L | R]."""
+        """Return rows of L or R."""
         rules = self.chart.all_rules
         columns = slice(0, self.states) if wide else slice(self.states, None)
         rule = side * self.states + label
@@ -118,7 +121,7 @@ class ChartTables:
 
 
 def draw_from_chart(arguments: InsideArguments, samples: int, uniforms: Tensor) -> Nodes:
-    """``samples`` trees of each sentence, sentence by sentence; ``uniforms`` has a row for each."""
+    """Draw ``samples`` trees of each sentence; ``uniforms`` has one row for each tree, sentence by sentence."""
     batch, n, _, _ = arguments.sizes
     chart = ScaledChart(arguments)
     log_z = chart.fill()

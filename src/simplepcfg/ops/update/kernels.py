@@ -61,7 +61,7 @@ def square_sums_kernel(
 def finish_step_kernel(
     sums,  # [PARTS]: partial sums of the squared gradient
     batch,  # loss, tokens, sentences, sentences of probability 0, stop, failed
-    values,  # of StepTally: two rows of loss, tokens, sentences, norm, steps; then its counters
+    values,  # of StepCounters: two rows of loss, tokens, sentences, norm, steps; then its counters
     steps,  # the number of Adam's steps, updated here
     scalars,  # out: whether weights are updated, the factor of the gradient, Adam's two bias corrections
     clip,  # 0 for none
@@ -71,7 +71,7 @@ def finish_step_kernel(
     log_beta2,
     PARTS: tl.constexpr,
 ):
-    """Checks, running sums and the scalars of Adam, by a single program; StepTally.add is the same in PyTorch."""
+    """Checks, running sums and the scalars of Adam, by a single program; StepCounters.add is the same in PyTorch."""
     norm = tl.sqrt(tl.sum(tl.load(sums + tl.arange(0, PARTS)).to(tl.float64), 0))
     loss, tokens, sentences = tl.load(batch), tl.load(batch + 1), tl.load(batch + 2)
     finite = tl.abs(loss + norm) < float("inf")  # false of NaN

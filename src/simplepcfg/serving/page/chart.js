@@ -27,7 +27,7 @@ export class ChartView {
     this.cells.get(`0 ${chart.words.length}`)?.setAttribute("tabindex", "0");
   }
 
-  // Spans of the sentence's words as keys of cells: words that the run does not look at are passed over.
+  // Spans of the sentence's words as keys of cells: words that the run drops are passed over.
   key(start, end) {
     const inside = this.chart.places.map((place, index) => [place, index]).filter(([place]) => place >= start && place < end);
     return inside.length ? `${inside[0][1]} ${inside[inside.length - 1][1] + 1}` : "";

@@ -1,1 +1,1 @@
-"""The configuration of a run: its keys, its files, and the reference page of both."""
+"""Configuration of a run: its keys, its files, and the reference page of the keys."""

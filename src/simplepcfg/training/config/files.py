@@ -1,4 +1,4 @@
-"""Reads a run's configuration: command line beats environment beats file beats default."""
+"""Loading and saving configurations: overrides beat the environment, which beats the file, which beats defaults."""
 
 import difflib
 import json
@@ -21,18 +21,18 @@ from simplepcfg.training.config.removed_keys import refuse_removed_keys
 from simplepcfg.training.config.renamed_keys import current_key, with_current_keys
 from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.storage.atomic_files import write_text
-from simplepcfg.training.storage.checksums import sealed_text
+from simplepcfg.training.storage.checksums import add_checksum_line
 from simplepcfg.version import __version__
 
-# What pydantic calls a key that a model, or a dataclass, does not have.
+# Pydantic's error types for a key that a model, or a dataclass, does not have.
 UNKNOWN_KEY = {"extra_forbidden", "unexpected_keyword_argument"}
 PREFIX = "SIMPLEPCFG_"
-MOST_BYTES = 16 << 20  # of a configuration: what is longer is none, but a device, say
+MAX_BYTES = 16 << 20  # A longer file is no configuration; it may be an endless device.
 ENVIRONMENT = re.compile(rf"{PREFIX}(SEED|NAME|(?:DATA|MODEL|TRAINING)__\w+)")
 
 
 def builtin_configs() -> list[str]:
-    """Names of the configurations that come with the package."""
+    """Return the names of the configurations that come with the package."""
     folder = resources.files("simplepcfg") / "configs"
     return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
 
@@ -42,16 +42,17 @@ def load_config(
     overrides: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> RunConfig:
-    """The configuration of a TOML file or of a built-in name, changed by overrides like `training.epochs=3`.
+    """Return the configuration of a TOML file or a built-in name, changed by overrides such as `training.epochs=3`.
 
-    Variables like SIMPLEPCFG_TRAINING__EPOCHS=3 stand between the file and the overrides; every other SIMPLEPCFG_… is
-    an error. Without a source only defaults are changed.
+    Environment variables such as SIMPLEPCFG_TRAINING__EPOCHS=3 override the file, and `overrides` override both.
+    `environment` stands in for os.environ. Without a source the defaults are changed. Raises InputError for a file
+    that cannot be read, an unknown key or SIMPLEPCFG_ variable, or a value that is not allowed.
 
     >>> load_config(overrides=["training.epochs=3"], environment={}).training.epochs
     3
     """
     name, text = ("", "") if source is None else _read(source)
-    # The file in a run folder was written by this package: whoever loads the run need not be told of its old keys.
+    # This package wrote the file in a run folder, so that its user is not warned of renamed keys.
     values = with_current_keys(_parse(name, text), name, silent=_in_run_folder(name))
     origins: dict[str, str] = {}
     for variable, value in sorted((os.environ if environment is None else environment).items()):
@@ -77,23 +78,23 @@ def load_config(
 
 
 def parse_value(text: str) -> Any:
-    """A value as TOML would read it (3, 0.1, true, [1, 2], "a b"), or the bare text where it is none."""
+    """Return the TOML value of a text (3, 0.1, true, [1, 2], "a b"), or the text itself if it is no TOML value."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):  # no TOML, or numbers too long and lists too deep for Python
+    except (ValueError, RecursionError):  # It is no TOML, or a number too long or a list too deep for Python.
         return text
 
 
 def save_config(config: RunConfig, path: str | Path) -> None:
-    """Write every key, defaults included, as TOML that load_config reads back to the same configuration.
+    """Write all keys, defaults included, as TOML from which `load_config` reads the same configuration.
 
-    The first line is a comment with a checksum, which counts where the file is the configuration of a run.
+    The first line is a comment with a checksum, which is verified when the file is read as part of a run.
     """
-    write_text(Path(path), sealed_text(tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))))
+    write_text(Path(path), add_checksum_line(tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))))
 
 
 def _read(source: str | Path) -> tuple[str, str]:
-    """The name for messages and the text of a file, or of a built-in configuration if no such file exists."""
+    """Return the name, for messages, and the text of a file, or of a built-in configuration if no such file exists."""
     path = Path(source)
     looks_like_a_file = path.suffix == ".toml" or len(path.parts) > 1
     if not path.is_file() and not looks_like_a_file:
@@ -106,9 +107,9 @@ def _read(source: str | Path) -> tuple[str, str]:
         raise InputError(f'"{source}" is neither a file nor a built-in configuration{meant}')
     try:
         with open(path, "rb") as stream:
-            content = stream.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise InputError(f"{path}: more than {MOST_BYTES >> 20} MiB, so no configuration; give a TOML file")
+            content = stream.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise InputError(f"{path}: more than {MAX_BYTES >> 20} MiB, so no configuration; give a TOML file")
         return str(path), content.decode("utf-8-sig").replace("\r\n", "\n")  # some editors write a byte order mark
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
@@ -145,12 +146,12 @@ def _set(values: dict[str, Any], key: str, value: Any, origin: str) -> None:
 
 
 def _explain(errors: Sequence[ErrorDetails], name: str, text: str, origins: Mapping[str, str]) -> str:
-    """One line for the first of pydantic's errors: where, which key, what is wrong, what to write instead."""
-    # A misspelt key says more than the consequences of its absence.
+    """Return one line for the first of pydantic's errors: the place, the key, what is wrong, what to write instead."""
+    # A misspelt key explains more than the errors that follow from it.
     error = next((item for item in errors if item["type"] in UNKNOWN_KEY), errors[0])
     key, reason = _dotted(error), error["msg"].removeprefix("Value error, ")
     if named := re.match(rf"({re.escape(key)}\.\w+) = " if key else r"(\w+\.\w+) = ", reason):
-        key = named[1]  # a table checked as a whole names the key itself
+        key = named[1]  # The error of a whole table names the key in its message.
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     line = key_line(text, key)
     place = _origin(key, origins, exact=bool(line)) or (f"{name}:{line}" if line else name) or "configuration"
@@ -161,7 +162,7 @@ def _explain(errors: Sequence[ErrorDetails], name: str, text: str, origins: Mapp
         if kind is None or key not in {item.name for item in all_keys()}:
             return f'{place}: unknown key "{key}"{hint}{more}'
         chosen = origins.get("model.kind")
-        if chosen is None or not line:  # of the file's own kind, or set by hand
+        if chosen is None or not line:  # The kind is the file's own, or an override set the key.
             having = dict.fromkeys(item.owner.kind for item in all_keys() if item.name == key)  # type: ignore[attr-defined]
             others = f"; kinds that have it: {', '.join(having)}"
             return f'{place}: a model of kind {kind} has no key "{key}"{hint or others}{more}'
@@ -173,16 +174,16 @@ def _explain(errors: Sequence[ErrorDetails], name: str, text: str, origins: Mapp
 
 
 def _short(value: Any) -> str:
-    """A value as an error quotes it."""
+    """Return a value as error messages quote it, at most 80 characters."""
     try:
         text = repr(value)
-    except ValueError:  # a number of more digits than Python writes
+    except ValueError:  # The number has more digits than Python converts to text.
         return "a very large number"
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 def _of_kind(kind: str) -> str:
-    """An addition to a message: which configurations would have been right."""
+    """Return the end of a message that names the built-in configurations of a kind."""
     folder = resources.files("simplepcfg") / "configs"
     texts = {name: tomllib.loads((folder / f"{name}.toml").read_text("utf-8")) for name in builtin_configs()}
     found = [name for name, values in texts.items() if values.get("model", {}).get("kind") == kind]
@@ -190,7 +191,7 @@ def _of_kind(kind: str) -> str:
 
 
 def _unknown_variable(variable: str) -> str:
-    """One line about a variable that looks like ours and names no key."""
+    """Return one line about a SIMPLEPCFG_ variable that names no key."""
     names = {f"{PREFIX}{key.name.upper().replace('.', '__')}" for key in all_keys()}
     close = difflib.get_close_matches(variable.upper(), names, n=1, cutoff=0.8)
     meant = f"did you mean {close[0]}?" if close else "write SIMPLEPCFG_TABLE__KEY, such as SIMPLEPCFG_TRAINING__EPOCHS"
@@ -198,7 +199,7 @@ def _unknown_variable(variable: str) -> str:
 
 
 def _origin(key: str, origins: Mapping[str, str], exact: bool) -> str | None:
-    """The override or variable that set a key; unless `exact`, also one that set the table around or below it."""
+    """Return the override or variable that set a key; unless `exact`, also one that set a table above or below it."""
     if key in origins or exact:
         return origins.get(key)
     related = (name for name in origins if name.startswith(f"{key}.") or key.startswith(f"{name}."))
@@ -211,7 +212,7 @@ def _in_run_folder(name: str) -> bool:
 
 
 def _newer_version(name: str) -> str:
-    """An addition to a message about a run's configuration, where a later version of this package wrote the run."""
+    """Return the end of a message about a run's configuration if a later version of this package wrote the run."""
     try:
         written = str(json.loads(Path(name).with_name("run.json").read_text("utf-8"))["simplepcfg"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -226,7 +227,7 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def _dotted(error: ErrorDetails) -> str:
-    """The key as the user wrote it, without pydantic's additions (a union's tag, an index in a list)."""
+    """Return the dotted key of an error without pydantic's additions (the tag of a union, an index in a list)."""
     parts = [part for part in error["loc"] if isinstance(part, str)]
     if _kind(error):
         del parts[1]
@@ -234,13 +235,13 @@ def _dotted(error: ErrorDetails) -> str:
 
 
 def _kind(error: ErrorDetails) -> str | None:
-    """The kind of model that an error is about: pydantic's tag of the union."""
+    """Return the kind of model that an error is about, which is pydantic's tag of the union."""
     place = error["loc"]
     return str(place[1]) if len(place) > 1 and place[0] == "model" and place[1] in KINDS else None
 
 
 def key_line(text: str, key: str) -> int | None:
-    """The line of a TOML text on which a dotted key is set, where it is written in the usual way."""
+    """Return the line number of a TOML text on which a dotted key is set, or None if it is not found."""
     table = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if header := re.match(r"\s*\[([\w.\-]+)\]", line):

@@ -1,4 +1,4 @@
-"""The tree of configuration keys, walked for the reference page and for `did you mean`."""
+"""Listing of all configuration keys, for the reference page and for suggestions in error messages."""
 
 import dataclasses
 import difflib
@@ -16,7 +16,7 @@ REQUIRED = object()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Key:
-    """One key that can stand in a configuration file."""
+    """One key of a configuration file."""
 
     name: str  # dotted, as in training.epochs
     annotation: Any
@@ -27,7 +27,7 @@ class Key:
 
 
 def all_keys(table: type = RunConfig, prefix: str = "") -> Iterator[Key]:
-    """Every leaf key below `table`, in the order of the code; the variants of a union follow one another."""
+    """Yield every leaf key below `table`, in the order of the code; the variants of a union follow one another."""
     for key in _keys_of(table, prefix):
         inner = table_types(key.annotation)
         if not inner:
@@ -37,7 +37,7 @@ def all_keys(table: type = RunConfig, prefix: str = "") -> Iterator[Key]:
 
 
 def table_types(annotation: Any) -> list[type]:
-    """The classes of keys an annotation stands for: none for a plain value, several for a union of tables."""
+    """Return the table classes of an annotation: none for a plain value, several for a union of tables."""
     if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)):
         return [annotation]
     if get_origin(annotation) in (Union, types.UnionType):
@@ -48,9 +48,9 @@ def table_types(annotation: Any) -> list[type]:
 
 
 def nearest_key(unknown: str, kind: str | None = None) -> str | None:
-    """The valid dotted key that was most likely meant: a sibling, or the same word in another table.
+    """Return the valid dotted key that was most likely meant, a sibling or the same word in another table, or None.
 
-    Of models, only the keys of this kind count, where it is known.
+    If `kind` is given, only the model keys of this kind are candidates.
     """
     others = {config for name, config in KINDS.items() if kind is not None and name != kind}
     valid = sorted({key.name for key in all_keys() if key.owner not in others})
@@ -59,7 +59,7 @@ def nearest_key(unknown: str, kind: str | None = None) -> str | None:
     for candidates, word in (
         (siblings, leaf),
         ({name.rpartition(".")[2]: name for name in valid}, leaf),
-        # In a table that exists, the table's name alone would make any key look near.
+        # In an existing table the common prefix would make every key similar.
         ({} if siblings else {name: name for name in valid}, unknown),
     ):
         matches = difflib.get_close_matches(word, candidates, n=1, cutoff=0.75)
@@ -69,7 +69,7 @@ def nearest_key(unknown: str, kind: str | None = None) -> str | None:
 
 
 def _keys_of(table: type, prefix: str) -> Iterator[Key]:
-    """The keys of one table, be it a pydantic model or, as models are configured, a plain dataclass."""
+    """Yield the keys of one table: a pydantic model or, for models, a plain dataclass."""
     if issubclass(table, BaseModel):
         for name, field in table.model_fields.items():
             default = REQUIRED if field.is_required() else field.get_default(call_default_factory=True)

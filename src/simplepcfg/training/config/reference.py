@@ -1,4 +1,4 @@
-"""The reference page of configuration keys, generated from the code so that it cannot drift from it."""
+"""The reference page of configuration keys, generated from the code."""
 
 from typing import Any, Literal, get_args, get_origin
 
@@ -6,7 +6,7 @@ from simplepcfg.models import KINDS
 from simplepcfg.training.config.keys import REQUIRED, Key, all_keys
 from simplepcfg.training.config.schema import RunConfig
 
-# Keys that DataConfig inherits from the preprocessing, where they carry no description of their own.
+# Keys that DataConfig inherits from Preprocessing, where they have no description.
 INHERITED = {
     "data.lowercase": "Lower-case every word.",
     "data.numbers": "`N` writes every number as `N`.",
@@ -46,7 +46,7 @@ HEADER = ("| key | type | default | meaning |", "|---|---|---|---|")
 
 
 def config_reference() -> str:
-    """Markdown: one table a group of keys, with type, default, limits and meaning."""
+    """Return the page as Markdown: one table for each group of keys, with type, limits, default and meaning."""
     groups: dict[tuple[str, type], list[Key]] = {}
     for key in all_keys():
         groups.setdefault((key.name.rpartition(".")[0], key.owner), []).append(key)
@@ -69,7 +69,7 @@ def _row(key: Key) -> str:
 
 
 def _toml(value: Any) -> str:
-    """A value as it is written in a file, set as code."""
+    """Return a value as TOML, set as code."""
     return f"`{_literal(value)}`"
 
 
@@ -84,7 +84,7 @@ def _literal(value: Any) -> str:
 
 
 def _type(annotation: Any) -> str:
-    """A type in a reader's words: text, whole number, number, yes/no, or the values to choose from."""
+    """Return a type in plain words: text, whole number, number, true or false, or the values to choose from."""
     if get_origin(annotation) is Literal:
         return " or ".join(_toml(choice) for choice in get_args(annotation))
     words = {str: "text", int: "whole number", float: "number", bool: "true or false"}

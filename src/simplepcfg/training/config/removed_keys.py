@@ -1,11 +1,11 @@
-"""Keys that configurations had once: what to do about each, in one line."""
+"""Configuration keys that no longer exist, with advice for each."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from simplepcfg.errors import InputError
 
-# A run folder with one of these was written before version 0.2. Its weights are those of other networks.
+# A run folder with one of these keys was written before version 0.2, and its weights are those of other networks.
 RETRAIN = "a run that has this key was written before version 0.2 and must be trained again"
 REMOVED = {
     "model.residual_blocks": f"networks are those of the papers, see model.networks; {RETRAIN}",
@@ -14,7 +14,7 @@ REMOVED = {
 
 
 def refuse_removed_keys(values: Mapping[str, Any], place: str) -> None:
-    """InputError for the first key of a configuration that is no more; `place` says where it was read."""
+    """Raise InputError for the first removed key in a configuration; `place` says where it was read."""
     for key, advice in REMOVED.items():
         table, _, name = key.partition(".")
         found = values.get(table)

@@ -1,4 +1,4 @@
-"""Configuration keys that have a new name: the old one is still read, with one line that says so."""
+"""Renamed configuration keys: the old names are still read, with a warning."""
 
 import warnings
 from collections.abc import Mapping
@@ -20,7 +20,10 @@ RENAMED = {
 
 
 def current_key(key: str, place: str, *, silent: bool = False) -> str:
-    """Return the present name of a dotted key; warn, with `place`, where the key was read, if it was an old one."""
+    """Return the present name of a dotted key and warn if it is an old name, unless `silent`.
+
+    `place` says where the key was read.
+    """
     if key not in RENAMED:
         return key
     if not silent:

@@ -1,4 +1,4 @@
-"""What a run is made of: text, model, training. The reference page of keys is generated from this."""
+"""Configuration classes of a run: data, model and training. The reference page of keys is generated from them."""
 
 from typing import Annotated, Any, Literal
 
@@ -8,13 +8,13 @@ from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.models import KINDS, ModelConfig, SimpleNPCFGConfig
 
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
-# Counts beyond this are mistakes, and overflow somewhere below.
+# Larger counts are mistakes and overflow in torch.
 LIMIT = 2**31
-MOST_THREADS = 1024  # far more end the process inside the thread library
+MAX_THREADS = 1024  # With far more, the thread library ends the process.
 
 
 class DataConfig(Preprocessing):
-    """Which text is read and how words are made of it."""
+    """The text of a run and how it is split into words."""
 
     train: str | None = Field(
         default=None, description="Training file: one sentence a line, or bracketed trees; `.gz` is read too."
@@ -53,12 +53,12 @@ class DataConfig(Preprocessing):
 
     @property
     def preprocessing(self) -> Preprocessing:
-        """The part of these settings that also applies to text met after training."""
+        """The settings that also apply to new text after training."""
         return Preprocessing(**{name: getattr(self, name) for name in Preprocessing.model_fields})
 
 
 class TrainingConfig(BaseModel):
-    """How the weights are fitted."""
+    """Optimisation, regularisation, precision and checkpoints."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -77,10 +77,10 @@ class TrainingConfig(BaseModel):
         default=1.0,
         gt=0,
         allow_inf_nan=False,
-        description="Share of the learning rate that the networks' weights take; embeddings take all of it, and so "
-        "does a compound model's encoder. Large grammars want 0.1, since the networks' layers multiply each other's "
-        "steps, unless model.rms_norm is true; with model.dedicated_preterminals and embeddings of 512 they want 0.3 "
-        "even then.",
+        description="Multiplier of the learning rate for the weights of the networks; embeddings and a compound "
+        "model's encoder have the full rate. Large grammars need 0.1, since the updates of consecutive layers "
+        "multiply, unless model.rms_norm is true; with model.dedicated_preterminals and embeddings of 512 they need "
+        "0.3 even then.",
     )
     betas: tuple[float, float] = Field(
         default=(0.75, 0.999),
@@ -121,16 +121,16 @@ class TrainingConfig(BaseModel):
         default=0.1,
         ge=0,
         allow_inf_nan=False,
-        description="How far the parts of a split symbol are apart at the start, as a share of the embeddings' "
-        "standard deviation.",
+        description="Standard deviation of the noise that is added to the copies of a split symbol, relative to that "
+        "of the embeddings.",
     )
     word_neighbours: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="How far word embeddings begin turned towards their words' neighbours in the training text: words "
-        "with the same neighbours then begin alike, and training takes off at once. 0 draws them at random, 1 leaves "
-        "nothing to chance. Without effect where training.start_from is set.",
+        description="Initialise word embeddings from each word's neighbours in the training text: words with the same "
+        "neighbours then have similar embeddings, which removes the plateau at the beginning of training. 0 draws "
+        "embeddings at random, 1 uses the neighbours alone. Has no effect where training.start_from is set.",
     )
     state_dropout: float = Field(
         default=0.0,
@@ -138,7 +138,7 @@ class TrainingConfig(BaseModel):
         lt=1,
         description="Share of the symbols (nonterminals and preterminals each, or states) that every step leaves out, "
         "drawn anew for each; the rules of the others are normalised without them. It regularises, and the step is "
-        "cheaper. Perplexities of training text are then those of thinned grammars.",
+        "cheaper. Training perplexities are then those of grammars without the dropped symbols.",
     )
     embedding_dropout: float = Field(
         default=0.0,
@@ -163,22 +163,22 @@ class TrainingConfig(BaseModel):
         default=0.0,
         ge=-100,
         le=100,
-        description="While training begins, each span of a tree that ends the sentence counts for exp of this (if "
-        "negative, each that begins it counts for exp of its size): 0.4 leads to trees that branch to the right, as "
-        "those of English do, where chance would decide. 0 leaves it to chance.",
+        description="Branching bias of the first steps: the log-weight of every span of a tree that ends the sentence "
+        "(if negative, its absolute value is that of every span that begins the sentence). 0.4 leads to "
+        "right-branching trees, as English has; with 0 chance decides between left and right.",
     )
     branching_bias_steps: int = Field(
         default=600,
         ge=0,
-        description="For so many steps, where training.branching_bias is not 0. Their perplexity is an upper bound; on "
-        "a GPU they are not captured as CUDA graphs.",
+        description="Number of steps with the branching bias, where training.branching_bias is not 0. Their perplexity "
+        "is an upper bound; on a GPU they are not captured as CUDA graphs.",
     )
     ema_decay: float = Field(
         default=0.0,
         ge=0,
         lt=1,
-        description="A running average of the weights, this share of it kept each step, is what is validated and kept "
-        "as the model: 0.999 averages the last thousand steps or so; 0 takes the weights themselves.",
+        description="Decay of an exponential moving average (EMA) of the weights, which is validated and saved as the "
+        "model: 0.999 averages about the last thousand steps; 0 uses the weights themselves.",
     )
     curriculum_start: int = Field(
         default=0,
@@ -191,16 +191,16 @@ class TrainingConfig(BaseModel):
     )
     precision: Precision = Field(
         default="auto",
-        description="Arithmetic of training. `auto`: bf16 on a card, fp32 on a CPU. Validation has fp32 rules; "
-        "on a card it multiplies with them in TF32 unless this is fp32, the model is compound or its rules are dense. "
-        "All else that a model is asked is fp32-grade. "
+        description="Arithmetic of training. `auto`: bf16 on a GPU, fp32 on a CPU. Validation has fp32 rules; "
+        "on a GPU it multiplies with them in TF32 unless this is fp32, the model is compound or its rules are dense. "
+        "Everything else that a trained model computes has fp32 accuracy. "
         "On a CPU bf16 rounds the operands of networks, rules and emissions; the inside algorithm stays fp32 there.",
     )
-    device: str = Field(default="auto", description="`auto` (a CUDA card if there is one), `cpu`, `cuda` or `cuda:1`.")
+    device: str = Field(default="auto", description="`auto` (a CUDA GPU if there is one), `cpu`, `cuda` or `cuda:1`.")
     threads: int = Field(
         default=0,
         ge=0,
-        le=MOST_THREADS,
+        le=MAX_THREADS,
         description="CPU threads; 0 leaves the choice to torch. Bit-for-bit repeats need the same number.",
     )
     checkpoint_minutes: float = Field(
@@ -220,8 +220,8 @@ class TrainingConfig(BaseModel):
         default=96,
         ge=0,
         lt=LIMIT,
-        description="On a card: shapes of batches (sentences, length) whose steps are kept as CUDA graphs, so that a "
-        "step is one launch; 0 captures none.",
+        description="On a GPU: largest number of batch shapes (sentences, length) whose steps are captured as CUDA "
+        "graphs, so that a step is one launch; 0 captures none.",
     )
     stop_at_skipped: bool = Field(
         default=False,
@@ -243,7 +243,7 @@ class TrainingConfig(BaseModel):
 
 
 def _with_kind(model: Any) -> Any:
-    """A table without a `kind` is an SN-PCFG; one with an unknown kind is an error of one line."""
+    """Add the default kind, SN-PCFG, to a table without one; raise ValueError for an unknown kind."""
     if not isinstance(model, dict):
         return model
     model = {"kind": SimpleNPCFGConfig.kind, **model}
@@ -253,7 +253,7 @@ def _with_kind(model: Any) -> Any:
 
 
 class RunConfig(BaseModel):
-    """Everything that decides what a run computes."""
+    """Configuration of a run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -268,7 +268,7 @@ class RunConfig(BaseModel):
     model: Annotated[ModelConfig, Field(discriminator="kind"), BeforeValidator(_with_kind)] = Field(
         default_factory=SimpleNPCFGConfig, description="The grammar."
     )
-    training: TrainingConfig = Field(default_factory=TrainingConfig, description="The fitting.")
+    training: TrainingConfig = Field(default_factory=TrainingConfig, description="Training.")
 
     @model_validator(mode="after")
     def _sentences_end(self) -> "RunConfig":

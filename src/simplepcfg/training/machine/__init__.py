@@ -1,1 +1,1 @@
-"""The machine that trains: its device, its memory, its failures and its signals."""
+"""The machine that a run trains on: device, memory, resource errors and signals."""

@@ -1,4 +1,4 @@
-"""Which device to compute on, and the settings of torch under which a run repeats bit for bit."""
+"""Device and precision of a run, and torch's settings for bit-for-bit reproducible training."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,13 @@ ALLOCATOR_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 
 def resolve_device(name: str = "auto") -> torch.device:
-    """`auto` is a CUDA GPU if there is one; a device that is not there is an InputError."""
+    """Return the device of this name; "auto" is a CUDA GPU if there is one, else the CPU.
+
+    Raises InputError for a device that is unknown or not there.
+
+    >>> resolve_device("cpu")
+    device(type='cpu')
+    """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -31,22 +37,22 @@ def resolve_device(name: str = "auto") -> torch.device:
 
 
 def chosen_precision(precision: str, device: torch.device) -> str:
-    """`auto` is bf16 on a GPU and float32 elsewhere."""
+    """Return the training precision; "auto" is bf16 on a GPU and fp32 on a CPU."""
     if precision != "auto":
         return precision
     return "bf16" if device.type == "cuda" else "fp32"
 
 
 def validation_precision(precision: str, device: torch.device) -> str | None:
-    """How charts are multiplied between epochs: in TF32 on a GPU that trains in less than float32; None is float32.
+    """Return the precision of matrix products in validation: "tf32" on a GPU that trains below fp32, else None.
 
-    Rules and emissions are float32 either way. What it changes in a perplexity is in docs/performance.md.
+    None stands for fp32. Rules and emissions are float32 either way. docs/performance.md has the effect on perplexity.
     """
     return "tf32" if device.type == "cuda" and chosen_precision(precision, device) != "fp32" else None
 
 
 def set_precision(model: nn.Module, precision: str, device: torch.device) -> None:
-    """Tell the model which arithmetic to train with."""
+    """Set the precision that the model trains with; raise InputError if it supports fp32 only."""
     precision = chosen_precision(precision, device)
     if hasattr(model, "precision"):
         model.precision = precision  # type: ignore[assignment]
@@ -56,7 +62,10 @@ def set_precision(model: nn.Module, precision: str, device: torch.device) -> Non
 
 @contextmanager
 def reproducible(device: torch.device, threads: int) -> Iterator[None]:
-    """Inside, torch repeats itself where that is free, and draws nothing from the caller's random state."""
+    """Make torch deterministic inside the context, on a CPU, and leave the caller's random state unchanged.
+
+    `threads` is the number of CPU threads; 0 leaves it as it is.
+    """
     previous = (
         torch.get_num_threads(),
         torch.are_deterministic_algorithms_enabled(),
@@ -67,7 +76,7 @@ def reproducible(device: torch.device, threads: int) -> Iterator[None]:
         try:
             if threads:
                 torch.set_num_threads(threads)
-            if device.type == "cpu":  # on a GPU some of these are slow or missing
+            if device.type == "cpu":  # On a GPU some deterministic algorithms are slow or missing.
                 torch.use_deterministic_algorithms(True, warn_only=True)
                 torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
             yield
@@ -77,11 +86,11 @@ def reproducible(device: torch.device, threads: int) -> Iterator[None]:
             torch.utils.deterministic.fill_uninitialized_memory = previous[3]  # type: ignore[attr-defined]
 
 
-def grow_memory_in_place(wanted: bool) -> None:
-    """Whether a GPU's memory is to grow page by page instead of in blocks; a user's own settings are left alone.
+def use_expandable_segments(wanted: bool) -> None:
+    """Switch torch's expandable segments for GPU memory on or off, unless the user has set the allocator up.
 
-    Rules of many gigabytes are freed after each step; a small tensor that then takes part of such a block leaves no
-    room for them. Not for captured steps, whose memory torch keeps apart.
+    Rules of many gigabytes are freed after each step; without expandable segments a small tensor that takes part of
+    such a block leaves no room for them. Captured steps allocate from a memory pool of their own and do not need it.
     """
     change = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
     if change is not None and not any(os.environ.get(name) for name in ALLOCATOR_SETTINGS):

@@ -1,4 +1,4 @@
-"""Turns the many ways of running out of memory or disk into one ResourceError with advice."""
+"""One ResourceError, with advice, for the many ways of running out of memory or disk space."""
 
 import errno
 from collections.abc import Iterator
@@ -15,7 +15,10 @@ _NO_MEMORY = ("not enough memory", "out of memory", "can't allocate memory", "ca
 
 @contextmanager
 def resource_errors(doing: str, advice: str) -> Iterator[None]:
-    """ResourceError that names what was going on when memory or disk ran out; all else passes through."""
+    """Turn errors inside the context that mean too little memory or disk space into ResourceError.
+
+    `doing` says what was going on and `advice` what to change, both for the message. Other errors are not changed.
+    """
     try:
         yield
     except MemoryError as error:
@@ -34,8 +37,8 @@ def resource_errors(doing: str, advice: str) -> Iterator[None]:
         raise
 
 
-def explained(error: Exception) -> Exception:
-    """The ResourceError that a failure of training stands for, or the failure itself."""
+def as_resource_error(error: Exception) -> Exception:
+    """Return the ResourceError that an error of training stands for, or the error itself."""
     try:
         with resource_errors("training", TRAINING_ADVICE):
             raise error
@@ -44,7 +47,7 @@ def explained(error: Exception) -> Exception:
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether torch's RuntimeError means that an allocation failed, on a GPU or on the CPU."""
+    """Return whether a RuntimeError of torch means that an allocation failed, on a GPU or a CPU."""
     if isinstance(error, torch.OutOfMemoryError):
         return True
     return any(phrase in str(error).lower() for phrase in _NO_MEMORY)

@@ -1,4 +1,7 @@
-"""A guess at the memory training takes, made before anything is allocated: a killed process explains nothing."""
+"""Estimate of the memory that training needs, made before anything is allocated.
+
+A process that the system kills for lack of memory could not tell the user why.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +9,7 @@ from pathlib import Path
 import torch
 
 from simplepcfg.errors import ResourceError
-from simplepcfg.evaluation.likelihood import CARD_SHARE, MOST_CELLS_ON_A_CARD, bytes_a_cell
+from simplepcfg.evaluation.likelihood import GPU_MEMORY_DIVISOR, MAX_CELLS_ON_GPU, bytes_a_cell
 from simplepcfg.models import ModelConfig, build_model
 from simplepcfg.models.without_memory import without_memory
 from simplepcfg.training.config.schema import RunConfig
@@ -15,34 +18,35 @@ from simplepcfg.training.text.corpus import Corpus
 
 FLOAT = 4  # bytes of a float32
 HALF = 2
-# On a CPU: scores and probabilities of rules with the gradient of each; scores of emissions, exponentials, gradient.
+# Copies on a CPU. Rules: logits, probabilities and the gradients of both. Emissions: logits, exponentials, gradient.
 RULE_COPIES, EMISSION_COPIES = 4, 3
-# Numbers for each nonterminal and cell of a batch's square chart on a CPU, for each row of a packed one on a GPU.
+# Numbers for each nonterminal and cell of a batch's square chart on a CPU, and for each row of a packed one on a GPU.
 SQUARE_COPIES, PACKED_COPIES = 4, 6
-# On a GPU rules are computed some rows at a time, in buffers of about this many bytes. Scores in forward and their
-# gradient in backward have two more, together no larger than the rules, and than this unless there are over 130,000
-# symbols where the gradient by all rules is held, which scores are gone before, or over 260,000 where it is not.
-# Streams that run side by side have a workspace of a library's each, which is in the first of these, too.
-CHUNKS, RULE_BUFFERS, SCORE_BUFFERS = 352 * 2**20, 1024 * 2**20, 2048 * 2**20
-# Numbers of a chart's forward pass, for each nonterminal and cell of the square, of which half are rows.
+# On a GPU rules are computed some rows at a time, in buffers of about CHUNKS bytes, which include a cuBLAS workspace
+# for each of the streams that run side by side. The logits of the forward pass and their gradient in the backward pass
+# have two more buffers, together no larger than the rules. Where the gradient by all rules is held, the logits are
+# freed before it exists, and the two buffers exceed RULE_BUFFERS only above 130,000 symbols; where it is not held, they
+# exceed LOGIT_BUFFERS only above 260,000 symbols.
+CHUNKS, RULE_BUFFERS, LOGIT_BUFFERS = 352 * 2**20, 1024 * 2**20, 2048 * 2**20
+# Numbers of a chart's forward pass, for each nonterminal and cell of the square chart, half of which are rows.
 FORWARD_COPIES = 1.5
-# Probabilities of all words are kept for backward up to this size; larger ones pass through the buffers.
+# Probabilities of all words are kept for the backward pass up to this size; larger ones pass through the buffers.
 KEPT_WORDS = 512 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the large things in memory, and the keys that make it smaller."""
+    """Memory of one part of training, and the configuration keys that make it smaller."""
 
     what: str
     size: int  # bytes
     keys: str
-    stays: bool = False  # between steps, too
+    stays: bool = False  # whether it is held between steps, too
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What training on a text takes, whether its steps can be captured besides, and a line that says so."""
+    """Estimated memory of training, whether steps can be captured as CUDA graphs as well, and a line for the user."""
 
     size: int  # bytes
     capture: bool
@@ -58,22 +62,23 @@ def estimate(
     precision: str = "fp32",
     averaged: bool = False,
 ) -> list[Part]:
-    """What a training step of `batch` sentences of `longest` words holds at once, part by part.
+    """Estimate the memory, part by part, of a training step on `batch` sentences of `longest` words.
 
-    Symbols that steps leave out are counted as if they took part.
+    `vocabulary` is the number of words, `device` "cpu" or "cuda"; `averaged` adds the EMA of the weights. Symbols that
+    state dropout leaves out are counted as if they took part.
     """
-    with without_memory():  # shapes only
+    with without_memory():  # Only the shapes are needed.
         weights = sum(parameter.numel() for parameter in build_model(model, vocabulary).parameters())
     sizes = model.sizes(batch)
     on_gpu = device == "cuda"
     item = HALF if on_gpu and precision == "bf16" and not sizes.full_precision else FLOAT
     table = sizes.tags * sizes.emission_tables
     if on_gpu:
-        # Weights, flat gradients and those that autograd has just made, two moments; and what products read.
+        # Weights, the flat gradients and those of autograd, two moments; and the weights in the precision of products.
         kept = 5 * FLOAT * weights + (HALF * weights if item == HALF else 0)
         held = sizes.rule_gradient or item != HALF
         rules = sizes.rules * item
-        by_rules = rules + (rules + min(rules, RULE_BUFFERS) if held else min(rules, SCORE_BUFFERS)) + CHUNKS
+        by_rules = rules + (rules + min(rules, RULE_BUFFERS) if held else min(rules, LOGIT_BUFFERS)) + CHUNKS
         by_words = EMISSION_COPIES * FLOAT * batch * longest * sizes.tags
         by_words += min(table * vocabulary * item, KEPT_WORDS)
         spans, copies = batch * longest * (longest + 1) // 2, PACKED_COPIES * item
@@ -95,9 +100,9 @@ def estimate(
 
 
 def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, processes: int = 1, here: int = 1) -> Needs:
-    """ResourceError if training on this text would not fit into the memory that is free now.
+    """Return the memory that training on this text needs; raise ResourceError if less is free now.
 
-    `processes` share a batch; `here` of them share this machine's memory, if they compute on its CPU.
+    `processes` share a batch; `here` of them share this machine's memory, if they train on its CPU.
     """
     settings = config.training
     batch = -(-min(settings.batch_size, len(corpus.train)) // processes)
@@ -109,7 +114,7 @@ def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, proc
     free = available_memory(device)
     if free is not None and device.type == "cpu":
         free //= here
-    # When a step launched one by one is over, its memory is validation's, whose rules are in full precision.
+    # The memory of an uncaptured step is free between epochs for validation, whose rules are in float32.
     rules = FLOAT * config.model.sizes(batch).rules
     validation = rules + _charts(config.model, corpus, device, free) if device.type == "cuda" else 0
     launched = stay + max(step, validation)
@@ -122,7 +127,7 @@ def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, proc
             f"training would take about {_gib(launched)}, of which {_gib(size)} for {which}, but {_gib(free)} are free "
             f"on {device}; lower {largest.keys}"
         )
-    # Captured steps have a pool of memory to themselves.
+    # Captured steps have a memory pool of their own.
     asked = device.type == "cuda" and settings.captured_shapes > 0
     capture = asked and (free is None or launched + step <= free)
     needed = launched + (step if capture else 0)
@@ -137,18 +142,18 @@ def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, proc
 
 
 def _charts(model: ModelConfig, corpus: Corpus, device: torch.device, free: int | None) -> int:
-    """Bytes of the charts of a batch of validation, which takes up to a share of the GPU's memory for them."""
+    """Return the bytes of the charts of a validation batch, which may take a fixed share of the GPU's memory."""
     cells = [len(sentence) ** 2 for sentence in corpus.valid]
     total = torch.cuda.get_device_properties(device).total_memory if torch.cuda.is_available() else free
-    budget = min(sum(cells), MOST_CELLS_ON_A_CARD)
+    budget = min(sum(cells), MAX_CELLS_ON_GPU)
     sizes = model.sizes(1)
     if total is not None:
-        budget = min(budget, total // CARD_SHARE // max(bytes_a_cell(sizes, device), 1))
+        budget = min(budget, total // GPU_MEMORY_DIVISOR // max(bytes_a_cell(sizes, device), 1))
     return int(FORWARD_COPIES * FLOAT * sizes.span_numbers * max(budget, max(cells, default=1)))
 
 
 def available_memory(device: torch.device) -> int | None:
-    """Bytes that can still be had on a device, or None where the system does not say."""
+    """Return the free bytes of a device, or None where the system does not say."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     try:

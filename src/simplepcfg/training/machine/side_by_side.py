@@ -63,9 +63,9 @@ def run_side_by_side(
             while running or (waiting and stop.requested is None):
                 while waiting and len(running) < jobs and stop.requested is None:
                     name = waiting.pop(0)
-                    process = context.Process(target=_work, args=(function, name, tasks[name], messages), name=name)
-                    process.start()
-                    running[name] = process
+                    started = context.Process(target=_work, args=(function, name, tasks[name], messages), name=name)
+                    started.start()
+                    running[name] = started
                 listen(block=True)
                 if stop.requested is not None and passed_on is None:
                     passed_on = stop.requested

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first is remembered until it is safe to stop, the second stops at once."""
+"""SIGINT and SIGTERM: the first signal stops training at the next safe moment, the second at once."""
 
 import signal
 import threading
@@ -11,7 +11,7 @@ _HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(SimplePCFGError):
-    """Training was stopped from outside; the message says how to go on, `exit_code` is 130 or 143."""
+    """Training was stopped by a signal; the message says how to resume, `exit_code` is 130 or 143."""
 
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
@@ -20,10 +20,10 @@ class Interrupted(SimplePCFGError):
 
 
 class StopSignals:
-    """Context manager that turns SIGINT and SIGTERM into `requested`.
+    """Context manager that records SIGINT and SIGTERM in `requested`, the number of the signal.
 
-    Until `defer()` is called there is nothing to save, so the first signal already raises Interrupted.
-    Outside the main thread, where Python allows no handlers, it does nothing.
+    Until `defer` is called there is nothing to save, so the first signal raises Interrupted at once. Outside the main
+    thread, where Python allows no signal handlers, it does nothing.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class StopSignals:
         self._previous.clear()
 
     def defer(self) -> None:
-        """From now on the first signal only sets `requested`; the loop looks at it between steps."""
+        """Let the first signal from now on only set `requested`, which the loop checks between steps."""
         self._deferred = True
 
     def _handle(self, number: int, frame: FrameType | None) -> None:

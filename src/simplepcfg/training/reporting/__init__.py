@@ -1,1 +1,1 @@
-"""What training reports: progress lines, a live display, event logs, and sample parses."""
+"""Progress reports of training: lines, a live display, event logs, and snapshots of the model."""

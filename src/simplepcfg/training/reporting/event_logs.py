@@ -1,4 +1,4 @@
-"""Training as events for other programs to show: TensorBoard and Weights & Biases."""
+"""Event logs of training for TensorBoard and Weights & Biases."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ TENSORBOARD_FOLDER = "tensorboard"
 
 
 class EventReporter(Reporter):
-    """Names and values of what training tells; `_write` sends them on."""
+    """Base of reporters that turn reports into named values, which `_write` sends on."""
 
     wants_snapshots = True
 
     def __init__(self) -> None:
-        self._at = 0  # the last step that was told
+        self._at = 0  # the last reported step
 
     def step(self, report: StepReport) -> None:
-        """Whenever metrics are written."""
+        """Write the values of a step for which metrics are written."""
         self._at = report.step
         if report.logged:
             values = {
@@ -41,7 +41,7 @@ class EventReporter(Reporter):
             self._write(values, report.step)
 
     def snapshot(self, snapshot: Snapshot) -> None:
-        """With the sample parse as an image."""
+        """Write the values of a snapshot and its sample parse as an image."""
         values = {}
         if snapshot.identity is not None:
             values["health/span_marginals_over_n_minus_1"] = snapshot.identity
@@ -52,7 +52,7 @@ class EventReporter(Reporter):
             self._write_image("sample_parse", tree_image(snapshot.tree), snapshot.tree.to_brackets(), self._at)
 
     def epoch(self, report: EpochReport) -> None:
-        """After every validation."""
+        """Write the perplexities of an epoch."""
         values = {
             "validation/perplexity": report.valid.perplexity,
             "training/epoch_perplexity": report.train_perplexity,
@@ -68,7 +68,11 @@ class EventReporter(Reporter):
 
 
 class TensorBoardReporter(EventReporter):
-    """Events in a folder of the run; the file is opened by the first event, so a refused run leaves none."""
+    """Writes TensorBoard events into a folder of the run.
+
+    The file is opened by the first event, so that a run which is refused leaves none. Raises InputError if a package
+    is missing.
+    """
 
     def __init__(self, directory: Path) -> None:
         super().__init__()
@@ -80,7 +84,7 @@ class TensorBoardReporter(EventReporter):
         if self._writer is None:
             from torch.utils.tensorboard import SummaryWriter
 
-            # What an interrupted session told beyond its checkpoint is hidden by what is told again.
+            # Events that an interrupted session wrote after its last checkpoint are hidden: they are repeated now.
             self._writer = SummaryWriter(str(self._directory), purge_step=step)
         return self._writer
 
@@ -96,14 +100,17 @@ class TensorBoardReporter(EventReporter):
         self._opened(step).add_text(name, caption, step)
 
     def close(self) -> None:
-        """Write what is waiting."""
+        """Flush and close the file."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
 
 
 class WandbReporter(EventReporter):
-    """Events for Weights & Biases, whose own settings say where they go."""
+    """Sends events to Weights & Biases, whose own settings say where they go; `settings` labels the run.
+
+    Raises InputError if a package is missing.
+    """
 
     def __init__(self, directory: Path, settings: dict[str, Any] | None = None) -> None:
         super().__init__()
@@ -130,41 +137,41 @@ class WandbReporter(EventReporter):
         self._session.log({name: wandb.Image(image, caption=caption)}, step=step)
 
     def close(self) -> None:
-        """Send what is waiting."""
+        """Send pending events and end the session."""
         if self._session is not None:
             self._session.finish()
             self._session = None
 
 
-class Together(Reporter):
-    """Several reporters that are told the same."""
+class CombinedReporter(Reporter):
+    """Passes every report on to several reporters."""
 
     def __init__(self, reporters: Sequence[Reporter]) -> None:
         self._reporters = list(reporters)
         self.wants_snapshots = any(reporter.wants_snapshots for reporter in reporters)
 
     def note(self, text: str) -> None:
-        """To all of them."""
+        """Pass a remark on."""
         for reporter in self._reporters:
             reporter.note(text)
 
     def step(self, report: StepReport) -> None:
-        """To all of them."""
+        """Pass a step on."""
         for reporter in self._reporters:
             reporter.step(report)
 
     def snapshot(self, snapshot: Snapshot) -> None:
-        """To all of them."""
+        """Pass a snapshot on."""
         for reporter in self._reporters:
             reporter.snapshot(snapshot)
 
     def epoch(self, report: EpochReport) -> None:
-        """To all of them."""
+        """Pass an epoch on."""
         for reporter in self._reporters:
             reporter.epoch(report)
 
     def close(self) -> None:
-        """Of all of them."""
+        """Close all reporters."""
         for reporter in self._reporters:
             reporter.close()
 
@@ -173,7 +180,7 @@ def _require(*modules: str, extra: str | None) -> None:
     for module in modules:
         try:
             found = find_spec(module) is not None
-        except ValueError:  # a module without a specification has been imported already
+        except ValueError:  # A module without a specification has been imported already.
             found = True
         if not found:
             name = {"PIL": "pillow"}.get(module, module)

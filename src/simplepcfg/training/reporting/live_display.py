@@ -1,4 +1,4 @@
-"""What is seen of training on a terminal: a plot, the present numbers, a sample parse, and a bar."""
+"""Live display of training on a terminal: a plot, the present numbers, a sample parse and a progress bar."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_POINTS = 4000
 
 
 class LiveReporter(Reporter):
-    """A display that is redrawn in place, with epochs and remarks above it. Rich honours NO_COLOR."""
+    """Redraws a display in place, with epochs and remarks above it; Rich honours NO_COLOR."""
 
     wants_snapshots = True
 
@@ -42,7 +42,7 @@ class LiveReporter(Reporter):
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def step(self, report: StepReport) -> None:
-        """Redraw, at most ten times a second."""
+        """Redraw the display, at most ten times a second."""
         if report.logged:
             self._points.append(report.perplexity)
             if len(self._points) > MOST_POINTS:
@@ -58,7 +58,7 @@ class LiveReporter(Reporter):
         self._live.update(self._display(report), refresh=True)
 
     def snapshot(self, snapshot: Snapshot) -> None:
-        """Kept until the next one."""
+        """Keep a snapshot for the display until the next one comes."""
         self._snapshot = snapshot
 
     def epoch(self, report: EpochReport) -> None:
@@ -67,7 +67,7 @@ class LiveReporter(Reporter):
         self.note(report.describe())
 
     def close(self) -> None:
-        """Take the display away and leave the lines."""
+        """Remove the display; the lines above it stay."""
         if self._started:
             self._live.stop()
             self._started = False
@@ -97,7 +97,7 @@ class LiveReporter(Reporter):
         return Group(upper, bar)
 
     def _numbers(self, report: StepReport) -> list[str]:
-        """The present numbers, each with its name."""
+        """Return lines with the present numbers and their names."""
         lines = [f"training perplexity {report.perplexity:.1f}, loss {report.loss:.2f} nats a sentence"]
         if self._epoch is not None:
             lines.append(f"validation perplexity {self._epoch.valid.perplexity:.2f} after epoch {self._epoch.epoch}")

@@ -1,4 +1,4 @@
-"""What training tells of itself, and plain lines of it on standard error."""
+"""Reports of training steps and epochs, and the reporter that prints them as plain lines."""
 
 import math
 import sys
@@ -11,7 +11,7 @@ from simplepcfg.training.reporting.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """Training at one moment; loss and perplexity are means since the last line of metrics."""
+    """Progress after one step; loss and perplexity are means since the last line of metrics."""
 
     epoch: int  # from 1
     epochs: int
@@ -29,7 +29,7 @@ class StepReport:
     rule_count_ratio: float | None = None  # with training.check_identity, where metrics are written
 
     def describe(self) -> str:
-        """One line."""
+        """Return the report as one line."""
         return (
             f"epoch {self.epoch}/{self.epochs}  step {self.step}  loss {self.loss:.2f} nats a sentence  "
             f"perplexity {self.perplexity:.1f}  gradient norm {self.gradient_norm:.2f}  "
@@ -39,7 +39,7 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True)
 class EpochReport:
-    """The outcome of an epoch."""
+    """Result of one epoch."""
 
     epoch: int  # from 1
     epochs: int
@@ -51,7 +51,7 @@ class EpochReport:
     seconds: float  # since the run began, earlier sessions included
 
     def describe(self) -> str:
-        """One line."""
+        """Return the report as one line."""
         if self.best:
             verdict = "best so far"
         else:
@@ -64,29 +64,32 @@ class EpochReport:
 
 
 class Reporter:
-    """Says nothing; the base of the others and the quiet mode."""
+    """Reports nothing; the base class of the other reporters.
 
-    # Whether `snapshot` is to be called: a look at the model costs a little time.
+    `train` calls these methods; override those that you need.
+    """
+
+    # Whether `snapshot` is called; taking a snapshot of the model costs a little time.
     wants_snapshots = False
 
     def note(self, text: str) -> None:
-        """A remark about the run."""
+        """Report a remark about the run."""
 
     def step(self, report: StepReport) -> None:
-        """After every step."""
+        """Report a step; called after every one."""
 
     def snapshot(self, snapshot: Snapshot) -> None:
-        """Before every epoch's report, and now and then within long epochs."""
+        """Report a snapshot; called before the report of every epoch and now and then within long epochs."""
 
     def epoch(self, report: EpochReport) -> None:
-        """After every validation; checkpoint and model of the epoch may still be on their way to the disk."""
+        """Report an epoch; called after its validation, while its checkpoint and model may still be being written."""
 
     def close(self) -> None:
-        """Training ended, one way or another."""
+        """Finish; called when training ends, by an error, too."""
 
 
 class PlainReporter(Reporter):
-    """One line an epoch and one whenever metrics are written: for files, pipes and batch systems."""
+    """Prints one line an epoch and one whenever metrics are written, to `stream` or standard error."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
@@ -96,17 +99,17 @@ class PlainReporter(Reporter):
         print(text, file=self._stream or sys.stderr, flush=True)
 
     def step(self, report: StepReport) -> None:
-        """Print a line where metrics got one."""
+        """Print a line if metrics were written for this step."""
         if report.logged:
             self.note(report.describe())
 
     def epoch(self, report: EpochReport) -> None:
-        """Print the epoch's outcome."""
+        """Print a line for the epoch."""
         self.note(report.describe())
 
 
 def duration(seconds: float) -> str:
-    """1:02:03 or 2:03."""
+    """Return a duration as "1:02:03" or "2:03", and "?" where it is unknown."""
     if not 0 <= seconds < float("inf"):
         return "?"
     minutes, rest = divmod(round(seconds), 60)

@@ -1,4 +1,4 @@
-"""Which reporter a run gets: by where it runs, and by what else it is to be told."""
+"""Choice of the reporter of a run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ def make_reporter(
     directory: Path | None = None,
     settings: dict[str, Any] | None = None,
 ) -> Reporter:
-    """Silence, a live display on a terminal, or plain lines; and events for each of `logs`.
+    """Return a reporter: none if `quiet`, a live display on a terminal, else plain lines; plus event logs.
 
-    `directory` is the run's folder and `settings` its configuration, which events are labelled with.
+    `logs` names event logs, "tensorboard" or "wandb". `directory` is the run's folder and `settings` its
+    configuration, with which events are labelled. Raises InputError for an unknown log or a missing package.
     """
-    shown = _for_a_person(quiet)
+    shown = _console_reporter(quiet)
     if not logs:
         return shown
-    from simplepcfg.training.reporting.event_logs import TensorBoardReporter, Together, WandbReporter
+    from simplepcfg.training.reporting.event_logs import CombinedReporter, TensorBoardReporter, WandbReporter
 
     if directory is None:
         raise InputError("events need the folder of a run; give one")
@@ -37,10 +38,10 @@ def make_reporter(
             reporters.append(WandbReporter(directory, settings))
         else:
             raise InputError(f"events for {name!r} are unknown; take one of {', '.join(LOGS)}")
-    return Together(reporters)
+    return CombinedReporter(reporters)
 
 
-def _for_a_person(quiet: bool) -> Reporter:
+def _console_reporter(quiet: bool) -> Reporter:
     if quiet:
         return Reporter()
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""A look at a model in training: a sample parse, the symbols in use, and whether span marginals add up."""
+"""Snapshots of a model in training: a sample parse, the symbols in use, and a check of the span marginals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.grammars import DenseGrammar, Grammar, HiddenMarkovModel, SimpleGrammar
 
-# Validation sentences that are looked at: few and short, so that a look costs little time and memory.
+# Validation sentences of a snapshot: few and short, so that it costs little time and memory.
 SENTENCES = 16
 SHORTEST, LONGEST = 4, 12
 SAMPLE_LENGTH = 8
@@ -21,18 +21,18 @@ SAMPLE_LENGTH = 8
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a model makes of a few validation sentences; None where a model has no such thing."""
+    """State of a model on a few validation sentences; None for what a model does not have."""
 
     tree: SpanTree | None  # of the same sentence every time, by span marginals
     identity: float | None  # Σ span marginals / Σ (n − 1) over the sentences: 1 if the inside algorithm is exact
-    symbols_in_use: float | None  # perplexity of the nonterminals' shares: as if so many were used alike
-    symbols: int | None
+    symbols_in_use: float | None  # perplexity of the distribution of nonterminals: the effective number in use
+    symbols: int | None  # number of nonterminals
 
 
-class Observer:
-    """Looks at the same sentences every time.
+class SnapshotTaker:
+    """Takes snapshots of a model on the same sentences every time.
 
-    It draws nothing at random and changes nothing, so that training goes on as it would have without it.
+    Nothing is drawn at random and nothing is changed, so that training continues as it would have without it.
     """
 
     def __init__(self, sentences: Sequence[Sequence[int]], vocabulary: Vocabulary) -> None:
@@ -41,13 +41,13 @@ class Observer:
             (i for i, item in enumerate(sentences) if len(item) >= 2), key=lambda i: len(sentences[i])
         )
         chosen = fitting[:SENTENCES]
-        # The sample first: of a length that shows something and fits a terminal.
+        # The sample parse is of the first sentence: one that is long enough to be interesting and fits a terminal.
         chosen.sort(key=lambda index: abs(len(sentences[index]) - SAMPLE_LENGTH))
         self._batch: Batch | None = collate(sentences, chosen) if chosen else None
         self._words = vocabulary.decode(sentences[chosen[0]]) if chosen else []
 
-    def look(self, model: Any, device: torch.device) -> Snapshot | None:
-        """A snapshot of the model with its present weights; None where there is nothing to look at or no memory."""
+    def take(self, model: Any, device: torch.device) -> Snapshot | None:
+        """Return a snapshot of the model; None without sentences, for a model without trees, or out of memory."""
         if self._batch is None:
             return None
         batch = self._batch.to(device)
@@ -56,13 +56,13 @@ class Observer:
         try:
             with torch.no_grad():
                 grammar = model.grammar() if model.shares_rules else model.grammar(batch.words, batch.lengths)
-                return self._of(grammar, batch)
+                return self._describe(grammar, batch)
         except torch.OutOfMemoryError:
             return None
         finally:
             model.train(was_training)
 
-    def _of(self, grammar: Grammar, batch: Batch) -> Snapshot | None:
+    def _describe(self, grammar: Grammar, batch: Batch) -> Snapshot | None:
         if isinstance(grammar, HiddenMarkovModel):
             return None
         marginals = grammar.span_marginals(batch.words, batch.lengths)  # [B, n + 1, n + 1]

@@ -1,1 +1,1 @@
-"""One step of training: gradients, what other processes found, the update, and its counters."""
+"""One step of training: gradients, their sum over processes, the optimiser update, and counters."""

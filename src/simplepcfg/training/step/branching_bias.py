@@ -1,7 +1,7 @@
-"""A branching bias for the first steps of training: trees that branch to one side count for more.
+"""Branching bias: a prior for left- or right-branching trees in the first steps of training.
 
-Nothing in the likelihood says whether phrases are strung together ((a b) c) or (a (b c)): grammars that do either
-explain a text equally well, so chance decides, early, and the whole grammar is learned around it.
+The likelihood alone does not tell ((a b) c) from (a (b c)): grammars of either kind explain a text equally well.
+Without a bias chance decides in the first steps, and the whole grammar is learned around that decision.
 """
 
 from typing import Any
@@ -14,7 +14,10 @@ from simplepcfg.training.config.schema import TrainingConfig
 
 
 class BranchingBias:
-    """The bias of each step: `training.branching_bias` for the first `training.branching_bias_steps`, then 0."""
+    """Schedule of the bias: `training.branching_bias` for the first `training.branching_bias_steps`, then 0.
+
+    Raises InputError if a bias is set for a model without trees.
+    """
 
     def __init__(self, model: Any, settings: TrainingConfig) -> None:
         self._weight, self._steps = settings.branching_bias, settings.branching_bias_steps
@@ -32,10 +35,11 @@ class BranchingBias:
 def branching_bonus(
     weight: float, batch: int, n: int, lengths: Tensor | None, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Return log-weights of spans [B, n + 1, n + 1], and the largest sum of them that a tree of each sentence has, [B].
+    """Return the log-weight of each span [B, n + 1, n + 1] and the largest total log-weight of a tree [B].
 
-    A positive weight goes to the spans that end the sentence, a negative one's size to those that begin it. A tree that
-    branches to that side alone has one of each width.
+    A positive `weight` is given to spans that end the sentence; the absolute value of a negative one to spans that
+    begin it. A purely right- or left-branching tree has one such span of each width. `lengths` [B] may be None where
+    all sentences have n words.
     """
     ends = torch.full((batch,), n) if lengths is None else lengths.cpu()
     if weight > 0:

@@ -1,4 +1,4 @@
-"""Programs that are launched as one: recorded once as a CUDA graph and then replayed."""
+"""CUDA graphs: capture the launches of a function once and replay them as one launch."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -7,42 +7,45 @@ from typing import Any, Protocol
 
 import torch
 
-Program = Callable[[], None]
+Launch = Callable[[], None]
 
 
 class Capturer(Protocol):
-    """Turns a function of no arguments into a program with the same effect on the same tensors."""
+    """Turns a function without arguments into a replay with the same effect on the same tensors."""
 
-    def capture(self, function: Program) -> Program:
-        """Record `function`, which must have run before, without its effect; calling the result has it."""
+    def capture(self, function: Launch) -> Launch:
+        """Capture `function` without running it and return a function that replays it.
+
+        `function` must have run before, so that its kernels are compiled.
+        """
         ...
 
 
 class GraphCapturer:
-    """CUDA graphs that share one pool of memory: none of them leaves anything in it that another one needs.
+    """Captures CUDA graphs that share one memory pool.
 
-    Whatever a function allocates is free again when it returns, and what it gives back it writes into tensors from
-    outside, so the graphs may be replayed in any order, one after the other.
+    A captured function must free whatever it allocates before it returns and write its results into tensors from
+    outside. No graph then leaves anything in the pool that another one needs, and graphs may be replayed in any order.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self._pool: Any = torch.cuda.graph_pool_handle()
 
-    def capture(self, function: Program) -> Program:
-        """Record on the current stream, which must not be the default one (see `side_stream`)."""
+    def capture(self, function: Launch) -> Launch:
+        """Capture on the current stream, which must not be the default one (see `side_stream`)."""
         graph = torch.cuda.CUDAGraph()
-        # torch.cuda.graph would collect garbage and empty the cache before each capture: slow with many shapes. A
-        # collection in the middle could free another graph, so there is none.
+        # torch.cuda.graph would collect garbage and empty the cache before each capture, which is slow with many
+        # shapes. A collection during the capture could free another graph, so the collector is off.
         collects = gc.isenabled()
         gc.disable()
         try:
-            # Other threads may go on as they like: torch.distributed watches its events from one.
+            # Other threads may call CUDA meanwhile: torch.distributed polls its events from one.
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
             try:
                 function()
             except BaseException:
-                with suppress(RuntimeError):  # an operation that cannot be recorded has spoilt the recording already
+                with suppress(RuntimeError):  # An operation that cannot be captured has invalidated the capture.
                     graph.capture_end()
                 raise
             graph.capture_end()
@@ -54,7 +57,7 @@ class GraphCapturer:
 
 @contextmanager
 def side_stream(device: torch.device) -> Iterator[None]:
-    """On a GPU, compute on a stream of its own, on which programs can be both run and recorded."""
+    """Compute on a new stream of a GPU, on which functions can be both run and captured; on a CPU do nothing."""
     if device.type != "cuda":
         yield
         return

@@ -1,4 +1,7 @@
-"""The processes that train together: one alone, or those that torchrun started, who agree before anyone ends."""
+"""Process groups for data-parallel training: one process alone, or those that torchrun started.
+
+A failure in one process is shared with the others before any of them ends, so that none waits for a dead process.
+"""
 
 import json
 import os
@@ -15,17 +18,17 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.training.machine.device import resolve_device
-from simplepcfg.training.machine.failures import explained
+from simplepcfg.training.machine.failures import as_resource_error
 
-# torchrun ends all processes as soon as one has ended: the others wait so long for the first to say why.
-LINGER_SECONDS = 1.0
+# torchrun ends all processes as soon as one has ended, so the others give the leader this long to print the error.
+LEADER_WAIT_SECONDS = 1.0
 MESSAGE_BYTES = 4096
 
 Result = TypeVar("Result")
 
 
 class PeerFailed(SimplePCFGError):
-    """Another process failed, for the reason that the message gives, or is gone."""
+    """Error of a process whose peer failed or died; the message gives the peer's reason."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -33,83 +36,89 @@ class PeerFailed(SimplePCFGError):
 
 
 class Group:
-    """One process alone."""
+    """Process group of a single process; the base class of `DistributedGroup`."""
 
     rank = 0
     size = 1
-    held: Exception | None = None  # a failure that the others have not been told yet
+    held_error: Exception | None = None  # a failure that the other processes have not been told of yet
 
     @property
-    def leads(self) -> bool:
-        """Whether this is the process that writes files and reports."""
+    def is_leader(self) -> bool:
+        """Whether this process writes files and reports progress."""
         return self.rank == 0
 
     @property
-    def here(self) -> int:
-        """How many of the processes share this machine."""
+    def local_size(self) -> int:
+        """Number of processes of the group on this machine."""
         return 1
 
     def device(self, name: str) -> torch.device:
-        """The device of this process, by the name that all were given."""
+        """Return the device of this process, given the device name that all processes were given.
+
+        Raises InputError if there is no such device.
+        """
         return resolve_device(name)
 
-    def part(self, items: Sequence[Result]) -> list[Result]:
-        """This process's share of a batch or of a text."""
+    def shard(self, items: Sequence[Result]) -> list[Result]:
+        """Return this process's share of the items of a batch or of a text."""
         return list(items[self.rank :: self.size])
 
-    def use(self, device: torch.device) -> None:
-        """From now on sums are made where the processes compute."""
+    def reduce_on(self, device: torch.device) -> None:
+        """Choose the device on which `all_reduce` sums tensors."""
 
-    def add_up(self, *tensors: Tensor | None) -> None:
-        """Replace each tensor by its sum over all processes."""
+    def all_reduce(self, *tensors: Tensor | None) -> None:
+        """Replace each tensor, in place, by its sum over all processes; skip those that are None."""
 
-    def add_up_on_host(self, tensor: Tensor) -> None:
-        """The same for a tensor on the CPU, wherever the processes compute."""
+    def all_reduce_on_host(self, tensor: Tensor) -> None:
+        """Replace a CPU tensor, in place, by its sum over all processes, whatever device they train on."""
 
-    def largest(self, number: int) -> int:
-        """The largest of the numbers that the processes give."""
+    def maximum(self, number: int) -> int:
+        """Return the largest of the numbers that the processes give."""
         return number
 
-    def share(self, tensors: Sequence[Tensor]) -> None:
-        """Give everyone the first process's values."""
+    def broadcast(self, tensors: Sequence[Tensor]) -> None:
+        """Overwrite the tensors of every process with those of the leader."""
 
-    def hold(self, error: Exception) -> None:
-        """A failure in the middle: raised here and now, unless others would wait for this process in vain."""
+    def hold_error(self, error: Exception) -> None:
+        """Keep an error until all processes can be told; a single process raises it at once."""
         raise error
 
-    def agree(self, error: Exception | None = None) -> None:
-        """Wait for all; raise if any of them has an error, and then in all of them."""
+    def raise_held_errors(self, error: Exception | None = None) -> None:
+        """Wait for all processes and raise in every one of them if any holds an error or gives one here."""
         if error is not None:
             raise error
 
-    def together(self) -> AbstractContextManager[None]:
-        """What is done inside succeeds everywhere or fails everywhere. No process may wait for another inside."""
+    def failing_together(self) -> AbstractContextManager[None]:
+        """Return a context in which an error of one process is raised in all of them at the end.
+
+        The processes must not wait for each other inside.
+        """
         return nullcontext()
 
-    def guarded(self) -> AbstractContextManager[None]:
-        """An error inside is held back until the others can be told."""
+    def holding_errors(self) -> AbstractContextManager[None]:
+        """Return a context that keeps an error, as `hold_error` does, instead of raising it."""
         return nullcontext()
 
     def require_same(self, what: str, value: str) -> None:
-        """InputError if the processes do not have the same."""
+        """Raise InputError if the processes give different values; `what` names the value in the message."""
 
 
-class Processes(Group):
-    """Several processes of torch.distributed: gloo for words between the hosts, NCCL for sums between GPUs."""
+class DistributedGroup(Group):
+    """Process group of torch.distributed: gloo for messages between hosts, NCCL for sums between GPUs."""
 
     def __init__(self) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        self.held: Exception | None = None
+        self.held_error: Exception | None = None
         self._control: dist.ProcessGroup | None = dist.new_group(backend="gloo")
         self._sums = self._control
 
     @property
-    def here(self) -> int:
-        """As torchrun says."""
+    def local_size(self) -> int:
+        """Number of processes of the group on this machine, as torchrun says."""
         return int(os.environ.get("LOCAL_WORLD_SIZE", self.size))
 
     def device(self, name: str) -> torch.device:
-        """`auto` and `cuda` mean a GPU for each process."""
+        """Return the device of this process: `auto` and `cuda` mean one GPU for each process."""
         device = resolve_device(name)
         if device.type != "cuda":
             return device
@@ -117,103 +126,103 @@ class Processes(Group):
             raise InputError(f'device "{name}": {self.size} processes need a GPU each; use device cuda')
         gpu, count = int(os.environ.get("LOCAL_RANK", self.rank)), torch.cuda.device_count()
         if gpu >= count:
-            raise InputError(f"{self.here} processes on a machine with {count} GPUs; start one for each GPU")
+            raise InputError(f"{self.local_size} processes on a machine with {count} GPUs; start one for each GPU")
         device = torch.device("cuda", gpu)
         torch.cuda.set_device(device)
         return device
 
-    def use(self, device: torch.device) -> None:
-        """See Group."""
+    def reduce_on(self, device: torch.device) -> None:
+        """Sum by NCCL where the processes train on GPUs."""
         if device.type == "cuda":
             self._sums = dist.new_group(backend="nccl")
 
-    def add_up(self, *tensors: Tensor | None) -> None:
-        """See Group; on GPUs this only launches."""
+    def all_reduce(self, *tensors: Tensor | None) -> None:
+        """Replace each tensor by its sum over all processes; on GPUs this launches and does not wait."""
         for tensor in tensors:
             if tensor is not None:
                 self._collective(dist.all_reduce, tensor, group=self._sums)
 
-    def add_up_on_host(self, tensor: Tensor) -> None:
-        """See Group."""
+    def all_reduce_on_host(self, tensor: Tensor) -> None:
+        """See `Group.all_reduce_on_host`."""
         self._collective(dist.all_reduce, tensor, group=self._control)
 
-    def largest(self, number: int) -> int:
-        """See Group."""
+    def maximum(self, number: int) -> int:
+        """See `Group.maximum`."""
         found = torch.tensor(number)
         self._collective(dist.all_reduce, found, op=dist.ReduceOp.MAX, group=self._control)
         return int(found)
 
-    def share(self, tensors: Sequence[Tensor]) -> None:
-        """See Group."""
+    def broadcast(self, tensors: Sequence[Tensor]) -> None:
+        """See `Group.broadcast`."""
         for tensor in tensors:
             self._collective(dist.broadcast, tensor, src=0, group=self._sums)
 
-    def hold(self, error: Exception) -> None:
-        """Keep the first failure; this process goes on taking part, without computing, until all know."""
-        self.held = self.held if self.held is not None else explained(error)
+    def hold_error(self, error: Exception) -> None:
+        """Keep the first error; the process then takes part in collectives without computing until all know."""
+        self.held_error = self.held_error if self.held_error is not None else as_resource_error(error)
 
-    def agree(self, error: Exception | None = None) -> None:
-        """See Group; every process says its error, and who has none takes the first one's."""
-        mine = self.held if self.held is not None else error
-        said = [json.loads(text) for text in self._gather(_as_text(mine))]
+    def raise_held_errors(self, error: Exception | None = None) -> None:
+        """Exchange errors; raise this process's own, or PeerFailed with that of the first process that has one."""
+        mine = self.held_error if self.held_error is not None else error
+        messages = [json.loads(text) for text in self._gather(_as_json(mine))]
         if mine is not None:
             raise mine
-        for rank, other in enumerate(said):
+        for rank, other in enumerate(messages):
             if other is not None:
                 message = other["message"] if other["expected"] else f"process {rank} failed: {other['message']}"
                 raise PeerFailed(message, other["exit_code"])
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """See Group."""
+    def failing_together(self) -> Iterator[None]:
+        """See `Group.failing_together`."""
         try:
             yield
         except Exception as error:
-            self.agree(explained(error))
+            self.raise_held_errors(as_resource_error(error))
         else:
-            self.agree()
+            self.raise_held_errors()
 
     @contextmanager
-    def guarded(self) -> Iterator[None]:
-        """See Group."""
+    def holding_errors(self) -> Iterator[None]:
+        """See `Group.holding_errors`."""
         try:
             yield
         except Exception as error:
-            self.hold(error)
+            self.hold_error(error)
 
     def require_same(self, what: str, value: str) -> None:
-        """See Group."""
+        """See `Group.require_same`."""
         if len(set(self._gather(value))) > 1:
             raise InputError(f"{what} is not the same in all {self.size} processes; give a file that all can read")
 
-    def leave(self) -> None:
-        """End the threads that carry what the processes say; nothing can be said afterwards.
+    def close(self) -> None:
+        """End the communication threads; no collective may be called afterwards.
 
-        They end only once nothing refers to their group. An error on its way out refers to this object, and a thread
-        that still runs when the interpreter ends aborts the process.
+        The threads end only once nothing refers to their group. An error that is being raised refers to this object,
+        and a thread that still runs when the interpreter ends aborts the process.
         """
         self._control = self._sums = None
         dist.destroy_process_group()
 
     def _gather(self, text: str) -> list[str]:
-        """What each process says, in order."""
+        """Return the texts of all processes, ordered by rank."""
         content = text.encode()[:MESSAGE_BYTES].ljust(MESSAGE_BYTES)
         found = [torch.empty(MESSAGE_BYTES, dtype=torch.uint8) for _ in range(self.size)]
         mine = torch.frombuffer(bytearray(content), dtype=torch.uint8)
         self._collective(dist.all_gather, found, mine, group=self._control)
         return [bytes(tensor.tolist()).decode(errors="ignore").rstrip() for tensor in found]
 
-    def _collective(self, operation: Callable[..., object], *given: object, **choices: object) -> None:
+    def _collective(self, operation: Callable[..., object], *arguments: object, **options: object) -> None:
         try:
-            operation(*given, **choices)
-        except RuntimeError as error:  # a connection that broke, or a wait that took too long
-            if self.held is not None:
-                raise self.held from error
+            operation(*arguments, **options)
+        except RuntimeError as error:  # The connection broke, or waiting for the peers timed out.
+            if self.held_error is not None:
+                raise self.held_error from error
             raise PeerFailed(f"another of the {self.size} processes is gone; the last checkpoint stands", 1) from error
 
 
-def _as_text(error: Exception | None) -> str:
-    """An error in JSON, short enough to be sent."""
+def _as_json(error: Exception | None) -> str:
+    """Return an error as JSON, short enough to be sent."""
     if error is None:
         return "null"
     expected = isinstance(error, SimplePCFGError)
@@ -223,29 +232,29 @@ def _as_text(error: Exception | None) -> str:
 
 
 @contextmanager
-def joined() -> Iterator[Group]:
-    """The group that this process belongs to: torchrun's, if it was started by it, else itself alone."""
-    if dist.is_available() and dist.is_initialized():  # by whoever calls
-        yield Processes() if dist.get_world_size() > 1 else Group()
+def join_group() -> Iterator[Group]:
+    """Yield the process group of this process: torchrun's if it started the process, else a single-process group."""
+    if dist.is_available() and dist.is_initialized():  # The caller has set up torch.distributed.
+        yield DistributedGroup() if dist.get_world_size() > 1 else Group()
         return
     if int(os.environ.get("WORLD_SIZE", "1")) < 2 or "RANK" not in os.environ:
         yield Group()
         return
     dist.init_process_group("gloo")
-    group = Processes()
+    group = DistributedGroup()
     try:
         yield group
-        group.agree()  # nobody leaves while another still needs it
+        group.raise_held_errors()  # Wait, so that no process leaves while another still needs it.
     except BaseException:
-        if not group.leads:
-            let_the_first_speak()
+        if not group.is_leader:
+            wait_for_leader()
         raise
     finally:
-        group.leave()
+        group.close()
 
 
-def let_the_first_speak() -> None:
-    """Wait a moment before ending with an error, and do not let torchrun cut the wait short."""
+def wait_for_leader() -> None:
+    """Give the leader time to print the error before this process ends; ignore torchrun's SIGTERM meanwhile."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    time.sleep(LINGER_SECONDS)
+    time.sleep(LEADER_WAIT_SECONDS)

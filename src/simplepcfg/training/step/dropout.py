@@ -1,4 +1,7 @@
-"""What takes part in each step: drawn from the seed and the step alone, so that a resumed run repeats it."""
+"""State dropout: the symbols and features of each step, drawn from the seed and the step number alone.
+
+A resumed run therefore repeats the draws of an uninterrupted one.
+"""
 
 from typing import Any
 
@@ -7,15 +10,15 @@ from torch import Tensor
 
 from simplepcfg.data.batching import pinned
 from simplepcfg.errors import InputError
-from simplepcfg.models.thinning import Thinning
+from simplepcfg.models.state_dropout import StepDropout
 from simplepcfg.training.config.schema import TrainingConfig
 
-# Large groups keep a multiple of this many symbols: tensor cores multiply such matrices best.
+# Large groups keep a multiple of this many symbols, since tensor cores multiply such matrices fastest.
 ALIGNMENT = 64
-KERNEL_ALIGNMENT = 8  # of the features of an LHMM, of which there are few
+KERNEL_ALIGNMENT = 8  # for the kernel features of an LHMM, of which there are few
 SEED_STRIDE = 1_000_003
 DROPOUTS = ("state_dropout", "embedding_dropout", "feature_dropout", "logit_dropout")
-# Keys that few models can follow, with what such a model has.
+# Keys that only some models support: the key, the attribute of such a model, and what it is called in messages.
 NEEDED = (
     ("feature_dropout", "kernel_features", "kernel features"),
     ("logit_dropout", "drops_logits", "factors of transitions whose logits could be left out"),
@@ -23,7 +26,10 @@ NEEDED = (
 
 
 class StateDropout:
-    """Tells a model before every step what to leave out; all processes of a group draw the same."""
+    """Draws the symbols and features that a model keeps in each step; all processes of a group draw the same.
+
+    Raises InputError if the model cannot leave out what `settings` asks for.
+    """
 
     def __init__(self, model: Any, settings: TrainingConfig, seed: int) -> None:
         self._seed = seed
@@ -34,7 +40,7 @@ class StateDropout:
         used = {name: share for name, share in shares.items() if share}
         if not used:
             return
-        if not hasattr(model, "thinning"):
+        if not hasattr(model, "step_dropout"):
             name, share = next(iter(used.items()))
             kind = model.config.kind
             raise InputError(f"training.{name} = {share}: a model of kind {kind} leaves nothing out; set it to 0")
@@ -65,30 +71,34 @@ class StateDropout:
             parts = self._drawn.split(self._counts)
             kept = self._drawn[: sum(counts)] if settings.state_dropout else None
             kernel_rows = parts[-1] if settings.feature_dropout else None
-        # Rows of features are drawn behind those of symbols but counted from 0.
+        # Rows of features are drawn after those of symbols but numbered from 0.
         self._first_feature = sum(self._groups[:-1]) if settings.feature_dropout else None
-        model.thinning = Thinning(counts, kept, settings.embedding_dropout, kernel_rows, settings.logit_dropout)
+        model.step_dropout = StepDropout(counts, kept, settings.embedding_dropout, kernel_rows, settings.logit_dropout)
 
     def draw(self, step: int) -> None:
-        """Choose the symbols and features of the step with this number, counted from 0."""
+        """Draw the symbols and features of the step with this number, counted from 0."""
         if self._drawn is None:
             return
         seed = (self._seed * SEED_STRIDE + step) % 2**63
-        drawn = (draw_owners if self._dedicated else draw_rows)(self._groups, self._counts, seed)
+        draw = draw_with_dedicated_preterminals if self._dedicated else draw_rows
+        drawn = draw(self._groups, self._counts, seed)
         if self._first_feature is not None:
             drawn[-self._counts[-1] :] -= self._first_feature
-        # In place, since captured steps read from there.
+        # Captured steps read from this address, so the tensor is overwritten in place.
         self._drawn.copy_(pinned(drawn, self._drawn.device), non_blocking=True)
 
 
 def kept_count(size: int, share: float, alignment: int = ALIGNMENT) -> int:
-    """How many of `size` symbols stay when about this share of them goes: at least one."""
+    """Return how many of `size` symbols are kept when about this share is dropped: at least one."""
     kept = max(1, size - round(size * share))
     return min(size, -(-kept // alignment) * alignment) if size >= 4 * alignment else kept
 
 
 def draw_rows(groups: tuple[int, ...], counts: tuple[int, ...], seed: int) -> Tensor:
-    """Rows of a table in which the groups lie one behind the other, `counts` of each, in order."""
+    """Draw `counts[k]` rows of each group k, in ascending order, from a table that holds the groups one after another.
+
+    `groups` are the numbers of rows of the groups. Returns the row numbers as one tensor.
+    """
     generator = torch.Generator().manual_seed(seed)
     drawn, first = [], 0
     for size, count in zip(groups, counts, strict=True):
@@ -97,10 +107,13 @@ def draw_rows(groups: tuple[int, ...], counts: tuple[int, ...], seed: int) -> Te
     return torch.cat(drawn)
 
 
-def draw_owners(groups: tuple[int, ...], counts: tuple[int, ...], seed: int) -> Tensor:
-    """As ``draw_rows``, but nonterminals stay with their dedicated preterminals: without them they have no words."""
+def draw_with_dedicated_preterminals(groups: tuple[int, ...], counts: tuple[int, ...], seed: int) -> Tensor:
+    """Draw nonterminals as `draw_rows` does, and keep the dedicated preterminals of those that are drawn.
+
+    A nonterminal whose dedicated preterminals are dropped would hardly generate any words.
+    """
     (nonterminals, preterminals), (kept, _) = groups, counts
     each = preterminals // nonterminals
-    owners = draw_rows((nonterminals,), (kept,), seed)
-    own = nonterminals + (owners[:, None] * each + torch.arange(each)).flatten()
-    return torch.cat([owners, own])
+    drawn = draw_rows((nonterminals,), (kept,), seed)
+    dedicated = nonterminals + (drawn[:, None] * each + torch.arange(each)).flatten()
+    return torch.cat([drawn, dedicated])

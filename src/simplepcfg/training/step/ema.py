@@ -1,4 +1,4 @@
-"""A running average of the weights, which is often better than the last of them and never as jumpy."""
+"""Exponential moving average (EMA) of a model's weights."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,12 +9,15 @@ from torch import Tensor, nn
 
 from simplepcfg.errors import InputError
 
-# Early on the average keeps step / (step + 9) of itself, so that it does not remember the first random weights.
-START = 9
+# The decay of early steps is step / (step + 9), so that the average forgets the random initial weights quickly.
+WARMUP = 9
 
 
-class WeightAverage:
-    """Of a model's trained parameters; with a decay of 0 there is none, and the model's own weights stand for it."""
+class WeightEMA:
+    """Exponential moving average of a model's trained parameters.
+
+    With a decay of 0 nothing is averaged, and every method uses the model's own weights.
+    """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self._model, self._decay = model, decay
@@ -24,22 +27,22 @@ class WeightAverage:
 
     @property
     def means(self) -> dict[nn.Parameter, Tensor]:
-        """The average of each parameter; none where there is no average."""
+        """Average of each parameter; empty with a decay of 0."""
         return {own: self._mean[name] for name, own in self._own.items()}
 
-    def share(self, step: int) -> float:
-        """Of the weights after the step with this number, counted from 0, in the average."""
-        return 1 - min(self._decay, step / (step + START))
+    def weight_at(self, step: int) -> float:
+        """Return the weight, 1 − decay, of the parameters after the step with this number, counted from 0."""
+        return 1 - min(self._decay, step / (step + WARMUP))
 
     @torch.no_grad()
-    def follow(self, share: float) -> None:
-        """Take in the weights of now."""
+    def update(self, weight: float) -> None:
+        """Move the average towards the present parameters by the share `weight`."""
         if self._mean:
-            torch._foreach_lerp_(list(self._mean.values()), list(self._own.values()), share)
+            torch._foreach_lerp_(list(self._mean.values()), list(self._own.values()), weight)
 
     @contextmanager
-    def in_place(self) -> Iterator[None]:
-        """Inside, the model has the average for weights; at the same addresses, which captured steps know."""
+    def swapped_in(self) -> Iterator[None]:
+        """Give the model the averaged weights inside the context, at the addresses that captured steps know."""
         self._swap()
         try:
             yield
@@ -47,16 +50,19 @@ class WeightAverage:
             self._swap()
 
     def weights(self) -> dict[str, Tensor]:
-        """What is to be kept as the model: its state with the average in it."""
+        """Return the model's state dict with the averaged weights in it: what is saved as the model."""
         return self._model.state_dict() | self._mean
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint holds of it."""
+        """Return the averages by parameter name, for a checkpoint."""
         return dict(self._mean)
 
     @torch.no_grad()
     def load(self, state: Mapping[str, Tensor], path: Path) -> None:
-        """Go on from a checkpoint, after the model's weights have been restored."""
+        """Restore the averages of a checkpoint, after the model's weights have been restored.
+
+        Raises InputError, which names `path`, if they are not of this model.
+        """
         if state.keys() != self._mean.keys():
             raise InputError(f"{path}: its average of the weights is not of this model; start a new run")
         for name, mean in self._mean.items():

@@ -1,4 +1,4 @@
-"""The second half of a step on a GPU: three kernels, whatever the number of parameters."""
+"""The optimiser update on a GPU in three kernels, whatever the number of parameters."""
 
 from collections.abc import Sequence
 
@@ -9,38 +9,38 @@ from simplepcfg.ops.backends import has_triton
 from simplepcfg.ops.update import AdamTable, ParameterState, adam, finish_step, square_sums
 from simplepcfg.training.config.schema import TrainingConfig
 from simplepcfg.training.step.capture import Capturer
-from simplepcfg.training.step.ema import WeightAverage
+from simplepcfg.training.step.counters import LARGEST_EXCESS, StepCounters
+from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.gradients import Gradients
-from simplepcfg.training.step.tally import LARGEST_EXCESS, StepTally
-from simplepcfg.training.step.update import CLIP_EPSILON, CapturedUpdate, RateGroup
+from simplepcfg.training.step.update import CLIP_EPSILON, CapturedUpdate, LearningRateGroup
 
 
 def can_fuse(parameters: Sequence[nn.Parameter]) -> bool:
-    """Whether the kernels know these weights."""
+    """Return whether the kernels support these parameters: float32 on a GPU, with Triton installed."""
     return has_triton() and all(weight.is_cuda and weight.dtype == torch.float32 for weight in parameters)
 
 
 class FusedUpdate(CapturedUpdate):
-    """Norm, tally and clipping, then AdamW and the average of the weights in one pass over them.
+    """Update that computes the norm, the counters and clipping, then AdamW and the EMA in one pass over the weights.
 
-    Torch's fused Adam takes few large pieces of each parameter, too few to fill a GPU, and the average is another
-    pass. Torch's optimiser remains as the place of the moments, so that a checkpoint is the same on every device.
+    Torch's fused Adam splits each parameter into few large pieces, too few to fill a GPU, and needs another pass for
+    the EMA. Torch's optimiser still holds the moments, so that a checkpoint is the same on every device.
     """
 
     def __init__(
         self,
         settings: TrainingConfig,
-        groups: Sequence[RateGroup],
+        groups: Sequence[LearningRateGroup],
         gradients: Gradients,
-        tally: StepTally,
+        counters: StepCounters,
         capturer: Capturer | None = None,
-        average: WeightAverage | None = None,
+        ema: WeightEMA | None = None,
     ) -> None:
         super().__init__(capturer)
         assert gradients.flat is not None
         self._flat: Tensor = gradients.flat
-        self._settings, self._groups, self._tally = settings, groups, tally
-        self._means = average.means if average is not None else {}
+        self._settings, self._groups, self._counters = settings, groups, counters
+        self._means = ema.means if ema is not None else {}
         self.optimizer = torch.optim.AdamW(
             [{"params": group.parameters} for group in groups],
             lr=settings.learning_rate,
@@ -49,17 +49,17 @@ class FusedUpdate(CapturedUpdate):
             fused=True,
         )
         self._rates = self._flat.new_zeros(2)
-        self._lay_out()
+        self._build_table()
 
-    def restored(self) -> None:
-        """See Update: other moments, at other addresses."""
-        super().restored()
-        self._lay_out()
+    def reset(self) -> None:
+        """See `Update.reset`: the new moments have other addresses."""
+        super().reset()
+        self._build_table()
 
-    def _lay_out(self) -> None:
-        """Give every parameter moments, if it has none, and note where all of it lies."""
+    def _build_table(self) -> None:
+        """Create missing moments and collect the addresses of all weights, gradients, moments and averages."""
         state = self.optimizer.state
-        # On a CPU a parameter that had no part in a batch was not counted; here all are, so that one count serves all.
+        # Torch does not count a step for a parameter without a gradient; here one count serves all parameters.
         counts = [held["step"] for held in state.values() if "step" in held]
         self._steps = torch.stack(counts).amax() if counts else self._flat.new_zeros(())
         states = []
@@ -70,19 +70,21 @@ class FusedUpdate(CapturedUpdate):
                 second = torch.zeros_like(weight) if second is None else second
                 state[weight] = {"step": self._steps, "exp_avg": first, "exp_avg_sq": second}
                 assert weight.grad is not None
-                states.append(ParameterState(weight, weight.grad, first, second, self._means.get(weight), group.share))
+                states.append(
+                    ParameterState(weight, weight.grad, first, second, self._means.get(weight), group.multiplier)
+                )
         self._table = AdamTable(states)
 
-    def _set_rates(self, rate: float, average: float) -> None:
+    def _set_rates(self, rate: float, ema_weight: float) -> None:
         self._rates[0].fill_(rate)
-        self._rates[1].fill_(average)
+        self._rates[1].fill_(ema_weight)
 
     def _update(self) -> None:
-        settings, tally = self._settings, self._tally
+        settings, counters = self._settings, self._counters
         scalars = finish_step(
             square_sums(self._flat),
-            tally.batch,
-            tally.values,
+            counters.batch,
+            counters.values,
             self._steps,
             clip=settings.clip,
             epsilon=CLIP_EPSILON,

@@ -1,16 +1,16 @@
-"""Where a batch's gradients go: buffers that stay, so that captured programs and other processes find them."""
+"""Gradient buffers at fixed addresses, for captured steps and for sums over processes."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-# Of numbers: every parameter's part begins at a multiple of this, so that kernels can load several at once.
+# The gradient of every parameter begins at a multiple of this many elements, so that kernels can use vector loads.
 ALIGNMENT = 64
 
 
 class Gradients:
-    """The parameters' gradients; with `flat`, views of one buffer that is reduced and measured in one call."""
+    """Gradients of the parameters; with `flat`, views of one buffer, which one call can reduce or take the norm of."""
 
     def __init__(self, parameters: Sequence[nn.Parameter], flat: bool) -> None:
         self.parameters = list(parameters)
@@ -27,11 +27,11 @@ class Gradients:
                 parameter.grad = self._views[-1]
 
     def store(self, found: Sequence[Tensor | None]) -> None:
-        """Take over a batch's gradients; None stands for a parameter that had no part in it."""
+        """Store a batch's gradients, one for each parameter; None stands for a parameter that was not used."""
         if self.flat is None:
             for parameter, gradient in zip(self.parameters, found, strict=True):
-                # Torch's fused Adam reads a gradient as if it lay in memory as its parameter does; one that is a part
-                # of a larger tensor does not.
+                # Torch's fused Adam assumes that a gradient has the strides of its parameter, which a view of a larger
+                # tensor does not have.
                 parameter.grad = None if gradient is None else gradient.contiguous()
             return
         pairs = [(view, gradient) for view, gradient in zip(self._views, found, strict=True) if gradient is not None]
@@ -41,7 +41,7 @@ class Gradients:
         torch._foreach_copy_(views, gradients)
 
     def clear(self) -> None:
-        """The gradient of no sentences at all."""
+        """Set all gradients to 0."""
         if self.flat is not None:
             self.flat.zero_()
         else:

@@ -1,4 +1,4 @@
-"""One step of training: a batch's gradients, what other processes found, and the update."""
+"""One step of training: the gradients of a batch, their sum over processes, and the optimiser update."""
 
 from collections.abc import Callable
 
@@ -7,22 +7,25 @@ from torch import nn
 
 from simplepcfg.data.batching import Batch
 from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.training.step.batch_gradients import BatchGradient, BatchGradientRunner
 from simplepcfg.training.step.capture import Capturer, GraphCapturer
+from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.distributed import Group
-from simplepcfg.training.step.ema import WeightAverage
+from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.fused_update import FusedUpdate, can_fuse
 from simplepcfg.training.step.gradients import Gradients
-from simplepcfg.training.step.programs import BatchGradient, BatchPrograms
-from simplepcfg.training.step.tally import StepTally
 from simplepcfg.training.step.timing import StepTimer
-from simplepcfg.training.step.update import DeviceUpdate, HostUpdate, Update, rate_groups
+from simplepcfg.training.step.update import DeviceUpdate, HostUpdate, Update, learning_rate_groups
 
 
 class Step:
-    """The two programs of a step and the buffers between them.
+    """A training step: gradients and update, and the buffers between them.
 
-    On a GPU neither waits for the host, and each is captured as a CUDA graph (see `BatchPrograms` for batches of
-    dense models that have to be run again); on a CPU the same code runs as it is.
+    On a GPU neither waits for the host, and each is captured as a CUDA graph. `BatchGradientRunner` says when a
+    replayed batch has to be run without its graph. On a CPU the same code runs uncaptured.
+
+    `end` is the number of tokens that a sentence counts beyond its words; `captured_shapes` the largest number of
+    captured batch shapes; `note` is called with a remark where capturing fails.
     """
 
     def __init__(
@@ -32,7 +35,7 @@ class Step:
         end: int,
         group: Group,
         *,
-        average: WeightAverage | None = None,
+        ema: WeightEMA | None = None,
         captured_shapes: int = 0,
         capturer: Capturer | None = None,
         timer: StepTimer | None = None,
@@ -44,51 +47,56 @@ class Step:
         if capturer is None and on_gpu and captured_shapes:
             capturer = GraphCapturer(self.device)
         self._group, self._timer = group, timer
-        self.tally = StepTally(self.device, end)
+        self.counters = StepCounters(self.device, end)
         self.gradients = Gradients(parameters, flat=on_gpu or capturer is not None or group.size > 1)
-        self._gradient = BatchGradient(model, self.gradients, self.tally)
-        self.programs = BatchPrograms(self._gradient, self.device, capturer, captured_shapes, note)
-        groups = rate_groups(model, settings.network_lr_multiplier)
-        self._average = average
+        self._gradient = BatchGradient(model, self.gradients, self.counters)
+        self.gradient_runner = BatchGradientRunner(self._gradient, self.device, capturer, captured_shapes, note)
+        groups = learning_rate_groups(model, settings.network_lr_multiplier)
+        self._ema = ema
         self.update: Update
         if on_gpu or capturer is not None:
             kind = FusedUpdate if can_fuse(parameters) else DeviceUpdate
-            self.update = kind(settings, groups, self.gradients, self.tally, capturer, average)
+            self.update = kind(settings, groups, self.gradients, self.counters, capturer, ema)
         else:
-            self.update = HostUpdate(settings, groups, self.tally, average)
+            self.update = HostUpdate(settings, groups, self.counters, ema)
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
-        """Holds the moments."""
+        """The optimiser, which holds Adam's moments."""
         return self.update.optimizer
 
     def __call__(
         self, batch: Batch, total: int, rate: float, *, number: int = 0, branching_bias: float = 0.0, stop: bool = False
     ) -> None:
-        """Learn from this process's part of `total` sentences; counted in the tally, which the caller reads.
+        """Update the weights from this process's shard of `total` sentences and count the step in `counters`.
 
-        `number` counts steps from 0, for the average of the weights; `branching_bias` is the log-weight of spans at one
-        end of the sentence. With `stop` this process asks all to end; they find it in the tally, together.
+        `rate` is the learning rate. `number` counts steps from 0, for the EMA of the weights; `branching_bias` is the
+        log-weight of spans at one end of the sentence. With `stop` this process asks all processes to end; each of
+        them reads the request from its counters after the same step.
         """
         self._gradient.branching_bias = branching_bias
         if self._timer is not None:
             self._timer.start(self.device)
-        replayed = self._find_gradients(batch, total)
+        replayed = self._compute_gradients(batch, total)
         if self._group.size > 1:
-            self.tally.batch[4].fill_(float(stop))
-            self.tally.batch[5].fill_(float(self._group.held is not None))
-        self._group.add_up(self.gradients.flat, self.tally.batch)
-        self.update(rate, 0.0 if self._average is None else self._average.share(number))
+            self.counters.batch[4].fill_(float(stop))
+            self.counters.batch[5].fill_(float(self._group.held_error is not None))
+        self._group.all_reduce(self.gradients.flat, self.counters.batch)
+        self.update(rate, 0.0 if self._ema is None else self._ema.weight_at(number))
         if self._timer is not None:
             self._timer.stop(len(batch), batch.words.shape[1], int(batch.lengths.sum()), replayed)
 
-    def _find_gradients(self, batch: Batch, total: int) -> bool:
-        """This process's part; whether it was replayed. One that has failed takes part with nothing."""
+    def _compute_gradients(self, batch: Batch, total: int) -> bool:
+        """Compute the gradients of this process's shard; return whether they were replayed.
+
+        A process that holds an error contributes zeros, since the others wait for its sums.
+        """
         try:
-            if len(batch) and self._group.held is None:
-                return self.programs(batch.words, batch.lengths, total, once=self._gradient.branching_bias != 0)
+            if len(batch) and self._group.held_error is None:
+                biased = self._gradient.branching_bias != 0
+                return self.gradient_runner(batch.words, batch.lengths, total, uncaptured=biased)
         except Exception as error:
-            self._group.hold(error)
+            self._group.hold_error(error)
         self.gradients.clear()
-        self.tally.batch.zero_()
+        self.counters.batch.zero_()
         return False

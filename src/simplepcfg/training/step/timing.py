@@ -1,4 +1,4 @@
-"""Milliseconds of single steps, measured on the device itself and read when all is over."""
+"""Duration of single training steps, measured on the device and read after training."""
 
 import time
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """One step and how long the device worked on it."""
+    """Size of one step and the time that the device spent on it."""
 
     batch: int  # sentences
     n: int  # words of the longest
@@ -20,7 +20,14 @@ class StepTime:
 
 
 class StepTimer:
-    """Given to `train`, keeps the time of every step: by events on a GPU, by the clock elsewhere."""
+    """Measures every step of `train`: by CUDA events on a GPU, by the clock on a CPU.
+
+    >>> timer = StepTimer()
+    >>> timer.start(torch.device("cpu"))
+    >>> timer.stop(batch=16, n=20, words=320, replayed=False)
+    >>> timer.results()[0].words
+    320
+    """
 
     def __init__(self) -> None:
         self._marks: list[tuple[Any, Any, tuple[int, int, int, bool]]] = []
@@ -28,16 +35,16 @@ class StepTimer:
         self._on_gpu = False
 
     def start(self, device: torch.device) -> None:
-        """A step begins."""
+        """Mark the beginning of a step on `device`."""
         self._on_gpu = device.type == "cuda"
         self._start = self._mark()
 
     def stop(self, batch: int, n: int, words: int, replayed: bool) -> None:
-        """It is done, or launched."""
+        """Mark the end of a step, or of its launches, with the size of its batch."""
         self._marks.append((self._start, self._mark(), (batch, n, words, replayed)))
 
     def results(self) -> list[StepTime]:
-        """Every step so far; waits for a GPU to be done with them."""
+        """Return the times of all steps so far; on a GPU this waits for the last of them."""
         if self._on_gpu:
             torch.cuda.synchronize()
         return [

@@ -1,4 +1,4 @@
-"""The second half of a step: gradient norm, clipping, Adam, and the tally; nothing moves if they are not finite."""
+"""The optimiser update: gradient norm, clipping, Adam and counters; a step that is not finite changes no weights."""
 
 import math
 from collections.abc import Sequence
@@ -10,33 +10,33 @@ from torch import Tensor, nn
 
 from simplepcfg.errors import ResourceError
 from simplepcfg.training.config.schema import TrainingConfig
-from simplepcfg.training.step.capture import Capturer, Program
-from simplepcfg.training.step.ema import WeightAverage
+from simplepcfg.training.step.capture import Capturer, Launch
+from simplepcfg.training.step.counters import StepCounters
+from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.gradients import Gradients
-from simplepcfg.training.step.tally import StepTally
 
-# As torch's clip_grad_norm_ has it.
+# The constant that torch's clip_grad_norm_ adds to the norm.
 CLIP_EPSILON = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class RateGroup:
-    """Parameters that take the same share of the learning rate."""
+class LearningRateGroup:
+    """Parameters with the same multiplier of the learning rate."""
 
     parameters: list[nn.Parameter]
-    share: float
+    multiplier: float
 
 
-def rate_groups(model: nn.Module, network_lr_multiplier: float) -> list[RateGroup]:
-    """A model's own parameters, its embeddings, take all of the rate, those of its networks this share.
+def learning_rate_groups(model: nn.Module, network_lr_multiplier: float) -> list[LearningRateGroup]:
+    """Divide a model's trained parameters into embeddings, at the full learning rate, and networks, at a multiple.
 
-    Gains take all of it, too: they alone set how large scores are, and nothing multiplies them. So do a linear layer
-    that is no part of a network, since its rows are the embeddings of what it scores, and the encoder of a compound
-    model, which makes no rules.
+    At the full rate are also the gains of RMS normalisation, which alone set the scale of the logits; a linear layer
+    outside a network, whose rows are the output embeddings of its classes; and the encoder of a compound model, which
+    computes no rules. Groups without parameters are left out.
     """
     trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
     if network_lr_multiplier == 1:
-        return [RateGroup([parameter for _, parameter in trained], 1.0)]
+        return [LearningRateGroup([parameter for _, parameter in trained], 1.0)]
     tables = {name for name, module in model.named_children() if isinstance(module, nn.Linear)}
     first = {name: name.partition(".")[0] for name, _ in trained}
     whole = {
@@ -47,39 +47,41 @@ def rate_groups(model: nn.Module, network_lr_multiplier: float) -> list[RateGrou
     embeddings = [parameter for name, parameter in trained if name in whole]
     networks = [parameter for name, parameter in trained if name not in whole]
     return [
-        group for group in (RateGroup(embeddings, 1.0), RateGroup(networks, network_lr_multiplier)) if group.parameters
+        group
+        for group in (LearningRateGroup(embeddings, 1.0), LearningRateGroup(networks, network_lr_multiplier))
+        if group.parameters
     ]
 
 
 class Update(Protocol):
-    """Changes the weights by the gradients that lie in their buffers."""
+    """Updates the weights by the gradients in their buffers."""
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
-        """Holds the moments."""
+        """The optimiser, which holds Adam's moments."""
         ...
 
-    def __call__(self, rate: float, average: float = 0.0) -> None:
-        """One update with this learning rate, counted in the tally; or none, if it would not be finite.
+    def __call__(self, rate: float, ema_weight: float = 0.0) -> None:
+        """Update the weights with this learning rate and count the step; skip the update if it is not finite.
 
-        `average` is the share of the weights, moved or not, in their average of now.
+        `ema_weight` is the share of the present weights, updated or not, in their moving average.
         """
         ...
 
-    def restored(self) -> None:
-        """The optimiser's state has been replaced."""
+    def reset(self) -> None:
+        """Adapt to an optimiser state that was loaded from a checkpoint."""
         ...
 
 
 class HostUpdate:
-    """On a CPU, where looking at a number costs nothing: the host decides. Adam would move even on zeros."""
+    """Update on a CPU, where the host reads whether to skip the step: Adam would change weights even on zeros."""
 
     def __init__(
         self,
         settings: TrainingConfig,
-        groups: Sequence[RateGroup],
-        tally: StepTally,
-        average: WeightAverage | None = None,
+        groups: Sequence[LearningRateGroup],
+        counters: StepCounters,
+        ema: WeightEMA | None = None,
     ) -> None:
         self.optimizer = torch.optim.AdamW(
             [{"params": group.parameters} for group in groups],
@@ -89,51 +91,51 @@ class HostUpdate:
             fused=True,
         )
         self._parameters = [parameter for group in groups for parameter in group.parameters]
-        self._shares = [group.share for group in groups]
-        self._clip, self._tally, self._average = settings.clip or math.inf, tally, average
+        self._multipliers = [group.multiplier for group in groups]
+        self._clip, self._counters, self._ema = settings.clip or math.inf, counters, ema
 
-    def __call__(self, rate: float, average: float = 0.0) -> None:
-        """See Update."""
+    def __call__(self, rate: float, ema_weight: float = 0.0) -> None:
+        """See `Update.__call__`."""
         norm = torch.nn.utils.clip_grad_norm_(self._parameters, self._clip)
-        if not self._tally.add(norm).item():
-            for group, share in zip(self.optimizer.param_groups, self._shares, strict=True):
-                group["lr"] = rate * share
+        if not self._counters.add(norm).item():
+            for group, multiplier in zip(self.optimizer.param_groups, self._multipliers, strict=True):
+                group["lr"] = rate * multiplier
             self.optimizer.step()
-        if self._average is not None:
-            self._average.follow(average)
+        if self._ema is not None:
+            self._ema.update(ema_weight)
 
-    def restored(self) -> None:
-        """See Update; nothing here remembers the old state."""
+    def reset(self) -> None:
+        """See `Update.reset`; this class keeps nothing of the old state."""
 
 
 class CapturedUpdate:
-    """On a GPU: one program without a look from the host, captured at its second run if there is a capturer."""
+    """Update that never waits for the host; with a capturer it is captured as a CUDA graph at its second run."""
 
     def __init__(self, capturer: Capturer | None) -> None:
         self._capturer = capturer
         self._runs = 0
-        self._program: Program = self._update
+        self._launch: Launch = self._update
 
-    def __call__(self, rate: float, average: float = 0.0) -> None:
-        """See Update."""
-        self._set_rates(rate, average)
+    def __call__(self, rate: float, ema_weight: float = 0.0) -> None:
+        """See `Update.__call__`."""
+        self._set_rates(rate, ema_weight)
         self._runs += 1
         if self._runs == 2 and self._capturer is not None:
-            self._program = self._captured(self._capturer)
-        self._program()
+            self._launch = self._capture(self._capturer)
+        self._launch()
 
-    def restored(self) -> None:
-        """See Update; what was recorded knows the old moments."""
-        self._runs, self._program = 0, self._update
+    def reset(self) -> None:
+        """See `Update.reset`; a captured graph knows only the addresses of the old moments."""
+        self._runs, self._launch = 0, self._update
 
-    def _captured(self, capturer: Capturer) -> Program:
+    def _capture(self, capturer: Capturer) -> Launch:
         try:
             return capturer.capture(self._update)
-        except (RuntimeError, ResourceError):  # the batches' programs say why nothing is captured
+        except (RuntimeError, ResourceError):  # BatchGradientRunner tells the user why nothing is captured.
             return self._update
 
-    def _set_rates(self, rate: float, average: float) -> None:
-        """Put what the next run is told where its program reads it."""
+    def _set_rates(self, rate: float, ema_weight: float) -> None:
+        """Write the rates of the next run into the tensors that a captured update reads."""
         raise NotImplementedError
 
     def _update(self) -> None:
@@ -141,26 +143,26 @@ class CapturedUpdate:
 
 
 class DeviceUpdate(CapturedUpdate):
-    """By torch alone, for what `FusedUpdate` has no kernels for.
+    """Update by torch's own operations, for parameters that `FusedUpdate` does not support.
 
-    Torch's fused Adam divides the gradient by `grad_scale` (here: clipping) and neither moves nor counts a step while
-    `found_inf` is 1; both are tensors on the GPU, as the learning rate is.
+    Torch's fused Adam divides the gradient by `grad_scale`, which is used for clipping here, and skips the step if
+    `found_inf` is 1. Both are tensors on the GPU, as is the learning rate.
     """
 
     def __init__(
         self,
         settings: TrainingConfig,
-        groups: Sequence[RateGroup],
+        groups: Sequence[LearningRateGroup],
         gradients: Gradients,
-        tally: StepTally,
+        counters: StepCounters,
         capturer: Capturer | None = None,
-        average: WeightAverage | None = None,
+        ema: WeightEMA | None = None,
     ) -> None:
         super().__init__(capturer)
         assert gradients.flat is not None
         self._flat: Tensor = gradients.flat
-        self._clip, self._tally, self._average = settings.clip, tally, average
-        self._shares = [group.share for group in groups]
+        self._clip, self._counters, self._ema = settings.clip, counters, ema
+        self._multipliers = [group.multiplier for group in groups]
         self._rates = [torch.zeros((), device=self._flat.device) for _ in groups]
         self._skipped, self._scale = torch.zeros_like(self._rates[0]), torch.ones_like(self._rates[0])
         self.optimizer = torch.optim.AdamW(
@@ -172,28 +174,28 @@ class DeviceUpdate(CapturedUpdate):
         )
         self.optimizer.found_inf = self._skipped  # type: ignore[attr-defined]
         self.optimizer.grad_scale = self._scale  # type: ignore[attr-defined]
-        # Torch would warn that the first step, which is not captured, is not captured.
+        # The first step is meant to run uncaptured; torch would warn about it.
         self.optimizer._warned_capturable_if_run_uncaptured = True
 
-    def __call__(self, rate: float, average: float = 0.0) -> None:
-        """See Update."""
-        super().__call__(rate, average)
-        if self._average is not None:
-            self._average.follow(average)
+    def __call__(self, rate: float, ema_weight: float = 0.0) -> None:
+        """See `Update.__call__`."""
+        super().__call__(rate, ema_weight)
+        if self._ema is not None:
+            self._ema.update(ema_weight)
 
-    def restored(self) -> None:
-        """Adam's load_state_dict copies the learning rate and brings other moments: record anew."""
+    def reset(self) -> None:
+        """See `Update.reset`; Adam's load_state_dict has replaced the learning-rate tensors, too."""
         for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate
-        super().restored()
+        super().reset()
 
-    def _set_rates(self, rate: float, average: float) -> None:
-        for own, share in zip(self._rates, self._shares, strict=True):
-            own.fill_(rate * share)
+    def _set_rates(self, rate: float, ema_weight: float) -> None:
+        for tensor, multiplier in zip(self._rates, self._multipliers, strict=True):
+            tensor.fill_(rate * multiplier)
 
     def _update(self) -> None:
         norm = torch.linalg.vector_norm(self._flat)
-        self._skipped.copy_(self._tally.add(norm))
+        self._skipped.copy_(self._counters.add(norm))
         if self._clip:
             self._scale.copy_(((norm + CLIP_EPSILON) / self._clip).clamp(min=1.0))
         self.optimizer.step()

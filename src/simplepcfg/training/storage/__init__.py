@@ -1,1 +1,1 @@
-"""What a run writes and reads back: checkpoints, weights, metrics, and their checksums."""
+"""Files of a run: checkpoints, weights, metrics, and their checksums."""

@@ -1,4 +1,4 @@
-"""Files that are either the old one or the new one, whatever happens in between."""
+"""Atomic writes: whatever happens, a file is either the old one or the new one."""
 
 import contextlib
 import errno
@@ -22,9 +22,9 @@ def write_bytes(
     content: bytes | Sequence[bytes | memoryview],
     renaming: AbstractContextManager[object] | None = None,
 ) -> None:
-    """Replace `path` by `content` in one step that survives a power cut; `renaming` is held during that step.
+    """Replace `path` by `content` atomically and durably; `renaming` is entered while the file is renamed.
 
-    The new file is read back first: until it is known to be on the disk as it should be, the old one stands.
+    The new file is read back before it replaces the old one. Raises OSError if that fails.
     """
     pieces = [content] if isinstance(content, bytes) else content
     temporary = path.with_name(f"{path.name}.{os.getpid()}-{next(_NUMBERS)}{TEMPORARY_SUFFIX}")
@@ -39,7 +39,7 @@ def write_bytes(
         with renaming or nullcontext():
             os.replace(temporary, path)
     except BaseException:
-        # On a full disk the half-written file would keep the space that the user is about to look for.
+        # On a full disk the half-written file would take the space that the user is about to free.
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
@@ -57,7 +57,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what an interrupted write left under a temporary name; no finished file is ever called so."""
+    """Remove the temporary files of interrupted writes; no finished file has such a name."""
     for pattern in (f"*{TEMPORARY_SUFFIX}", "vocabulary.txt.*.tmp"):
         for leftover in folder.glob(pattern):
             leftover.unlink(missing_ok=True)

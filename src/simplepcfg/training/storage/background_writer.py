@@ -1,4 +1,4 @@
-"""Files written beside training: a GPU does not wait for a disk."""
+"""Writes files in a background thread, so that training does not wait for the disk."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -6,13 +6,13 @@ from contextlib import contextmanager
 
 
 class Abandoned(Exception):
-    """Ends a write that nobody waits for any more, before its file counts."""
+    """Raised inside a job that was abandoned, before its file replaces the old one."""
 
 
 class BackgroundWriter:
-    """One job at a time, in the order given; what goes wrong in one is raised by whichever call comes next, once.
+    """Runs one job at a time, in order; the error of a job is raised once, by the next call.
 
-    The thread does not keep a process alive: who wants its files must wait.
+    The thread is a daemon and does not keep the process alive: call `wait` before the process ends.
     """
 
     def __init__(self) -> None:
@@ -22,18 +22,18 @@ class BackgroundWriter:
         self._abandoned = False
 
     def write(self, job: Callable[[], None]) -> None:
-        """Begin `job`, when the one before is over. It may only read what nobody changes any more."""
+        """Start `job` after waiting for the one before; the job may only read data that no longer changes."""
         self.wait()
         self._thread = threading.Thread(target=self._run, args=(job,), name="checkpoint", daemon=True)
         self._thread.start()
 
     def check(self) -> None:
-        """Raise what went wrong so far, without waiting."""
+        """Raise the error of a finished job, without waiting for one in progress."""
         if self._thread is not None and not self._thread.is_alive():
             self.wait()
 
     def wait(self) -> None:
-        """Until all that was given is on the disk. Whoever is torn away from here, by a signal, abandons it."""
+        """Wait until the job is done and raise its error; a signal that interrupts the wait abandons the job."""
         if self._thread is None:
             return
         try:
@@ -46,14 +46,14 @@ class BackgroundWriter:
             raise error
 
     def abandon(self) -> None:
-        """From now on no file changes any more; what is being written is thrown away when it is done."""
+        """Let no file change from now on; the file that is being written is discarded."""
         with self._turn:
             self._abandoned = True
         self._thread = None
 
     @contextmanager
     def renaming(self) -> Iterator[None]:
-        """To be held by a job while it puts a finished file in its place."""
+        """Guard the renaming of a finished file; raise Abandoned inside a job that was abandoned."""
         with self._turn:
             if self._abandoned:
                 raise Abandoned
@@ -62,5 +62,5 @@ class BackgroundWriter:
     def _run(self, job: Callable[[], None]) -> None:
         try:
             job()
-        except BaseException as error:  # it is raised where somebody waits
+        except BaseException as error:  # The next call of the main thread raises it.
             self._error = error

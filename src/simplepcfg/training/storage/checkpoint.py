@@ -1,4 +1,4 @@
-"""One file from which training goes on as if nothing had happened."""
+"""Checkpoints: one file from which training resumes exactly where it stood."""
 
 import math
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ from simplepcfg.training.storage.tensor_files import (
 )
 
 
-class Tally(BaseModel):
-    """Sums over training steps, from which a line of metrics is made."""
+class StepSums(BaseModel):
+    """Sums over training steps, from which a line of metrics is computed."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -31,17 +31,9 @@ class Tally(BaseModel):
     gradient_norm: float = 0.0  # summed over steps
     steps: int = 0
 
-    def add(self, loss: float, tokens: int, sentences: int, gradient_norm: float) -> None:
-        """Count one step."""
-        self.loss += loss
-        self.tokens += tokens
-        self.sentences += sentences
-        self.gradient_norm += gradient_norm
-        self.steps += 1
-
     @property
     def perplexity(self) -> float:
-        """Of the text in these steps, under the weights of the time; infinite where a double overflows."""
+        """Training perplexity of these steps, each under its weights; infinite where a double overflows."""
         mean = self.loss / self.tokens if self.tokens else math.nan
         return math.exp(mean) if mean < 700 else math.inf
 
@@ -60,12 +52,15 @@ class Best(BaseModel):
 
     @property
     def rank(self) -> tuple[int, float]:
-        """Larger is better, as PerplexityReport.rank."""
+        """Sort key, larger is better, as in `PerplexityReport.rank`."""
         return (-self.impossible, self.log_likelihood)
 
 
 class TrainingState(BaseModel):
-    """Where training stands: `batch` batches of epoch `epoch` (from 0) are done."""
+    """Position and counters of training: `batch` batches of epoch `epoch` (from 0) are done.
+
+    The field names are stored in checkpoints.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -78,55 +73,66 @@ class TrainingState(BaseModel):
     skipped_steps: int = 0
     skipped_in_a_row: int = 0
     impossible_sentences: int = 0
-    since_log: Tally = Field(default_factory=Tally)
-    this_epoch: Tally = Field(default_factory=Tally)
+    since_log: StepSums = Field(default_factory=StepSums)
+    this_epoch: StepSums = Field(default_factory=StepSums)
     metrics_bytes: int = 0
     metrics_crc32: int | None = None  # of these bytes; None in checkpoints of early versions
     seconds: float = 0.0
 
     def ended_by(self, epochs: int, patience: int) -> str | None:
-        """Why a run of so many epochs has nothing left to do: "epochs", "patience" (0: never), or None while it has."""
+        """Return why a run has ended, "epochs" or "patience" (never with a patience of 0), or None if it has not."""
         if patience and self.epochs_without_gain >= patience:
             return "patience"
         return "epochs" if self.epoch >= epochs else None
 
 
-GROUPS = ("weights", "best_weights", "optimizer", "random", "average")
+# The prefix of tensor names in the file, and the attribute of Checkpoint that holds these tensors.
+GROUPS = {
+    "weights": "weights",
+    "best_weights": "best_weights",
+    "optimizer": "optimizer",
+    "random": "random",
+    "average": "ema",
+}
 
 
 @dataclass(slots=True)
 class Checkpoint:
-    """What one checkpoint file holds."""
+    """Content of a checkpoint file."""
 
     state: TrainingState
     weights: dict[str, torch.Tensor]
-    best_weights: dict[str, torch.Tensor]  # kept here too, so that model.safetensors can always be written again
+    best_weights: dict[str, torch.Tensor]  # so that model.safetensors can always be restored
     optimizer: dict[str, torch.Tensor]
     random: dict[str, torch.Tensor]
-    average: dict[str, torch.Tensor] = field(default_factory=dict)  # of the weights, if one is kept
-    vocabulary: str | None = None  # its checksum
-    verified: bool = True  # False if it was read from a file without a checksum
+    ema: dict[str, torch.Tensor] = field(default_factory=dict)  # of the weights, if training.ema_decay is set
+    vocabulary: str | None = None  # checksum of the vocabulary
+    verified: bool = True  # False if the file had no checksum
 
     def save(self, path: Path, renaming: AbstractContextManager[object] | None = None) -> None:
-        """Replace the checkpoint in one step; until then the old one stands."""
-        tensors = {f"{group}/{name}": tensor for group in GROUPS for name, tensor in getattr(self, group).items()}
+        """Replace the checkpoint file atomically; `renaming` is entered while the file is renamed."""
+        tensors = {
+            f"{prefix}/{name}": tensor
+            for prefix, attribute in GROUPS.items()
+            for name, tensor in getattr(self, attribute).items()
+        }
         write_tensor_file(path, tensors, self.state.model_dump(), renaming, self.vocabulary)
 
     def save_best(self, path: Path, renaming: AbstractContextManager[object] | None = None) -> None:
-        """Write the best epoch's weights as a model, if there has been an epoch."""
+        """Write the weights of the best epoch as a model, if an epoch has been finished."""
         if self.state.best is not None:
             write_tensor_file(path, self.best_weights, self.state.best.model_dump(), renaming, self.vocabulary)
 
     @classmethod
     def load(cls, path: Path) -> "Checkpoint":
-        """Read a checkpoint; InputError if it is damaged or of another version."""
+        """Read a checkpoint; raise InputError if it is damaged or of another version."""
         tensors, record, vocabulary, verified = read_checked_tensor_file(path)
-        groups: dict[str, dict[str, torch.Tensor]] = {group: {} for group in GROUPS}
+        groups: dict[str, dict[str, torch.Tensor]] = {attribute: {} for attribute in GROUPS.values()}
         for name, tensor in tensors.items():
-            group, _, rest = name.partition("/")
-            if group not in groups:
+            prefix, _, rest = name.partition("/")
+            if prefix not in GROUPS:
                 raise InputError(f"{path}: unexpected tensor {name}; it was written by another version")
-            groups[group][rest] = tensor
+            groups[GROUPS[prefix]][rest] = tensor
         try:
             state = TrainingState.model_validate(record)
             return cls(state, **groups, vocabulary=vocabulary, verified=verified)
@@ -141,10 +147,13 @@ def capture(
     best_weights: dict[str, torch.Tensor],
     optimizer: torch.optim.Optimizer,
     device: torch.device,
-    average: Mapping[str, torch.Tensor],
+    ema: Mapping[str, torch.Tensor],
     vocabulary: str | None = None,
 ) -> Checkpoint:
-    """Copy everything that training changes."""
+    """Return a checkpoint with copies, on the CPU, of everything that training changes.
+
+    `ema` are the averaged weights by name, empty if none are kept; `vocabulary` is the checksum of the vocabulary.
+    """
     moments = host_copy(
         {
             f"{name}/{key}": value
@@ -156,7 +165,7 @@ def capture(
     if device.type == "cuda":
         random["cuda"] = torch.cuda.get_rng_state(device)
     weights = host_copy(model.state_dict())
-    copied = host_copy(average)
+    copied = host_copy(ema)
     return Checkpoint(state.model_copy(deep=True), weights, best_weights, moments, random, copied, vocabulary)
 
 
@@ -167,7 +176,10 @@ def restore(
     optimizer: torch.optim.Optimizer,
     device: torch.device,
 ) -> None:
-    """Put a checkpoint back into a model, an optimiser and torch's random state."""
+    """Load a checkpoint, read from `path`, into a model, an optimiser and torch's random state.
+
+    Raises InputError if it does not fit.
+    """
     load_weights(model, checkpoint.weights, path)
     _restore_optimizer(checkpoint.optimizer, path, model, optimizer)
     try:
@@ -181,7 +193,7 @@ def restore(
 def _restore_optimizer(
     moments: Mapping[str, torch.Tensor], path: Path, model: nn.Module, optimizer: torch.optim.Optimizer
 ) -> None:
-    """Hand the moments over by torch's own load_state_dict, which puts each on the right device."""
+    """Load the moments by torch's own load_state_dict, which moves each to the right device."""
     names = {parameter: name for name, parameter in model.named_parameters()}
     order = [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Any]] = {}

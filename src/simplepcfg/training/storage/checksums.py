@@ -1,7 +1,7 @@
-"""Checksums of the files of a run: CRC-32 over the bytes, which reads about 2 GB/s on one core.
+"""CRC-32 checksums of the files of a run, computed at about 2 GB/s on one core.
 
-It finds damage by disks, memory and copies, not changes made on purpose: whoever can change a file can change its
-checksum too.
+They detect damage by disks, memory and copying, but not changes made on purpose: whoever can change a file can change
+its checksum, too.
 """
 
 import json
@@ -19,7 +19,7 @@ _SEAL = re.compile(r"# crc32 of the lines below: ([0-9a-f]{8})")
 
 
 class DamagedFileError(InputError):
-    """A file whose content is not what was written; `reason` says how that shows."""
+    """A file's content is not what was written; `reason` says how that was detected."""
 
     def __init__(self, path: Path, reason: str, advice: str = "restore it from a copy") -> None:
         super().__init__(f"{path}: damaged ({reason}); {advice}")
@@ -27,23 +27,23 @@ class DamagedFileError(InputError):
 
 
 def crc32(pieces: Iterable[bytes | memoryview], value: int = 0) -> int:
-    """Of all pieces as if they were one, after what `value` is the checksum of."""
+    """Return the CRC-32 of the concatenated pieces, continuing from the checksum `value` of what comes before."""
     for piece in pieces:
         value = zlib.crc32(piece, value)
     return value
 
 
 def crc32_of_file(path: Path, length: int | None = None) -> int:
-    """Of the first `length` bytes of a file, or of all of them, read anew from the disk where the system allows it."""
+    """Return the CRC-32 of the first `length` bytes of a file, or of all, bypassing the page cache where possible."""
     descriptor = os.open(path, os.O_RDONLY)
     with os.fdopen(descriptor, "rb", buffering=0) as stream:
-        if hasattr(os, "posix_fadvise"):  # pages that are on the disk already are forgotten, so that it is asked
+        if hasattr(os, "posix_fadvise"):  # Drop cached pages, so that the bytes come from the disk.
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         return crc32(chunks(stream, length))
 
 
 def chunks(stream: Any, length: int | None = None) -> Iterable[bytes]:
-    """What a binary stream holds from here on, or its next `length` bytes, in pieces that fit into memory."""
+    """Yield the rest of a binary stream, or its next `length` bytes, in pieces that fit into memory."""
     left = length
     while left is None or left > 0:
         piece = stream.read(CHUNK if left is None else min(CHUNK, left))
@@ -53,17 +53,20 @@ def chunks(stream: Any, length: int | None = None) -> Iterable[bytes]:
         yield piece
 
 
-def sealed_text(text: str) -> str:
-    """`text` after a first line, a comment in TOML, that holds its checksum; so a file that is cut off is found."""
+def add_checksum_line(text: str) -> str:
+    """Return `text` below a first line, a TOML comment, with its checksum, so that a truncated file is detected."""
     return f"# crc32 of the lines below: {zlib.crc32(text.encode()):08x}\n{text}"
 
 
-def check_sealed_text(path: Path, what_to_do: str) -> None:
-    """DamagedFileError if a file with such a first line does not match it; one without is taken as it is."""
+def verify_checksum_line(path: Path, what_to_do: str) -> None:
+    """Raise DamagedFileError if a file does not match the checksum of its first line; accept one without such a line.
+
+    `what_to_do` is the advice of the error.
+    """
     try:
         text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError):
-        return  # whoever reads it says what is wrong
+        return  # The function that parses the file reports the error.
     first, _, rest = text.partition("\n")
     found = _SEAL.fullmatch(first)
     if found is not None and int(found[1], 16) != zlib.crc32(rest.encode()):
@@ -72,13 +75,13 @@ def check_sealed_text(path: Path, what_to_do: str) -> None:
         raise DamagedFileError(path, "its first line, the checksum, is not whole", what_to_do)
 
 
-def sealed_record(record: dict[str, Any]) -> dict[str, Any]:
-    """`record` with its checksum as one more key."""
+def add_checksum(record: dict[str, Any]) -> dict[str, Any]:
+    """Return `record` with its checksum under the key "crc32"."""
     return {**record, "crc32": f"{_record_crc32(record):08x}"}
 
 
 def record_is_intact(record: dict[str, Any]) -> bool:
-    """Whether a record matches its checksum; one of an early version has none, and no format either."""
+    """Return whether a record matches its checksum; records of early versions have neither checksum nor format."""
     rest = {key: value for key, value in record.items() if key != "crc32"}
     if "crc32" not in record:
         return "format" not in record

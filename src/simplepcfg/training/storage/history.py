@@ -1,4 +1,4 @@
-"""What a run folder says about how its model was trained: epochs and steps, as they were recorded."""
+"""Training history of a run: its recorded metrics by epoch and by step."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from simplepcfg.training.storage.run_folder import RunFolder
 
 @dataclass(frozen=True, slots=True)
 class TrainingHistory:
-    """Points of learning curves; empty of a run that was saved without a record of its training."""
+    """Points of learning curves; empty for a run that was saved without its metrics."""
 
     steps: list[dict[str, Any]] = field(default_factory=list)  # lines of metrics.jsonl, see docs/runs.md
     epochs: list[dict[str, Any]] = field(default_factory=list)
     seconds: float | None = None  # of training, all sessions together
 
     def by_epoch(self, key: str) -> list[tuple[float, float]]:
-        """(epoch, value) of one number of the epochs' lines."""
+        """Return (epoch, value) pairs of one key of the epochs' lines; NaN where it is missing."""
         return [(float(line["epoch"]), _number(line.get(key))) for line in self.epochs]
 
     def by_step(self, key: str) -> list[tuple[float, float]]:
-        """(epoch as a fraction, value) of one number of the steps' lines."""
+        """Return (epoch as a fraction, value) pairs of one key of the steps' lines; NaN where it is missing."""
         if not self.steps:
             return []
         last = self.epochs[-1] if self.epochs else self.steps[-1]
@@ -33,7 +33,7 @@ class TrainingHistory:
 
 
 def read_history(directory: Path | None) -> TrainingHistory:
-    """Read the record of a run; lines that cannot be read are left out, since nothing but pictures depends on them."""
+    """Read the metrics of a run folder; skip lines that cannot be read, since only figures depend on them."""
     if directory is None:
         return TrainingHistory()
     folder = RunFolder(directory)

@@ -1,4 +1,4 @@
-"""JSON lines that a resumed run continues exactly where its checkpoint stood."""
+"""Files of JSON lines that a resumed run truncates to the length recorded in its checkpoint and then continues."""
 
 import json
 import math
@@ -12,19 +12,19 @@ from simplepcfg.training.storage.checksums import crc32, crc32_of_file
 
 
 def check_length(path: Path, keep: int) -> None:
-    """InputError where a file is shorter than the checkpoint left it."""
+    """Raise InputError if a file is shorter than the `keep` bytes that the checkpoint recorded."""
     size = path.stat().st_size if path.exists() else 0
     if size < keep:
         raise InputError(f"{path}: {size} bytes where the checkpoint expects {keep}; it was changed, restore it")
 
 
 def is_intact(path: Path, keep: int, checksum: int | None) -> bool:
-    """Whether the first `keep` bytes of a file are those that the checkpoint knew; None stands for any."""
+    """Return whether the first `keep` bytes of a file match the checkpoint's checksum; None matches any bytes."""
     return checksum is None or crc32_of_file(path, keep) == checksum
 
 
 class JsonLines:
-    """An append-only file of JSON records, cut back to `keep` bytes when opened (None keeps all)."""
+    """An append-only file of JSON records, truncated to `keep` bytes when opened (None keeps all)."""
 
     def __init__(self, path: Path, keep: int | None = None) -> None:
         if keep is not None:
@@ -35,7 +35,7 @@ class JsonLines:
         if keep is not None:
             self._stream.truncate(keep)
             self._stream.seek(0, os.SEEK_END)
-        elif size and not path.read_bytes().endswith(b"\n"):  # the process died in the middle of a line
+        elif size and not path.read_bytes().endswith(b"\n"):  # The process died in the middle of a line.
             self._append(b"\n")
 
     def __enter__(self) -> "JsonLines":
@@ -57,7 +57,7 @@ class JsonLines:
             self._stream.flush()
 
     def sync(self) -> tuple[int, int]:
-        """Force what was written onto the disk and return its length in bytes and its checksum."""
+        """Flush the file to the disk; return its length in bytes and its checksum."""
         with naming_file(self._stream.name):
             os.fsync(self._stream.fileno())
         return self._stream.tell(), self._crc32
@@ -67,15 +67,15 @@ class JsonLines:
         self._crc32 = crc32([content], self._crc32)
 
 
-class NoLines(JsonLines):
-    """Of a process that writes nothing."""
+class NullJsonLines(JsonLines):
+    """JSON lines of a process that writes no files."""
 
     def __init__(self) -> None:
         pass
 
     def write(self, record: dict[str, Any]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def sync(self) -> tuple[int, int]:
-        """Nothing has no length."""
+        """Return a length and a checksum of 0."""
         return 0, 0

@@ -1,31 +1,31 @@
-"""The two kinds of lines in metrics.jsonl."""
+"""The two kinds of records in metrics.jsonl."""
 
 import math
 from typing import Any
 
 from simplepcfg.evaluation.perplexity import PerplexityReport
-from simplepcfg.training.storage.checkpoint import Tally, TrainingState
+from simplepcfg.training.storage.checkpoint import StepSums, TrainingState
 
 
 def step_record(state: TrainingState, learning_rate: float) -> dict[str, Any]:
-    """Means since the last line, at the present step."""
-    tally = state.since_log
+    """Return the record of the steps since the last line: means, counters and the present learning rate."""
+    sums = state.since_log
     return {
         "kind": "steps",
         "epoch": state.epoch + 1,
         "step": state.step,
-        "loss_nats_per_sentence": tally.loss / tally.sentences if tally.sentences else math.nan,
-        "perplexity": tally.perplexity,
-        "tokens": tally.tokens,
-        "gradient_norm": tally.gradient_norm / tally.steps if tally.steps else math.nan,
+        "loss_nats_per_sentence": sums.loss / sums.sentences if sums.sentences else math.nan,
+        "perplexity": sums.perplexity,
+        "tokens": sums.tokens,
+        "gradient_norm": sums.gradient_norm / sums.steps if sums.steps else math.nan,
         "learning_rate": learning_rate,
         "skipped_steps": state.skipped_steps,
         "impossible_sentences": state.impossible_sentences,
     }
 
 
-def epoch_record(state: TrainingState, trained: Tally, valid: PerplexityReport, better: bool) -> dict[str, Any]:
-    """The epoch that `state` has just finished."""
+def epoch_record(state: TrainingState, trained: StepSums, valid: PerplexityReport, better: bool) -> dict[str, Any]:
+    """Return the record of the epoch that `state` has just finished; `better` says that it is the best so far."""
     return {
         "kind": "epoch",
         "epoch": state.epoch,

@@ -1,7 +1,7 @@
-"""The folder of a run: what lies in it, who may write to it, and how a finished model is read back.
+"""Run folders: the files of a run, the lock against a second writer, and loading a trained model.
 
-config.toml is written first and makes the folder a run. checkpoint.safetensors alone decides where training
-goes on: metrics.jsonl is cut back to the length it records, model.safetensors is written again from it.
+config.toml is written first and makes the folder a run. checkpoint.safetensors alone decides where training resumes:
+metrics.jsonl is truncated to the length that it records, and model.safetensors can be restored from it.
 """
 
 import os
@@ -25,18 +25,18 @@ from simplepcfg.pretrained import or_installed, run_directory
 from simplepcfg.training.config.files import load_config
 from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.machine.device import resolve_device
-from simplepcfg.training.storage.checksums import DamagedFileError, check_sealed_text
+from simplepcfg.training.storage.checksums import DamagedFileError, verify_checksum_line
 from simplepcfg.training.storage.tensor_files import check_shapes, load_weights, read_checked_tensor_file, stored_shapes
 from simplepcfg.version import __version__
 
-# Of the folder as a whole: which files there are and what they mean. A later one is refused by name.
+# Version of the folder as a whole: which files there are and what they mean. A later version is refused.
 FORMAT = 1
 HUB_FOLDERS = ("snapshots", "blobs")
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """Names of the files of a run."""
+    """Paths of the files of a run, and checks of them."""
 
     path: Path
 
@@ -47,12 +47,12 @@ class RunFolder:
 
     @property
     def vocabulary(self) -> Path:
-        """The words, one a line."""
+        """The words of the vocabulary, one a line."""
         return self.path / "vocabulary.txt"
 
     @property
     def facts(self) -> Path:
-        """Versions, seed, device, and the identity of the data."""
+        """Versions, seed, device, and fingerprints of the data."""
         return self.path / "run.json"
 
     @property
@@ -62,36 +62,36 @@ class RunFolder:
 
     @property
     def checkpoint(self) -> Path:
-        """Everything needed to go on: weights, best weights, optimiser, random state, position."""
+        """Everything needed to resume: weights, best weights, optimiser, random state, position."""
         return self.path / "checkpoint.safetensors"
 
     @property
     def metrics(self) -> Path:
-        """What was computed: equal for equal runs."""
+        """Losses, perplexities and counters; equal for equal runs."""
         return self.path / "metrics.jsonl"
 
     @property
     def timings(self) -> Path:
-        """When it was computed: wall-clock times, never equal."""
+        """Wall-clock times, which differ between equal runs."""
         return self.path / "timings.jsonl"
 
     @property
     def skipped(self) -> Path:
-        """The batches of steps that were skipped; only there if there are any."""
+        """The batches of skipped steps; exists only if there are any."""
         return self.path / "skipped.jsonl"
 
     @property
     def resume_command(self) -> str:
-        """What to type to go on with this run."""
+        """The shell command that resumes this run."""
         return f"simplepcfg train --resume {shlex.quote(str(self.path))}"
 
     def holds_a_run(self) -> bool:
-        """Whether a run was ever begun here."""
+        """Return whether the folder holds any file of a run."""
         files = (self.config, self.checkpoint, self.model, self.metrics, self.facts)
         return any(file.exists() for file in files)
 
     def refuse_if_taken(self) -> None:
-        """No run is ever overwritten."""
+        """Raise InputError if a new run cannot be written here: no run is ever overwritten."""
         try:
             is_file = self.path.exists() and not self.path.is_dir()
             taken = self.config.exists()
@@ -109,7 +109,7 @@ class RunFolder:
             raise InputError(f"{self.path} holds parts of a run but no config.toml; choose another folder")
 
     def require(self, *files: Path) -> None:
-        """InputError that names the first of `files` that is missing."""
+        """Raise InputError that names the first of `files` that is missing."""
         if not self.path.is_dir():
             raise InputError(
                 f"{self.path}: no such run folder; give one that `simplepcfg train` wrote (it holds config.toml)"
@@ -120,9 +120,9 @@ class RunFolder:
                 raise InputError(f"{self.path} is not a complete run: {file.name} is missing{self._advice(file)}")
 
     def require_own(self, *files: Path) -> None:
-        """As `require`, and InputError if a file is a link that leads out of the folder.
+        """Raise InputError if one of `files` is missing or is a link to a file outside the folder.
 
-        A hub's cache has its files in `blobs` beside `snapshots`, and links to them; these are followed.
+        The cache of a model hub keeps files in `blobs` beside `snapshots` and links to them; such links are followed.
         """
         self.require(*files)
         inside = self.path.resolve()
@@ -134,18 +134,24 @@ class RunFolder:
                 raise InputError(f"{file}: is a link out of the run folder, to {place}; put the file itself there")
 
     def read_config(self, overrides: Sequence[str] = ()) -> RunConfig:
-        """The run's configuration, changed by overrides; DamagedFileError if it is not what was written."""
+        """Return the run's configuration, changed by overrides such as "training.epochs=3".
+
+        Raises DamagedFileError if the file does not match its checksum.
+        """
         advice = "restore it from a copy or, if you changed it on purpose, delete its first line"
-        check_sealed_text(self.config, advice)
+        verify_checksum_line(self.config, advice)
         return load_config(self.config, overrides, environment={})
 
     def check_vocabulary(self, vocabulary: Vocabulary, checksum: str | None) -> None:
-        """DamagedFileError if weights that name a checksum belong to other words; early versions named none."""
+        """Raise DamagedFileError if weights with this vocabulary checksum belong to other words.
+
+        The weights of early versions have no checksum (None).
+        """
         if checksum is not None and vocabulary.checksum != checksum:
             raise DamagedFileError(self.vocabulary, "these are not the words that the weights were trained with")
 
-    def explained(self, error: DamagedFileError) -> InputError:
-        """The same error with what can still be used."""
+    def with_advice(self, error: DamagedFileError) -> InputError:
+        """Return the error with advice about which other files of the run can still be used."""
         if error.path == self.model and _is_verified(self.checkpoint):
             advice = f"checkpoint.safetensors is intact, and `{self.resume_command}` writes the model again from it"
         elif error.path == self.checkpoint and _is_verified(self.model):
@@ -164,7 +170,10 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep a second training process out; the lock goes with the process, however that ends."""
+        """Lock the folder against a second training process; the lock ends with the process.
+
+        Raises InputError if another process holds the lock.
+        """
         try:
             import fcntl
         except ImportError:  # no such locks on this system
@@ -184,7 +193,7 @@ class RunFolder:
 
 
 def run_facts(config: RunConfig, device: torch.device, data: dict[str, Any]) -> dict[str, Any]:
-    """What run.json says about where the numbers come from."""
+    """Return the content of run.json: versions, device, seed, and the fingerprints of the data."""
     return {
         "format": FORMAT,
         "simplepcfg": __version__,
@@ -201,7 +210,7 @@ def run_facts(config: RunConfig, device: torch.device, data: dict[str, Any]) -> 
 
 @dataclass(frozen=True, slots=True)
 class LoadedRun:
-    """A trained model with all that is needed to use it on new text."""
+    """A trained model with its configuration and vocabulary."""
 
     directory: Path
     config: RunConfig
@@ -212,7 +221,14 @@ class LoadedRun:
 
 
 def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
-    """The best model of a run folder, in evaluation mode on `device`; a name may be that of an installed grammar."""
+    """Load the best model of a run folder, in evaluation mode, onto `device`.
+
+    `directory` may be the name of an installed grammar. Raises InputError if the folder is no complete run or a file is
+    damaged, and NumericalError if a weight is not finite.
+
+        run = load_run("runs/first", device="cpu")
+        run.model.grammar()
+    """
     folder = RunFolder(run_directory(directory))
     folder.require_own(folder.config, folder.vocabulary, folder.model)
     config = folder.read_config()
@@ -220,13 +236,13 @@ def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
     chosen = resolve_device(device)
     try:
         shapes = stored_shapes(folder.model)
-        with without_memory():  # no memory is taken for sizes that the weights do not have
+        with without_memory():  # No memory is taken for a model that the weights do not fit.
             check_shapes(build_model(config.model, len(vocabulary)), shapes, folder.model)
         tensors, best, checksum, _ = read_checked_tensor_file(folder.model)
     except DamagedFileError as error:
-        raise folder.explained(error) from None
+        raise folder.with_advice(error) from None
     folder.check_vocabulary(vocabulary, checksum)
-    with torch.random.fork_rng(devices=[]):  # the weights drawn here are overwritten at once
+    with torch.random.fork_rng(devices=[]):  # The random initial weights are overwritten at once.
         model = build_model(config.model, len(vocabulary))
     load_weights(model, tensors, folder.model)
     for name, tensor in model.state_dict().items():
@@ -236,7 +252,7 @@ def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
 
 
 def _is_verified(path: Path) -> bool:
-    """Whether a file of tensors has a checksum and matches it."""
+    """Return whether a tensor file has a checksum and matches it."""
     try:
         return read_checked_tensor_file(path).verified
     except InputError:

@@ -1,4 +1,4 @@
-"""Which batches were skipped, for a report that somebody else can repeat."""
+"""Record of skipped batches, so that a numerical error can be reproduced."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -7,37 +7,40 @@ from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import NumericalError
 from simplepcfg.training.storage.metrics import JsonLines
 
-# After so many batches nothing more is written: a run whose steps all fail ends soon, and says why.
+# At most so many batches are written; a run whose steps are all skipped ends soon with an error.
 MOST_BATCHES = 100
 
 
 class SkippedBatches:
-    """Remembers the batches since the sums of training were last looked at, and writes those among which one failed.
+    """Keeps the batches since the counters were last read and writes them to a file if one of them was skipped.
 
-    On a CPU that is one batch; on a GPU the sums are looked at every few steps, and late.
+    On a CPU that is one batch. On a GPU the counters are read every few steps and with a delay, so that the skipped
+    batch is one of several candidates. `text` are the training sentences and `note` is called with each remark.
     """
 
     def __init__(
         self, path: Path, text: Sequence[Sequence[int]], vocabulary: Vocabulary, note: Callable[[str], None]
     ) -> None:
         self._path, self._text, self._vocabulary, self._note = path, text, vocabulary, note
-        self._earlier: list[tuple[int, Sequence[int]]] = []  # known to be over at the next glance
+        self._earlier: list[tuple[int, Sequence[int]]] = []  # counted in the next delayed read
         self._later: list[tuple[int, Sequence[int]]] = []
         self._written = 0
-        self.known = 0  # steps that were skipped so far, of earlier sessions too
+        self.known = 0  # number of skipped steps so far, earlier sessions included
 
-    def begin(self, step: int, indices: Sequence[int]) -> None:
-        """A step of these sentences is under way."""
+    def add(self, step: int, indices: Sequence[int]) -> None:
+        """Add a step, counted from 0, on the sentences with these indices."""
         self._later.append((step, indices))
 
-    def glanced(self) -> None:
-        """The next look will be at the steps begun so far."""
+    def start_delayed_read(self) -> None:
+        """Mark that the next delayed read of the counters covers the steps so far."""
         self._earlier, self._later = [*self._earlier, *self._later], []
 
-    def look(self, skipped: int, norm: float, *, all_done: bool, write: bool, stop: bool) -> None:
-        """Compare the number of skipped steps with the one before; NumericalError where training is to `stop`.
+    def check(self, skipped: int, norm: float, *, all_done: bool, write: bool, stop: bool) -> None:
+        """Compare the number of skipped steps with the one before and write the candidates if it has grown.
 
-        `all_done` says that the number is of all steps begun, and not of those before the last look alone.
+        `norm` is the last gradient norm. `all_done` says that `skipped` counts all steps, not only those before the
+        last read; `write` that this process writes the file. Raises NumericalError if `stop` is set and a step was
+        skipped.
         """
         candidates = [*self._earlier, *(self._later if all_done else ())]
         self._earlier, self._later = ([], []) if all_done else (self._later, [])

@@ -1,4 +1,4 @@
-"""Tensors and a JSON record in one safetensors file with a checksum, written in one step. No pickle anywhere."""
+"""Safetensors files with a JSON record and a checksum in their header, written atomically; nothing is pickled."""
 
 import json
 import re
@@ -18,17 +18,17 @@ from simplepcfg.training.storage.checksums import DamagedFileError, chunks, crc3
 
 FORMAT = "simplepcfg-1"
 _FORMAT = re.compile(r"simplepcfg-(\d+)")
-# What stands in the header; anything else there is damage or of a later version.
+# Keys of the header; any other key means damage or a later version.
 _KEYS = {"format", "record", "checksum", "vocabulary"}
-# The checksum is that of the whole file with zeros in its own place.
+# The checksum is computed over the whole file with zeros in place of its digits.
 _BEFORE_DIGITS, _DIGITS = b'"checksum":"crc32:', 8
 _NO_CHECKSUM = "crc32:" + "0" * _DIGITS
-# A header is a few kilobytes; safetensors itself takes no longer one than this.
-_MOST_HEADER_BYTES = 100_000_000
+# The longest header that safetensors accepts; ours have a few kilobytes.
+_MAX_HEADER_BYTES = 100_000_000
 
 
 class TensorFile(NamedTuple):
-    """What a file holds, and whether a checksum vouches for it: files of early versions have none."""
+    """Content of a tensor file, and whether it has a checksum, which files of early versions do not."""
 
     tensors: dict[str, torch.Tensor]
     record: dict[str, Any]
@@ -43,7 +43,10 @@ def write_tensor_file(
     renaming: AbstractContextManager[object] | None = None,
     vocabulary: str | None = None,
 ) -> None:
-    """Replace `path` in one step by a safetensors file of `tensors` with `record` as JSON in its header."""
+    """Replace `path` atomically by a safetensors file of `tensors` with `record` as JSON in its header.
+
+    `renaming` is entered while the file is renamed; `vocabulary` is the checksum of the words of the weights.
+    """
     metadata = {"format": FORMAT, "record": json.dumps(record), "checksum": _NO_CHECKSUM}
     if vocabulary is not None:
         metadata["vocabulary"] = vocabulary
@@ -55,13 +58,16 @@ def write_tensor_file(
 
 
 def read_tensor_file(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """The tensors (on the CPU) and the record of a file of write_tensor_file."""
+    """Return the tensors (on the CPU) and the record of a file; see `read_checked_tensor_file`."""
     found = read_checked_tensor_file(path)
     return found.tensors, found.record
 
 
 def read_checked_tensor_file(path: Path) -> TensorFile:
-    """All that a file holds, after its checksum has been compared; DamagedFileError where that does not fit."""
+    """Read a file of `write_tensor_file` and verify its checksum.
+
+    Raises DamagedFileError if the file is damaged and InputError if it cannot be read or has another format.
+    """
     try:
         verified = _compare_checksum(path)
         with safe_open(path, framework="pt") as stream:
@@ -81,7 +87,7 @@ def read_checked_tensor_file(path: Path) -> TensorFile:
 
 
 def stored_shapes(path: Path) -> dict[str, list[int]]:
-    """Names and shapes by the header alone, so that a model can be refused before memory is taken for it."""
+    """Return names and shapes by the header alone, so that a model can be refused before memory is taken for it."""
     try:
         with safe_open(path, framework="pt") as stream:
             _check_format(path, stream.metadata() or {})
@@ -93,7 +99,7 @@ def stored_shapes(path: Path) -> dict[str, list[int]]:
 
 
 def stored_vocabulary(path: Path) -> str | None:
-    """The checksum of the vocabulary by the header alone; None where there is none, or no header."""
+    """Return the checksum of the vocabulary by the header alone; None if there is no checksum or no header."""
     try:
         with safe_open(path, framework="pt") as stream:
             return (stream.metadata() or {}).get("vocabulary")
@@ -102,7 +108,7 @@ def stored_vocabulary(path: Path) -> str | None:
 
 
 def host_copy(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Copies on the CPU that share no memory with the originals or with one another."""
+    """Return copies on the CPU that share no memory with the originals or with one another."""
     return {
         name: tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
         for name, tensor in tensors.items()
@@ -110,13 +116,13 @@ def host_copy(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def load_weights(model: nn.Module, tensors: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Put `tensors` into `model`; InputError in one line if they do not fit its configuration."""
+    """Load `tensors` into `model`; raise InputError, which names `path`, if they do not fit its configuration."""
     check_shapes(model, {name: list(tensor.shape) for name, tensor in tensors.items()}, path)
     model.load_state_dict(dict(tensors))
 
 
 def check_shapes(model: nn.Module, shapes: Mapping[str, list[int]], path: Path) -> None:
-    """InputError in one line if weights of these shapes do not fit a model, which may be on torch's meta device."""
+    """Raise InputError if weights of these shapes do not fit a model, which may be on torch's meta device."""
     expected = model.state_dict()
     missing, unknown = sorted(expected.keys() - shapes.keys()), sorted(shapes.keys() - expected.keys())
     if missing or unknown:
@@ -132,11 +138,11 @@ def check_shapes(model: nn.Module, shapes: Mapping[str, list[int]], path: Path) 
 
 
 def _compare_checksum(path: Path) -> bool:
-    """Whether the file has a checksum; DamagedFileError if it is another than that of its bytes."""
+    """Return whether the file has a checksum; raise DamagedFileError if its bytes do not match it."""
     with open(path, "rb", buffering=0) as stream:
         size = int.from_bytes(stream.read(8), "little")
-        if size > _MOST_HEADER_BYTES:
-            return False  # no header: safetensors says so
+        if size > _MAX_HEADER_BYTES:
+            return False  # There is no valid header, which safetensors reports.
         header = stream.read(size)
         place = header.find(_BEFORE_DIGITS) + len(_BEFORE_DIGITS)
         if place < len(_BEFORE_DIGITS):
@@ -150,7 +156,7 @@ def _compare_checksum(path: Path) -> bool:
 
 
 def _check_format(path: Path, metadata: Mapping[str, str]) -> None:
-    """InputError that names the format, if it is not this version's."""
+    """Raise InputError if the file has another format, and DamagedFileError if its header has unknown keys."""
     found = metadata.get("format")
     if found != FORMAT:
         number = _FORMAT.fullmatch(found or "")

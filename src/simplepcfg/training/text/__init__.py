@@ -1,1 +1,1 @@
-"""The text of a run: reading it, ordering it by length, and initial word embeddings from it."""
+"""The text of a run: reading, curriculum, and initial word embeddings."""

@@ -1,4 +1,4 @@
-"""From raw sentences to the word ids that training sees, and a fingerprint of them."""
+"""The encoded training and validation text of a run, with a fingerprint."""
 
 import hashlib
 from array import array
@@ -25,7 +25,7 @@ TextSource = str | PathLike[str] | Iterable[str | Sequence[str] | SpanTree]
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Encoded training and validation sentences with what was left out, in words for the user."""
+    """Encoded training and validation sentences; `notes` tell the user what was left out."""
 
     train: list[list[int]]
     valid: list[list[int]]
@@ -33,7 +33,7 @@ class Corpus:
     notes: list[str] = field(default_factory=list)
 
     def identity(self) -> dict[str, Any]:
-        """Sizes and hashes, by which a resumed run knows that it was given the same text."""
+        """Return sizes and hashes, by which a resumed run recognises its text."""
         return {
             name: {
                 "sentences": len(sentences),
@@ -51,9 +51,11 @@ def prepare_corpus(
     valid: TextSource | None = None,
     vocabulary: Vocabulary | None = None,
 ) -> Corpus:
-    """Read, prepare, split off validation text if none is given, encode, and leave out what cannot train.
+    """Read, preprocess and encode the text of a run.
 
-    `train` and `valid` stand in for the files of the configuration; `vocabulary` is that of a resumed run.
+    Validation text is split off if none is given, and sentences that cannot be trained on are left out. `train` and
+    `valid` replace the files of the configuration; `vocabulary` is that of a resumed run. Raises InputError if there
+    is no usable text.
     """
     source = train if train is not None else config.train
     if source is None:
@@ -82,9 +84,10 @@ def prepare_corpus(
 def read_tokens(
     source: TextSource, preprocessing: Preprocessing, notes: list[str] | None = None, raw: bool = False
 ) -> list[list[str]]:
-    """Prepared tokens of each sentence of a file (text or trees) or in memory; some may come out empty.
+    """Return the preprocessed tokens of each sentence of a file (text or trees) or in memory; some may be empty.
 
-    With `raw` a file of text holds paragraphs, which are split into sentences.
+    With `raw` a file of text holds paragraphs, which are split into sentences. Remarks for the user are appended to
+    `notes`. Raises InputError for a file that cannot be read.
     """
     if not isinstance(source, str | PathLike):
         return _tokens_in_memory(source, preprocessing)
@@ -92,7 +95,7 @@ def read_tokens(
     if sniff(path) == "text":
         sentences = list(read_sentences(path, split=preprocessing.split, raw=raw))
         if notes is not None and not preprocessing.tokenize and mostly_untokenized(sentences):
-            notes.append(f"{path}: {UNTOKENIZED}; set data.tokenize = true, and data.raw = true for paragraphs (--raw)")
+            notes.append(f"{path}: {UNTOKENIZED}; set data.tokenize = true, and data.raw = true for paragraphs")
         return [preprocessing.apply(words).tokens for words in sentences]
     trees = list(read_trees(path))
     if notes is not None and preprocessing.punctuation == "drop" and not has_penn_tags(trees):
@@ -103,12 +106,15 @@ def read_tokens(
 def hold_out(
     sentences: list[list[str]], seed: int, name: str = "the training text"
 ) -> tuple[list[list[str]], list[list[str]]]:
-    """Split off a seeded 5 % of the sentences of two words or more, at least one."""
+    """Split sentences into training and validation: a random 5 % of those of two words or more, at least one.
+
+    Raises InputError, with the `name` of the text, if fewer than two sentences have two words.
+    """
     candidates = [index for index, tokens in enumerate(sentences) if len(tokens) >= 2]
     if len(candidates) < 2:
         raise InputError(
             f"{name} has {len(candidates)} sentences of two words or more; at least 2 are needed, one of them for "
-            "validation: give more text, or a text to validate on (--valid, data.valid)"
+            "validation: give more text, or a validation text (data.valid)"
         )
     count = max(1, int(len(candidates) * HELD_OUT_SHARE))
     order = torch.randperm(len(candidates), generator=torch.Generator().manual_seed(seed))
@@ -118,7 +124,7 @@ def hold_out(
 
 
 def fingerprint(sentences: Iterable[Sequence[int]]) -> str:
-    """SHA-256 of the sentences' lengths and word ids, in order."""
+    """Return the SHA-256 of the sentences' lengths and word ids, in order."""
     digest = hashlib.sha256()
     for sentence in sentences:
         digest.update(array("q", [len(sentence), *sentence]).tobytes())
@@ -126,7 +132,7 @@ def fingerprint(sentences: Iterable[Sequence[int]]) -> str:
 
 
 def absolute_paths(config: DataConfig) -> DataConfig:
-    """Files by their full path, so that a run can be resumed from another folder."""
+    """Return the configuration with absolute paths, so that a run can be resumed from another working directory."""
     found = {
         name: str(Path(path).absolute())
         for name in ("train", "valid")
@@ -136,7 +142,7 @@ def absolute_paths(config: DataConfig) -> DataConfig:
 
 
 def _name(source: TextSource, kind: str) -> str:
-    """What messages call a text: its file, or the kind of text it is."""
+    """Return the name of a text in messages: its file, or the kind of text."""
     return fspath(source) if isinstance(source, str | PathLike) else f"the {kind} text"
 
 
@@ -158,7 +164,7 @@ def _tokens_in_memory(source: Iterable[Any], preprocessing: Preprocessing) -> li
 
 
 def _leave_out_unusable(encoded: list[list[int]], max_length: int, notes: list[str], name: str) -> list[list[int]]:
-    """Sentences that have a tree and are not too long; what goes is counted in `notes`."""
+    """Return the sentences of two words or more that are not too long; count the others in `notes`."""
     usable = [sentence for sentence in encoded if len(sentence) >= 2 and len(sentence) <= (max_length or len(sentence))]
     empty = sum(not sentence for sentence in encoded)
     one_word = sum(len(sentence) == 1 for sentence in encoded)

@@ -1,4 +1,4 @@
-"""Short sentences first: which of the training sentences an epoch takes."""
+"""Length curriculum: the training sentences of each epoch, short ones first."""
 
 from collections.abc import Sequence
 
@@ -8,10 +8,11 @@ from simplepcfg.training.config.schema import TrainingConfig
 
 
 class Curriculum:
-    """Batches of an epoch, from its number alone: a resumed run makes the same ones.
+    """Batches of each epoch, determined by its number and the seed, so that a resumed run makes the same ones.
 
     In epoch e (from 0) sentences of up to start + e · growth words take part, each once; longer ones wait. With a
-    start of 0 all take part from the beginning.
+    start of 0 all take part from the beginning. `lengths` are those of the training sentences. Raises InputError if
+    no sentence is short enough for the first epoch.
     """
 
     def __init__(self, lengths: Sequence[int], settings: TrainingConfig, seed: int) -> None:
@@ -25,14 +26,14 @@ class Curriculum:
             )
 
     def limit(self, epoch: int) -> int:
-        """The longest sentence that may take part in an epoch."""
+        """Return the length of the longest sentence that may take part in an epoch."""
         settings = self._settings
         if not settings.curriculum_start:
             return self._longest
         return min(settings.curriculum_start + epoch * settings.curriculum_growth, self._longest)
 
     def batches(self, epoch: int) -> list[list[int]]:
-        """Indices of an epoch's sentences, each exactly once."""
+        """Return the batches of an epoch as lists of sentence indices, each index exactly once."""
         limit = self.limit(epoch)
         chosen = [index for index, length in enumerate(self._lengths) if length <= limit]
         lengths = [self._lengths[index] for index in chosen]
@@ -40,7 +41,7 @@ class Curriculum:
         return [[chosen[place] for place in places] for places in batches]
 
     def tokens(self, epoch: int) -> int:
-        """Words that an epoch has."""
+        """Return the number of words in an epoch."""
         limit = self.limit(epoch)
         return sum(length for length in self._lengths if length <= limit)
 
@@ -54,7 +55,7 @@ class Curriculum:
         return -(-missing // settings.curriculum_growth) if settings.curriculum_growth else None
 
     def tokens_after(self, epoch: int) -> int:
-        """Words of all epochs that come after one, if none is left out by patience."""
+        """Return the number of words in all epochs after this one, if patience ends none of them."""
         last, complete = self._settings.epochs, self.complete_at
         growing = epoch + 1 if complete is None else min(last, max(epoch + 1, complete))  # from there on all are equal
         ahead = sum(self.tokens(number) for number in range(epoch + 1, growing))
@@ -62,7 +63,7 @@ class Curriculum:
 
     @property
     def note(self) -> str | None:
-        """What a user should know of it; None where all sentences take part from the beginning."""
+        """One line for the user; None if all sentences take part from the beginning."""
         settings, complete = self._settings, self.complete_at
         if complete == 0:
             return None

@@ -11,7 +11,7 @@ from simplepcfg.models.neural_hmm import NeuralHMMConfig
 from simplepcfg.models.rank_hmm import RankHMMConfig
 from simplepcfg.models.rank_pcfg import RankPCFGConfig
 from simplepcfg.models.simple_npcfg import SimpleNPCFGConfig
-from simplepcfg.models.thinning import Thinning
+from simplepcfg.models.state_dropout import StepDropout
 
 WORDS = torch.tensor([[1, 5, 11, 2, 7], [3, 4, 6, 2, 0]])
 LENGTHS = torch.tensor([5, 4])
@@ -62,7 +62,7 @@ def pair(kind: Any, sizes: dict[str, Any], fewer: dict[str, Any], kept: list[int
 def test_is_the_smaller_model(kind: Any, sizes: dict, fewer: dict, kept: list[int], precision: str | None) -> None:
     large, small = pair(kind, sizes, fewer, kept)
     large.precision = small.precision = precision
-    large.thinning = Thinning(small.symbol_groups, torch.tensor(kept))
+    large.step_dropout = StepDropout(small.symbol_groups, torch.tensor(kept))
     losses = [model.train().loss(WORDS, LENGTHS) for model in (large, small)]
     torch.testing.assert_close(*losses)
     for loss in losses:
@@ -79,7 +79,7 @@ def test_is_the_smaller_model(kind: Any, sizes: dict, fewer: dict, kept: list[in
 def test_evaluation_sees_everything(kind: Any, sizes: dict, fewer: dict, kept: list[int]) -> None:
     large, small = pair(kind, sizes, fewer, kept)
     expected = large.eval().log_likelihood(WORDS, LENGTHS)
-    large.thinning = Thinning(small.symbol_groups, torch.tensor(kept), features=0.5)
+    large.step_dropout = StepDropout(small.symbol_groups, torch.tensor(kept), features=0.5)
     torch.testing.assert_close(large.log_likelihood(WORDS, LENGTHS), expected, rtol=0, atol=0)
     assert not torch.allclose(large.train().log_likelihood(WORDS, LENGTHS), expected)
 
@@ -87,7 +87,7 @@ def test_evaluation_sees_everything(kind: Any, sizes: dict, fewer: dict, kept: l
 @pytest.mark.parametrize(("kind", "sizes", "fewer", "kept"), CASES)
 def test_features_are_dropped_by_torchs_random_state(kind: Any, sizes: dict, fewer: dict, kept: list[int]) -> None:
     large, _ = pair(kind, sizes, fewer, kept)
-    large.train().thinning = Thinning(large.symbol_groups, features=0.3)
+    large.train().step_dropout = StepDropout(large.symbol_groups, features=0.3)
     found = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
@@ -98,9 +98,9 @@ def test_features_are_dropped_by_torchs_random_state(kind: Any, sizes: dict, few
 
 def test_dropped_features_leave_the_rest_larger() -> None:
     torch.manual_seed(0)
-    thinned = Thinning((1,), features=0.25).thin(torch.ones(400, 100))
-    assert thinned.unique().tolist() == [0.0, pytest.approx(4 / 3)]
-    assert float(thinned.mean()) == pytest.approx(1, abs=0.01)
+    dropped = StepDropout((1,), features=0.25).drop_features(torch.ones(400, 100))
+    assert dropped.unique().tolist() == [0.0, pytest.approx(4 / 3)]
+    assert float(dropped.mean()) == pytest.approx(1, abs=0.01)
 
 
 def test_an_lhmm_does_without_some_features() -> None:
@@ -111,7 +111,7 @@ def test_an_lhmm_does_without_some_features() -> None:
     small: Any = build_model(LowRankHMMConfig(**sizes | {"rank": 4}), 12).double()
     small.load_state_dict(large.state_dict() | {"features": large.features.detach()[rows]})
     whole = large.eval().log_likelihood(WORDS, LENGTHS)
-    large.thinning = Thinning(large.symbol_groups, kernel_rows=torch.tensor(rows))
+    large.step_dropout = StepDropout(large.symbol_groups, kernel_rows=torch.tensor(rows))
     torch.testing.assert_close(large.train().loss(WORDS, LENGTHS), small.train().loss(WORDS, LENGTHS))
     assert torch.equal(large.eval().log_likelihood(WORDS, LENGTHS), whole)
 
@@ -122,7 +122,7 @@ def test_a_rank_hmm_does_without_some_logits(networks: str) -> None:
     torch.manual_seed(0)
     large: Any = build_model(RankHMMConfig(states=200, rank=100, embedding=16, networks=networks), 12).double()
     whole, states = large.eval().log_likelihood(WORDS, LENGTHS), large.symbol_groups
-    large.train().thinning = Thinning(states, logits=0.1)
+    large.train().step_dropout = StepDropout(states, logits=0.1)
     torch.manual_seed(1)
     _, into, out_of, *_ = large.factors()
     by_state, by_rank = large.symbols @ large.ranks.T, large.ranks @ large.next_symbols.T
@@ -142,7 +142,7 @@ def test_a_rank_hmm_does_without_some_logits(networks: str) -> None:
 def test_a_row_may_lose_all_its_logits() -> None:
     torch.manual_seed(0)
     p = torch.full((64, 2), 0.5, requires_grad=True)
-    found = Thinning((64,), logits=0.9).drop_logits(p)
+    found = StepDropout((64,), logits=0.9).drop_logits(p)
     assert found.isfinite().all()
     assert (found > 0).all()
     found.sum().backward()

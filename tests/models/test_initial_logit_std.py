@@ -1,4 +1,4 @@
-"""Scores that begin as far apart as asked, in every model that has the key."""
+"""The initial standard deviation of logits is the configured one, in every model that has the key."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def tables(kind: str, model: Any) -> list[Tensor]:
 
 @pytest.mark.parametrize("rms_norm", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_scores_begin_as_far_apart_as_asked(kind: str, rms_norm: bool) -> None:
+def test_initial_logits_have_the_configured_deviation(kind: str, rms_norm: bool) -> None:
     """Twice the deviation for twice the number, and about the number itself; nearer to it where normalised."""
     if rms_norm and kind not in NORMALISED:
         with pytest.raises(TypeError):
@@ -74,7 +74,7 @@ def test_scores_begin_as_far_apart_as_asked(kind: str, rms_norm: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", NORMALISED)
-def test_normalised_models_learn(kind: str) -> None:
+def test_models_with_rms_norm_learn(kind: str) -> None:
     """The gains are part of every path: each has a gradient, and a step along it lowers the loss."""
     model = begun(kind, rms_norm=True, init_logit_std=1.0).train()
     words = torch.randint(1, WORDS + 1, (4, 5), generator=torch.Generator().manual_seed(1))

@@ -10,7 +10,11 @@ from model_checks import tiny_model_of
 from simplepcfg.models import KINDS, build_model
 from simplepcfg.training import RunFolder, load_run, train
 from simplepcfg.training.text.corpus import prepare_corpus
-from simplepcfg.training.text.word_start import largest_singular_vectors, neighbour_vectors, turn_to_neighbours
+from simplepcfg.training.text.neighbour_embeddings import (
+    largest_singular_vectors,
+    neighbour_vectors,
+    set_neighbour_embeddings,
+)
 from step_checks import tiny_model
 
 # Ids 1 and 2 stand between the same words, 3 and 4 likewise; 7 never occurs.
@@ -79,7 +83,7 @@ def test_the_sketch_finds_the_largest_singular_vectors() -> None:
 def test_directions_turn_and_lengths_stay(share: float) -> None:
     model = build_model(tiny_model().config, WORDS)
     before = model.word_embeddings.detach().clone()
-    turn_to_neighbours(model, SENTENCES, share, seed=0)
+    set_neighbour_embeddings(model, SENTENCES, share, seed=0)
     after = model.word_embeddings.detach()
     torch.testing.assert_close(after.norm(dim=1), before.norm(dim=1))
     assert torch.equal(after[-1], before[-1])  # of which nothing is known
@@ -95,7 +99,7 @@ def test_every_model_can_begin_so(kind: str) -> None:
     model = tiny_model_of(KINDS[kind](), WORDS)
     width = model.config.embedding
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
-    turn_to_neighbours(model, SENTENCES, 0.7, seed=0)
+    set_neighbour_embeddings(model, SENTENCES, 0.7, seed=0)
     for name, weight in model.named_parameters():
         if name == "word_embeddings":
             assert not torch.isclose(weight[:-1, :width], before[name][:-1, :width]).all(1).any()
@@ -110,7 +114,7 @@ def test_a_run_begins_so(make_config, tmp_path: Path) -> None:
     turned, drawn = (make_config(*settings, f"training.word_neighbours={share}") for share in (0.7, 0.0))
     runs = [load_run(train(config, tmp_path / name).directory) for config, name in ((turned, "a"), (drawn, "b"))]
     model = runs[1].model
-    turn_to_neighbours(model, prepare_corpus(turned.data, turned.seed).train, 0.7, turned.seed)
+    set_neighbour_embeddings(model, prepare_corpus(turned.data, turned.seed).train, 0.7, turned.seed)
     torch.testing.assert_close(runs[0].model.state_dict(), model.state_dict(), rtol=0, atol=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Steps of every model as programs recorded ahead: they leave nothing behind; dense ones doubt instead of asking."""
+"""Steps of every model as runner recorded ahead: they leave nothing behind; dense ones doubt instead of asking."""
 
 import gc
 from functools import partial
@@ -13,8 +13,8 @@ from simplepcfg.models import MODELS, npcfg
 from simplepcfg.ops.deferred_checks import DeferredChecks, condition_holds, current_checks, deferring_checks
 from simplepcfg.ops.neural import rule_softmax
 from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.training.step.batch_gradients import BatchGradientRunner
 from simplepcfg.training.step.dropout import StateDropout
-from simplepcfg.training.step.programs import BatchPrograms
 from step_checks import (
     WORDS,
     FakeCapturer,
@@ -137,9 +137,9 @@ def test_only_what_any_true_is_run_again() -> None:
         if condition_holds((words == 7).any(), current_checks()):
             ran.append(("careful", 0.0))
 
-    programs = BatchPrograms(gradient, torch.device("cpu"), FakeCapturer(), limit=8)
+    runner = BatchGradientRunner(gradient, torch.device("cpu"), FakeCapturer(), limit=8)
     lengths = torch.tensor([2, 2])
-    assert [programs(torch.full((2, 2), word), lengths, 2) for word in (1, 1, 7, 1)] == [False, True, False, True]
+    assert [runner(torch.full((2, 2), word), lengths, 2) for word in (1, 1, 7, 1)] == [False, True, False, True]
     how, drawn = zip(*ran, strict=True)
     assert how == ("launched", "recorded", "recorded", "launched", "careful", "recorded")
     assert drawn[3] == drawn[2]

@@ -8,64 +8,64 @@ from torch import nn
 
 from simplepcfg.errors import InputError
 from simplepcfg.training import RunFolder, load_run, train
-from simplepcfg.training.step.ema import WeightAverage
+from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.storage.checkpoint import Checkpoint
 from simplepcfg.training.storage.tensor_files import read_tensor_file
 
 
 def test_by_hand() -> None:
     model = nn.Linear(1, 1, bias=False)
-    average = WeightAverage(model, 0.5)
+    ema = WeightEMA(model, 0.5)
     seen, expected = [3.0, 5.0, -1.0, 2.0, 7.0, 1.0, 0.5, 4.0, 9.0, 2.0, 6.0, 8.0], 0.0
     for step, value in enumerate(seen):
         with torch.no_grad():
             model.weight.fill_(value)
-        average.follow(average.share(step))
+        ema.update(ema.weight_at(step))
         kept = min(0.5, step / (step + 9))
         expected = kept * expected + (1 - kept) * value
-    assert average.weights()["weight"].item() == pytest.approx(expected)
+    assert ema.weights()["weight"].item() == pytest.approx(expected)
     assert model.weight.item() == 8.0
 
 
 def test_in_place_and_back() -> None:
     model = nn.Linear(2, 2)
-    average = WeightAverage(model, 0.9)
-    average.follow(average.share(0))
+    ema = WeightEMA(model, 0.9)
+    ema.update(ema.weight_at(0))
     address, before = model.weight.data_ptr(), model.weight.detach().clone()
     with torch.no_grad():
         model.weight += 1
-    with average.in_place():
+    with ema.swapped_in():
         assert torch.equal(model.weight, before)
         assert model.weight.data_ptr() == address
     assert torch.equal(model.weight, before + 1)
-    with pytest.raises(ValueError, match="seen"), average.in_place():
+    with pytest.raises(ValueError, match="seen"), ema.swapped_in():
         raise ValueError("seen")
     assert torch.equal(model.weight, before + 1)
 
 
 def test_without_one_the_weights_are_the_models() -> None:
     model = nn.Linear(2, 2)
-    average = WeightAverage(model, 0.0)
+    ema = WeightEMA(model, 0.0)
     with torch.no_grad():
         model.weight += 1
-    average.follow(average.share(5))
-    with average.in_place():
-        assert torch.equal(average.weights()["weight"], model.weight)
-    assert average.state() == {}
+    ema.update(ema.weight_at(5))
+    with ema.swapped_in():
+        assert torch.equal(ema.weights()["weight"], model.weight)
+    assert ema.state() == {}
 
 
 def test_a_checkpoint_without_it_is_refused() -> None:
     with pytest.raises(InputError, match="its average of the weights is not of this model; start a new run"):
-        WeightAverage(nn.Linear(2, 2), 0.9).load({}, Path("checkpoint"))
+        WeightEMA(nn.Linear(2, 2), 0.9).load({}, Path("checkpoint"))
 
 
 def test_the_average_is_validated_and_kept(make_config, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     result = train(make_config("training.ema_decay=0.8", "training.epochs=1"), folder.path)
     checkpoint, (model, _) = Checkpoint.load(folder.checkpoint), read_tensor_file(folder.model)
-    assert model.keys() == checkpoint.average.keys()
+    assert model.keys() == checkpoint.ema.keys()
     for name, tensor in model.items():
-        assert torch.equal(tensor, checkpoint.average[name])
+        assert torch.equal(tensor, checkpoint.ema[name])
     assert any(not torch.equal(tensor, checkpoint.weights[name]) for name, tensor in model.items())
     text = load_run(folder.path)
     assert result.best.perplexity is not None

@@ -1,6 +1,7 @@
-"""The best run-time check there is: expected rule counts of a sentence of n words add up to 3n − 1.
+"""A check of the inside algorithm at run time: expected rule counts of a sentence of n words sum to 3n − 1.
 
-A dense grammar counts a rule once, not as a left and a right half: 2n.
+A derivation has one root rule, n emissions, and n − 1 binary rules, each of which a simple grammar counts as a left
+and a right half. A dense grammar counts a binary rule once, so its counts sum to 2n.
 """
 
 from typing import Any
@@ -14,11 +15,11 @@ from simplepcfg.ops.dense import dense_inside
 from simplepcfg.ops.inside import inside
 from simplepcfg.training.config.schema import TrainingConfig
 
-CHUNK_NUMBERS = 2**24  # so that no float32 copy of a large rule matrix is made
+CHUNK_NUMBERS = 2**24  # elements converted at a time, so that no float32 copy of a large rule matrix is made
 
 
-def refuse_without_rules(model: Any, settings: TrainingConfig) -> None:
-    """InputError where the check is asked for of a model without rules, before anything is trained."""
+def require_rules(model: Any, settings: TrainingConfig) -> None:
+    """Raise InputError if `training.check_identity` is set for a model without rules."""
     if settings.check_identity and getattr(model.config, "states", None):
         raise InputError(
             f"training.check_identity: a model of kind {model.config.kind} has no rules to count; set it to false"
@@ -26,11 +27,11 @@ def refuse_without_rules(model: Any, settings: TrainingConfig) -> None:
 
 
 def rule_count_ratio(model: nn.Module, words: Tensor, lengths: Tensor) -> float | None:
-    """Σ |rule · d log Z / d rule| over all rules and emissions, divided by Σ (3n − 1): 1 if all is well.
+    """Return Σ |rule · d log Z / d rule| over all rules and emissions, divided by Σ (3n − 1): 1 if it is exact.
 
-    Of `words` [B, n] on the model's device, `lengths` [B] on the CPU, in the precision that the model trains with. If
-    this holds and the weights' gradient is large nevertheless, the network amplifies it, not the inside algorithm.
-    None if no sentence has a probability.
+    `words` is [B, n] on the model's device, `lengths` [B] on the CPU; the precision is that of training. If the ratio
+    is 1 and the gradient of the weights is large nevertheless, the networks amplify it, not the inside algorithm.
+    Returns None if every sentence has probability 0. Raises InputError if the grammar has no rules.
     """
     with torch.no_grad():
         grammar = model.grammar(words, lengths)  # type: ignore[operator]
@@ -60,7 +61,7 @@ def rule_count_ratio(model: nn.Module, words: Tensor, lengths: Tensor) -> float 
 
 
 def _expected_count(rule: Tensor, gradient: Tensor) -> Tensor:
-    """Σ |rule · gradient|, some rows at a time, in float32 at least and summed in float64."""
+    """Return Σ |rule · gradient|, computed some rows at a time in at least float32 and summed in float64."""
     rules, gradients = rule.reshape(-1, rule.shape[-1]), gradient.reshape(-1, rule.shape[-1])
     rows = max(1, CHUNK_NUMBERS // rules.shape[1])
     kind = torch.promote_types(rule.dtype, torch.float32)

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
+from simplepcfg.evaluation.float64_recheck import Float64Recheck
 from simplepcfg.evaluation.likelihood import log_likelihoods
-from simplepcfg.evaluation.second_look import SecondLook
 from simplepcfg.grammars import (
     DenseEmissions,
     DenseGrammar,
@@ -119,7 +119,7 @@ def test_compound_models_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_room_they_stay_impossible_and_the_range_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simplepcfg.evaluation.second_look._room", lambda device: bytes_in_float64(simple()) - 1)
+    monkeypatch.setattr("simplepcfg.evaluation.float64_recheck._room", lambda device: bytes_in_float64(simple()) - 1)
     with pytest.warns(RuntimeWarning, match=r"below e\^-103 of its word's best; the rules in float64 take") as warned:
         found = log_likelihoods(Fixed(simple()), [COMMON, RARE, [1, 1, 2]], torch.device("cpu"))
     assert len(warned) == 1
@@ -130,14 +130,14 @@ def test_without_room_they_stay_impossible_and_the_range_is_named(monkeypatch: p
 def test_rules_are_converted_only_when_needed_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     monkeypatch.setattr(
-        "simplepcfg.evaluation.second_look.in_float64", lambda grammar: calls.append(1) or in_float64(grammar)
+        "simplepcfg.evaluation.float64_recheck.in_float64", lambda grammar: calls.append(1) or in_float64(grammar)
     )
-    look = SecondLook(None, simple())
+    recheck = Float64Recheck(None, simple())
     words, lengths = torch.tensor([[2, 2]]), torch.tensor([2])
-    assert look.mended(torch.tensor([-1.5]), words, lengths).tolist() == [-1.5]
+    assert recheck.log_likelihoods(torch.tensor([-1.5]), words, lengths).tolist() == [-1.5]
     assert not calls
     for _ in range(2):
-        assert look.mended(torch.tensor([-math.inf]), torch.tensor([RARE]), lengths)[0] == pytest.approx(
+        assert recheck.log_likelihoods(torch.tensor([-math.inf]), torch.tensor([RARE]), lengths)[0] == pytest.approx(
             LOG_P + math.log(0.25)
         )
     assert calls == [1]

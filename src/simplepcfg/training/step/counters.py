@@ -1,4 +1,4 @@
-"""What the steps add up to, kept where they are computed: counting never makes a GPU wait for the host."""
+"""Counters of training steps, kept on the device of the model so that counting never makes a GPU wait for the host."""
 
 from typing import Any
 
@@ -8,21 +8,21 @@ from torch import Tensor
 from simplepcfg.data.batching import to_device
 from simplepcfg.ops.backends import has_triton
 from simplepcfg.ops.update import count_batch
-from simplepcfg.training.storage.checkpoint import Tally, TrainingState
+from simplepcfg.training.storage.checkpoint import StepSums, TrainingState
 
-# Of one batch; summed over the processes where there are several. `stop` and `failed` are how these agree to end.
+# Of one batch, summed over all processes; `stop` and `failed` are how several processes agree to end.
 BATCH = ("loss", "tokens", "sentences", "impossible", "stop", "failed")
-# Of many steps: the fields of a Tally twice, since the last line of metrics and in this epoch, and then counters.
-FIELDS = tuple(Tally.model_fields)
+# Of many steps: the fields of StepSums twice, since the last line of metrics and in this epoch, and then COUNTERS.
+FIELDS = tuple(StepSums.model_fields)
 COUNTERS = ("skipped_steps", "skipped_in_a_row", "longest_in_a_row", "impossible_sentences", "last_norm", *BATCH[4:])
-# Nats a token by which a batch may be more than certain: rounding to bfloat16 stays far below, wrong numbers do not.
+# Nats a token by which a batch's log-likelihood may exceed 0: bfloat16 rounding stays far below, wrong numbers do not.
 LARGEST_EXCESS = 0.05
 
 
-class StepTally:
-    """Sums in float64 on the device of the model. The host's TrainingState follows them when it reads.
+class StepCounters:
+    """Sums over training steps in float64 on the device of the model.
 
-    Nothing is added up on the host, so the sums do not depend on when they were read.
+    The host's TrainingState is copied from them and never added to, so its values do not depend on when it was read.
     """
 
     def __init__(self, device: torch.device, end: int) -> None:
@@ -30,20 +30,20 @@ class StepTally:
         self._end = end  # tokens that a sentence counts beyond its words
         self.batch = torch.zeros(len(BATCH), dtype=torch.float64, device=device)
         self.values = torch.zeros(2 * len(FIELDS) + len(COUNTERS), dtype=torch.float64, device=device)
-        self._lines = self.values[: 2 * len(FIELDS)].view(2, len(FIELDS))
+        self._sums = self.values[: 2 * len(FIELDS)].view(2, len(FIELDS))  # since the last line, in this epoch
         self._counters = dict(zip(COUNTERS, self.values[2 * len(FIELDS) :].unbind(), strict=True))
-        self._ends = self.values[-2:]
+        self._stop_and_failed = self.values[-2:]
         self._one = torch.ones(1, dtype=torch.float64, device=device)
         on_gpu = device.type == "cuda"
         self._host = torch.zeros(len(self.values), dtype=torch.float64, pin_memory=on_gpu)
         self._copied: Any = torch.cuda.Event() if on_gpu else None
-        self._waiting = False
+        self._copy_pending = False
 
     def count(self, losses: Tensor, lengths: Tensor | None, n: int, total: int) -> Tensor:
-        """Set `batch` from the losses [B] of sentences of these lengths, or all of n words.
+        """Set `batch` from the losses [B] of sentences with lengths [B], or of n words each if `lengths` is None.
 
-        Gives each loss's weight [B] in the mean over `total` sentences: 0 of one that is impossible. It has no
-        gradient; the others of its batch still teach.
+        Returns the weight [B] of each loss in the mean over `total` sentences. It is 0 for a sentence of probability
+        0, which has no gradient, so that the rest of its batch is still learned from.
         """
         if lengths is not None:
             lengths = to_device(lengths, self.device)
@@ -58,15 +58,15 @@ class StepTally:
         return possible.to(losses.dtype).div_(total)
 
     def add(self, norm: Tensor) -> Tensor:
-        """Count a step by its `batch` and its gradient's norm; 1 if it is to be skipped, else 0.
+        """Add the step in `batch` with its gradient norm; return 1 if the step must be skipped, else 0.
 
-        A step is skipped if its loss or gradient is not finite, if its sentences are more probable than 1, which only
-        wrong numbers make them, if no sentence was possible, or if a process failed.
+        A step is skipped if its loss or gradient is not finite, if its sentences have a probability above 1, which
+        only a numerical error can cause, if all its sentences have probability 0, or if a process failed.
         """
         norm = norm.double()
         loss, tokens, sentences, impossible, _, failed = self.batch.unbind()
         good = torch.isfinite(loss + norm) & (loss >= -LARGEST_EXCESS * tokens) & (sentences > 0) & (failed == 0)
-        self._lines += torch.where(good, torch.cat([self.batch[:3], norm.reshape(1), self._one]), 0.0)
+        self._sums += torch.where(good, torch.cat([self.batch[:3], norm.reshape(1), self._one]), 0.0)
         skipped = (~good).double()
         count = self._counters
         count["skipped_steps"] += skipped
@@ -74,55 +74,58 @@ class StepTally:
         torch.maximum(count["longest_in_a_row"], count["skipped_in_a_row"], out=count["longest_in_a_row"])
         count["impossible_sentences"] += impossible
         count["last_norm"].copy_(norm)
-        self._ends += self.batch[4:]
+        self._stop_and_failed += self.batch[4:]
         return skipped
 
     def load(self, state: TrainingState) -> None:
-        """Go on from a checkpoint."""
+        """Restore the counters of a checkpoint."""
         row = state.skipped_in_a_row
         counters = [state.skipped_steps, row, row, state.impossible_sentences, 0, 0, 0]
-        lines = [getattr(tally, name) for tally in (state.since_log, state.this_epoch) for name in FIELDS]
-        self.values.copy_(torch.tensor([*lines, *counters], dtype=torch.float64))
-        self.forget()
+        sums = [getattr(part, name) for part in (state.since_log, state.this_epoch) for name in FIELDS]
+        self.values.copy_(torch.tensor([*sums, *counters], dtype=torch.float64))
+        self._discard_copy()
 
-    def begin_line(self) -> None:
-        """Forget the sums since the last line of metrics."""
-        self._lines[0].zero_()
-        self.forget()
+    def reset_since_log(self) -> None:
+        """Set the sums since the last line of metrics to 0."""
+        self._sums[0].zero_()
+        self._discard_copy()
 
-    def begin_epoch(self) -> None:
-        """Forget the sums of the epoch."""
-        self._lines[1].zero_()
-        self.forget()
+    def reset_epoch(self) -> None:
+        """Set the sums of the epoch to 0."""
+        self._sums[1].zero_()
+        self._discard_copy()
 
     def read(self) -> list[float]:
-        """The values now; on a GPU this waits for all steps so far."""
+        """Return the present values; on a GPU this waits for all steps so far."""
         found: list[float] = self.values.tolist()
         return found
 
-    def glance(self) -> list[float] | None:
-        """The values as they were at the glance before, if any; those of now are on their way to the next one."""
+    def read_delayed(self) -> list[float] | None:
+        """Return the values of the previous call, or None if there are none, and start to copy the present ones.
+
+        On a GPU this does not wait for the steps that were launched since the previous call.
+        """
         found: list[float] | None = None
-        if self._waiting:
+        if self._copy_pending:
             if self._copied is not None:
                 self._copied.synchronize()
             found = self._host.tolist()
         self._host.copy_(self.values, non_blocking=True)
         if self._copied is not None:
             self._copied.record()
-        self._waiting = True
+        self._copy_pending = True
         return found
 
-    def forget(self) -> None:
-        """Let the next glance see nothing: what is on its way has been read already or is no longer true."""
-        self._waiting = False
+    def _discard_copy(self) -> None:
+        """Let the next `read_delayed` return None, since the values that were copied are no longer true."""
+        self._copy_pending = False
 
 
-def mirror(values: list[float], state: TrainingState) -> dict[str, float]:
-    """Put what was read into the state; the counters by name."""
-    for tally, line in ((state.since_log, values), (state.this_epoch, values[len(FIELDS) :])):
-        tally.loss, tally.gradient_norm = line[0], line[3]
-        tally.tokens, tally.sentences, tally.steps = int(line[1]), int(line[2]), int(line[4])
+def copy_to_state(values: list[float], state: TrainingState) -> dict[str, float]:
+    """Write values read from StepCounters into `state`; return the counters by name."""
+    for sums, row in ((state.since_log, values), (state.this_epoch, values[len(FIELDS) :])):
+        sums.loss, sums.gradient_norm = row[0], row[3]
+        sums.tokens, sums.sentences, sums.steps = int(row[1]), int(row[2]), int(row[4])
     counters = dict(zip(COUNTERS, values[2 * len(FIELDS) :], strict=True))
     state.skipped_steps = int(counters["skipped_steps"])
     state.skipped_in_a_row = int(counters["skipped_in_a_row"])

@@ -1,4 +1,4 @@
-"""What several neural models do with their embeddings: networks over one table, and emissions."""
+"""Operations that several models share: networks over one table of embeddings, and emissions."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -15,10 +15,10 @@ Rows = tuple[int, int]
 ALIGNMENT = 8  # numbers
 
 
-def network_outputs(
+def apply_networks(
     table: Tensor, networks: Sequence[FeatureNetwork], precision: str | None, rows: Sequence[Rows] | None = None
 ) -> tuple[Tensor, ...]:
-    """Each network's output for its rows (start, stop) of one table of embeddings, or for all of them."""
+    """Return the output of each network for its rows (start, stop) of one table of embeddings, or for all rows."""
     rows = rows if rows is not None else [(0, table.shape[0])] * len(networks)
     if precision in (None, "fp32"):
         return tuple(network(table[start:stop]) for network, (start, stop) in zip(networks, rows, strict=True))
@@ -27,26 +27,30 @@ def network_outputs(
     return tuple(network.finish(y, x) for network, y, x in zip(networks, found, inputs, strict=True))
 
 
-def small_network(network: nn.Module, rows: Tensor, precision: str | None) -> Tensor:
-    """The output of a network that has no form of ``ops.neural.residual_networks``, for rows of embeddings."""
-    with narrow_products(precision, rows.device):
+def apply_network(network: nn.Module, rows: Tensor, precision: str | None) -> Tensor:
+    """Return the output, for rows of embeddings, of a network that ``ops.neural.residual_networks`` cannot compute."""
+    with bf16_autocast(precision, rows.device):
         return network(rows)
 
 
-def narrow_products(precision: str | None, device: torch.device) -> AbstractContextManager[object]:
-    """In bf16 on a GPU, products of bfloat16 operands; elsewhere nothing."""
+def bf16_autocast(precision: str | None, device: torch.device) -> AbstractContextManager[object]:
+    """Return an autocast context for bfloat16 products if the precision is bf16 on a GPU, else an empty context."""
     if precision == "bf16" and device.type == "cuda":
-        # Without the cache of narrow weights, which would outlive a step that is captured as a CUDA graph.
+        # The cache of bfloat16 weights is off, since it would outlive a step that is captured as a CUDA graph.
         return torch.autocast("cuda", dtype=torch.bfloat16, cache_enabled=False)
     return nullcontext()
 
 
-def emissions_of(
+def make_emissions(
     features: Tensor, words: Tensor, precision: str | None, training: bool, bias: Tensor | None = None
 ) -> Emissions:
-    """emit[s, v] ∝ exp(features[s] · words[v] + bias[v]): normalised for each batch in training, else once."""
+    """Return emissions emit[s, v] ∝ exp(features[s] · words[v] + bias[v]).
+
+    In training they are normalised for the words of each batch, else once. `features` is [P, D] or [B, P, D], `words`
+    [V − 1, D] and `bias` [V − 1].
+    """
     if bias is not None:
-        # The bias is one more column, which meets a feature of 1; columns of zeros keep rows aligned for tensor cores.
+        # The bias is one more column, with a feature of 1; columns of zeros keep rows aligned for tensor cores.
         features = F.pad(F.pad(features, (0, 1), value=1.0), (0, ALIGNMENT - 1))
         words = F.pad(torch.cat((words, bias[:, None]), 1), (0, ALIGNMENT - 1))
     if training:
@@ -54,6 +58,6 @@ def emissions_of(
     return FactoredEmissions.normalised(features, words)
 
 
-def word_bias(vocabulary_size: int, size: int) -> nn.Parameter:
-    """A bias for each word, drawn as PyTorch draws those of a linear layer that reads so many numbers."""
+def make_word_bias(vocabulary_size: int, size: int) -> nn.Parameter:
+    """Return a bias for each word, drawn as those of a PyTorch linear layer with `size` inputs."""
     return nn.Parameter(torch.empty(vocabulary_size - 1).uniform_(-(size**-0.5), size**-0.5))

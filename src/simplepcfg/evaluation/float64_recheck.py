@@ -1,7 +1,7 @@
-"""Sentences to which float32 gives probability 0, looked at again in float64 before they are called impossible.
+"""Recomputation in float64 of sentences that underflow to probability 0 in float32.
 
-Emissions are logs and rules are probabilities; the inside and forward algorithms take each word's best emission out and
-hold the others as multiples of it, which in float32 are 0 below e⁻¹⁰³. Float64 reaches e⁻⁷⁴⁵.
+The inside and forward algorithms factor out each word's largest emission probability and hold the others relative to
+it. In float32 these ratios underflow to 0 below e⁻¹⁰³, in float64 below e⁻⁷⁴⁵.
 """
 
 import os
@@ -14,33 +14,42 @@ from torch import Tensor
 from simplepcfg.grammars import Grammar
 from simplepcfg.grammars.tensor_fields import bytes_in_float64, in_float64
 
-# The rules in float64 may take this share of the machine's memory, or of what is free on a GPU.
-SHARE = 4
+# The rules in float64 may take 1 / 4 of the machine's memory, or of the free memory of a GPU.
+MEMORY_DIVISOR = 4
 
 
-class SecondLook:
-    """log p in float64 of sentences that have none in float32; shared rules are converted once, for the first one."""
+class Float64Recheck:
+    """Recomputes log-likelihoods of −∞ in float64; rules that all sentences share are converted once.
+
+    `grammar` is the shared grammar, or None where each sentence has its own.
+    """
 
     def __init__(self, model: Any, grammar: Grammar | None) -> None:
         self.model = model
-        self.grammar = grammar  # None where each sentence has its own
+        self.grammar = grammar
         self._wide: Grammar | None = None
         self._refused = False
 
-    def mended(self, scores: Tensor, words: Tensor, lengths: Tensor, span_bonus: Tensor | None = None) -> Tensor:
-        """``scores`` [B] of a batch as float64 on the CPU, those of −inf computed again."""
-        found = scores.to("cpu", torch.float64, copy=True)
+    def log_likelihoods(
+        self, log_likelihoods: Tensor, words: Tensor, lengths: Tensor, span_bonus: Tensor | None = None
+    ) -> Tensor:
+        """Return the log-likelihoods [B] of a batch as float64 on the CPU, with those of −∞ recomputed.
+
+        `words` is [B, n], `lengths` [B] and `span_bonus` [B, n + 1, n + 1]. Where the rules in float64 would take too
+        much memory, a RuntimeWarning is given once and −∞ is kept.
+        """
+        found = log_likelihoods.to("cpu", torch.float64, copy=True)
         rows = torch.isneginf(found).nonzero()[:, 0]
         if not len(rows):
             return found
-        # Rules of each sentence's own are converted sentence by sentence.
+        # Where each sentence has its own rules, they are converted one sentence at a time.
         for some in rows.split(len(rows) if self.grammar is not None else 1):
             longest, there = int(lengths[some].max()), some.to(words.device)
             bonus = None if span_bonus is None else span_bonus[there, : longest + 1, : longest + 1]
-            found[some] = self._scores(words[there, :longest], lengths[some], bonus)
+            found[some] = self._recompute(words[there, :longest], lengths[some], bonus)
         return found
 
-    def _scores(self, words: Tensor, lengths: Tensor, span_bonus: Tensor | None) -> Tensor:
+    def _recompute(self, words: Tensor, lengths: Tensor, span_bonus: Tensor | None) -> Tensor:
         impossible = torch.full((len(words),), -torch.inf, dtype=torch.float64)
         grammar, kl = self.grammar, None
         if grammar is None:
@@ -70,8 +79,8 @@ class SecondLook:
 
 def _room(device: torch.device) -> int:
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0] // SHARE
+        return torch.cuda.mem_get_info(device)[0] // MEMORY_DIVISOR
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // SHARE
-    except (AttributeError, ValueError, OSError):  # not every system tells
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // MEMORY_DIVISOR
+    except (AttributeError, ValueError, OSError):  # Some systems do not say how much memory they have.
         return 2**30

@@ -51,7 +51,7 @@ def test_a_model_without_trees_says_so() -> None:
 
 
 def test_what_is_counted_is_a_bound_and_nothing_is_captured() -> None:
-    """In the tally stands −log of the leaning sum, and what the best tree gathers: never below −log p."""
+    """The counted loss is −log of the biased sum plus the largest bonus of a tree: never below −log p."""
     batches = [batch for batch in mixed_batches(40) if batch.words.shape[1] > 2][:12]
     for batch in batches:
         model, capturer = tiny_model(), FakeCapturer()
@@ -62,14 +62,14 @@ def test_what_is_counted_is_a_bound_and_nothing_is_captured() -> None:
         for _ in range(3):
             step.gradients.clear()
             step(batch, len(batch), 0.0, branching_bias=0.5)
-        assert not step.programs.shapes
+        assert not step.gradient_runner.shapes
         assert capturer.captured <= captured + 1  # the update
         bonus, most = branching_bonus(0.5, *batch.words.shape, batch.lengths, CPU)
         with torch.no_grad():
-            leaning = float((model.loss(batch.words, batch.lengths, span_bonus=bonus) + most).sum())
-        counted = step.tally.read()
-        assert any(value == pytest.approx(3 * leaning, rel=1e-5) for value in counted)
-        assert leaning >= exact
+            biased = float((model.loss(batch.words, batch.lengths, span_bonus=bonus) + most).sum())
+        counted = step.counters.read()
+        assert any(value == pytest.approx(3 * biased, rel=1e-5) for value in counted)
+        assert biased >= exact
 
 
 @pytest.mark.parametrize("weight", [1.0, -1.0])

@@ -8,8 +8,8 @@ import torch
 
 from simplepcfg.errors import InputError
 from simplepcfg.training import RunFolder, load_config, train
-from simplepcfg.training.step import health
-from simplepcfg.training.step.health import rule_count_ratio
+from simplepcfg.training.step import rule_count_check
+from simplepcfg.training.step.rule_count_check import rule_count_ratio
 from step_checks import mixed_batches, tiny_model
 
 
@@ -17,7 +17,7 @@ from step_checks import mixed_batches, tiny_model
 def test_counts_add_up(batch, monkeypatch) -> None:
     model = tiny_model()
     assert rule_count_ratio(model, batch.words, batch.lengths) == pytest.approx(1.0, abs=1e-5)
-    monkeypatch.setattr(health, "CHUNK_NUMBERS", 20)  # one row at a time
+    monkeypatch.setattr(rule_count_check, "CHUNK_NUMBERS", 20)  # one row at a time
     assert rule_count_ratio(model, batch.words, batch.lengths) == pytest.approx(1.0, abs=1e-5)
     assert all(parameter.grad is None for parameter in model.parameters())
 
@@ -25,7 +25,7 @@ def test_counts_add_up(batch, monkeypatch) -> None:
 def test_half_precision_rules_are_not_widened_as_a_whole() -> None:
     rule = torch.rand(7, 9).to(torch.bfloat16)
     gradient = torch.randn(7, 9).to(torch.bfloat16)
-    found = health._expected_count(rule, gradient)
+    found = rule_count_check._expected_count(rule, gradient)
     assert found == pytest.approx(float((rule.double() * gradient.double()).abs().sum()), rel=1e-6)
 
 

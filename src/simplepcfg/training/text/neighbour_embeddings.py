@@ -1,7 +1,7 @@
-"""Words that begin alike where their neighbours are alike, so that symbols find classes of words from the first step.
+"""Initial word embeddings from neighbour counts: words with similar neighbours start with similar embeddings.
 
-Drawn at random, word embeddings say nothing, and a grammar first has to find out which words behave alike: the
-slowest part of learning, on a plateau whose length is a matter of luck. Counting neighbours tells most of it at once.
+With random embeddings a grammar first has to find out which words behave alike. That is the slowest part of training,
+a plateau whose length depends on the seed. Counts of neighbouring words provide most of this information at once.
 """
 
 import warnings
@@ -13,22 +13,23 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-# Common neighbours tell less than their counts say: the usual remedy is to flatten their distribution.
+# Exponent that flattens the distribution of neighbours, as in word2vec, since frequent neighbours are less informative.
 FLATTENING = 0.75
-# A power iteration sharpens what a random sketch sees of the singular vectors; more than a few change nothing.
+# Power iterations that make the singular vectors of a random sketch more accurate; a few are enough.
 ITERATIONS = 2
-NO_WORD = 0  # the padding's id: beside a sentence's first and last word
+NO_WORD = 0  # the id of padding, here the neighbour of a sentence's first and last word
 
 
 @torch.no_grad()
-def turn_to_neighbours(model: Any, sentences: Sequence[Sequence[int]], share: float, seed: int) -> None:
-    """Turn every word embedding of `model` towards its word's neighbours in `sentences`; its length stays.
+def set_neighbour_embeddings(model: Any, sentences: Sequence[Sequence[int]], share: float, seed: int) -> None:
+    """Rotate every word embedding of `model` towards the neighbour vector of its word, keeping its norm.
 
-    `share` is the cosine between the new direction and the neighbours', where the old one is at right angles to it, as
-    a random one nearly is: 0 leaves everything, 1 keeps nothing of the old direction.
+    `sentences` are the encoded training sentences. `share` is the cosine between the new embedding and the neighbour
+    vector, if the old one was orthogonal to it, as a random one nearly is: 0 changes nothing, 1 keeps nothing of the
+    old direction.
     """
     table, width = model.word_embeddings, model.config.embedding
-    own = table[:, :width].cpu()  # beyond may be a bias
+    own = table[:, :width].cpu()  # A further column may hold a bias.
     vectors = neighbour_vectors(sentences, len(own) + 1, width, torch.Generator().manual_seed(seed)).to(own.dtype)
     size = own.norm(dim=1, keepdim=True)
     turned = nn.functional.normalize(share * vectors + (1 - share**2) ** 0.5 * own / size)
@@ -39,14 +40,14 @@ def turn_to_neighbours(model: Any, sentences: Sequence[Sequence[int]], share: fl
 def neighbour_vectors(
     sentences: Sequence[Sequence[int]], vocabulary_size: int, width: int, generator: torch.Generator
 ) -> Tensor:
-    """``[vocabulary_size − 1, width]``: of every word but padding, a row of length 1; 0 if nothing is known of it.
+    """Return unit vectors [vocabulary_size − 1, width] of all words but padding; 0 for a word that does not occur.
 
-    A word's association with a neighbour c on one side is log p(c | word) / q(c) where that is positive, with q(c) the
-    flattened frequency of c on that side. The rows are those of the matrix of associations A seen from its largest
-    singular vectors, U S where A ≈ U S Vᵀ.
+    The association of a word with a neighbour c on one side is the positive part of log p(c | word) / q(c), where q(c)
+    is the flattened frequency of c on that side (positive pointwise mutual information). The vectors are the
+    normalised rows of U S, for the truncated singular value decomposition U S Vᵀ of the matrix of associations.
     """
     words, neighbours, counts = _count_neighbours(sentences, vocabulary_size)
-    by_word = counts.new_zeros(vocabulary_size).index_add_(0, words, counts) / 2  # each has a neighbour on either side
+    by_word = counts.new_zeros(vocabulary_size).index_add_(0, words, counts) / 2  # Each has two neighbours.
     by_neighbour = counts.new_zeros(2 * vocabulary_size).index_add_(0, neighbours, counts).pow(FLATTENING)
     expected = (by_neighbour.view(2, -1) / by_neighbour.view(2, -1).sum(1, keepdim=True)).flatten()
     association = (counts / by_word[words] / expected[neighbours]).log()
@@ -60,7 +61,7 @@ def neighbour_vectors(
 
 
 def _count_neighbours(sentences: Sequence[Sequence[int]], vocabulary_size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Words, their neighbours (on the left c, on the right vocabulary_size + c), and how often each pair occurs."""
+    """Return words, their neighbours (c on the left, vocabulary_size + c on the right), and the counts of the pairs."""
     ends = [[NO_WORD]] * len(sentences)
     text = np.fromiter(chain([NO_WORD], *chain.from_iterable(zip(sentences, ends, strict=True))), np.int64)
     before, after = text[:-1], text[1:]
@@ -70,20 +71,20 @@ def _count_neighbours(sentences: Sequence[Sequence[int]], vocabulary_size: int) 
             before * 2 * vocabulary_size + vocabulary_size + after,
         ]
     )
-    pairs, counts = np.unique(pairs[pairs >= 2 * vocabulary_size], return_counts=True)  # below, the word is NO_WORD
+    pairs, counts = np.unique(pairs[pairs >= 2 * vocabulary_size], return_counts=True)  # Smaller codes have NO_WORD.
     words, neighbours = np.divmod(pairs, 2 * vocabulary_size)
     return torch.from_numpy(words), torch.from_numpy(neighbours), torch.from_numpy(counts).double()
 
 
 def largest_singular_vectors(matrix: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Left singular vectors ``[rows, count]`` and values ``[count]`` of a sparse matrix, by a random sketch."""
+    """Return the left singular vectors [rows, count] and values [count] of a sparse matrix, by a random sketch."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse", UserWarning)  # that its CSR tensors are new, and unchecked
+        warnings.filterwarnings("ignore", "Sparse", UserWarning)  # Torch warns that CSR tensors are beta.
         turned, matrix = matrix.T.to_sparse_csr(), matrix.to_sparse_csr()
     basis = torch.linalg.qr(matrix @ torch.randn(matrix.shape[1], count, generator=generator)).Q
     for _ in range(ITERATIONS):
         basis = torch.linalg.qr(matrix @ (turned @ basis)).Q
-    # Of the small matrix basisᵀ · matrix only the left side is asked for, so its Gram matrix will do.
+    # Only the left singular vectors of the small matrix basisᵀ · matrix are needed, so its Gram matrix is enough.
     small = (turned @ basis).double()
     squares, vectors = torch.linalg.eigh(small.T @ small)
     return basis @ vectors.float(), squares.clamp_(min=0).sqrt().float()

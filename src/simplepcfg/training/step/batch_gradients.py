@@ -1,4 +1,4 @@
-"""The first half of a step: a batch's gradients, launched one by one or, for shapes that come again, captured."""
+"""Gradients of a batch, launched kernel by kernel or, for shapes that recur, replayed as a CUDA graph."""
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable
@@ -13,29 +13,32 @@ from simplepcfg.ops.deferred_checks import DeferredChecks, deferring_checks
 from simplepcfg.ops.inside.plan import make_plan
 from simplepcfg.training.machine.failures import is_out_of_memory
 from simplepcfg.training.step.branching_bias import branching_bonus
-from simplepcfg.training.step.capture import Capturer, Program
+from simplepcfg.training.step.capture import Capturer, Launch
+from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.gradients import Gradients
-from simplepcfg.training.step.tally import StepTally
 
-# A shape is captured when it comes for the second time: the first compiles kernels and makes tables.
+# A shape is captured when it occurs for the second time: the first run compiles kernels and builds tables.
 CAPTURE_AT = 2
 
 
 class BatchGradient:
-    """Gradients of the mean negative log-likelihood a sentence, and the batch's sums, into buffers that stay."""
+    """Computes gradients of the mean negative log-likelihood per sentence into fixed buffers, and counts the batch."""
 
-    def __init__(self, model: nn.Module, gradients: Gradients, tally: StepTally) -> None:
-        self._model, self._gradients, self._tally = model, gradients, tally
-        self.branching_bias = 0.0  # see `branching`; no program that was captured has one
+    def __init__(self, model: nn.Module, gradients: Gradients, counters: StepCounters) -> None:
+        self._model, self._gradients, self._counters = model, gradients, counters
+        self.branching_bias = 0.0  # see `branching_bonus`; steps with a bias are never captured
 
     def __call__(self, words: Tensor, lengths: Tensor | None, total: int) -> None:
-        """Of words [B, n] with lengths [B] on the CPU, or None for n; `total` sentences share the mean."""
+        """Compute the gradients of words [B, n] with lengths [B] on the CPU, or None where all have n words.
+
+        The mean is over `total` sentences, those of the other processes included.
+        """
         losses = self._losses(words, lengths)  # [B]
-        weights = self._tally.count(losses.detach(), lengths, words.shape[1], total)
+        weights = self._counters.count(losses.detach(), lengths, words.shape[1], total)
         self._gradients.store(torch.autograd.grad(losses, self._gradients.parameters, weights, allow_unused=True))
 
     def _losses(self, words: Tensor, lengths: Tensor | None) -> Tensor:
-        """Of each sentence; with a branching bias, an upper bound."""
+        """Return the loss of each sentence [B]; with a branching bias it is an upper bound."""
         if not self.branching_bias:
             return self._model.loss(words, lengths)  # type: ignore[operator]
         batch, n = words.shape
@@ -44,17 +47,21 @@ class BatchGradient:
 
 
 @dataclass(frozen=True, slots=True)
-class CapturedBatch:
-    """A program for one shape, the tensor it reads its words from, tables whose addresses it knows, and its checks."""
+class CapturedGradient:
+    """A captured gradient of one shape with the tensors that its graph reads."""
 
-    words: Tensor
-    program: Program
-    tables: object
+    words: Tensor  # [B, n], overwritten before each replay
+    replay: Launch
+    tables: object  # kept alive, since the graph reads from their addresses
     checks: DeferredChecks
 
 
-class BatchPrograms:
-    """Runs a batch's gradient; equal lengths of a shape that has come before are replayed from a bounded cache."""
+class BatchGradientRunner:
+    """Runs the gradient of each batch; shapes that have occurred before are replayed from a bounded cache.
+
+    Only batches of equal lengths are captured. `limit` is the largest number of captured shapes, and `note` is called
+    with a remark where capturing fails.
+    """
 
     def __init__(
         self,
@@ -68,21 +75,21 @@ class BatchPrograms:
         self._limit = limit if capturer is not None else 0
         self._note = note
         self._seen: Counter[tuple[int, int, int]] = Counter()
-        self._captured: OrderedDict[tuple[int, int, int], CapturedBatch] = OrderedDict()
+        self._captured: OrderedDict[tuple[int, int, int], CapturedGradient] = OrderedDict()
 
     @property
     def shapes(self) -> list[tuple[int, int, int]]:
-        """Batch size, length and divisor of the captured shapes, the one used last at the end."""
+        """Batch size, length and divisor of the captured shapes, the most recently used last."""
         return list(self._captured)
 
-    def __call__(self, words: Tensor, lengths: Tensor, total: int, *, once: bool = False) -> bool:
-        """Run on words [B, n] and lengths [B], both on the CPU; whether it was replayed.
+    def __call__(self, words: Tensor, lengths: Tensor, total: int, *, uncaptured: bool = False) -> bool:
+        """Compute the gradients of words [B, n] and lengths [B], both on the CPU; return whether they were replayed.
 
-        `once` says that this step does something that no captured one does.
+        `uncaptured` marks a step with work that no captured step does, such as a branching bias.
         """
         batch, n = words.shape
         equal = bool((lengths == n).all())
-        if once or not self._limit or not equal:
+        if uncaptured or not self._limit or not equal:
             self._gradient(to_device(words, self._device), None if equal else lengths, total)
             return False
         key = (batch, n, total)
@@ -96,12 +103,13 @@ class BatchPrograms:
         self._captured.move_to_end(key)
         captured.words.copy_(pinned(words, self._device), non_blocking=True)
         random = self._random_state() if captured.checks.has_conditions else None
-        captured.program()
+        captured.replay()
         if not captured.checks.any_true():
             return True
         if random is not None:
-            self._set_random_state(random)  # the same z
-        self._gradient(to_device(words, self._device), None, total)  # overwrites what the program found
+            self._set_random_state(random)  # so that a compound model samples the same z
+        # A deferred check failed, so the replayed gradients are wrong: the plain run overwrites them.
+        self._gradient(to_device(words, self._device), None, total)
         return False
 
     def _random_state(self) -> Tensor:
@@ -113,24 +121,24 @@ class BatchPrograms:
         else:
             torch.set_rng_state(state)
 
-    def _capture(self, key: tuple[int, int, int], words: Tensor) -> CapturedBatch | None:
-        """Record a shape; where memory or an operation does not allow it, say so once and capture no more."""
+    def _capture(self, key: tuple[int, int, int], words: Tensor) -> CapturedGradient | None:
+        """Capture a shape; where memory or an operation does not allow it, say so once and stop capturing."""
         assert self._capturer is not None
         batch, n, total = key
         while len(self._captured) >= self._limit:
-            self._forget_one()
+            self._evict_least_recent()
         static = words.to(self._device)
-        # The cache of tables in ops is bounded, too: what a graph reads must outlive it.
+        # The cache of tables in ops is bounded, too, but what a graph reads must live as long as the graph.
         tables = make_plan(n, (n,) * batch, static.device)
         checks = DeferredChecks(static.device)
 
-        def recorded() -> None:
+        def run() -> None:
             checks.clear()
             with deferring_checks(checks):
                 self._gradient(static, None, total)
 
         try:
-            program = self._capturer.capture(recorded)
+            replay = self._capturer.capture(run)
         except (RuntimeError, ResourceError) as error:
             self.release()
             self._limit = 0
@@ -138,17 +146,17 @@ class BatchPrograms:
             reason = "too little memory" if short else str(error).strip().partition("\n")[0]
             self._note(f"steps are not captured but launched one by one: {reason}")
             return None
-        self._captured[key] = CapturedBatch(static, program, tables, checks)
+        self._captured[key] = CapturedGradient(static, replay, tables, checks)
         return self._captured[key]
 
-    def _forget_one(self) -> None:
-        """The one whose last use is longest ago; it must have come twice again to be captured again."""
+    def _evict_least_recent(self) -> None:
+        """Drop the least recently used graph; its shape must occur twice before it is captured anew."""
         if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)  # it may still be running
+            torch.cuda.synchronize(self._device)  # The graph may still be running.
         key, _ = self._captured.popitem(last=False)
         del self._seen[key]
 
     def release(self) -> None:
-        """Drop every program, and with them the memory that they share."""
+        """Drop all captured graphs and the memory that they share."""
         while self._captured:
-            self._forget_one()
+            self._evict_least_recent()

@@ -1,4 +1,4 @@
-"""Where training has made a model's scores absurdly large, every sentence still has a probability and a gradient."""
+"""With extremely large logits every sentence still has a probability and a gradient."""
 
 import pytest
 import torch
@@ -27,7 +27,7 @@ def leapt(config: object, factor: float) -> nn.Module:
 
 @pytest.mark.parametrize("factor", [10.0, 100.0])
 @pytest.mark.parametrize("config", [config() for config in MODELS], ids=lambda config: config.kind)
-def test_scores_far_apart(config: object, factor: float) -> None:
+def test_extreme_logits(config: object, factor: float) -> None:
     """Most rules lie at the least probability that there is; float64 of the same weights says what is right."""
     model = leapt(config, factor)
     words = torch.randint(1, 12, (4, 9), generator=torch.Generator().manual_seed(0))
@@ -44,7 +44,7 @@ def test_scores_far_apart(config: object, factor: float) -> None:
 
 
 @pytest.mark.parametrize("config", [SimpleNPCFGConfig(), TensorPCFGConfig()], ids=lambda config: config.kind)
-def test_kernels_bear_it(config: object) -> None:
+def test_kernels_handle_extreme_logits(config: object) -> None:
     """The inside algorithm as a GPU runs it, the rules and the chart in bfloat16; products of factors included."""
     grammar = leapt(config, 12.0).grammar()  # type: ignore[operator]
     words = torch.randint(1, 12, (2, 5), generator=torch.Generator().manual_seed(0))

@@ -1,0 +1,99 @@
+"""Checkpoints of a run in progress: when one is due, and writing it while training goes on."""
+
+import time
+
+import torch
+
+from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.training.machine.signals import Interrupted
+from simplepcfg.training.reporting.progress import Reporter
+from simplepcfg.training.step.counters import copy_to_state
+from simplepcfg.training.step.ema import WeightEMA
+from simplepcfg.training.step.step import Step
+from simplepcfg.training.storage.background_writer import BackgroundWriter
+from simplepcfg.training.storage.checkpoint import TrainingState, capture
+from simplepcfg.training.storage.metrics import JsonLines
+from simplepcfg.training.storage.run_folder import RunFolder
+
+
+class CheckpointSaver:
+    """Writes checkpoints in the background and keeps the time that the run has taken."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        settings: TrainingConfig,
+        model: torch.nn.Module,
+        ema: WeightEMA,
+        step: Step,
+        vocabulary: Vocabulary,
+    ) -> None:
+        self._folder, self._settings, self._vocabulary = folder, settings, vocabulary
+        self._model, self._ema, self._step = model, ema, step
+        self._writer = BackgroundWriter()
+        self._last_save = self._clock = time.monotonic()
+
+    def elapsed_seconds(self, state: TrainingState) -> float:
+        """Return the seconds since the run began, those of earlier sessions included."""
+        return state.seconds + time.monotonic() - self._clock
+
+    def is_due(self, step: int) -> bool:
+        """Return whether a checkpoint is due after this many steps, by steps or by the clock."""
+        settings = self._settings
+        by_steps = settings.checkpoint_steps and step % settings.checkpoint_steps == 0
+        waited = time.monotonic() - self._last_save
+        by_clock = settings.checkpoint_minutes and waited >= 60 * settings.checkpoint_minutes
+        return bool(by_steps or by_clock)
+
+    def save(
+        self,
+        state: TrainingState,
+        best_weights: dict[str, torch.Tensor],
+        metrics: JsonLines,
+        with_model: bool = False,
+    ) -> None:
+        """Begin to write a checkpoint and, with `with_model`, the best weights as the model.
+
+        The metrics are synced to the disk first, because the checkpoint records their length. The model is written
+        last, since it can be restored from the checkpoint.
+        """
+        self._writer.wait()  # Only one copy of the weights is held at a time.
+        copy_to_state(self._step.counters.read(), state)
+        state.metrics_bytes, state.metrics_crc32 = metrics.sync()
+        state.seconds = self.elapsed_seconds(state)
+        self._clock = self._last_save = time.monotonic()
+        checkpoint = capture(
+            state,
+            self._model,
+            best_weights,
+            self._step.optimizer,
+            self._step.device,
+            self._ema.state(),
+            self._vocabulary.checksum,
+        )
+
+        def write() -> None:
+            checkpoint.save(self._folder.checkpoint, self._writer.renaming())
+            if with_model:
+                checkpoint.save_best(self._folder.model, self._writer.renaming())
+
+        self._writer.write(write)
+
+    def check(self) -> None:
+        """Raise the error of a write that has failed, without waiting for one in progress."""
+        self._writer.check()
+
+    def wait(self) -> None:
+        """Wait until everything is on the disk; raise the error of a write that failed."""
+        self._writer.wait()
+
+    def finish_after(self, error: BaseException, reporter: Reporter) -> None:
+        """Finish the write in progress when training fails, or abandon it when training must stop at once."""
+        if isinstance(error, Interrupted) or not isinstance(error, Exception):
+            self._writer.abandon()
+            return
+        try:
+            self._writer.wait()
+        except Exception as late:  # Training ends with the first error; this one is only reported.
+            reporter.note(f"besides, the checkpoint could not be written: {late}")

@@ -1,0 +1,17 @@
+"""Learning-rate schedule of a run."""
+
+from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.training.storage.checkpoint import TrainingState
+
+
+def learning_rate(settings: TrainingConfig, state: TrainingState, batches_per_epoch: int) -> float:
+    """Return the learning rate of the next step, by `training.schedule` and `training.warmup_steps`."""
+    rate = settings.learning_rate
+    if settings.schedule == "linear":
+        done = (state.epoch + state.batch / batches_per_epoch) / settings.epochs
+        rate *= 1 - done
+    elif settings.schedule == "plateau":
+        rate *= settings.plateau_factor**state.rate_reductions
+    if state.step < settings.warmup_steps:
+        rate *= (state.step + 1) / settings.warmup_steps
+    return rate
