@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from simplepcfg.cli.options import Decode, Device, Json, Quiet
+from simplepcfg.cli.options import By, Decode, Device, Json, Quiet, Weigh
 from simplepcfg.cli.output import note, refuse_unwritable, results_console, write_json, write_lines, write_text
 from simplepcfg.errors import InputError
 
@@ -41,6 +41,20 @@ def command(
     ensemble: Annotated[
         bool, typer.Option("--ensemble", help="Also evaluate the runs together, by the mean of their span marginals.")
     ] = False,
+    by: Annotated[
+        By, typer.Option("--by", help="With --ensemble: by the mean of span marginals, or by votes of the runs' trees.")
+    ] = By.marginals,
+    weigh: Annotated[
+        Weigh, typer.Option("--weigh", help="With --ensemble: by what each run counts; never by gold trees.")
+    ] = Weigh.equal,
+    labels: Annotated[
+        bool,
+        typer.Option("--labels", help="Also how symbols match gold labels and tags, by the most probable trees."),
+    ] = False,
+    write_labels: Annotated[
+        str | None,
+        typer.Option("--write-labels", metavar="FILE", help="Write each symbol's gold label, for parse --labels."),
+    ] = None,
     importance: Annotated[
         int,
         typer.Option(
@@ -96,7 +110,9 @@ def command(
       simplepcfg evaluate runs/demo test.txt --json scores.json
       simplepcfg evaluate english test.trees --sentences rows.tsv --csv table.csv
       simplepcfg evaluate --predictions parsed.trees test.trees
+      simplepcfg evaluate runs/demo test.trees --labels --write-labels labels.json
       simplepcfg evaluate runs/seed-1 runs/seed-2 test.trees --ensemble
+      simplepcfg evaluate runs/eight test.trees --ensemble --by trees --weigh agreement
       simplepcfg evaluate test.trees --group ours=runs/a-* --group theirs=runs/b-* --compare theirs
     """
     *names, file = arguments
@@ -104,9 +120,12 @@ def command(
         raise InputError(f"nothing to evaluate on {file}; name a run folder, a baseline, or --predictions FILE")
     if ensemble and decode is Decode.viterbi:
         raise InputError("--ensemble averages span marginals; leave out --decode viterbi")
-    for path in (json, sentences, csv):
+    if not ensemble and (by is not By.marginals or weigh is not Weigh.equal):
+        raise InputError("--by and --weigh are for runs together; give --ensemble, too")
+    for path in (json, sentences, csv, write_labels):
         if path is not None:
             refuse_unwritable(path)
+    from simplepcfg.cli.label_output import confusion_lines, print_confusion, write_mapping
     from simplepcfg.evaluation.columns import (
         columns_to_json,
         require_column,
@@ -125,6 +144,8 @@ def command(
     from simplepcfg.inference.systems import System, evaluate_systems
 
     systems = [*map(System.named, names), *map(System.group, groups or ())]
+    if write_labels is not None and (len(systems) + len(predictions or ()) != 1 or len(systems[0].folders) != 1):
+        raise InputError(f"--write-labels {write_labels} is for the symbols of one run; name one run and FILE alone")
     if compare is not None and not ensemble:
         require_column(compare, [system.name for system in systems] + (predictions or []))
     columns = evaluate_systems(
@@ -132,8 +153,11 @@ def command(
         file,
         predictions=predictions or (),
         together=ensemble,
+        by=by.value,
+        weigh=weigh.value,
         decode=decode.value,
         importance=importance,
+        labels=labels or write_labels is not None,
         device=device,
         remark=lambda text: note(text, quiet),
     )
@@ -147,11 +171,17 @@ def command(
         write_json(columns_to_json(columns), "-")
     elif output is Format.table:
         results_console().print(rich_table(columns, title=f"on {file}"))
+        if labels:
+            print_confusion(columns)
     else:
         write_lines([(markdown_report if output is Format.markdown else latex_report)(columns, f"on {file}")])
+        if labels:
+            write_lines(confusion_lines(columns, latex=output is Format.latex))
     if json not in (None, "-"):
         write_json(columns_to_json(columns), str(json))
     if sentences is not None:
         write_text(as_csv(SENTENCE_COLUMNS, sentence_rows(columns), "\t"), sentences)
     if csv is not None:
         write_text(as_csv(SYSTEM_COLUMNS, system_rows(columns)), csv)
+    if write_labels is not None:
+        write_mapping(columns[0], systems[0].folders[0], write_labels)

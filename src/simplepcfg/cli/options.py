@@ -42,6 +42,21 @@ class Decode(StrEnum):
     viterbi = "viterbi"
 
 
+class By(StrEnum):
+    """What several runs are averaged by."""
+
+    marginals = "marginals"
+    trees = "trees"
+
+
+class Weigh(StrEnum):
+    """What each of several runs counts by."""
+
+    equal = "equal"
+    likelihood = "likelihood"
+    agreement = "agreement"
+
+
 # Sentences that are read, sorted by length and answered together: enough to fill batches, few enough to hold.
 CHUNK = 10_000
 

@@ -1,12 +1,13 @@
 """`simplepcfg parse`: for each sentence a tree, by span marginals or by probability, or its most probable ones."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from simplepcfg.cli.constrained import with_constraints
-from simplepcfg.cli.options import Decode, Device, Quiet, Raw, sentence_chunks, with_remark
+from simplepcfg.cli.options import By, Decode, Device, Quiet, Raw, Weigh, sentence_chunks, with_remark
 from simplepcfg.cli.output import write_lines
 from simplepcfg.cli.tree_output import Format, one_picture, render, render_k_best
 from simplepcfg.cli.unknown_words import UnknownWords
@@ -15,6 +16,7 @@ from simplepcfg.errors import InputError
 if TYPE_CHECKING:
     from simplepcfg.data.trees import SpanTree
     from simplepcfg.inference.labelled_trees import ScoredTree
+    from simplepcfg.inference.run import Run
 
 NAME = "parse"
 SUMMARY = "Print a tree for each sentence."
@@ -24,7 +26,7 @@ def command(
     run: Annotated[
         str,
         typer.Argument(
-            metavar="RUN", help="Folder of a trained run, english, or left-branching, right-branching, random."
+            metavar="RUN", help="Folder of a run or of runs, english, or left-branching, right-branching, random."
         ),
     ],
     file: Annotated[
@@ -44,6 +46,12 @@ def command(
         int | None,
         typer.Option("--k", "-k", metavar="K", help="With --decode viterbi: the K most probable trees and their nats."),
     ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            "--labels", metavar="FILE", help="Most probable trees with gold labels, from evaluate --write-labels."
+        ),
+    ] = None,
     constraints: Annotated[
         str | None,
         typer.Option(
@@ -54,6 +62,10 @@ def command(
         list[str] | None,
         typer.Option("--with", metavar="RUN", help="Another run, whose span marginals are averaged in; repeatable."),
     ] = None,
+    by: Annotated[
+        By, typer.Option("--by", help="Of several runs: by the mean of span marginals, or by votes of their trees.")
+    ] = By.marginals,
+    weigh: Annotated[Weigh, typer.Option("--weigh", help="Of several runs: by what each counts.")] = Weigh.equal,
     raw: Raw = False,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -73,8 +85,16 @@ def command(
       echo "the dog sees a cat" | simplepcfg parse runs/demo --format pretty
       simplepcfg parse runs/demo sentences.txt > parsed.trees
       simplepcfg parse runs/demo sentences.txt --decode viterbi --k 5
+      simplepcfg parse runs/demo sentences.txt --labels labels.json
       simplepcfg parse runs/seed-1 sentences.txt --with runs/seed-2 --constraints known.jsonl
+      simplepcfg parse runs/eight sentences.txt --by trees --weigh agreement
     """
+    if labels is not None:
+        decode = Decode.viterbi
+    members = _members(run, others)
+    if len(members) == 1 and (by is not By.marginals or weigh is not Weigh.equal):
+        raise InputError("--by and --weigh are for several runs; give a folder of runs, or --with RUN")
+    run, others = members[0], members[1:]
     _refuse_baseline([run, *(others or [])], decode, constraints, others)
     if raw and constraints is not None:
         raise InputError("--constraints has a line a sentence, which --raw finds itself; leave out one of them")
@@ -82,17 +102,24 @@ def command(
         _refuse_k(k, decode)
         if format in (Format.columns, Format.svg):
             raise InputError(f"--format {format.value} shows one tree a sentence; leave out --k")
-        found = _k_best_chunks(run, file, device, quiet, raw, k, constraints)
+        found = _k_best_chunks(run, file, device, quiet, raw, k, constraints, labels)
         remark = "unit: nats (natural log-probability of words and tree), before each tree"
         for lists in with_remark(found, remark, quiet):
             write_lines(render_k_best(trees, format) for trees in lists)
         return
-    chunks = _parsed_chunks(run, file, device, quiet, raw, decode, constraints, others)
+    chunks = _parsed_chunks(run, file, device, quiet, raw, decode, constraints, others, labels, by, weigh)
     if format is Format.svg:
         write_lines([one_picture(tree for trees in chunks for tree in trees)])
         return
     for trees in chunks:
         write_lines(render(tree, format, tags=decode is Decode.viterbi) for tree in trees)
+
+
+def _members(run: str, others: list[str] | None) -> list[str]:
+    """All runs that are named, those of folders of runs one by one."""
+    from simplepcfg.inference.runs_inside import runs_inside
+
+    return [folder for name in [run, *(others or [])] for folder in runs_inside(name) or [name]]
 
 
 def _refuse_baseline(names: list[str], decode: Decode, constraints: str | None, others: list[str] | None) -> None:
@@ -105,7 +132,7 @@ def _refuse_baseline(names: list[str], decode: Decode, constraints: str | None, 
             option = "--constraints" if constraints else "--with"
             raise InputError(f"{name} trees have no span marginals; leave out {option}, or give the folder of a run")
     if others and decode is Decode.viterbi:
-        raise InputError(f"--with {others[0]} averages span marginals; leave out --decode viterbi")
+        raise InputError(f"{others[0]} beside {names[0]} averages span marginals; leave out --decode viterbi, --labels")
 
 
 def _refuse_k(k: int, decode: Decode) -> None:
@@ -116,15 +143,24 @@ def _refuse_k(k: int, decode: Decode) -> None:
 
 
 def _k_best_chunks(
-    run: str, file: str, device: str, quiet: bool, raw: bool, k: int, constraints: str | None
+    run: str,
+    file: str,
+    device: str,
+    quiet: bool,
+    raw: bool,
+    k: int,
+    constraints: str | None,
+    labels: str | None,
 ) -> Iterator[list[list["ScoredTree"]]]:
     from simplepcfg.inference.api import load
 
     model = load(run, device)
+    named = _naming(labels, model)
     unknown = UnknownWords(model)
     for chunk, asked in with_constraints(sentence_chunks(file, quiet, model, raw), constraints, file):
         unknown.count(chunk)
-        yield from model.k_best_blocks(chunk, k, asked)
+        for block in model.k_best_blocks(chunk, k, asked):
+            yield [[replace(item, tree=named(item.tree)) for item in trees] for trees in block]
     unknown.tell(quiet)
 
 
@@ -137,6 +173,9 @@ def _parsed_chunks(
     decode: Decode,
     constraints: str | None,
     others: list[str] | None,
+    labels: str | None,
+    by: By,
+    weigh: Weigh,
 ) -> Iterator[list["SpanTree"]]:
     from simplepcfg.evaluation.treebank import BASELINES, check_baseline_name
 
@@ -147,19 +186,32 @@ def _parsed_chunks(
     from simplepcfg.inference.api import load
 
     model = load(run, device)
+    named = _naming(labels, model)
     unknown = UnknownWords(model)
     group = None
     if others:
         from simplepcfg.inference.ensembles import ensemble
 
-        group = ensemble([model, *others], device)
+        group = ensemble([model, *others], device, by=by.value, weigh=weigh.value)
     for chunk, asked in with_constraints(sentence_chunks(file, quiet, model, raw), constraints, file):
         unknown.count(chunk)
         if group is not None:
             yield from group.parse_blocks(chunk, asked)
         else:
-            yield from model.parse_blocks(chunk, asked, decode=decode.value)
+            for block in model.parse_blocks(chunk, asked, decode=decode.value):
+                yield [named(tree) for tree in block]
     unknown.tell(quiet)
+
+
+def _naming(labels: str | None, model: "Run") -> Callable[["SpanTree"], "SpanTree"]:
+    """What puts the labels of a file in place of the run's symbols, or leaves trees as they are without a file."""
+    if labels is None:
+        return lambda tree: tree
+    from simplepcfg.inference.label_mapping import LabelMapping
+
+    mapping = LabelMapping.load(labels)
+    mapping.refuse_other(model)
+    return mapping.apply
 
 
 def _baseline_chunks(name: str, file: str, quiet: bool, raw: bool) -> Iterator[list["SpanTree"]]:

@@ -37,11 +37,12 @@ def command(
 
     Uses are expectations over all derivations of TEXT. Without it they are counted on the run's own validation or
     training text (the first 1,000 sentences) if that is still there, else expected of 1,000 sentences that the grammar
-    itself makes.
+    itself makes. With trees each symbol has the gold label that its spans have most often, and how often.
 
     \b
     Example:
       simplepcfg show runs/demo
+      simplepcfg show runs/demo test.trees
       simplepcfg show runs/demo sentences.txt --top 50 --json symbols.json
     """
     if top < 1:
@@ -101,6 +102,9 @@ def symbol_table(title: str, uses: "list[SymbolUse]") -> "Table":
     table.add_column("symbol")
     table.add_column("uses", justify="right")
     table.add_column("share", justify="right")
+    labels = any(use.label for use in uses)
+    if labels:
+        table.add_column("gold label")
     for name in ("left child", "right child") if children else ():
         table.add_column(name)
     has_words = any(use.words for use in uses)
@@ -110,6 +114,8 @@ def symbol_table(title: str, uses: "list[SymbolUse]") -> "Table":
         table.add_column("surest spans")
     for use in uses:
         cells = [use.symbol, f"{use.uses:,.2f}", f"{100 * use.share:.1f} %"]
+        if labels:
+            cells.append(_weighted([use.label], 1) if use.label else "–")
         if children:
             cells += [_weighted([_named(child) for child in side], 3) for side in (use.left, use.right)]
         if has_words:

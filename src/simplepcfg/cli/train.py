@@ -12,6 +12,7 @@ import typer
 from simplepcfg.cli.failures import is_follower
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note
+from simplepcfg.cli.train_seeds import holds_seeds, train_runs
 from simplepcfg.errors import InputError
 
 NAME = "train"
@@ -56,10 +57,18 @@ def command(
         int | None,
         typer.Option("--seed", metavar="N", help="The one source of every random draw."),
     ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option("--seeds", metavar="K", help="Train K runs with K seeds into DIR/seed-0, DIR/seed-1, …"),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", metavar="K", help="With --seeds: train K runs at a time.  [default: 1]"),
+    ] = None,
     device: Device = "auto",
     resume: Annotated[
         Path | None,
-        typer.Option("--resume", metavar="DIR", help="Go on with the run in this folder, instead of CONFIG."),
+        typer.Option("--resume", metavar="DIR", help="Go on with the run (or runs) in this folder, instead of CONFIG."),
     ] = None,
     log: Annotated[
         list[Log] | None,
@@ -70,7 +79,8 @@ def command(
     """Learn a grammar from text; the best model by validation likelihood is kept in the run's folder.
 
     Progress goes to standard error. After Ctrl-C everything is saved and --resume goes on, bit for bit. Started by
-    torchrun, several processes (GPUs) share every batch.
+    torchrun, several processes (GPUs) share every batch. With --seeds, one run that fails does not end the others, and
+    --resume goes on with all that are not finished.
 
     \b
     Example:
@@ -78,6 +88,7 @@ def command(
       simplepcfg train sn-pcfg-small --train train.txt --set training.epochs=3 --seed 7
       simplepcfg train sn-pcfg-small --train novel.txt --raw --out runs/novel
       simplepcfg train --resume runs/first
+      simplepcfg train sn-pcfg-small --train train.txt --valid valid.txt --seeds 8 --out runs/eight
       simplepcfg train sn-pcfg-small --train train.txt --log tensorboard
       torchrun --nproc_per_node=2 -m simplepcfg train sn-pcfg --train train.txt
     """
@@ -97,9 +108,14 @@ def command(
         changes += ["data.raw=true", "data.tokenize=true"]
     if seed is not None:
         changes.append(f"seed={seed}")
+    if jobs is not None and seeds is None and not (resume is not None and holds_seeds(resume)):
+        raise InputError(f"--jobs {jobs} is for the runs of --seeds; leave it out")
     if resume is not None:
-        if config is not None or out is not None:
-            raise InputError("--resume DIR goes on with the run in DIR; leave out CONFIG and --out")
+        if config is not None or out is not None or seeds is not None:
+            raise InputError("--resume DIR goes on with the run in DIR; leave out CONFIG, --out and --seeds")
+        if holds_seeds(resume):
+            train_runs(None, resume, 0, changes, device, 1 if jobs is None else jobs, log or (), quiet)
+            return
         folder = RunFolder(resume)
         folder.require(folder.config)
         saved = folder.read_config(changes) if changes else None
@@ -123,6 +139,9 @@ def command(
                 write_treebank(directory)
             chosen = with_builtin_text(chosen, directory)
         refuse_one_pipe_twice(chosen.data.train, chosen.data.valid)
+        if seeds is not None:
+            train_runs(chosen, directory, seeds, [], device, 1 if jobs is None else jobs, log or (), quiet)
+            return
         reporter = make_reporter(quiet, log or (), directory, chosen.model_dump())
         result = train_run(chosen, directory, device=device, reporter=reporter)
     best = result.best

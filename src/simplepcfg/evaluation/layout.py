@@ -9,6 +9,7 @@ from simplepcfg.evaluation.columns import OTHER_VOCABULARY, Column, Spread
 from simplepcfg.evaluation.f1 import F1Report
 from simplepcfg.evaluation.perplexity import PerplexityReport
 from simplepcfg.evaluation.report import EvaluationReport
+from simplepcfg.evaluation.symbol_labels import SymbolLabels
 
 SHOWN_LABELS = 8
 NOTHING = "–"
@@ -33,6 +34,7 @@ def sections(columns: Sequence[Column]) -> list[Section]:
         Section("F1 (0-100)", _f1_rows(columns)),
         Section("F1 by length", _length_rows(columns, every)),
         Section("recall by label", _label_rows(columns, every)),
+        Section("symbols of the most probable trees as gold labels (0-100)", _symbol_rows(columns)),
         Section("language model", _perplexity_rows(columns, every)),
         Section("bootstrap, 95 % interval over sentences", _interval_rows(columns)),
         Section(_comparison_heading(columns), _comparison_rows(columns)),
@@ -72,6 +74,30 @@ def _label_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
         return lambda f1: next((label.recall for label in f1.recall_by_label if label.label == name), None)
 
     return [(f"{name} ({totals[name]:,})", _f1_numbers(columns, of(name))) for name in frequent]
+
+
+def _symbol_rows(columns: Sequence[Column]) -> list[Row]:
+    def phrases(of: Callable[[SymbolLabels], float]) -> list[str]:
+        return _numbers(columns, lambda report: 100 * of(report.labels.phrases) if report.labels else None)
+
+    def tags(of: Callable[[SymbolLabels], float]) -> list[str]:
+        def found(report: EvaluationReport) -> float | None:
+            return 100 * of(report.labels.tags) if report.labels and report.labels.tags else None
+
+        return _numbers(columns, found)
+
+    return [
+        ("labelled S-F1", _numbers(columns, lambda report: report.labels.sentence_f1 if report.labels else None)),
+        ("labelled corpus F1", _numbers(columns, lambda report: report.labels.corpus_f1 if report.labels else None)),
+        ("nonterminals: accuracy, many to one", phrases(lambda labels: labels.accuracy)),
+        ("nonterminals: homogeneity", phrases(lambda labels: labels.homogeneity)),
+        ("nonterminals: completeness", phrases(lambda labels: labels.completeness)),
+        ("nonterminals: V-measure", phrases(lambda labels: labels.v_measure)),
+        ("preterminals: accuracy, many to one", tags(lambda labels: labels.accuracy)),
+        ("preterminals: homogeneity", tags(lambda labels: labels.homogeneity)),
+        ("preterminals: completeness", tags(lambda labels: labels.completeness)),
+        ("preterminals: V-measure", tags(lambda labels: labels.v_measure)),
+    ]
 
 
 def _perplexity_rows(columns: Sequence[Column], every: Reports) -> list[Row]:

@@ -62,6 +62,34 @@ def rich_table(columns: Sequence[Column], title: str | None = None) -> Table:
     return table
 
 
+def rich_grid(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """Cells under a header, for a terminal; the first column holds names, the others numbers."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_justify="left")
+    for number, name in enumerate(header):
+        table.add_column(Text(name), justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def markdown_grid(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """The same in Markdown."""
+    escaped = [list(map(escape_markdown, row)) for row in rows]
+    return f"\n{escape_markdown(title)}\n\n{markdown_table(list(map(escape_markdown, header)), escaped)}"
+
+
+def latex_grid(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """The same as a LaTeX tabular."""
+    lines = [f"% {' '.join(title.split())}", rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\toprule"]
+    lines += [_latex_row(map(escape_latex, header)), r"\midrule"]
+    lines += [_latex_row(map(escape_latex, row)) for row in rows]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+
 def markdown_report(columns: Sequence[Column], title: str | None = None) -> str:
     """Return the table of `rich_table` in Markdown."""
     rows = []

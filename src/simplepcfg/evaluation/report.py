@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simplepcfg.evaluation.f1 import F1Report
+from simplepcfg.evaluation.label_report import LabelReport
 from simplepcfg.evaluation.perplexity import PerplexityReport
 
 # The quantity that stands for log p where a model has no closed form; docs/models.md explains it.
@@ -42,6 +43,7 @@ class EvaluationReport:
     importance: PerplexityReport | None = None  # by importance sampling, where that was asked for
     importance_samples: int | None = None  # for each sentence
     vocabulary: VocabularyUse | None = None  # what the perplexity is over
+    labels: LabelReport | None = None  # symbols against gold labels, where that was asked for
 
     @property
     def sentence_f1(self) -> float | None:
@@ -74,6 +76,7 @@ class EvaluationReport:
                 for label in (f1.recall_by_label if f1 else ())
             }
             or None,
+            "labels": self.labels.to_dict() if self.labels else None,
             "log_likelihood_nats": perplexity.log_likelihood if perplexity else None,
             "perplexity": _finite(perplexity.perplexity) if perplexity else None,
             "likelihood": self.likelihood,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from simplepcfg.data.trees import SpanTree
+from simplepcfg.data.trees import WORD_LABEL, SpanTree
 from simplepcfg.evaluation.f1 import strip_function_tags
 
 NO_CONSTITUENT = "none"
@@ -15,19 +16,56 @@ OTHER = "other"
 
 @dataclass(frozen=True, slots=True)
 class SymbolLabels:
-    """Counts of gold labels over the spans of each symbol; `NO_CONSTITUENT` where there is no such gold span."""
+    """How often the spans of each symbol have each gold label; `NO_CONSTITUENT` where gold has no such span.
+
+    All measures are over the spans that gold has, between 0 and 1.
+    """
 
     counts: dict[str, Counter[str]]
 
     @property
     def accuracy(self) -> float:
-        """Many-to-one accuracy: share of predicted gold constituents with the most frequent label of their symbol."""
-        right = total = 0
-        for row in self.counts.values():
-            labelled = [count for label, count in row.items() if label != NO_CONSTITUENT]
-            right += max(labelled, default=0)
-            total += sum(labelled)
-        return right / total if total else 0.0
+        """Share of the predicted gold constituents whose label is the most frequent one of their symbol.
+
+        Many symbols may stand for one label. 0 where nothing was counted.
+        """
+        rows = self._labelled().values()
+        total = sum(row.total() for row in rows)
+        return sum(max(row.values()) for row in rows) / total if total else 0.0
+
+    @property
+    def homogeneity(self) -> float:
+        """1 − H(label | symbol) / H(label): 1 where every symbol has one label, or where there is one label alone."""
+        rows = list(self._labelled().values())
+        return _explained(_columns(rows), rows)
+
+    @property
+    def completeness(self) -> float:
+        """1 − H(symbol | label) / H(symbol): 1 where every label has one symbol, or where there is one symbol alone."""
+        rows = self._labelled()
+        by_label: dict[str, Counter[str]] = defaultdict(Counter)
+        for symbol, row in rows.items():
+            for label, count in row.items():
+                by_label[label][symbol] += count
+        return _explained({symbol: row.total() for symbol, row in rows.items()}, by_label.values())
+
+    @property
+    def v_measure(self) -> float:
+        """Harmonic mean of homogeneity and completeness."""
+        both = self.homogeneity, self.completeness
+        return 2 * both[0] * both[1] / sum(both) if sum(both) else 0.0
+
+    def mapping(self) -> dict[str, str]:
+        """The most frequent gold label of each symbol that has any; of equals the first by name."""
+        return {symbol: label for symbol, (label, _) in self.best().items()}
+
+    def best(self) -> dict[str, tuple[str, float]]:
+        """These labels, each with its share of the symbol's gold constituents."""
+        found = {}
+        for symbol, row in sorted(self._labelled().items()):
+            label = min(row, key=lambda name: (-row[name], name))
+            found[symbol] = (label, row[label] / row.total())
+        return found
 
     def table(self, symbols: int, labels: int) -> tuple[list[str], list[str], list[list[float]]]:
         """Return the most used symbols, the most frequent labels, and the share of each label for each symbol.
@@ -35,10 +73,7 @@ class SymbolLabels:
         The last two columns are other labels and spans that are no gold constituents.
         """
         rows = sorted(self.counts, key=lambda name: (-self.counts[name].total(), name))[:symbols]
-        totals: Counter[str] = Counter()
-        for row in self.counts.values():
-            totals.update({label: count for label, count in row.items() if label != NO_CONSTITUENT})
-        columns = [label for label, _ in totals.most_common(labels)]
+        columns = [label for label, _ in _columns(self._labelled().values()).most_common(labels)]
         shares = []
         for name in rows:
             row, total = self.counts[name], self.counts[name].total()
@@ -48,15 +83,63 @@ class SymbolLabels:
             )
         return rows, [*columns, OTHER, NO_CONSTITUENT], shares
 
+    def _labelled(self) -> dict[str, Counter[str]]:
+        """The counts of spans that gold has, of symbols that have any."""
+        rows = {
+            symbol: Counter({label: count for label, count in row.items() if label != NO_CONSTITUENT and count})
+            for symbol, row in self.counts.items()
+        }
+        return {symbol: row for symbol, row in rows.items() if row}
+
 
 def symbol_labels(gold: Iterable[SpanTree], predicted: Iterable[Sequence[tuple[int, int, str]]]) -> SymbolLabels:
     """Count the gold labels of predicted labelled spans (i, j, symbol) of two words or more, for each symbol."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for tree, spans in zip(gold, predicted, strict=True):
-        labels: dict[tuple[int, int], str] = {}
-        for i, j, label in tree.spans:  # The topmost label of a unary chain counts.
-            labels.setdefault((i, j), strip_function_tags(label))
+        labels = gold_labels(tree)
         for i, j, symbol in spans:
             if j - i >= 2:
                 counts[symbol][labels.get((i, j), NO_CONSTITUENT)] += 1
     return SymbolLabels(dict(counts))
+
+
+def tag_labels(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> SymbolLabels:
+    """Compare the preterminal of each word with its gold tag; words without a preterminal do not count."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for truth, guess in zip(gold, predicted, strict=True):
+        for tag, symbol in zip(truth, guess, strict=True):
+            if symbol != WORD_LABEL:
+                counts[symbol][tag] += 1
+    return SymbolLabels(dict(counts))
+
+
+def gold_labels(tree: SpanTree) -> dict[tuple[int, int], str]:
+    """The label of each span without its function tags; of a unary chain the topmost counts."""
+    labels: dict[tuple[int, int], str] = {}
+    for i, j, label in tree.spans:
+        labels.setdefault((i, j), strip_function_tags(label))
+    return labels
+
+
+def _columns(rows: Iterable[Counter[str]]) -> Counter[str]:
+    totals: Counter[str] = Counter()
+    for row in rows:
+        totals.update(row)
+    return totals
+
+
+def _explained(totals: Mapping[str, int], groups: Iterable[Counter[str]]) -> float:
+    """The share of the entropy of `totals` that goes when one knows the group; 1 where there is no entropy."""
+    whole = _entropy(totals.values())
+    total = sum(totals.values())
+    if not whole:
+        return 1.0
+    left = sum(group.total() / total * _entropy(group.values()) for group in groups)
+    return max(0.0, 1 - left / whole)  # rounding may leave -1e-17
+
+
+def _entropy(counts: Iterable[int]) -> float:
+    """Entropy (nats) of the distribution that is proportional to positive counts."""
+    found = list(counts)
+    total = sum(found)
+    return -math.fsum(count / total * math.log(count / total) for count in found)

@@ -14,6 +14,7 @@ from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.baselines import left_branching, oracle, random_tree, right_branching
 from simplepcfg.evaluation.f1 import evaluate_spans
+from simplepcfg.evaluation.label_report import LabelReport, compare_labels
 from simplepcfg.evaluation.report import EvaluationReport
 
 BASELINES = ("left-branching", "right-branching", "random", "oracle")
@@ -30,9 +31,11 @@ class Treebank:
     """
 
     def __init__(self, trees: Iterable[SpanTree], preprocessing: Preprocessing, source: str | None = None) -> None:
-        self.original = with_word_tags(list(trees))
+        given = list(trees)
+        self.original = with_word_tags(given)
         self.prepared: list[Prepared] = [preprocessing.apply(tree.words, tree.tags) for tree in self.original]
         self.gold = [preprocessing.prepare_tree(tree) for tree in self.original]
+        self.gold_tags = _tags_of(given, self.prepared)
         if self.original and not any(len(tree) >= 2 for tree in self.gold):
             raise InputError(
                 f"{source or 'treebank'}: none of the {len(self.original)} trees has two words or more after "
@@ -69,6 +72,10 @@ class Treebank:
         """Return the F1 of spans over the words after preprocessing."""
         return EvaluationReport(name, len(self.gold), self.tokens, evaluate_spans(self.gold, spans))
 
+    def labels(self, trees: Sequence[SpanTree]) -> LabelReport | None:
+        """How the symbols of trees over the same words match gold labels and tags; None where they have no symbols."""
+        return compare_labels(self.gold, self.gold_tags, [item.kept for item in self.prepared], trees)
+
     def _project(self, name: str, number: int, tree: SpanTree) -> Spans:
         """Return the spans of a predicted tree over the words that preprocessing kept."""
         kept = self.prepared[number].kept
@@ -83,6 +90,12 @@ class Treebank:
             f"{name}: tree {number + 1} has {len(tree)} words, the gold tree {expected}; "
             "both files need the same sentences in the same order"
         )
+
+
+def _tags_of(trees: Sequence[SpanTree], prepared: Sequence[Prepared]) -> list[list[str]] | None:
+    """The tags of the kept words as the file has them; None where all words have the same, which is no tag at all."""
+    tags = [[tree.tags[index] for index in item.kept] for tree, item in zip(trees, prepared, strict=True)]
+    return tags if len({tag for sentence in tags for tag in sentence}) > 1 else None
 
 
 def baseline_spans(name: str, gold: Sequence[SpanTree], seed: int = RANDOM_SEED) -> list[Spans]:

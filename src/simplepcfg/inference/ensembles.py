@@ -1,4 +1,4 @@
-"""Ensembles: several runs as one parser, by the mean of their span marginals."""
+"""Ensembles: several runs as one parser, by the mean of their span marginals or by votes of their trees."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.inference.api import load
 from simplepcfg.inference.batches import blocks
-from simplepcfg.inference.marginals import ConstraintList, span_marginals
+from simplepcfg.inference.marginals import ConstraintList, make_bonus, span_marginals
+from simplepcfg.inference.member_weights import WEIGHTS, agreement_weights, likelihood_weights
+from simplepcfg.inference.parsing import mbr_spans
 from simplepcfg.inference.run import Run
+from simplepcfg.inference.runs_inside import runs_inside
 from simplepcfg.inference.sentences import (
     Sentence,
     as_tree,
@@ -36,19 +39,32 @@ from simplepcfg.ops.mbr import best_trees
 if TYPE_CHECKING:
     from nltk.tree import Tree
 
+MEANS = ("marginals", "trees")
+
 Tagged = Sequence[tuple[Sequence[str], Sequence[str] | None]]
 
 
-def ensemble(runs: Iterable[Run | str | PathLike[str]], device: str = "auto") -> Ensemble:
-    """Return a parser that averages the span marginals of several runs, given as runs or their folders.
+def ensemble(
+    runs: Iterable[Run | str | PathLike[str]], device: str = "auto", *, by: str = "marginals", weigh: str = "equal"
+) -> Ensemble:
+    """Return a parser that combines several runs, given as runs, their folders or folders of such folders.
 
-    Raises InputError without runs or for a folder that cannot be loaded.
+    `by="marginals"` takes the tree whose spans have the largest mean marginal, "trees" the one with the largest
+    expected F1 against the trees that the runs themselves would give. The runs count alike, or with
+    `weigh="likelihood"` by the likelihood of their validation text, with "agreement" by how much their trees agree with
+    those of the others. Raises InputError without runs or for a folder that cannot be loaded.
 
-        simplepcfg.ensemble(["runs/seed-1", "runs/seed-2"]).parse(["the old man sees a dog ."])
+        simplepcfg.ensemble(["runs/seed-1", "runs/seed-2"], weigh="agreement").parse(["the old man sees a dog ."])
     """
     if isinstance(runs, str):
         raise InputError(f"runs is the single string {runs!r}; give a list of runs or folders")
-    return Ensemble([run if isinstance(run, Run) else load(run, device) for run in runs])
+    found: list[Run] = []
+    for run in runs:
+        if isinstance(run, Run):
+            found.append(run)
+        else:
+            found += [load(folder, device) for folder in runs_inside(fspath(run)) or [fspath(run)]]
+    return Ensemble(found, by=by, weigh=weigh)
 
 
 class Ensemble:
@@ -57,15 +73,38 @@ class Ensemble:
     Each run preprocesses and encodes the sentences itself; all runs must keep the same words.
     """
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: Sequence[Run], *, by: str = "marginals", weigh: str = "equal") -> None:
         if not runs:
             raise InputError("an ensemble of no runs; give at least one")
-        self.runs = list(runs)
+        if by not in MEANS:
+            raise InputError(f"by = {by!r}; take one of {', '.join(MEANS)}")
+        if weigh not in WEIGHTS:
+            raise InputError(f"weigh = {weigh!r}; take one of {', '.join(WEIGHTS)}")
+        self.runs, self.by, self.weigh = list(runs), by, weigh
+        self._by_likelihood = likelihood_weights(self.runs) if weigh == "likelihood" else None
 
     @property
     def name(self) -> str:
         """Name in reports."""
-        return f"mean of {len(self.runs)} runs"
+        base = f"{'mean' if self.by == 'marginals' else 'trees'} of {len(self.runs)} runs"
+        return base if self.weigh == "equal" else f"{base}, by {self.weigh}"
+
+    def weights(self, sentences: Iterable[Sentence] = ()) -> list[float]:
+        """How much each run counts for these sentences, of 1; only agreement depends on them."""
+        return self._weights(list(split_sentences(sentences, self.runs[0].preprocessing)), None)
+
+    def _weights(self, split: Tagged, constraints: ConstraintList | None) -> list[float]:
+        if self._by_likelihood is not None:
+            return self._by_likelihood
+        if self.weigh == "agreement":
+            return agreement_weights([self._member_trees(run, split, constraints) for run in self.runs])
+        return [1 / len(self.runs)] * len(self.runs)
+
+    def _member_trees(self, run: Run, split: Tagged, constraints: ConstraintList | None) -> list[Spans]:
+        """The spans of one run's own trees over its tokens."""
+        words = [(words, run.preprocessing.apply(words, tags)) for words, tags in split]
+        bonus = make_bonus(constraints, words, run.device)
+        return mbr_spans(run, [item.tokens for _, item in words], bonus)
 
     def parse(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[Tree]:
         """Return the tree of each sentence over its original words; see `Run.parse`."""
@@ -73,7 +112,8 @@ class Ensemble:
 
     def parse_spans(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[SpanTree]:
         """Return the tree of each sentence as spans; see `Run.parse_spans`."""
-        return self._trees(list(split_sentences(sentences, self.runs[0].preprocessing)), constraints)
+        split = list(split_sentences(sentences, self.runs[0].preprocessing))
+        return self._trees(split, constraints, self._weights(split, constraints))
 
     def parse_blocks(
         self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None
@@ -83,11 +123,12 @@ class Ensemble:
         if constraints is not None:  # All constraints are checked before the first block is computed.
             prepare = self.runs[0].preprocessing.apply
             token_bonuses(constraints, [(words, prepare(words, tags)) for words, tags in split])
+        weights = self._weights(split, constraints)
         for part in blocks(self.runs[0], [len(words) for words, _ in split]):
-            yield self._trees(split[part], None if constraints is None else constraints[part])
+            yield self._trees(split[part], None if constraints is None else constraints[part], weights)
 
-    def _trees(self, split: Tagged, constraints: ConstraintList | None) -> list[SpanTree]:
-        decoded = self._decode(split, constraints)
+    def _trees(self, split: Tagged, constraints: ConstraintList | None, weights: Sequence[float]) -> list[SpanTree]:
+        decoded = self._decode(split, constraints, weights)
         prepared = [self.runs[0].preprocessing.apply(words, tags) for words, tags in split]
         return [
             original_tree(words, item, spans) for (words, _), item, spans in zip(split, prepared, decoded, strict=True)
@@ -104,20 +145,26 @@ class Ensemble:
 
     def evaluate_treebank(self, treebank: Treebank, name: str | None = None) -> EvaluationReport:
         """Return F1 on gold trees with the preprocessing of the first run."""
-        decoded = self._decode([(tree.words, tree.tags) for tree in treebank.original], None)
+        split = [(tree.words, tree.tags) for tree in treebank.original]
+        decoded = self._decode(split, None, self._weights(split, None))
         spans = [item.word_spans(found) for item, found in zip(treebank.prepared, decoded, strict=True)]
         return treebank.report(name or self.name, spans)
 
-    def _decode(self, sentences: Tagged, constraints: ConstraintList | None) -> list[Spans]:
+    def _decode(self, sentences: Tagged, constraints: ConstraintList | None, weights: Sequence[float]) -> list[Spans]:
         total: list[Tensor] = []
         first: list[Prepared] = []
-        for run in self.runs:
+        for run, weight in zip(self.runs, weights, strict=True):
             prepared = [run.preprocessing.apply(words, tags) for words, tags in sentences]
             if not first:
                 first = prepared
             self._refuse_other_words(run, sentences, first, prepared)
             pairs = [(words, item) for (words, _), item in zip(sentences, prepared, strict=True)]
-            found = span_marginals(run, pairs, constraints)
+            if self.by == "marginals":
+                found = span_marginals(run, pairs, constraints)
+            else:
+                found = _votes(self._member_trees(run, sentences, constraints), prepared)
+            if self.weigh != "equal":
+                found = [weight * table for table in found]
             total = [a + b for a, b in zip(total, found, strict=True)] if total else found
         forbidden = None
         if constraints is not None:
@@ -135,6 +182,20 @@ class Ensemble:
                     f"sentence {shortened(words)!r}: {self.runs[0].name} sees {len(one.tokens)} tokens, {run.name} "
                     f"{len(other.tokens)}; an ensemble needs runs whose preprocessing keeps the same words"
                 )
+
+
+def _votes(trees: Sequence[Spans], prepared: Sequence[Prepared]) -> list[Tensor]:
+    """1 at the spans of each tree, [tokens + 1, tokens + 1].
+
+    All binary trees of a sentence have as many spans, so that the tree with the most votes has the largest expected F1.
+    """
+    tables = []
+    for spans, item in zip(trees, prepared, strict=True):
+        table = torch.zeros(len(item.tokens) + 1, len(item.tokens) + 1)
+        for i, j in spans:
+            table[i, j] = 1.0
+        tables.append(table)
+    return tables
 
 
 def _trees(tables: Sequence[Tensor], forbidden: Sequence[Tensor | None] | None) -> list[Spans]:

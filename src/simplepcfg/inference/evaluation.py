@@ -10,9 +10,11 @@ from typing import Any
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.vocabulary import EOS
 from simplepcfg.errors import InputError
+from simplepcfg.evaluation.label_report import LabelReport
 from simplepcfg.evaluation.perplexity import perplexity
 from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport, VocabularyUse
 from simplepcfg.evaluation.treebank import Treebank
+from simplepcfg.inference.labelled_trees import best_trees
 from simplepcfg.inference.parsing import check_decoder, mbr_spans, viterbi_spans
 from simplepcfg.inference.scoring import importance_log_probabilities, log_probabilities
 from simplepcfg.inference.sentences import Sentence, as_tree, listed
@@ -20,7 +22,12 @@ from simplepcfg.inference.trained_model import TrainedModel
 
 
 def evaluate(
-    run: TrainedModel, data: str | PathLike[str] | Iterable[Sentence], name: str, decode: str, importance: int
+    run: TrainedModel,
+    data: str | PathLike[str] | Iterable[Sentence],
+    name: str,
+    decode: str,
+    importance: int,
+    labels: bool = False,
 ) -> EvaluationReport:
     """Return F1 and perplexity on trees, sentences or a file; see ``Run.evaluate``."""
     check_decoder(decode)
@@ -39,11 +46,11 @@ def evaluate(
     if len(gold) < len(items):
         raise InputError(f"item {trees.index(None)} is no tree but others are; give trees or sentences, not both")
     source = fspath(data) if isinstance(data, str | PathLike) else None
-    return evaluate_treebank(run, Treebank(gold, run.preprocessing, source), name, decode, importance)
+    return evaluate_treebank(run, Treebank(gold, run.preprocessing, source), name, decode, importance, labels)
 
 
 def evaluate_treebank(
-    run: TrainedModel, treebank: Treebank, name: str, decode: str, importance: int
+    run: TrainedModel, treebank: Treebank, name: str, decode: str, importance: int, labels: bool = False
 ) -> EvaluationReport:
     """Return F1 and perplexity on gold trees; see ``Run.evaluate_treebank``."""
     tokens = [item.tokens for item in treebank.prepared]
@@ -52,7 +59,23 @@ def evaluate_treebank(
         return replace(report, **_language_model(run, tokens, importance))
     decoded = viterbi_spans(run, tokens) if decode == "viterbi" else mbr_spans(run, tokens)
     spans = [item.word_spans(found) for item, found in zip(treebank.prepared, decoded, strict=True)]
-    return replace(treebank.report(name, spans), **_language_model(run, tokens, importance))
+    found = labels_of(run, treebank) if labels else None
+    return replace(treebank.report(name, spans), labels=found, **_language_model(run, tokens, importance))
+
+
+def labels_of(run: TrainedModel, treebank: Treebank) -> LabelReport | None:
+    """How the run's symbols match gold labels, by its most probable trees.
+
+    None where these have no symbols: a hidden Markov model has no trees, and a large rank grammar no symbols to show.
+    """
+    if not run.has_trees:
+        return None
+    prepared = [(tree.words, item) for tree, item in zip(treebank.original, treebank.prepared, strict=True)]
+    try:
+        trees = best_trees(run, prepared, lambda batch: None)
+    except InputError:
+        return None
+    return treebank.labels(trees)
 
 
 def _evaluate_text(run: TrainedModel, items: Sequence[Sentence], name: str, importance: int) -> EvaluationReport:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.inference.sentences import Sentence
+from simplepcfg.evaluation.treebank import Treebank
+from simplepcfg.inference.evaluation import labels_of
+from simplepcfg.inference.sentences import Sentence, as_tree, listed
 from simplepcfg.inference.symbol_counts import (
     OWN_SENTENCES,
     child_probabilities,
@@ -37,14 +39,18 @@ def describe_symbols(
     """Return the `top` most used nonterminals and preterminals, by expected uses over all derivations of sentences.
 
     Without sentences: of the run's validation or training text, if its file is still there (the first 1,000
-    sentences); else of 1,000 sentences that the grammar itself makes, in expectation.
+    sentences); else of 1,000 sentences that the grammar itself makes, in expectation. Where all sentences are trees,
+    each symbol has the gold label (or tag) that is most frequent where the most probable trees use it.
     """
     if top < 1:
         raise InputError(f"top = {top}; ask for at least one symbol")
     grammar = shown_grammar(run)
     tokens: list[list[str]] | None
+    gold: dict[str, Weighted] = {}
     if sentences is not None:
-        tokens = [item.tokens for _, item in run.prepare(sentences)]
+        items = listed(sentences)
+        tokens = [item.tokens for _, item in run.prepare(items)]
+        gold = _gold_labels(run, items, tokens)
     else:
         tokens, source = own_text(run)
     if tokens is not None and not any(len(sentence) >= 2 for sentence in tokens):
@@ -76,6 +82,7 @@ def describe_symbols(
                 names.children(right[symbol]),
                 words,
                 examples,
+                gold.get(f"NT-{symbol}"),
             )
             for symbol, (words, examples) in zip(chosen.tolist(), found, strict=True)
         ],
@@ -88,10 +95,22 @@ def describe_symbols(
                 [],
                 names.emitted[k],
                 [],
+                gold.get(f"T-{tag}"),
             )
             for k, tag in enumerate(chosen_tags.tolist())
         ],
     )
+
+
+def _gold_labels(run: TrainedModel, items: Sequence[Sentence], tokens: Sequence[Sequence[str]]) -> dict[str, Weighted]:
+    """The best gold label of each symbol, and its share among those that are gold constituents; none without trees."""
+    trees = [tree for item in items if (tree := as_tree(item)) is not None]
+    if len(trees) < len(items) or not any(len(sentence) >= 2 for sentence in tokens):
+        return {}
+    report = labels_of(run, Treebank(trees, run.preprocessing))
+    if report is None:
+        return {}
+    return {**report.phrases.best(), **(report.tags.best() if report.tags else {})}
 
 
 class _Names:

@@ -263,21 +263,29 @@ class Run(TrainedModel):
         *,
         decode: str = "mbr",
         importance: int = 0,
+        labels: bool = False,
     ) -> EvaluationReport:
         """Return F1 and perplexity on trees (`nltk.Tree`, `SpanTree`), or perplexity on sentences, also of a file.
 
         `decode` chooses trees as in `parse`. A compound model has no exact log p; `importance` samples of each
-        sentence's vector z estimate it as well. A hidden Markov model has no trees and hence no F1.
+        sentence's vector z estimate it as well. A hidden Markov model has no trees and hence no F1. With `labels` the
+        report also says how the symbols of the most probable trees match gold labels.
 
             run.evaluate("test.trees").sentence_f1
         """
-        return evaluate(self, data, name or self.name, decode, importance)
+        return evaluate(self, data, name or self.name, decode, importance, labels)
 
     def evaluate_treebank(
-        self, treebank: Treebank, name: str | None = None, *, decode: str = "mbr", importance: int = 0
+        self,
+        treebank: Treebank,
+        name: str | None = None,
+        *,
+        decode: str = "mbr",
+        importance: int = 0,
+        labels: bool = False,
     ) -> EvaluationReport:
         """Return F1 and perplexity on gold trees with this run's preprocessing; see `evaluate`."""
-        return evaluate_treebank(self, treebank, name or self.name, decode, importance)
+        return evaluate_treebank(self, treebank, name or self.name, decode, importance, labels)
 
     def save(self, directory: str | PathLike[str]) -> Path:
         """Write the run into a new folder, which `load` and every command can read, and return its path.

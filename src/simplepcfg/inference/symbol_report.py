@@ -25,6 +25,7 @@ class SymbolUse:
     right: list[Child]
     words: list[Weighted]  # that it covers, with their share; of a preterminal, that it emits, with their probability
     examples: list[Weighted]  # spans of the text with their marginal
+    label: Weighted | None = None  # of gold trees, the most frequent label and its share of the symbol's constituents
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, every number with its name."""
@@ -35,6 +36,7 @@ class SymbolUse:
             "left": [child._asdict() for child in self.left],
             "right": [child._asdict() for child in self.right],
             "words": [{"word": word, "share": share} for word, share in self.words],
+            "label": None if self.label is None else {"label": self.label[0], "share": self.label[1]},
             "examples": [{"words": text, "posterior": posterior} for text, posterior in self.examples],
         }
 

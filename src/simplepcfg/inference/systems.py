@@ -6,8 +6,7 @@ import glob
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 from simplepcfg.data.preprocessing import Preprocessing
@@ -19,6 +18,7 @@ from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import BASELINES, Treebank, check_baseline_name
 from simplepcfg.inference.api import load
 from simplepcfg.inference.run import Run
+from simplepcfg.inference.runs_inside import runs_inside
 from simplepcfg.models.compound import CompoundConfig
 from simplepcfg.pretrained import run_directory
 from simplepcfg.training.config.schema import RunConfig
@@ -39,7 +39,7 @@ class System:
         if name in BASELINES:
             return cls(name)
         check_baseline_name(name)
-        inner = _runs_inside(name)
+        inner = runs_inside(name)
         return cls(name, tuple(inner), grouped=True) if inner else cls(name, (name,))
 
     @classmethod
@@ -58,7 +58,7 @@ class System:
             if not found:
                 raise InputError(f"group {name}: {part} is no run folder and matches none; name existing folders")
             for folder in found:
-                folders += _runs_inside(folder) or [folder]
+                folders += runs_inside(folder) or [folder]
         twice = next((folder for folder in folders if folders.count(folder) > 1), None)
         if twice is not None:
             raise InputError(f"group {name}: {twice} is named twice; a mean counts each run once")
@@ -71,16 +71,21 @@ def evaluate_systems(
     *,
     predictions: Sequence[str] = (),
     together: bool = False,
+    by: str = "marginals",
+    weigh: str = "equal",
     decode: str = "mbr",
     importance: int = 0,
+    labels: bool = False,
     device: str = "auto",
     remark: Callable[[str], None] = lambda text: None,
 ) -> list[Column]:
     """Return a column for each system, in order, then for the ensemble of all runs if asked for, then predictions.
 
     A string is a baseline's name, a run's folder, or a folder of runs, which is a group, as ``System.named`` has it.
+    Together, `by` and `weigh` are those of `ensemble`.
     Each run's own preprocessing is applied to the file; baselines and predictions take that of the first run. Runs
-    without trees (hidden Markov models) have perplexity alone.
+    without trees (hidden Markov models) have perplexity alone. With `labels` the symbols of the runs' most probable
+    trees, and those of predictions, are compared with gold labels.
     """
     systems = [System.named(system) if isinstance(system, str) else system for system in asked]
     names = [system.name for system in systems]
@@ -104,6 +109,8 @@ def evaluate_systems(
     runs = _Runs(device, keep=together)
     is_text = sniff(file) == "text"
     if is_text:
+        if labels:
+            raise InputError(f"--labels needs gold trees but {file} is plain text; leave it out")
         _require_trees(systems, predictions, together, file)
     common = _preprocessing(folders[0]) if folders else Preprocessing()
     if is_text and any(_preprocessing(folder).tokenize != common.tokenize for folder in folders):
@@ -124,7 +131,9 @@ def evaluate_systems(
                 reports[folder] = run.evaluate(items, folder, importance=samples)
             else:
                 gold = treebanks.get(run.preprocessing)
-                reports[folder] = run.evaluate_treebank(gold, folder, decode=decode, importance=samples)
+                reports[folder] = run.evaluate_treebank(gold, folder, decode=decode, importance=samples, labels=labels)
+                if labels and reports[folder].labels is None and run.has_trees:
+                    remark(f"{folder}: its most probable trees have no symbols to compare with gold labels")
     columns = []
     for system in systems:
         found_reports = tuple(reports[folder] for folder in system.folders)
@@ -134,12 +143,18 @@ def evaluate_systems(
     if together:
         from simplepcfg.inference.ensembles import Ensemble
 
-        columns.append(_alone(Ensemble([runs.get(name) for name in folders]).evaluate_treebank(treebanks.get(common))))
+        group = Ensemble([runs.get(name) for name in folders], by=by, weigh=weigh)
+        if weigh != "equal":
+            shown = zip(folders, group.weights(treebanks.get(common).original), strict=True)
+            remark("weights: " + ", ".join(f"{folder} {weight:.3f}" for folder, weight in shown))
+        columns.append(_alone(group.evaluate_treebank(treebanks.get(common))))
     for path in predictions:
         guesses = items if path == file else list(read_trees(path))  # A pipe cannot be read twice.
         report, different = treebanks.get(common).predictions(path, guesses)
         if different:
             remark(f"{path}: {different} trees have other words than {file}; is it the same text?")
+        if labels:
+            report = replace(report, labels=treebanks.get(common).labels(guesses))
         columns.append(_alone(report))
     return columns
 
@@ -206,17 +221,6 @@ def _preprocessing(folder: str) -> Preprocessing:
 
 def _config(folder: str) -> RunConfig:
     return RunFolder(run_directory(folder)).read_config()
-
-
-def _runs_inside(name: str) -> list[str]:
-    """Return the finished runs in a folder that is no run itself."""
-    folder = Path(name)
-    try:
-        if not folder.is_dir() or RunFolder(folder).holds_a_run():
-            return []
-        return [str(inner) for inner in sorted(folder.iterdir()) if RunFolder(inner).model.is_file()]
-    except OSError:
-        return []
 
 
 def _require_trees(systems: Iterable[System], predictions: Sequence[str], together: bool, file: str) -> None:

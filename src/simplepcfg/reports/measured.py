@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from simplepcfg.data.preprocessing import spans_over
 from simplepcfg.data.trees import SpanTree
-from simplepcfg.errors import InputError
 from simplepcfg.evaluation.calibration import Calibration, calibration
 from simplepcfg.evaluation.report import EvaluationReport
-from simplepcfg.evaluation.symbol_labels import SymbolLabels, symbol_labels
+from simplepcfg.evaluation.symbol_labels import SymbolLabels
 from simplepcfg.evaluation.treebank import BASELINES, Treebank
+from simplepcfg.inference.evaluation import labels_of
 from simplepcfg.inference.parsing import mbr_spans
 from simplepcfg.inference.run import Run
 
@@ -60,14 +59,6 @@ def _measure_run(run: Run, treebank: Treebank, report: EvaluationReport) -> Meas
         for tree, item, spans in zip(treebank.gold, treebank.prepared, decoded, strict=True)
     ]
     marginals = run.span_marginals(treebank.original)
-    return MeasuredRun(report, treebank.gold, predicted, calibration(treebank.gold, marginals), _labels(run, treebank))
-
-
-def _labels(run: Run, treebank: Treebank) -> SymbolLabels | None:
-    """By the most probable trees, which have symbols; a large rank grammar has none to show."""
-    try:
-        labelled = run.parse_spans(treebank.original, decode="viterbi")
-    except InputError:
-        return None
-    spans = [spans_over(item.kept, tree.spans) for item, tree in zip(treebank.prepared, labelled, strict=True)]
-    return symbol_labels(treebank.gold, spans)
+    found = labels_of(run, treebank)
+    labels = None if found is None else found.phrases
+    return MeasuredRun(report, treebank.gold, predicted, calibration(treebank.gold, marginals), labels)

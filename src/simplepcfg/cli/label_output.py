@@ -1,0 +1,39 @@
+"""How `evaluate` shows and keeps what symbols stand for."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from simplepcfg.cli.output import results_console, write_json
+from simplepcfg.errors import InputError
+
+if TYPE_CHECKING:
+    from simplepcfg.evaluation.columns import Column
+
+
+def print_confusion(columns: "Sequence[Column]") -> None:
+    """Tables of symbols by gold labels for a terminal."""
+    from simplepcfg.evaluation.confusion import confusion_grids
+    from simplepcfg.evaluation.rendering import rich_grid
+
+    console = results_console()
+    for grid in confusion_grids(columns):
+        console.print(rich_grid(*grid))
+
+
+def confusion_lines(columns: "Sequence[Column]", latex: bool) -> list[str]:
+    """The same tables in Markdown or LaTeX."""
+    from simplepcfg.evaluation.confusion import confusion_grids
+    from simplepcfg.evaluation.rendering import latex_grid, markdown_grid
+
+    return [(latex_grid if latex else markdown_grid)(*grid) for grid in confusion_grids(columns)]
+
+
+def write_mapping(column: "Column", folder: str, path: str) -> None:
+    """Write what the symbols of the run in `folder` stand for."""
+    from simplepcfg.inference.api import load
+    from simplepcfg.inference.label_mapping import LabelMapping
+
+    (report,) = column.reports
+    if report.labels is None:
+        raise InputError(f"{folder}: its most probable trees have no symbols; leave out --write-labels")
+    write_json(LabelMapping.from_report(report.labels, load(folder, "cpu")).to_dict(), path)

@@ -1,0 +1,61 @@
+"""How `train` trains several seeds of one configuration, and what it says of them."""
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simplepcfg.cli.output import note
+from simplepcfg.errors import InputError
+
+if TYPE_CHECKING:
+    from simplepcfg.training.config.schema import RunConfig
+
+
+def holds_seeds(folder: Path) -> bool:
+    """Whether the folder holds runs of several seeds."""
+    from simplepcfg.training.seeds import SeedsFolder
+
+    return SeedsFolder(folder).exists()
+
+
+def train_runs(
+    config: "RunConfig | None",
+    directory: Path,
+    seeds: int,
+    changes: Sequence[str],
+    device: str,
+    jobs: int,
+    logs: Sequence[str],
+    quiet: bool,
+) -> None:
+    """Train a run for each seed, or go on with those in the folder; then a line for each."""
+    from simplepcfg.training.reporting.reporters import make_reporter
+    from simplepcfg.training.seeds import train_seeds
+
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise InputError("torchrun's processes share one run; train several seeds without it, with --jobs K")
+    if config is not None and config.data.train == "-":
+        raise InputError("--train - can be read once, and --seeds reads it for each run; save it to a file")
+    if config is not None and config.data.valid is None:
+        note("no --valid: each run holds out sentences of its own, so their perplexities are not comparable", quiet)
+    outcomes = train_seeds(
+        config,
+        directory,
+        seeds,
+        overrides=changes,
+        device=device,
+        jobs=jobs,
+        logs=logs,
+        make_reporter=lambda folder, settings: make_reporter(quiet, logs, folder, settings.model_dump()),
+        note=lambda text: note(text, quiet),
+    )
+    for outcome in outcomes:
+        if outcome.result is not None:
+            best = outcome.result.best
+            score = f"{best.perplexity:.2f}" if best.perplexity is not None else "infinite"
+            place = f"best epoch {best.epoch} of {outcome.result.epochs}"
+            note(f"seed-{outcome.seed}: {place}, validation perplexity {score}", quiet)
+    quoted = shlex.quote(str(directory))
+    note(f"the runs are in {directory}; next: simplepcfg evaluate {quoted} FILE --ensemble", quiet)

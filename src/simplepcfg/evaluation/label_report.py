@@ -1,0 +1,92 @@
+"""How well the symbols of labelled trees match gold categories, of phrases and of words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simplepcfg.data.preprocessing import spans_over
+from simplepcfg.data.trees import PHRASE_LABEL, SpanTree
+from simplepcfg.evaluation.f1 import f1_of_counts
+from simplepcfg.evaluation.symbol_labels import SymbolLabels, gold_labels, symbol_labels, tag_labels
+
+
+@dataclass(frozen=True, slots=True)
+class LabelReport:
+    """Symbols against gold labels; F1 from 0 to 100, of spans whose mapped label is right, too."""
+
+    phrases: SymbolLabels
+    tags: SymbolLabels | None  # None where the gold trees have no tags
+    sentence_f1: float
+    corpus_f1: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, percentages from 0 to 100; `tags` is null where gold has none."""
+        return {
+            "labelled_sentence_f1": self.sentence_f1,
+            "labelled_corpus_f1": self.corpus_f1,
+            "phrases": _measures(self.phrases),
+            "tags": None if self.tags is None else _measures(self.tags),
+        }
+
+
+def compare_labels(
+    gold: Sequence[SpanTree],
+    gold_tags: Sequence[Sequence[str]] | None,
+    kept: Sequence[Sequence[int]],
+    trees: Sequence[SpanTree],
+) -> LabelReport | None:
+    """Compare trees with symbols with gold trees; None where no tree has any symbol.
+
+    The trees are over all words of the file or over those that preprocessing kept, whose indices are `kept`. Each
+    symbol stands for its most frequent gold label in this very comparison (many to one). Labelled F1 counts the spans
+    that F1 counts: neither single words nor the whole sentence.
+    """
+    predicted: list[list[tuple[int, int, str]]] = []
+    tags: list[list[str]] = []
+    for places, tree in zip(kept, trees, strict=True):
+        spans = [] if {label for _, _, label in tree.spans} == {PHRASE_LABEL} else list(tree.spans)
+        whole = len(tree) != len(places)
+        predicted.append(spans_over(places, spans) if whole else spans)
+        tags.append([tree.tags[index] for index in places] if whole else list(tree.tags))
+    phrases = symbol_labels(gold, predicted)
+    if not phrases.counts:
+        return None
+    found_tags = None if gold_tags is None else tag_labels(gold_tags, tags)
+    return LabelReport(
+        phrases,
+        found_tags if found_tags is not None and found_tags.counts else None,
+        *_labelled_f1(gold, predicted, phrases.mapping()),
+    )
+
+
+def _labelled_f1(
+    gold: Sequence[SpanTree], predicted: Sequence[Sequence[tuple[int, int, str]]], mapping: dict[str, str]
+) -> tuple[float, float]:
+    scores: list[float] = []
+    hits = total = guessed = 0
+    for tree, spans in zip(gold, predicted, strict=True):
+        n = len(tree)
+        if n < 2:
+            continue
+        truth = {(i, j): label for (i, j), label in gold_labels(tree).items() if 1 < j - i < n}
+        guess: dict[tuple[int, int], str | None] = {}
+        for i, j, symbol in spans:
+            if 1 < j - i < n:
+                guess.setdefault((i, j), mapping.get(symbol))
+        right = sum(truth.get(span) == label for span, label in guess.items() if label is not None)
+        scores.append(f1_of_counts(right, len(truth), len(guess)))
+        hits, total, guessed = hits + right, total + len(truth), guessed + len(guess)
+    return 100 * sum(scores) / len(scores) if scores else 0.0, 100 * f1_of_counts(hits, total, guessed)
+
+
+def _measures(labels: SymbolLabels) -> dict[str, Any]:
+    return {
+        "accuracy": 100 * labels.accuracy,
+        "homogeneity": 100 * labels.homogeneity,
+        "completeness": 100 * labels.completeness,
+        "v_measure": 100 * labels.v_measure,
+        "mapping": labels.mapping(),
+        "confusion": {symbol: dict(row.most_common()) for symbol, row in sorted(labels.counts.items())},
+    }

@@ -1,0 +1,249 @@
+"""Several runs of one configuration that differ in their seeds, in folders beside each other."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from simplepcfg.errors import InputError, SimplePCFGError
+from simplepcfg.training.config.files import load_config, save_config
+from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.training.loop import TrainingResult, train
+from simplepcfg.training.machine.side_by_side import Ended, run_side_by_side
+from simplepcfg.training.machine.signals import Interrupted
+from simplepcfg.training.reporting.progress import Reporter
+from simplepcfg.training.storage.checksums import verify_checksum_line
+from simplepcfg.training.storage.run_folder import RunFolder
+from simplepcfg.training.text.corpus import absolute_paths
+
+MOST_SEEDS = 1000
+_FOLDER = re.compile(r"seed-(\d+)")
+
+MakeReporter = Callable[[Path, RunConfig], Reporter]
+
+
+class SeedsFailed(SimplePCFGError):
+    """Some of several runs failed; the others are finished and kept."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class SeedsFolder:
+    """A folder with a run for each seed: seed-0, seed-1, …, and the configuration that they share."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """The configuration of all runs but for their seeds; it tells such a folder from others."""
+        return self.path / "seeds.toml"
+
+    @property
+    def resume_command(self) -> str:
+        """What to type to go on with those that are not finished."""
+        return f"simplepcfg train --resume {shlex.quote(str(self.path))}"
+
+    def exists(self) -> bool:
+        """Whether runs of several seeds were ever begun here."""
+        return self.config.is_file()
+
+    def folder(self, seed: int) -> Path:
+        """Of one run."""
+        return self.path / f"seed-{seed}"
+
+    def seeds(self) -> list[int]:
+        """In order; a folder stands for each, empty where the run has not begun."""
+        names = [item.name for item in self.path.iterdir() if item.is_dir()]
+        return sorted(int(found[1]) for name in names if (found := _FOLDER.fullmatch(name)))
+
+    def create(self, config: RunConfig, count: int) -> None:
+        """Write the configuration and make a folder for each of `count` seeds, from the configuration's on."""
+        if not 1 <= count <= MOST_SEEDS:
+            raise InputError(f"{count} seeds; train 1 to {MOST_SEEDS:,} runs together")
+        if self.exists():
+            raise InputError(f"{self.path} already holds runs of several seeds; go on with `{self.resume_command}`")
+        RunFolder(self.path).refuse_if_taken()
+        for seed in range(config.seed, config.seed + count):
+            RunFolder(self.folder(seed)).refuse_if_taken()
+        for seed in range(config.seed, config.seed + count):
+            self.folder(seed).mkdir(parents=True, exist_ok=True)
+        save_config(config.model_copy(update={"data": absolute_paths(config.data)}), self.config)
+
+    def withdraw(self) -> None:
+        """Undo `create` where no run has begun, so that the folder is free for a corrected configuration."""
+        if any(RunFolder(self.folder(seed)).holds_a_run() for seed in self.seeds()):
+            return
+        self.config.unlink(missing_ok=True)
+        for seed in self.seeds():
+            if not any(self.folder(seed).iterdir()):
+                self.folder(seed).rmdir()
+
+    def read_config(self, overrides: Sequence[str] = ()) -> RunConfig:
+        """The shared configuration, changed by overrides."""
+        verify_checksum_line(self.config, "restore it or, if you changed it on purpose, delete its first line")
+        return load_config(self.config, overrides, environment={})
+
+
+@dataclass(frozen=True, slots=True)
+class SeedOutcome:
+    """What became of one run: its result, or the error that ended it."""
+
+    seed: int
+    result: TrainingResult | None
+    error: str | None = None
+    exit_code: int = 0
+
+
+def train_seeds(
+    config: RunConfig | None,
+    directory: str | Path,
+    seeds: int = 0,
+    *,
+    overrides: Sequence[str] = (),
+    device: str = "auto",
+    jobs: int = 1,
+    logs: Sequence[str] = (),
+    make_reporter: MakeReporter = lambda folder, config: Reporter(),
+    note: Callable[[str], None] = lambda text: None,
+) -> list[SeedOutcome]:
+    """Train a run for each of `seeds` seeds, from the configuration's on, into seed-0, seed-1, … of a new folder.
+
+    Without a configuration the runs in the folder go on where they were: finished ones stay, interrupted ones resume,
+    others begin; `overrides` may change what a resumed run may change. One run after the other, each with the reporter
+    that `make_reporter` gives for its folder, or `jobs` at a time in processes, whose lines `note` is told. A run that
+    fails does not end the others; SeedsFailed says at the end which. Interrupted says how to go on with all.
+    """
+    folder = SeedsFolder(Path(directory))
+    if jobs < 1:
+        raise InputError(f"jobs = {jobs}; train at least one run at a time")
+    if config is not None:
+        folder.create(config, seeds)
+    elif not folder.exists():
+        raise InputError(f"{folder.path}: no runs of several seeds; give a folder that holds {folder.config.name}")
+    shared = folder.read_config(overrides)
+    if overrides:
+        save_config(shared, folder.config)
+    found = folder.seeds()
+    if jobs == 1:
+        outcomes = _one_by_one(folder, found, shared, overrides, device, make_reporter, note)
+    else:
+        outcomes = _side_by_side(folder, found, shared, overrides, device, jobs, logs, note)
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    if config is not None and len(failed) == len(outcomes):
+        folder.withdraw()
+    if failed:
+        first = failed[0]
+        raise SeedsFailed(
+            f"{len(failed)} of {len(outcomes)} runs failed ({', '.join(f'seed-{item.seed}' for item in failed)}): "
+            f"{first.error}; the others are kept, go on with: {folder.resume_command}",
+            first.exit_code or 1,
+        )
+    return outcomes
+
+
+def train_one(
+    folder: SeedsFolder, seed: int, shared: RunConfig, overrides: Sequence[str], device: str, reporter: Reporter
+) -> TrainingResult:
+    """Begin the run of a seed, or go on with it."""
+    run = RunFolder(folder.folder(seed))
+    if run.config.exists():
+        return train(run.read_config(overrides), run.path, resume=True, device=device, reporter=reporter)
+    return train(shared.model_copy(update={"seed": seed}), run.path, device=device, reporter=reporter)
+
+
+def _one_by_one(
+    folder: SeedsFolder,
+    seeds: Sequence[int],
+    shared: RunConfig,
+    overrides: Sequence[str],
+    device: str,
+    make_reporter: MakeReporter,
+    note: Callable[[str], None],
+) -> list[SeedOutcome]:
+    outcomes = []
+    for number, seed in enumerate(seeds, start=1):
+        note(f"seed-{seed}, run {number} of {len(seeds)}")
+        try:
+            reporter = make_reporter(folder.folder(seed), shared.model_copy(update={"seed": seed}))
+            outcomes.append(SeedOutcome(seed, train_one(folder, seed, shared, overrides, device, reporter)))
+        except Interrupted as error:
+            raise _interrupted(folder, error.signal_number) from None
+        except Exception as error:  # whatever it is, the other runs do not depend on it
+            ended = explained(error)
+            note(f"seed-{seed} failed: {ended.traceback or ended.error}")
+            outcomes.append(SeedOutcome(seed, None, ended.error, ended.exit_code))
+            if number == 1 and isinstance(error, InputError) and not RunFolder(folder.folder(seed)).holds_a_run():
+                folder.withdraw()  # a mistake that all runs would share
+                raise
+    return outcomes
+
+
+def _side_by_side(
+    folder: SeedsFolder,
+    seeds: Sequence[int],
+    shared: RunConfig,
+    overrides: Sequence[str],
+    device: str,
+    jobs: int,
+    logs: Sequence[str],
+    note: Callable[[str], None],
+) -> list[SeedOutcome]:
+    tasks = {
+        f"seed-{seed}": (folder, seed, shared.model_dump(mode="json"), tuple(overrides), device, tuple(logs))
+        for seed in seeds
+    }
+    ended, signal_number = run_side_by_side(_in_a_process, tasks, jobs, note)
+    if signal_number is not None:
+        raise _interrupted(folder, signal_number)
+    return [
+        SeedOutcome(seed, item.result, item.error, item.exit_code)
+        for seed in seeds
+        for item in (ended[f"seed-{seed}"],)
+    ]
+
+
+def _in_a_process(tell: Callable[[str], None], task: tuple) -> Ended:
+    from simplepcfg.training.reporting.event_logs import CombinedReporter
+    from simplepcfg.training.reporting.progress import PlainReporter
+    from simplepcfg.training.reporting.reporters import make_reporter
+
+    folder, seed, values, overrides, device, logs = task
+
+    class Told(PlainReporter):
+        def note(self, text: str) -> None:
+            """Send a line to the process that started this one."""
+            tell(text)
+
+    shared = RunConfig.model_validate(values)
+    try:
+        reporter: Reporter = Told()
+        if logs:
+            settings = shared.model_copy(update={"seed": seed}).model_dump()
+            reporter = CombinedReporter([reporter, make_reporter(True, logs, folder.folder(seed), settings)])
+        return Ended(result=train_one(folder, seed, shared, overrides, device, reporter))
+    except Interrupted as error:
+        return Ended(error=str(error), exit_code=error.exit_code)  # counts where the others were not stopped, too
+    except Exception as error:
+        return explained(error)
+
+
+def explained(error: Exception) -> Ended:
+    """An error as the line and the exit code that the command line would give it; of a defect all of it."""
+    if isinstance(error, SimplePCFGError):
+        return Ended(error=str(error), exit_code=error.exit_code)
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename is not None else ""
+        return Ended(error=f"{place}{error.strerror or error}", exit_code=2)
+    trace = "".join(traceback.format_exception(error)).rstrip()
+    return Ended(error=f"{type(error).__name__}: {error}", exit_code=1, traceback=trace)
+
+
+def _interrupted(folder: SeedsFolder, signal_number: int) -> Interrupted:
+    return Interrupted(f"stopped, all saved; go on with: {folder.resume_command}", signal_number)

@@ -1,0 +1,72 @@
+"""`simplepcfg train --seeds`: folders, lines, refusals, and what comes after."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from command_calls import Call
+from tiny_runs import SETTINGS
+
+SET = [argument for setting in SETTINGS for argument in ("--set", setting)]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_seeds_are_trained_resumed_and_evaluated(call: Call, text_file: Path, trees_file: Path) -> None:
+    options = ["--train", text_file, "--valid", text_file, "--out", "runs/two", *SET]
+    result = call("train", "sn-pcfg-small", "--seeds", 2, "--seed", 3, *options)
+    assert (result.code, result.out) == (0, "")
+    for said in ("seed-3, run 1 of 2", "seed-4: best epoch 1 of 1", "evaluate runs/two FILE --ensemble"):
+        assert said in result.err
+    again = call("train", "--resume", "runs/two")
+    assert again.code == 0
+    assert again.err.count("nothing left to do") == 2
+    taken = call("train", "sn-pcfg-small", "--seeds", 2, *options)
+    assert (taken.code, "train --resume runs/two" in taken.err) == (2, True)
+    group, together = json.loads(call("evaluate", "runs/two", trees_file, "--ensemble", "--json", "-").out)
+    assert group["runs"] == 2
+    assert together["name"] == "mean of 2 runs"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["sn-pcfg-small", "--seeds", 0], "0 seeds"),
+        (["sn-pcfg-small", "--jobs", 2], "--jobs 2"),
+        (["sn-pcfg-small", "--seeds", 2, "--jobs", 0], "jobs = 0"),
+        (["--resume", "runs/none", "--seeds", 2], "leave out"),
+    ],
+)
+def test_refusals(call: Call, text_file: Path, arguments: list[object], named: str) -> None:
+    text = [] if "--resume" in arguments else ["--train", text_file, "--valid", text_file, "--out", "x"]
+    result = call("train", *arguments, *text, *SET)
+    assert result.code == 2
+    assert named in result.err
+    assert not Path("x/seeds.toml").exists()
+
+
+def test_several_runs_by_trees_and_weights(call: Call, text_file: Path, trees_file: Path) -> None:
+    options = ["--train", text_file, "--valid", text_file, "--out", "pair", *SET]
+    call("train", "sn-pcfg-small", "--seeds", 2, "--quiet", *options)
+    chosen = ["--by", "trees", "--weigh", "likelihood"]
+    from_folder = call("parse", "pair", trees_file, *chosen)
+    assert from_folder.code == 0
+    assert from_folder.out == call("parse", "pair/seed-0", trees_file, "--with", "pair/seed-1", *chosen).out
+    result = call("evaluate", "pair", trees_file, "--ensemble", *chosen, "--json", "-")
+    assert "weights: pair/seed-0 0." in result.err
+    together = json.loads(result.out)[1]
+    assert together["name"] == "trees of 2 runs, by likelihood"
+    Path("parsed.trees").write_text(from_folder.out)
+    (printed,) = json.loads(call("evaluate", trees_file, "--predictions", "parsed.trees", "--json", "-").out)
+    assert printed["sentence_f1"] == pytest.approx(together["sentence_f1"])
+    for arguments, named in [
+        (["evaluate", "pair", trees_file, "--by", "trees"], "give --ensemble"),
+        (["parse", "pair/seed-0", trees_file, "--weigh", "agreement"], "several runs"),
+        (["parse", "pair", trees_file, "--decode", "viterbi"], "averages span marginals"),
+    ]:
+        refused = call(*arguments)
+        assert (refused.code, named in refused.err) == (2, True)
