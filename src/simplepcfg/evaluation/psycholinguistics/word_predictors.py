@@ -75,9 +75,11 @@ def word_lengths(words: Sequence[str]) -> Array:
 def log_frequencies(words: Sequence[str], counts: Counter[str]) -> Array:
     """log2 of each word's share of a text, one added to its count; of a word of several tokens, the rarest one's."""
     total = sum(counts.values()) + 1
-    return np.array(
-        [math.log2((min((counts[token] for token in plain_tokens(word)), default=0) + 1) / total) for word in words]
-    )
+    found = {
+        word: math.log2((min((counts[token] for token in plain_tokens(word)), default=0) + 1) / total)
+        for word in set(words)
+    }
+    return np.array([found[word] for word in words])
 
 
 def token_counts(lines: Iterable[str]) -> Counter[str]:
