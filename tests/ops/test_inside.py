@@ -1,6 +1,7 @@
 """Every backend of the inside algorithm against enumeration, and against what must hold for any grammar."""
 
 import math
+from functools import cache
 
 import pytest
 import torch
@@ -46,34 +47,41 @@ def by_log_rules(case: Case, grads: tuple[Tensor, ...]) -> list[Tensor]:
     return [grads[0], *(torch.where(rule == 0, 0.0, grad * rule.detach()) for grad, rule in rules)]
 
 
+@cache
+def enumerated_with_gradients(
+    n: int, nonterminals: int, preterminals: int, batched: bool, lengths: tuple[int, ...]
+) -> tuple[Case, Tensor, Tensor, tuple[Tensor, ...]]:
+    """A case, a bonus, log Z and its gradients by enumeration; made once for all backends."""
+    case = random_case(len(lengths), n, nonterminals, preterminals, batched=batched, scale=2.0)
+    generator = torch.Generator().manual_seed(n)
+    bonus = torch.randn(len(lengths), n + 1, n + 1, dtype=torch.float64, generator=generator).requires_grad_()
+    expected = enumerated(case, list(lengths), bonus)
+    return case, bonus, expected.detach(), gradients(expected, (*case.tensors(), bonus), weights_of(len(lengths)))
+
+
+def weights_of(batch: int) -> Tensor:
+    return torch.linspace(-1.0, 2.0, batch, dtype=torch.float64)
+
+
 @pytest.mark.parametrize("backend", CPU_BACKENDS)
 @pytest.mark.parametrize(
-    ("batch", "n", "nonterminals", "preterminals", "batched", "lengths"),
+    ("n", "nonterminals", "preterminals", "batched", "lengths"),
     [
-        (1, 2, 1, 1, False, [2]),
-        (3, 5, 3, 4, False, [5, 5, 5]),
-        (3, 6, 2, 5, False, [6, 2, 4]),
-        (3, 5, 4, 1, True, [3, 5, 2]),
-        (2, 7, 3, 3, True, [7, 7]),
+        (2, 1, 1, False, (2,)),
+        (5, 3, 4, False, (5, 5, 5)),
+        (6, 2, 5, False, (6, 2, 4)),
+        (5, 4, 1, True, (3, 5, 2)),
+        (7, 3, 3, True, (7, 7)),
     ],
 )
 def test_inside_against_enumeration(
-    backend: str,
-    batch: int,
-    n: int,
-    nonterminals: int,
-    preterminals: int,
-    batched: bool,
-    lengths: list[int],
+    backend: str, n: int, nonterminals: int, preterminals: int, batched: bool, lengths: tuple[int, ...]
 ) -> None:
-    case = random_case(batch, n, nonterminals, preterminals, batched=batched, scale=2.0)
-    bonus = torch.randn(batch, n + 1, n + 1, dtype=torch.float64, requires_grad=True)
-    weights = torch.linspace(-1.0, 2.0, batch, dtype=torch.float64)
-    inputs = (*case.tensors(), bonus)
+    case, bonus, expected, true_gradients = enumerated_with_gradients(n, nonterminals, preterminals, batched, lengths)
     log_z = inside(*case.tensors(), lengths=torch.tensor(lengths), span_bonus=bonus, backend=backend)
-    expected = enumerated(case, lengths, bonus)
     torch.testing.assert_close(log_z, expected, rtol=1e-11, atol=1e-11)
-    for found, true in zip(gradients(log_z, inputs, weights), gradients(expected, inputs, weights), strict=True):
+    found_gradients = gradients(log_z, (*case.tensors(), bonus), weights_of(len(lengths)))
+    for found, true in zip(found_gradients, true_gradients, strict=True):
         torch.testing.assert_close(found, true, rtol=1e-9, atol=1e-11)
 
 
@@ -107,8 +115,8 @@ def test_inside_against_naive_at_odd_sizes(
 
 @pytest.mark.parametrize("backend", CPU_BACKENDS)
 def test_padding_and_neighbours_change_nothing(backend: str) -> None:
-    case = random_case(4, 9, 5, 7, scale=2.0)
-    lengths = torch.tensor([9, 3, 2, 6])
+    case = random_case(4, 7, 5, 7, scale=2.0)
+    lengths = torch.tensor([7, 3, 2, 5])
     poisoned = case.log_emissions.detach().clone()
     for b, length in enumerate(lengths.tolist()):
         poisoned[b, length:] = math.nan if backend in ("torch", "naive", "triton") else 50.0
