@@ -41,15 +41,14 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order files; without -m, leave opt-in tests out as deselected: in the closing line, never a silent skip."""
-    places = {name: place for place, name in enumerate(LONGEST)}
-    tests = config.rootpath / "tests"
-    items.sort(key=lambda item: places.get(str(item.path.relative_to(tests)), len(places)))
+    places = {f"tests/{name}": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
     if config.option.markexpr:
         return
-    left_out = [item for item in items if any(item.get_closest_marker(name) for name in OPT_IN)]
+    left_out = {item: None for item in items if any(item.get_closest_marker(name) for name in OPT_IN)}
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_collection_finish() -> None:

@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "models": {"errors", "ops", "grammars"},
     "evaluation": {"errors", "ops", "grammars", "models", "data"},
     "training": {"errors", "drawing", "pretrained", "ops", "grammars", "models", "data", "evaluation"},
-    "benchmarking": {"errors", "ops"},
+    "benchmarking": {"errors", "version", "ops"},
     "inference": {"errors", "drawing", "pretrained", "ops", "grammars", "models", "data", "evaluation", "training"},
     "reports": {"errors", "drawing", "data", "evaluation", "training", "inference"},
     "serving": {"errors", "drawing", "data", "grammars", "evaluation", "training", "inference"},

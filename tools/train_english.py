@@ -1,7 +1,10 @@
 """Train the grammar `english` that comes with the package, from text that may be redistributed in this form.
 
     python tools/train_english.py text DATA --out build/english-text
-    python tools/train_english.py train build/english-text --out runs/english
+    python tools/train_english.py train build/english-text --out runs/first
+    python tools/train_english.py refine build/english-text --start-from runs/first --out runs/second --seed 1
+    python tools/train_english.py finish build/english-text --start-from runs/second --out runs/third --seed 2
+    python tools/pack_grammar.py runs/third src/simplepcfg/pretrained/english --card card.md --tokenize
 
 DATA holds `novels/*.txt.gz` (raw text, one paragraph a line, public domain), `wiki/sentences.txt.gz` (tokenised,
 CC BY-SA 4.0) and `gum/{train,dev}.trees`, of which the words of those documents are taken that are CC BY.
@@ -35,9 +38,17 @@ SETTINGS = [
     "model.preterminals=256",
     "model.embedding=128",
     "training.epochs=4",
-    "training.average_decay=0.999",
+    "training.ema_decay=0.999",
     "training.threads=1",
 ]
+
+# Two more epochs, each from the weights of the run before: at the full rate again with the branching bias for the first
+# half, then without it from three quarters of the rate.
+AGAIN = ["training.epochs=1", "training.start_noise=0"]
+LATER_SETTINGS = {
+    "refine": [*AGAIN, "training.branching_bias_steps=1200"],
+    "finish": [*AGAIN, "training.branching_bias=0.0", "training.learning_rate=0.0015"],
+}
 
 PREPROCESSING = Preprocessing()
 
@@ -91,11 +102,12 @@ def write_text(data: Path, out: Path) -> None:
 
 
 def main() -> None:
-    """One of the two steps."""
+    """One of the steps."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("step", choices=("text", "train"))
+    parser.add_argument("step", choices=("text", "train", *LATER_SETTINGS))
     parser.add_argument("source", type=Path)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--start-from", type=Path, help="run whose weights refine and finish begin with")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
@@ -103,7 +115,10 @@ def main() -> None:
         write_text(arguments.source, arguments.out)
         return
     files = [f'data.train="{arguments.source / "train.txt"}"', f'data.valid="{arguments.source / "valid.txt"}"']
-    settings = [*SETTINGS, *files, f"seed={arguments.seed}", *arguments.settings]
+    settings = [*SETTINGS, *files, f"seed={arguments.seed}"]
+    if arguments.step in LATER_SETTINGS:
+        settings += [*LATER_SETTINGS[arguments.step], f'training.start_from="{arguments.start_from}"']
+    settings += arguments.settings
     train(load_config(CONFIG, settings), arguments.out, device="cpu", reporter=make_reporter())
 
 

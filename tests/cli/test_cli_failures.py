@@ -127,17 +127,21 @@ def test_a_closed_pipe_under_a_table(call: Call, tiny_run: Path, monkeypatch: py
     assert (result.code, result.err) == (141, "")
 
 
-def test_ops_and_models_need_torch_alone() -> None:
+def test_ops_models_and_benchmarks_need_torch_alone() -> None:
+    """Not even Triton: every other backend is there without it. One process, since it imports torch."""
     source = (
         "import sys\n"
-        "for name in ('typer', 'rich', 'nltk', 'pydantic', 'safetensors', 'tomli_w', 'click'):\n"
+        "for name in ('typer', 'rich', 'nltk', 'pydantic', 'safetensors', 'tomli_w', 'click', 'triton'):\n"
         "    sys.modules[name] = None\n"
         "import simplepcfg\n"
         "assert 'torch' not in sys.modules, 'importing the package must be quick'\n"
-        "import simplepcfg.ops.inside, simplepcfg.grammars, simplepcfg.models\n"
+        "import simplepcfg.ops.inside, simplepcfg.grammars, simplepcfg.models, simplepcfg.benchmarking.report, torch\n"
+        "rules = torch.full((1, 2), 0.5)\n"
+        "print(simplepcfg.ops.inside.inside(torch.zeros(1, 3, 1), torch.ones(1), rules, rules).exp().item())\n"
     )
     result = python("-c", source)
     assert result.returncode == 0, result.stderr
+    assert float(result.stdout) == pytest.approx(0.125)
 
 
 def test_the_command_line_starts_without_torch() -> None:

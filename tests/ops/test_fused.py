@@ -1,7 +1,4 @@
-"""The Triton backend's own paths: two widths at once, several blocks of states, too little memory, no Triton at all."""
-
-import subprocess
-import sys
+"""The Triton backend's own paths: two widths at once, several blocks of states, too little memory."""
 
 import pytest
 import torch
@@ -74,15 +71,3 @@ def test_too_little_memory_says_how_much(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(ResourceError, match=r"needs 0\.0 GB.*reduce the batch, the length") as caught:
         inside(*random_case(2, 4, 3, 5).tensors(), backend="triton")
     assert "\n" not in str(caught.value)
-
-
-def test_without_triton_there_is_every_other_backend() -> None:
-    program = (
-        "import sys; sys.modules['triton'] = None\n"
-        "import torch\n"
-        "from simplepcfg.ops.inside import inside\n"
-        "rules = torch.full((1, 2), 0.5)\n"
-        "print(inside(torch.zeros(1, 3, 1), torch.ones(1), rules, rules).exp().item())\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert float(done.stdout) == pytest.approx(0.125)

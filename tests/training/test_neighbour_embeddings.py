@@ -1,12 +1,14 @@
 """Word embeddings that begin turned towards their words' neighbours."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import Tensor
 
 from model_checks import tiny_model_of
+from simplepcfg.errors import InputError
 from simplepcfg.models import KINDS, build_model
 from simplepcfg.training import RunFolder, load_run, train
 from simplepcfg.training.text.corpus import prepare_corpus
@@ -123,3 +125,11 @@ def test_weights_of_another_run_come_first(make_config, whole: RunFolder, tmp_pa
     train(make_config(*settings, "training.word_neighbours=1"), tmp_path / "run")
     found, start = load_run(tmp_path / "run").model, load_run(whole.path).model
     torch.testing.assert_close(found.word_embeddings, start.word_embeddings, rtol=0, atol=1e-5)
+
+
+def test_a_model_without_word_embeddings_says_so() -> None:
+    class Bare(torch.nn.Module):
+        config = SimpleNamespace(kind="free-pcfg")
+
+    with pytest.raises(InputError, match=r"word_neighbours = 0\.5: a model of kind free-pcfg has no word embeddings"):
+        set_neighbour_embeddings(Bare(), [[1, 2]], 0.5, 0)

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from simplepcfg.ops.inside import inside
+from simplepcfg.version import __version__
 
 PACKAGES = ("torch", "triton", "numpy", "nltk", "safetensors", "pydantic")
 OPTIONAL = ("triton",)
@@ -44,7 +45,8 @@ def examine(folder: Path) -> Iterator[Fact]:
 def versions() -> Iterator[Fact]:
     """Of Python and of what the package is made of."""
     yield Fact("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
-    for name in ("simplepcfg", *PACKAGES):
+    yield Fact("simplepcfg", __version__)
+    for name in PACKAGES:
         try:
             yield Fact(name, version(name))
         except PackageNotFoundError:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from simplepcfg.cli import (
+    baseline,
     benchmark,
     complete,
     demo,
@@ -25,6 +26,7 @@ from simplepcfg.cli import (
     score,
     serve,
     show,
+    test,
     train,
 )
 from simplepcfg.cli.failures import exit_code_of
@@ -41,6 +43,8 @@ app = typer.Typer(
 for module in (demo, train, evaluate, parse, score, complete, sample, show, models, doctor, serve, report, reproduce):
     app.command(module.NAME, short_help=module.SUMMARY)(module.command)
 app.add_typer(prepare.app, name=prepare.NAME, short_help=prepare.SUMMARY)
+app.add_typer(test.app, name=test.NAME, short_help=test.SUMMARY)
+app.add_typer(baseline.app, name=baseline.NAME, short_help=baseline.SUMMARY)
 app.add_typer(benchmark.app, name=benchmark.NAME, short_help=benchmark.SUMMARY)
 
 

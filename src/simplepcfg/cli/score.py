@@ -10,9 +10,10 @@ import typer
 from simplepcfg.cli.options import Device, Quiet, Raw, refuse_baseline, sentence_chunks, with_remark
 from simplepcfg.cli.output import table_row, write_lines
 from simplepcfg.cli.unknown_words import UnknownWords
+from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
-    from simplepcfg.inference.surprisal import WordSurprisal
+    from simplepcfg.evaluation.psycholinguistics.word_model import WordModel, WordSurprisal
 
 NAME = "score"
 SUMMARY = "Print the log-probability of each sentence, or of each word."
@@ -31,6 +32,12 @@ def command(
     surprisal: Annotated[
         bool, typer.Option("--surprisal", help="A table of every word's surprisal and next-word entropy, in bits.")
     ] = False,
+    regions: Annotated[
+        bool, typer.Option("--regions", help="FILE is a table of words or regions; add their surprisals in bits.")
+    ] = False,
+    spillover: Annotated[
+        int, typer.Option("--spillover", metavar="N", min=0, max=20, help="Also surprisals of the N regions before.")
+    ] = 0,
     raw: Raw = False,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -45,16 +52,32 @@ def command(
     have come in its place. token is the word as the model sees it; words that the run drops have NA. A word with a
     quotation mark is quoted and the mark doubled, as pandas.read_csv(sep="\\t") and spreadsheets read it.
 
+    With --regions, FILE is a tab-separated table with a header, a row a word or region as readers saw it: columns item
+    and word or region, perhaps condition, sentence, zone and any others, which are passed through. Rows of the same
+    item, condition and sentence are tokenised as one running sentence. Added are tokens, surprisal_bits (summed over
+    the tokens), entropy_bits (before the first) and unknown, how many of the tokens are <unk>; with --spillover N also
+    surprisal_bits_prev1 … of the rows before. Missing values are NA.
+
     \b
     Example:
       echo "the dog sees a cat" | simplepcfg score runs/demo
       simplepcfg score runs/demo sentences.txt > scores.txt
       simplepcfg score runs/demo sentences.txt --surprisal > words.tsv
       simplepcfg score english story.txt --raw
+      simplepcfg score runs/demo items.tsv --regions --spillover 2 > scored.tsv
     """
     from simplepcfg.inference.api import load
 
     refuse_baseline(run)
+    if regions and (surprisal or raw):
+        raise InputError(f"--regions reads a table; leave out {'--surprisal' if surprisal else '--raw'}")
+    if spillover and not regions:
+        raise InputError("--spillover adds columns to a table; give --regions with it")
+    if regions:
+        from simplepcfg.inference.word_models import load_word_model
+
+        write_lines(region_rows(load_word_model(run, device), file, spillover))
+        return
     model = load(run, device)
     unknown = UnknownWords(model)
     if surprisal:
@@ -80,6 +103,14 @@ def command(
     for values in with_remark(scores, f"unit: nats ({unit}), one number a line", quiet):
         write_lines(f"{value:.6f}" for value in values)
     unknown.tell(quiet)
+
+
+def region_rows(model: "WordModel", file: str, spillover: int) -> Iterator[str]:
+    """The lines of a table with the surprisals of its regions; nothing before all is computed."""
+    from simplepcfg.evaluation.psycholinguistics.item_tables import read_item_table, score_item_table, scored_rows
+
+    table = read_item_table(file)
+    yield from map(table_row, scored_rows(table, score_item_table(model, table), spillover))
 
 
 def surprisal_rows(sentence: int, records: list["WordSurprisal"]) -> Iterator[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 
 from simplepcfg.data.constraints import Constraints
 from simplepcfg.data.trees import SpanTree
+from simplepcfg.evaluation.psycholinguistics.regions import region_surprisals
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference import labelled_trees
@@ -29,9 +30,10 @@ from simplepcfg.inference.marginals import (
 )
 from simplepcfg.inference.parsing import k_best_blocks, parse_blocks, parse_spans
 from simplepcfg.inference.scoring import log_probabilities
-from simplepcfg.inference.sentences import Sentence, nltk_trees, split_sentences
+from simplepcfg.inference.sentences import Sentence, nltk_trees, region_texts, split_sentences
 from simplepcfg.inference.span_chart import SpanChart, make_chart
-from simplepcfg.inference.surprisal import SurprisalTable, surprisal_records
+from simplepcfg.inference.surprisal import surprisal_records
+from simplepcfg.inference.surprisal_tables import RegionTables, SurprisalTables
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.training.machine.failures import resource_errors
 
@@ -69,15 +71,29 @@ class Run(TrainedModel):
         bonus = make_bonus(constraints, prepared, self.device)
         return log_probabilities(self, [item.tokens for _, item in prepared], bonus)
 
-    def surprisal(self, sentences: Iterable[Sentence]) -> list[SurprisalTable]:
+    @overload
+    def surprisal(self, sentences: Iterable[Sentence], *, regions: Literal[False] = False) -> SurprisalTables: ...
+
+    @overload
+    def surprisal(self, sentences: Iterable[Sequence[str]], *, regions: Literal[True]) -> RegionTables: ...
+
+    def surprisal(
+        self, sentences: Iterable[Sentence] | Iterable[Sequence[str]], *, regions: bool = False
+    ) -> SurprisalTables | RegionTables:
         """Return, for each sentence, the surprisal of each word and of the end, and the entropy before it, in nats.
 
         They are exact, over all trees: the surprisals of a sentence and its end sum to −log p of the sentence.
 
             for item in run.surprisal(["the dog barks ."])[0]:
                 print(item.word, item.surprisal)
+
+        With `regions` a sentence is a list of the texts of its regions, as written, `["The horse", "fell."]`; they are
+        tokenised as one running sentence, and the record of a region has the sum over its tokens. `to_frame()` of
+        either answer is a pandas data frame.
         """
-        return surprisal_records(self, sentences)
+        if not regions:
+            return surprisal_records(self, sentences)
+        return RegionTables(region_surprisals(self, region_texts(sentences)))
 
     def complete(
         self,

@@ -55,6 +55,17 @@ def listed(sentences: Iterable[Any]) -> list[Any]:
     return items
 
 
+def region_texts(sentences: Iterable[Any]) -> list[list[str]]:
+    """Sentences as the texts of their regions; a sentence that is one string is refused."""
+    items = listed(sentences)
+    for number, item in enumerate(items):
+        if isinstance(item, str | SpanTree):
+            raise InputError(
+                f"sentence {number} is {str(item)[:40]!r}; give a list of its regions, such as ['The dog', 'barks.']"
+            )
+    return [_checked(item, number) for number, item in enumerate(items)]
+
+
 def as_tree(item: Any) -> SpanTree | None:
     """A tree of either type as spans; None for anything else."""
     if isinstance(item, SpanTree):

@@ -4,47 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.vocabulary import EOS, UNK
 from simplepcfg.errors import NumericalError
+from simplepcfg.evaluation.psycholinguistics.word_model import END, WordSurprisal
 from simplepcfg.grammars.prefix import next_word_entropies, surprisals
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.sentences import Sentence
+from simplepcfg.inference.surprisal_tables import SurprisalTable, SurprisalTables
 from simplepcfg.inference.trained_model import TrainedModel
 
-END = "<end>"
 
-
-@dataclass(frozen=True, slots=True)
-class WordSurprisal:
-    """One word of a sentence, or its end; in nats. None where the run drops the word: punctuation."""
-
-    word: str
-    token: str | None  # as the model sees it: prepared, and `<unk>` where the vocabulary does not have it
-    surprisal: float | None  # −log P(token | the tokens before it)
-    entropy: float | None  # of what could have stood here: any word, or the end
-
-
-class SurprisalTable(list[WordSurprisal]):
-    """Records of one sentence: a list, which a notebook shows as bars."""
-
-    def to_svg(self) -> str:
-        """Bars as an SVG file's text."""
-        from simplepcfg.drawing import standalone, surprisal_bars
-
-        columns = zip(*((record.word, record.surprisal, record.entropy) for record in self), strict=True)
-        words, surprisals, entropies = columns if self else ((), (), ())
-        return standalone(surprisal_bars(words, surprisals, entropies))
-
-    def _repr_svg_(self) -> str:
-        """For notebooks."""
-        return self.to_svg()
-
-
-def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence]) -> list[SurprisalTable]:
+def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence]) -> SurprisalTables:
     """Return the surprisal of each word of each sentence; see ``Run.surprisal``."""
     prepared = run.prepare(sentences)
 
@@ -60,7 +33,9 @@ def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence]) -> list[
     found = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: ([], []), least=1)
     if any(math.isnan(value) for values, _ in found for value in values):
         raise NumericalError(f"{run.name}: surprisals are NaN; its weights are damaged, train it again")
-    return [_records(run, words, item, *values) for (words, item), values in zip(prepared, found, strict=True)]
+    return SurprisalTables(
+        _records(run, words, item, *values) for (words, item), values in zip(prepared, found, strict=True)
+    )
 
 
 def _records(

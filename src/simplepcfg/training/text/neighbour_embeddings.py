@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from simplepcfg.errors import InputError
+
 # Exponent that flattens the distribution of neighbours, as in word2vec, since frequent neighbours are less informative.
 FLATTENING = 0.75
 # Power iterations that make the singular vectors of a random sketch more accurate; a few are enough.
@@ -26,8 +28,13 @@ def set_neighbour_embeddings(model: Any, sentences: Sequence[Sequence[int]], sha
 
     `sentences` are the encoded training sentences. `share` is the cosine between the new embedding and the neighbour
     vector, if the old one was orthogonal to it, as a random one nearly is: 0 changes nothing, 1 keeps nothing of the
-    old direction.
+    old direction. Raises InputError for a model without word embeddings.
     """
+    if not hasattr(model, "word_embeddings"):
+        raise InputError(
+            f"training.word_neighbours = {share}: a model of kind {model.config.kind} has no word embeddings; "
+            "set it to 0"
+        )
     table, width = model.word_embeddings, model.config.embedding
     own = table[:, :width].cpu()  # A further column may hold a bias.
     vectors = neighbour_vectors(sentences, len(own) + 1, width, torch.Generator().manual_seed(seed)).to(own.dtype)

@@ -1,0 +1,108 @@
+"""What the commands of `simplepcfg test` share: arguments that are models or files, and tables of accuracies."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from simplepcfg.cli.output import note, refuse_unwritable, results_console, write_json, write_text
+from simplepcfg.errors import InputError
+
+if TYPE_CHECKING:
+    from simplepcfg.evaluation.psycholinguistics.accuracy import Accuracy
+    from simplepcfg.evaluation.psycholinguistics.reading_times import ReadingTimeGain
+
+Result = TypeVar("Result", "Accuracy", "ReadingTimeGain")
+Csv = Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Also write the rows separated by commas.")]
+
+
+def models_and_files(arguments: Sequence[str], suffixes: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """The arguments that name models, and the other ones, files.
+
+    A folder stands for its files with the first of the suffixes that any of them has.
+    """
+    from simplepcfg.inference.word_models import names_word_model
+    from simplepcfg.pretrained import or_installed
+
+    models: list[str] = []
+    files: list[str] = []
+    for argument in arguments:
+        path = Path(argument)
+        if names_word_model(argument):
+            models.append(argument)
+        elif path.is_dir():
+            inside = sorted(path.iterdir())
+            by_suffix = [[str(f) for f in inside if f.name.removesuffix(".gz").endswith(end)] for end in suffixes]
+            found = next((names for names in by_suffix if names), None)
+            if found is None:
+                raise InputError(f"{argument}: is neither a run nor a folder of {', '.join(suffixes)} files")
+            files += found
+        elif path.exists():
+            files.append(argument)
+        else:
+            raise InputError(f"{argument}: no such run or file; give the folder of a run{or_installed()}, or a file")
+    if not models or not files:
+        missing = "a run" if not models else f"a file ({', '.join(suffixes)})"
+        raise InputError(f"{' '.join(arguments)}: there is no {missing} among these; give at least one")
+    return models, files
+
+
+def with_name(results: Sequence[Result], name: str) -> list[Result]:
+    """Results under the name that the user gave the model: that of an installed grammar is otherwise its folder."""
+    return [replace(result, model=name) for result in results]
+
+
+def refuse_unwritable_results(*paths: str | None) -> None:
+    """Say before any work is done that results cannot be written."""
+    for path in paths:
+        if path is not None:
+            refuse_unwritable(path)
+
+
+def show_accuracies(
+    results: Sequence[Sequence["Accuracy"]], title: str, json: str | None, csv: str | None, quiet: bool
+) -> None:
+    """Models side by side in a table, and all rows as JSON and CSV where asked for."""
+    from simplepcfg.evaluation.flat_tables import as_csv
+    from simplepcfg.evaluation.psycholinguistics.accuracy import ACCURACY_COLUMNS
+
+    rows = [entry.to_dict() for entries in results for entry in entries]
+    if json == "-":
+        write_json(rows, "-")
+    else:
+        results_console().print(_accuracy_table(results, title))
+    if any(not row["counted"] for row in rows):
+        note("predictions that ask for equal surprisals are not counted in the mean", quiet)
+    if json not in (None, "-"):
+        write_json(rows, str(json))
+    if csv is not None:
+        write_text(as_csv(ACCURACY_COLUMNS, ([row[name] for name in ACCURACY_COLUMNS] for row in rows)), csv)
+
+
+def _accuracy_table(results: Sequence[Sequence["Accuracy"]], title: str) -> object:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from simplepcfg.evaluation.psycholinguistics.accuracy import SET
+
+    table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("")
+    table.add_column("items", justify="right")
+    for entries in results:
+        table.add_column(Text(entries[0].model), justify="right")
+        table.add_column("ties", justify="right")
+        table.add_column(Text("<unk>"), justify="right")
+    previous = SET
+    for row in zip(*results, strict=True):
+        if row[0].level != previous:
+            table.add_section()
+            previous = row[0].level
+        cells = [Text(row[0].name), Text(f"{row[0].items:,}")]
+        for entry in row:
+            share = f"{100 * entry.accuracy:.1f} [{100 * entry.low:.1f}, {100 * entry.high:.1f}]"
+            cells += [Text(share), Text(f"{entry.ties:,}"), Text(f"{100 * entry.unknown_share:.0f} %")]
+        table.add_row(*cells)
+    return table

@@ -1,0 +1,144 @@
+"""`simplepcfg test reading-times`: does surprisal predict how long people read a word?"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simplepcfg.cli.materials import Csv, models_and_files, refuse_unwritable_results, with_name
+from simplepcfg.cli.options import Device, Json, Quiet
+from simplepcfg.cli.output import note, results_console, write_json, write_text
+from simplepcfg.errors import InputError
+
+if TYPE_CHECKING:
+    from simplepcfg.evaluation.psycholinguistics.reading_times import ReadingTimeGain
+
+NAME = "reading-times"
+SUMMARY = "Does surprisal predict how long people read a word?"
+PREDICTORS = ("surprisal", "entropy", "entropy-reduction", "depth", "open-constituents")
+SHAPES = ("linear", "quadratic", "spline")
+
+
+def command(
+    arguments: Annotated[
+        list[str], typer.Argument(metavar="RUN... DATA.tsv", help="Run folders, and a table with a row a word.")
+    ],
+    time: Annotated[str, typer.Option("--time", metavar="COLUMN", help="Which column holds the times.")] = "mean_rt",
+    raw_times: Annotated[
+        bool, typer.Option("--raw-times", help="Predict the times themselves, not their logarithms.")
+    ] = False,
+    predictors: Annotated[
+        str, typer.Option("--predictors", metavar="A,B", help=f"Of {', '.join(PREDICTORS)}.")
+    ] = "surprisal",
+    shape: Annotated[str, typer.Option("--shape", metavar="|".join(SHAPES), help="Of their effects.")] = "linear",
+    frequencies: Annotated[
+        str | None, typer.Option("--frequencies", metavar="FILE", help="Text whose words are counted for frequencies.")
+    ] = None,
+    keep_unknown: Annotated[
+        bool, typer.Option("--keep-unknown", help="Keep words that are <unk> to a run, or follow on such a word.")
+    ] = False,
+    folds: Annotated[int, typer.Option("--folds", metavar="K", min=2, help="Of the cross-validation.")] = 10,
+    resamples: Annotated[
+        int, typer.Option("--resamples", metavar="N", min=1, max=100_000, help="Of the bootstrap over sentences.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of folds and bootstrap.")] = 0,
+    json: Json = None,
+    csv: Csv = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """How much a predictor adds to a linear regression of log reading times on length and frequency of words.
+
+    The gain is in log-likelihood a word, in nats, by cross-validation over sentences, with a 95 % interval by a
+    bootstrap over sentences. The baseline has the length and log-frequency of this word and of the two before; the
+    predictor is added for the same three words. For other predictors than surprisal there is also the gain beyond
+    surprisal. depth and open-constituents are expected values over the trees of the whole sentence: they look ahead.
+
+    DATA has columns item, word, a column of times, and perhaps sentence, zone and others: rows of the same item and
+    sentence make a sentence. The first two words and the last of a sentence are left out, as are words that are
+    unknown to any of the runs, so that all runs are compared on the same words.
+
+    \b
+    Example:
+      simplepcfg test reading-times runs/demo words.tsv --frequencies train.txt
+      simplepcfg test reading-times runs/a runs/b words.tsv --predictors surprisal,entropy --shape spline
+    """
+    refuse_unwritable_results(json, csv)
+    from simplepcfg.data.readers import open_text
+    from simplepcfg.evaluation.flat_tables import as_csv
+    from simplepcfg.evaluation.psycholinguistics.item_tables import read_item_table
+    from simplepcfg.evaluation.psycholinguistics.reading_times import GAIN_COLUMNS, evaluate_reading_times
+    from simplepcfg.evaluation.psycholinguistics.regression import Shape
+    from simplepcfg.evaluation.psycholinguistics.word_predictors import Predictor, token_counts
+    from simplepcfg.inference.word_models import load_word_model
+
+    wanted = [Predictor(_one_of(name, PREDICTORS, "--predictors")) for name in dict.fromkeys(predictors.split(","))]
+    form = Shape(_one_of(shape, SHAPES, "--shape"))
+    models, files = models_and_files(arguments, (".tsv",))
+    if len(files) > 1:
+        raise InputError(f"{' '.join(files)}: are {len(files)} tables; give one")
+    table = read_item_table(files[0])
+    if frequencies is None:
+        note("frequencies are those of the words in DATA itself; --frequencies FILE counts a larger text", quiet)
+        counts = token_counts(" ".join(sentence) for sentence in table.texts())
+    else:
+        counts = token_counts(open_text(frequencies))
+    results, used = evaluate_reading_times(
+        [load_word_model(name, device) for name in models],
+        table,
+        counts,
+        time=time,
+        log_time=not raw_times,
+        predictors=wanted,
+        shape=form,
+        keep_unknown=keep_unknown,
+        folds=folds,
+        resamples=resamples,
+        seed=seed,
+    )
+    each = len(wanted)  # results of a model
+    results = [row for place, name in enumerate(models) for row in with_name(results[place * each :][:each], name)]
+    for reason, count in used.left_out.items():
+        note(f"{count:,} of {len(table.rows):,} words left out: {reason}", quiet)
+    rows = [result.to_dict() for result in results]
+    if json == "-":
+        write_json(rows, "-")
+    else:
+        results_console().print(_table(results))
+    if json not in (None, "-"):
+        write_json(rows, str(json))
+    if csv is not None:
+        write_text(as_csv(GAIN_COLUMNS, ([row[name] for name in GAIN_COLUMNS] for row in rows)), csv)
+
+
+def _one_of(name: str, known: tuple[str, ...], option: str) -> str:
+    if name not in known:
+        raise InputError(f"{option} {name!r} is not known; give one of {', '.join(known)}")
+    return name
+
+
+def _table(results: list["ReadingTimeGain"]) -> object:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    first = results[0]
+    outcome = f"log {first.time}" if first.log_time else first.time
+    title = f"gain in log-likelihood, 1/1000 nats a word, on {outcome} of {first.words:,} words ({first.shape})"
+    table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_justify="left")
+    for name in ("", "predictor"):
+        table.add_column(name)
+    for name in ("gain [95 %]", "beyond surprisal", "slope", "1 before", "2 before"):
+        table.add_column(Text(name), justify="right")
+    for row in results:
+        beyond = "–"
+        if row.gain_beyond_surprisal is not None:
+            beyond = _interval(row.gain_beyond_surprisal, row.beyond_low, row.beyond_high)
+        cells = [row.model, row.predictor + (" (looks ahead)" if row.looks_ahead else "")]
+        cells += [_interval(row.gain, row.low, row.high), beyond]
+        cells += [f"{slope:.4g}" for slope in (row.slope, row.slope_prev1, row.slope_prev2)]
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def _interval(value: float, low: float | None, high: float | None) -> str:
+    return f"{1000 * value:.2f} [{1000 * (low or 0.0):.2f}, {1000 * (high or 0.0):.2f}]"

@@ -1,0 +1,1 @@
+"""Tests of a language model by linguistic materials: minimal pairs, test suites of regions, reading times."""

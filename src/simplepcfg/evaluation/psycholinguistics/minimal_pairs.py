@@ -1,0 +1,113 @@
+"""Minimal pairs: does a model find the acceptable sentence more probable than the other?"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from simplepcfg.data.readers import open_text
+from simplepcfg.errors import InputError
+from simplepcfg.evaluation.psycholinguistics.accuracy import TIE, Accuracy, Judgement, accuracy_of_set, with_means
+from simplepcfg.evaluation.psycholinguistics.word_model import WordModel, has_unknown, words_of_item
+
+SUFFIXES = (".jsonl", ".tsv", ".txt")
+GOOD, BAD = "sentence_good", "sentence_bad"
+_HEADERS = ({"good", "bad"}, {GOOD, BAD}, {"acceptable", "unacceptable"}, {"grammatical", "ungrammatical"})
+
+
+@dataclass(frozen=True, slots=True)
+class MinimalPair:
+    """Two sentences as written, of which the first is acceptable; the paradigm is what accuracies are given for."""
+
+    good: str
+    bad: str
+    paradigm: str
+    term: str | None = None  # the phenomenon, to which several paradigms may belong
+
+
+def read_minimal_pairs(path: str | PathLike[str]) -> list[MinimalPair]:
+    """The pairs of a file, whose format its name tells; `.gz` is decompressed.
+
+    `.jsonl` is BLiMP's: an object a line with sentence_good, sentence_bad, UID and linguistics_term. `.tsv` has the
+    acceptable sentence and the other one apart by a tab, and may have a header that says which is which. `.txt` is
+    Zorro's: of two lines the first is the unacceptable sentence. In both the paradigm is the file's name.
+    """
+    name = fspath(path)
+    stem = Path(name.removesuffix(".gz"))
+    lines = ((number, line) for number, line in enumerate(open_text(path), start=1) if line.strip())
+    if stem.suffix == ".jsonl":
+        pairs = list(_from_json(lines, name, stem.stem))
+    elif stem.suffix == ".tsv":
+        pairs = list(_from_columns(lines, name, stem.stem))
+    elif stem.suffix == ".txt":
+        pairs = list(_from_alternating_lines(lines, name, stem.stem))
+    else:
+        raise InputError(f"{name}: minimal pairs are read from {', '.join(SUFFIXES)} (.gz too); rename the file")
+    if not pairs:
+        raise InputError(f"{name}: no minimal pairs; expected {GOOD} and {BAD}, two columns, or pairs of lines")
+    return pairs
+
+
+def evaluate_minimal_pairs(model: WordModel, pairs: Sequence[MinimalPair]) -> list[Accuracy]:
+    """Accuracy of a model on each paradigm, in the order of their first pairs, then means.
+
+    A pair is right where log p of the good sentence, its end included, is higher by more than rounding; equal
+    sentences, as where the words that differ are both unknown, are ties and wrong.
+    """
+    good, bad = [words_of_item(pair.good) for pair in pairs], [words_of_item(pair.bad) for pair in pairs]
+    scores = model.score([*good, *bad])
+    judged: dict[str, list[Judgement]] = {}
+    terms: dict[str, str | None] = {}
+    for index, pair in enumerate(pairs):
+        difference = _difference(scores[index], scores[len(pairs) + index])
+        unknown = has_unknown(model, good[index]) or has_unknown(model, bad[index])
+        judged.setdefault(pair.paradigm, []).append(Judgement(difference > TIE, abs(difference) <= TIE, unknown))
+        terms.setdefault(pair.paradigm, pair.term)
+    return with_means([accuracy_of_set(model.name, name, items, terms[name]) for name, items in judged.items()])
+
+
+def _difference(good: float, bad: float) -> float:
+    """Of two log-probabilities; two impossible sentences are equal."""
+    return 0.0 if good == bad == -math.inf else good - bad
+
+
+def _from_json(lines: Iterator[tuple[int, str]], name: str, paradigm: str) -> Iterator[MinimalPair]:
+    for number, line in lines:
+        try:
+            record: Any = json.loads(line)
+        except (json.JSONDecodeError, RecursionError):
+            raise InputError(f"{name}:{number}: is not JSON; give one object a line") from None
+        if not isinstance(record, dict) or not all(isinstance(record.get(key), str) for key in (GOOD, BAD)):
+            raise InputError(f"{name}:{number}: has no {GOOD} and {BAD}; give one object a line with both")
+        term = record.get("linguistics_term")
+        yield MinimalPair(
+            record[GOOD], record[BAD], str(record.get("UID", paradigm)), None if term is None else str(term)
+        )
+
+
+def _from_columns(lines: Iterator[tuple[int, str]], name: str, paradigm: str) -> Iterator[MinimalPair]:
+    swapped = False
+    for position, (number, line) in enumerate(lines):
+        cells = [cell.strip() for cell in line.split("\t")]
+        if len(cells) != 2 or not all(cells):
+            raise InputError(f"{name}:{number}: has {len(cells)} columns; give the good and the bad sentence, by a tab")
+        header = [cell.lower() for cell in cells]
+        if position == 0 and set(header) in _HEADERS:
+            swapped = header[0] in ("bad", BAD, "unacceptable", "ungrammatical")
+            continue
+        good, bad = reversed(cells) if swapped else cells
+        yield MinimalPair(good, bad, paradigm)
+
+
+def _from_alternating_lines(lines: Iterator[tuple[int, str]], name: str, paradigm: str) -> Iterator[MinimalPair]:
+    term = paradigm.rpartition("-")[0] or None
+    for _, bad in lines:
+        number, good = next(lines, (0, ""))
+        if not number:
+            raise InputError(f"{name}: has an odd number of lines; give pairs, the unacceptable sentence first")
+        yield MinimalPair(good.strip(), bad.strip(), paradigm, term)

@@ -1,0 +1,76 @@
+"""Surprisals as lists of records that a notebook shows as bars and pandas takes as a data frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from simplepcfg.errors import InputError
+from simplepcfg.evaluation.psycholinguistics.regions import RegionSurprisal
+from simplepcfg.evaluation.psycholinguistics.word_model import WordSurprisal
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+class SurprisalTable(list[WordSurprisal]):
+    """The records of one sentence, a word each: a list, which a notebook shows as bars."""
+
+    def to_svg(self) -> str:
+        """Bars as an SVG file's text."""
+        from simplepcfg.drawing import standalone, surprisal_bars
+
+        columns = zip(*((record.word, record.surprisal, record.entropy) for record in self), strict=True)
+        words, surprisals, entropies = columns if self else ((), (), ())
+        return standalone(surprisal_bars(words, surprisals, entropies))
+
+    def _repr_svg_(self) -> str:
+        """For notebooks."""
+        return self.to_svg()
+
+
+class SurprisalTables(list[SurprisalTable]):
+    """The tables of several sentences."""
+
+    def to_frame(self) -> DataFrame:
+        """A pandas data frame with a row a word: sentence and position count from 1, units are nats."""
+        return _frame(
+            {
+                "sentence": number,
+                "position": position,
+                "word": record.word,
+                "token": record.token,
+                "surprisal_nats": record.surprisal,
+                "entropy_nats": record.entropy,
+            }
+            for number, table in enumerate(self, start=1)
+            for position, record in enumerate(table, start=1)
+        )
+
+
+class RegionTables(list[list[RegionSurprisal]]):
+    """The regions of several sentences."""
+
+    def to_frame(self) -> DataFrame:
+        """A pandas data frame with a row a region: sentence and position count from 1, units are nats."""
+        return _frame(
+            {
+                "sentence": number,
+                "position": position,
+                "region": record.region,
+                "tokens": " ".join(record.tokens),
+                "surprisal_nats": record.surprisal,
+                "entropy_nats": record.entropy,
+                "unknown": record.unknown,
+            }
+            for number, table in enumerate(self, start=1)
+            for position, record in enumerate(table, start=1)
+        )
+
+
+def _frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
+    try:
+        import pandas
+    except ImportError:
+        raise InputError("pandas is not installed, which data frames are of; pip install pandas") from None
+    return pandas.DataFrame(list(rows))

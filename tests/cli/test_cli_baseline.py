@@ -1,0 +1,64 @@
+"""`simplepcfg baseline ngram`, and the model in place of a run."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from command_calls import Call
+from simplepcfg import load
+from simplepcfg.evaluation.psycholinguistics.ngram_files import load_ngram
+
+
+@pytest.mark.parametrize("name", ["tiny_run", "eos_run"])
+def test_like_a_run(call: Call, name: str, text_file: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    folder, out, pairs = request.getfixturevalue(name), tmp_path / "bigram.arpa", tmp_path / "pairs.tsv"
+    result = call("baseline", "ngram", "--train", text_file, "--like", folder, "--order", 2, "--out", out)
+    assert (result.code, result.out) == (0, "")
+    assert "2-grams, from 25 sentences" in result.err
+    model, run = load_ngram(out), load(folder)
+    assert model.vocabulary == run.vocabulary
+    assert model.preprocessing == run.preprocessing.model_copy(update={"eos": False})
+    pairs.write_text("The cat in the garden.\tGarden the in cat the.\n")
+    rows = json.loads(call("test", "minimal-pairs", out, folder, pairs, "--json", "-").out)
+    assert [row["model"] for row in rows] == [str(out), str(folder)]
+    items = tmp_path / "items.tsv"
+    items.write_text("item\tword\n1\tThe\n1\tcat.\n")
+    lines = call("score", out, items, "--regions").lines
+    bits = -model.score([["the", "cat", *(["."] if name == "eos_run" else [])]])[0] / math.log(2)
+    end = model.surprisal([["the", "cat", "."]])[0][-1].surprisal
+    assert end is not None
+    assert sum(float(line.split("\t")[3]) for line in lines[1:]) == pytest.approx(bits - end / math.log(2), abs=1e-5)
+
+
+def test_a_vocabulary_of_its_own(call: Call, tmp_path: Path) -> None:
+    text, out = tmp_path / "text.txt", tmp_path / "model.arpa"
+    text.write_text("The dog , the cat .\nthe dog barks .\n")
+    assert call("baseline", "ngram", "--train", text, "--out", out).code == 0
+    assert set(load_ngram(out).vocabulary.words) == {"<pad>", "<unk>", "the", "dog"}
+    options = ["--punctuation", "--min-count", 1, "--vocabulary-size", 4, "--order", 1]
+    assert call("baseline", "ngram", "--train", text, "--out", out, *options).code == 0
+    assert set(load_ngram(out).vocabulary.words) == {"<pad>", "<unk>", "the", "dog", ".", ","}
+    text.write_text("Mr. Fox didn't bark. The dog didn't.\n")
+    assert call("baseline", "ngram", "--train", text, "--out", out, "--raw", "--min-count", 1).code == 0
+    assert {"mr.", "n't", "did"} <= set(load_ngram(out).vocabulary.words)
+
+
+def test_what_is_refused(call: Call, tiny_run: Path, text_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model.arpa"
+    for arguments in (
+        ["--train", "nowhere.txt", "--out", out],
+        ["--train", text_file, "--out", tmp_path / "no" / "where"],
+        ["--train", text_file, "--out", out, "--like", tmp_path],
+        ["--train", text_file, "--out", out, "--like", tiny_run, "--min-count", 2],
+        ["--train", text_file, "--out", out, "--like", tiny_run, "--no-punctuation"],
+    ):
+        result = call("baseline", "ngram", *arguments)
+        assert (result.code, result.out) == (2, "")
+        assert result.err.count("\n") == 1
+    assert not out.exists()
+
+
+def test_help_without_a_command(call: Call) -> None:
+    assert "ngram" in call("baseline").out

@@ -1,0 +1,80 @@
+"""`simplepcfg score --regions` and surprisals of regions from Python."""
+
+import math
+import sys
+from pathlib import Path
+
+import pandas
+import pytest
+
+from command_calls import Call
+from simplepcfg import InputError, load
+
+ITEMS = (
+    "item\tcondition\tzone\tregion\trt\n"
+    "1\tgood\t1\tThe dog\t310.5\n1\tgood\t2\tin the garden\tNA\n1\tgood\t3\t.\t300\n"
+    '1\tbad\t1\tThe xyzzy\t350\n1\tbad\t2\t"in\n'
+).replace('"in\n', '"in the" garden.\t400\n')
+
+
+@pytest.fixture
+def items(tmp_path: Path) -> Path:
+    path = tmp_path / "items.tsv"
+    path.write_text(ITEMS)
+    return path
+
+
+def test_a_table_that_pandas_reads(call: Call, tiny_run: Path, items: Path, tmp_path: Path) -> None:
+    result = call("score", tiny_run, items, "--regions", "--spillover", 2)
+    assert result.code == 0, result.err
+    path = tmp_path / "scored.tsv"
+    path.write_text(result.out)
+    frame = pandas.read_csv(path, sep="\t")
+    assert list(frame["region"]) == ["The dog", "in the garden", ".", "The xyzzy", '"in the" garden.']
+    assert list(frame["unknown"]) == [0, 0, 0, 1, 0]
+    assert frame["rt"].isna().tolist() == [False, True, False, False, False]
+    words, other = load(tiny_run).surprisal(["the dog in the garden .", "the xyzzy in the garden"])
+    nats = [record.surprisal or 0.0 for record in words]
+    expected = [sum(nats[:2]), sum(nats[2:5]), nats[-1], sum(record.surprisal or 0.0 for record in other[:2])]
+    assert list(frame["surprisal_bits"])[:4] == pytest.approx([n / math.log(2) for n in expected], abs=1e-4)
+    assert frame["surprisal_bits_prev1"].isna().tolist() == [True, False, False, True, False]
+    assert frame["surprisal_bits_prev2"].isna().tolist() == [True, True, False, True, True]
+    assert frame["surprisal_bits_prev2"][2] == frame["surprisal_bits"][0]
+
+
+def test_what_is_refused(call: Call, tiny_run: Path, items: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("the dog\n")
+    for arguments in (
+        [items, "--regions", "--surprisal"],
+        [items, "--regions", "--raw"],
+        [items, "--spillover", "2"],
+        [text, "--regions"],
+        ["nowhere.tsv", "--regions"],
+    ):
+        result = call("score", tiny_run, *arguments)
+        assert (result.code, result.out) == (2, "")
+        assert result.err.count("\n") == 1
+
+
+def test_regions_from_python(tiny_run: Path) -> None:
+    run = load(tiny_run)
+    tables = run.surprisal([["The dog", "in the garden."], ["The cat", "xyzzies"]], regions=True)
+    frame = tables.to_frame()
+    assert list(frame["region"]) == ["The dog", "in the garden.", "The cat", "xyzzies"]
+    assert list(frame["sentence"]) == [1, 1, 2, 2]
+    assert list(frame["position"]) == [1, 2, 1, 2]
+    assert list(frame["unknown"]) == [0, 0, 0, 1]
+    assert frame["surprisal_nats"].tolist() == [region.surprisal for table in tables for region in table]
+    with pytest.raises(InputError, match="list of its regions"):
+        run.surprisal(["the dog"], regions=True)
+
+
+def test_frames_of_words(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = load(tiny_run).surprisal(["the dog , in the garden"])
+    frame = tables.to_frame()
+    assert list(frame["word"]) == ["the", "dog", ",", "in", "the", "garden", "<end>"]
+    assert frame["surprisal_nats"].isna().tolist() == [False, False, True, False, False, False, False]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(InputError, match="pip install pandas"):
+        tables.to_frame()

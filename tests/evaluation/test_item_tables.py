@@ -1,0 +1,82 @@
+"""Tables of words and regions: what is read, what is added, what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from simplepcfg.errors import InputError
+from simplepcfg.evaluation.psycholinguistics.item_tables import read_item_table, score_item_table, scored_rows
+from toy_word_models import UnigramModel
+
+MODEL = UnigramModel({"the": 0.0, "dog": 2.0, "barks": 3.0, "cat": 1.0, "no": 4.0})
+HEADER = "item\tcondition\tzone\tregion\trt\n"
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "items.tsv"
+    path.write_text(text)
+    return path
+
+
+def test_sentences_of_rows(tmp_path: Path) -> None:
+    rows = "1\ta\t1\tThe dog\t300\n1\tb\t1\tThe cat\t310\n1\ta\t2\tbarks.\t\n1\tb\t2\tzorks.\tNA\n2\ta\t1\tThe cat\t1\n"
+    table = read_item_table(written(tmp_path, HEADER + rows))
+    assert table.texts() == [["The dog", "barks."], ["The cat", "zorks."], ["The cat"]]
+    assert table.column("rt") == ["300", "310", "", "NA", "1"]
+    scores = score_item_table(MODEL, table)
+    assert [score.surprisal for score in scores] == [2.0, 1.0, 3.0, 10.0, 1.0]
+    header, *found = scored_rows(table, scores, 1)
+    assert header[5:] == [
+        "tokens", "surprisal_bits", "entropy_bits", "unknown", "surprisal_bits_prev1", "unknown_prev1"
+    ]  # fmt: skip
+    assert found[0] == ["1", "a", "1", "The dog", "300", "the dog", "2.885390", "2.885390", "0", "NA", "NA"]
+    assert found[3] == ["1", "b", "2", "zorks.", "NA", "<unk>", "14.426950", "5.770780", "1", "1.442695", "0"]
+
+
+def test_words_without_tokens_and_of_probability_zero(tmp_path: Path) -> None:
+    model = UnigramModel({"the": float("inf"), "dog": 2.0})
+    table = read_item_table(written(tmp_path, "item\tword\n1\tThe\n1\t—\n1\tdog.\n"))
+    _, *found = scored_rows(table, score_item_table(model, table))
+    assert [row[2:] for row in found] == [
+        ["the", "Inf", "2.885390", "0"],
+        ["NA", "NA", "NA", "0"],
+        ["dog", "2.885390", "4.328085", "0"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('item\tword\n1\t"Come\n1\there"\n', ['"Come', 'here"']),  # plain: marks belong to words
+        ('item\tword\n1\t"Come"\n', ['"Come"']),
+        ('item\tword\n1\t"""Come"\n', ['"Come']),  # pandas
+        ('"item"\t"word"\n"1"\t"Come"\n', ["Come"]),  # R
+        ('"item"\t"word"\n1\t"a ""b"""\n', ['a "b"']),
+    ],
+)
+def test_quotation_marks(tmp_path: Path, text: str, words: list[str]) -> None:
+    assert read_item_table(written(tmp_path, text)).column("word") == words
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "header"),
+        ("word\nThe\n", "lacks item"),
+        ("item\trt\n1\t2\n", "lacks word or region"),
+        ("item\tword\titem\n1\ta\t2\n", "twice"),
+        ("item\tword\n", "no rows"),
+        ("item\tword\n1\n", "items.tsv:2: has 1 cells"),
+        (HEADER + "1\ta\t1\tx\t\n1\ta\t1\ty\t\n", "items.tsv:3: zone 1 comes after 1"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        read_item_table(written(tmp_path, text))
+    assert "\n" not in str(caught.value)
+
+
+def test_columns_that_are_there_already(tmp_path: Path) -> None:
+    table = read_item_table(written(tmp_path, "item\tword\tunknown\n1\tthe\t0\n"))
+    with pytest.raises(InputError, match="column unknown already"):
+        list(scored_rows(table, score_item_table(MODEL, table)))

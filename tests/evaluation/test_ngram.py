@@ -1,0 +1,166 @@
+"""The n-gram control: against a naive implementation, sums over the vocabulary, and its files."""
+
+import math
+import random
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from simplepcfg.data.preprocessing import Preprocessing
+from simplepcfg.data.vocabulary import UNK_ID, Vocabulary
+from simplepcfg.errors import InputError
+from simplepcfg.evaluation.psycholinguistics.ngram import START, STOP, Discounts, NgramModel, train_ngram
+from simplepcfg.evaluation.psycholinguistics.ngram_files import is_ngram_file, load_ngram, save_ngram
+
+Text = list[list[str]]
+
+
+def text_of(seed: int, count: int, words: str) -> Text:
+    generator = random.Random(seed)
+    weights = [1 / (place + 1) for place in range(len(words))]
+    return [generator.choices(words, weights, k=generator.randint(1, 7)) for _ in range(count)]
+
+
+TEXTS = {
+    "small": [["a", "b", "a"], ["a"], ["b", "b", "c", "a"]],
+    "middle": text_of(1, 40, "abcdef"),
+    "large": text_of(2, 400, "abcdefghijklmnop"),
+}
+
+
+class Naive:
+    """The formulas as they are written, with every count taken by running over the text again."""
+
+    def __init__(self, text: Text, vocabulary: Vocabulary, order: int) -> None:
+        self.lines = [(START, *vocabulary.encode(tokens), STOP) for tokens in text if tokens]
+        self.events = [*range(1, len(vocabulary)), STOP]
+        self.order = order
+        self.discounts = {}
+        for length in range(1, order + 1):
+            self.discounts[length] = Discounts.estimated(
+                self.adjusted(ngram) for ngram in {gram for line in self.lines for gram in self.grams(line, length)}
+            )
+
+    def grams(self, line: Sequence[int], length: int) -> list[tuple[int, ...]]:
+        found = [tuple(line[place : place + length]) for place in range(len(line) - length + 1)]
+        return [gram for gram in found if gram != (START,)]
+
+    def adjusted(self, ngram: tuple[int, ...]) -> int:
+        if len(ngram) == self.order or ngram[0] == START:
+            return sum(self.grams(line, len(ngram)).count(ngram) for line in self.lines)
+        longer = {gram for line in self.lines for gram in self.grams(line, len(ngram) + 1)}
+        return sum(gram[1:] == ngram for gram in longer)
+
+    def probability(self, word: int, context: tuple[int, ...]) -> float:
+        counts = [self.adjusted((*context, event)) for event in self.events]
+        lower = self.probability(word, context[1:]) if context else 1 / len(self.events)
+        if not sum(counts):
+            return lower
+        discounts = self.discounts[len(context) + 1]
+        own = self.adjusted((*context, word))
+        kept = own - discounts.of(own) if own else 0.0
+        return (kept + sum(discounts.of(count) for count in counts if count) * lower) / sum(counts)
+
+
+def trained(name: str, order: int, **options: int) -> tuple[NgramModel, Text]:
+    text = TEXTS[name]
+    return train_ngram(text, Vocabulary.from_sentences(text, **options), Preprocessing(), order), text
+
+
+@pytest.mark.parametrize(("name", "order"), [("small", 1), ("small", 3), ("small", 5), ("middle", 2), ("middle", 3)])
+def test_against_the_naive_form(name: str, order: int) -> None:
+    model, text = trained(name, order, min_count=2)
+    naive = Naive(text, model.vocabulary, order)
+    ids = range(1, len(model.vocabulary))
+    for length in range(min(order, 3)):
+        contexts = [*product(ids, repeat=length)]
+        if length:
+            contexts += [(START, *rest) for rest in product(ids, repeat=length - 1)]
+        for context in random.Random(0).sample(contexts, min(len(contexts), 12)):
+            for word in naive.events:
+                expected = naive.probability(word, context)
+                assert model.log_probability(word, context) == pytest.approx(math.log(expected), abs=1e-10)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+@pytest.mark.parametrize("name", list(TEXTS))
+def test_probabilities_sum_to_one_after_every_context(name: str, order: int) -> None:
+    model, _ = trained(name, order, min_count=2)
+    contexts = {()} | {context for level in model.log_backoffs for context in level}
+    contexts |= {(START, UNK_ID, 2), (2, 2, 2, 2, 2), (START,)}
+    for context in contexts:
+        probabilities = model.next_words(context)
+        assert probabilities.sum() == pytest.approx(1, abs=1e-9)
+        assert (probabilities > 0).all()
+        for word, place in [(STOP, 0), (UNK_ID, 1), (len(model.vocabulary) - 1, -1)]:
+            assert model.log_probability(word, context) == pytest.approx(math.log(probabilities[place]), abs=1e-9)
+
+
+def test_discounts_of_chen_and_goodman() -> None:
+    counts = [1] * 40 + [2] * 20 + [3] * 10 + [4] * 5 + [9]
+    share = 40 / 80
+    found = Discounts.estimated(counts)
+    assert (found.one, found.two, found.more) == pytest.approx(
+        (1 - 2 * share * 20 / 40, 2 - 3 * share * 10 / 20, 3 - 4 * share * 5 / 10)
+    )
+    assert [found.of(count) for count in (1, 2, 3, 8)] == [found.one, found.two, found.more, found.more]
+    assert Discounts.estimated([1, 1, 2]) == Discounts(0.5, 1.0, 1.5)
+
+
+def test_records_add_up_to_the_score() -> None:
+    model, _ = trained("middle", 3)
+    sentences = [["A", ",", "b", "zz", "."], ["c"], ["!"], []]
+    records = model.surprisal(sentences)
+    assert [[record.token for record in table] for table in records] == [
+        ["a", None, "b", "<unk>", None, "<end>"], ["c", "<end>"], [None], []
+    ]  # fmt: skip
+    for table, score in zip(records[:2], model.score(sentences), strict=False):
+        assert sum(record.surprisal or 0.0 for record in table) == pytest.approx(-score)
+    first = records[1][0]
+    probabilities = model.next_words((START,))
+    assert first.entropy == pytest.approx(
+        -(probabilities[probabilities > 0] * [math.log(p) for p in probabilities if p > 0]).sum()
+    )
+    assert first.surprisal == pytest.approx(-math.log(probabilities[model.vocabulary.encode(["c"])[0]]))
+
+
+def test_a_run_with_eos_has_the_same_end(tmp_path: Path) -> None:
+    text = [[*tokens] for tokens in TEXTS["small"]]
+    model = train_ngram(text, Vocabulary.from_sentences(text), Preprocessing(eos=True), 2)
+    assert [record.word for record in model.surprisal([["a"]])[0]] == ["a", "<end>"]
+
+
+@pytest.mark.parametrize("order", [1, 3])
+def test_files(tmp_path: Path, order: int) -> None:
+    model, text = trained("middle", order)
+    path = tmp_path / "model.arpa"
+    save_ngram(model, path)
+    assert is_ngram_file(path)
+    again = load_ngram(path)
+    assert again.name == str(path)
+    assert again.vocabulary == model.vocabulary
+    assert again.preprocessing == model.preprocessing
+    assert again.score([*text, ["zz"]]) == pytest.approx(model.score([*text, ["zz"]]), abs=1e-10)
+    assert f"ngram {order}=" in path.read_text()
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="order"):
+        trained("small", 0)
+    with pytest.raises(InputError, match="no sentence"):
+        train_ngram([[]], Vocabulary(["<pad>", "<unk>"]), Preprocessing())
+    with pytest.raises(InputError, match="</s>"):
+        train_ngram([["</s>"]], Vocabulary.from_sentences([["</s>"]]), Preprocessing())
+    model, _ = trained("small", 2)
+    path = tmp_path / "model.arpa"
+    save_ngram(model, path)
+    lines = path.read_text().splitlines()
+    for damaged in (lines[1:], lines[:-1], [*lines[:8], "x\ty\tz", *lines[8:]], ["# simplepcfg n-gram model {}"], []):
+        path.write_text("\n".join(damaged))
+        with pytest.raises(InputError, match="baseline ngram") as caught:
+            load_ngram(path)
+        assert "\n" not in str(caught.value)
+    assert not is_ngram_file(tmp_path / "nowhere")
+    assert not is_ngram_file(tmp_path)
