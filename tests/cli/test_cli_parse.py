@@ -18,6 +18,7 @@ from simplepcfg.cli.options import sentence_chunks
 from simplepcfg.cli.output import write_lines
 from simplepcfg.errors import InputError
 from simplepcfg.inference import batches as batched
+from simplepcfg.inference import parsing
 from tiny_runs import tiny_sentences
 
 AWKWARD = "The dog , sees a cat .\n\ndog\n. ,\n( the man ) sleeps\n"
@@ -166,8 +167,8 @@ def test_blocks_are_computed_one_by_one(tiny_run: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(batched, "BLOCK_WORK", {"cpu": 1.0})
     monkeypatch.setattr(batched, "LEAST_IN_A_BLOCK", 2)
     run, calls = load(tiny_run), []
-    original = run.in_batches
-    monkeypatch.setattr(run, "in_batches", lambda *given: calls.append(1) or original(*given))
+    original = parsing.in_batches
+    monkeypatch.setattr(parsing, "in_batches", lambda *given: calls.append(1) or original(*given))
     found = run.parse_blocks(["the dog sees a cat"] * 5)
     assert len(next(found)) == 2
     assert calls == [1]

@@ -70,3 +70,17 @@ def test_several_runs_by_trees_and_weights(call: Call, text_file: Path, trees_fi
     ]:
         refused = call(*arguments)
         assert (refused.code, named in refused.err) == (2, True)
+
+
+def test_a_teacher_is_named_on_the_command_line(call: Call, text_file: Path, tiny_run: Path) -> None:
+    options = ["--train", text_file, "--valid", text_file, "--out", "student", *SET]
+    result = call("train", "sn-pcfg-small", "--teacher", tiny_run, *options)
+    assert result.code == 0
+    assert "span marginals of 24 sentences by 1 teacher" in result.err
+    assert Path("student/teacher.safetensors").exists()
+    again = call("train", "--resume", "student")
+    assert (again.code, "span marginals of" in again.err) == (0, False)
+    refused = call("train", "sn-pcfg-small", "--teacher", "nowhere", *options[:4], "--out", "x", *SET)
+    assert refused.code == 2
+    assert "nowhere" in refused.err
+    assert len(refused.err.splitlines()) == 1

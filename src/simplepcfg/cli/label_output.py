@@ -12,12 +12,15 @@ if TYPE_CHECKING:
 
 def print_confusion(columns: "Sequence[Column]") -> None:
     """Tables of symbols by gold labels for a terminal."""
+    from rich.text import Text
+
     from simplepcfg.evaluation.confusion import confusion_grids
     from simplepcfg.evaluation.rendering import rich_grid
 
     console = results_console()
-    for grid in confusion_grids(columns):
-        console.print(rich_grid(*grid))
+    for title, header, rows in confusion_grids(columns):
+        console.print(Text(title))  # not the table's own title, which is folded to the width of the table
+        console.print(rich_grid(header, rows))
 
 
 def confusion_lines(columns: "Sequence[Column]", latex: bool) -> list[str]:

@@ -117,7 +117,7 @@ def command(
 
 def _members(run: str, others: list[str] | None) -> list[str]:
     """All runs that are named, those of folders of runs one by one."""
-    from simplepcfg.inference.runs_inside import runs_inside
+    from simplepcfg.training.storage.runs_inside import runs_inside
 
     return [folder for name in [run, *(others or [])] for folder in runs_inside(name) or [name]]
 

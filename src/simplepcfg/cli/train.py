@@ -57,6 +57,10 @@ def command(
         int | None,
         typer.Option("--seed", metavar="N", help="The one source of every random draw."),
     ] = None,
+    teachers: Annotated[
+        list[str] | None,
+        typer.Option("--teacher", metavar="RUN", help="Learn from the span marginals of this run, too; repeatable."),
+    ] = None,
     seeds: Annotated[
         int | None,
         typer.Option("--seeds", metavar="K", help="Train K runs with K seeds into DIR/seed-0, DIR/seed-1, …"),
@@ -89,6 +93,7 @@ def command(
       simplepcfg train sn-pcfg-small --train novel.txt --raw --out runs/novel
       simplepcfg train --resume runs/first
       simplepcfg train sn-pcfg-small --train train.txt --valid valid.txt --seeds 8 --out runs/eight
+      simplepcfg train sn-pcfg-small --train train.txt --valid valid.txt --teacher runs/eight --out runs/student
       simplepcfg train sn-pcfg-small --train train.txt --log tensorboard
       torchrun --nproc_per_node=2 -m simplepcfg train sn-pcfg --train train.txt
     """
@@ -104,6 +109,8 @@ def command(
     for key, value in (("data.train", train), ("data.valid", valid)):
         if value is not None:
             changes.append(f"{key}={json.dumps(value, ensure_ascii=False)}")
+    if teachers:
+        changes.append(f"training.teacher={json.dumps(teachers, ensure_ascii=False)}")
     if raw:
         changes += ["data.raw=true", "data.tokenize=true"]
     if seed is not None:

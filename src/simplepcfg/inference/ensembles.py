@@ -24,7 +24,6 @@ from simplepcfg.inference.marginals import ConstraintList, make_bonus, span_marg
 from simplepcfg.inference.member_weights import WEIGHTS, agreement_weights, likelihood_weights
 from simplepcfg.inference.parsing import mbr_spans
 from simplepcfg.inference.run import Run
-from simplepcfg.inference.runs_inside import runs_inside
 from simplepcfg.inference.sentences import (
     Sentence,
     as_tree,
@@ -35,6 +34,7 @@ from simplepcfg.inference.sentences import (
     split_sentences,
 )
 from simplepcfg.ops.mbr import best_trees
+from simplepcfg.training.storage.runs_inside import runs_inside
 
 if TYPE_CHECKING:
     from nltk.tree import Tree

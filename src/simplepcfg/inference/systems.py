@@ -18,11 +18,11 @@ from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import BASELINES, Treebank, check_baseline_name
 from simplepcfg.inference.api import load
 from simplepcfg.inference.run import Run
-from simplepcfg.inference.runs_inside import runs_inside
 from simplepcfg.models.compound import CompoundConfig
 from simplepcfg.pretrained import run_directory
 from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.storage.run_folder import RunFolder
+from simplepcfg.training.storage.runs_inside import runs_inside
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from simplepcfg.training.storage.checksums import DamagedFileError, add_checksum
 from simplepcfg.training.storage.metrics import check_length, is_intact
 from simplepcfg.training.storage.run_folder import FORMAT, RunFolder, run_facts
 from simplepcfg.training.storage.tensor_files import read_checked_tensor_file, stored_vocabulary
+from simplepcfg.training.teachers import check_teachers, prepare_teachers, teacher_folders
 from simplepcfg.training.text.corpus import Corpus, TextSource, absolute_paths, prepare_corpus
 from simplepcfg.training.text.neighbour_embeddings import set_neighbour_embeddings
 from simplepcfg.training.trainer import Trainer
@@ -104,7 +105,8 @@ def train(
             config = _resumed_config(config, folder) if resume else _new_config(config, folder)
             chosen = group.device(config.training.device if device == "auto" else device)
             vocabulary = _own_vocabulary(folder) if resume and folder.checkpoint.exists() else None
-            corpus = prepare_corpus(config.data, config.seed, train_text, valid_text, vocabulary)
+            taught = bool(config.training.teacher)
+            corpus = prepare_corpus(config.data, config.seed, train_text, valid_text, vocabulary, keep_tokens=taught)
             needs = require_memory(config, corpus, chosen, group.size, group.local_size)
             if chosen.type == "cuda" and not needs.capture:
                 use_expandable_segments(True)
@@ -131,6 +133,10 @@ def train(
                 checkpoint = _load_checkpoint(folder, corpus)
             if checkpoint is not None:
                 trainer.resume(checkpoint)
+        for leaders_turn in (True, False):  # The other processes read what the first has computed.
+            with group.failing_together():
+                if group.is_leader == leaders_turn:
+                    trainer.teacher.marginals = prepare_teachers(config, corpus, folder.teacher, chosen, reporter.note)
         write_model = False
         with group.failing_together():
             if checkpoint is not None and group.is_leader:
@@ -175,14 +181,18 @@ def _new_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
     folder.refuse_if_taken()
     if config is None:
         raise InputError("a new run needs a configuration; use load_config")
-    return _with_absolute_paths(config)
+    config = with_absolute_paths(config)
+    check_teachers(config)
+    return config
 
 
-def _with_absolute_paths(config: RunConfig) -> RunConfig:
+def with_absolute_paths(config: RunConfig) -> RunConfig:
     """Return the configuration with absolute paths, so that the run can be resumed from another working directory."""
     training = config.training
     if training.start_from is not None:
         training = training.model_copy(update={"start_from": str(Path(training.start_from).absolute())})
+    if training.teacher:
+        training = training.model_copy(update={"teacher": teacher_folders(training.teacher)})
     return config.model_copy(update={"data": absolute_paths(config.data), "training": training})
 
 
@@ -199,7 +209,7 @@ def _resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
     saved = folder.read_config()
     if config is None:
         return saved
-    config = _with_absolute_paths(config)
+    config = with_absolute_paths(config)
     before, after = _flatten(saved.model_dump()), _flatten(config.model_dump())
     for key in sorted(before.keys() | after.keys()):
         if before.get(key) != after.get(key) and key not in CHANGEABLE:

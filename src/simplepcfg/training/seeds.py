@@ -12,13 +12,12 @@ from pathlib import Path
 from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.training.config.files import load_config, save_config
 from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.loop import TrainingResult, train
+from simplepcfg.training.loop import TrainingResult, train, with_absolute_paths
 from simplepcfg.training.machine.side_by_side import Ended, run_side_by_side
 from simplepcfg.training.machine.signals import Interrupted
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.storage.checksums import verify_checksum_line
 from simplepcfg.training.storage.run_folder import RunFolder
-from simplepcfg.training.text.corpus import absolute_paths
 
 MOST_SEEDS = 1000
 _FOLDER = re.compile(r"seed-(\d+)")
@@ -74,7 +73,7 @@ class SeedsFolder:
             RunFolder(self.folder(seed)).refuse_if_taken()
         for seed in range(config.seed, config.seed + count):
             self.folder(seed).mkdir(parents=True, exist_ok=True)
-        save_config(config.model_copy(update={"data": absolute_paths(config.data)}), self.config)
+        save_config(with_absolute_paths(config), self.config)
 
     def withdraw(self) -> None:
         """Undo `create` where no run has begun, so that the folder is free for a corrected configuration."""

@@ -30,6 +30,7 @@ from simplepcfg.training.step.dropout import StateDropout
 from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.rule_count_check import require_rules, rule_count_ratio
 from simplepcfg.training.step.step import Step
+from simplepcfg.training.step.teacher_loss import TeacherSchedule
 from simplepcfg.training.step.timing import StepTimer
 from simplepcfg.training.storage.checkpoint import Best, Checkpoint, StepSums, TrainingState, restore
 from simplepcfg.training.storage.metrics import JsonLines, NullJsonLines
@@ -81,6 +82,7 @@ class Trainer:
         settings = config.training
         self.dropout = StateDropout(self.model, settings, config.seed)
         self.branching = BranchingBias(self.model, settings)
+        self.teacher = TeacherSchedule(self.model, settings)
         require_rules(self.model, settings)
         self.ema = WeightEMA(self.model, settings.ema_decay)
         self.step = Step(
@@ -165,8 +167,15 @@ class Trainer:
             self._last_batch = collate(self.corpus.train, self.group.shard(indices))
             self.dropout.draw(state.step)
             self._skipped.add(state.step, indices)
-            bias, stop = self.branching.at(state.step), self.stop.requested is not None
-            self.step(self._last_batch, len(indices), self._rate, number=state.step, branching_bias=bias, stop=stop)
+            self.step(
+                self._last_batch,
+                len(indices),
+                self._rate,
+                number=state.step,
+                branching_bias=self.branching.at(state.step),
+                teacher=self.teacher.at(state.step, self._last_batch),
+                stop=self.stop.requested is not None,
+            )
             state.batch += 1
             state.step += 1
             self._throughput.add_words(sum(map(self._lengths.__getitem__, indices)))

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.models import KINDS, ModelConfig, SimpleNPCFGConfig
@@ -173,6 +173,28 @@ class TrainingConfig(BaseModel):
         description="Number of steps with the branching bias, where training.branching_bias is not 0. Their perplexity "
         "is an upper bound; on a GPU they are not captured as CUDA graphs.",
     )
+    teacher: tuple[str, ...] = Field(
+        default=(),
+        description="Run folders (or folders of runs) whose span marginals this run learns from, on average; their "
+        "preprocessing must be the same. They are computed once and kept in `teacher.safetensors`.",
+    )
+    teacher_form: Literal["prior", "targets"] = Field(
+        default="prior",
+        description="`prior`: every span of a tree counts for exp of training.teacher_weight times the teachers' "
+        "marginal of it. `targets`: the loss has training.teacher_weight times the divergence of the model's span "
+        "marginals from the teachers', summed over spans, which takes more time and memory.",
+    )
+    teacher_weight: float = Field(
+        default=1.0, ge=0, le=100, description="How much the teachers count at the first step."
+    )
+    teacher_steps: int = Field(
+        default=0,
+        ge=0,
+        lt=LIMIT,
+        description="Steps over which training.teacher_weight falls to 0, in equal parts; 0 keeps it to the end. The "
+        "perplexity of training text is an upper bound until then; on a GPU these steps are not captured as CUDA "
+        "graphs.",
+    )
     ema_decay: float = Field(
         default=0.0,
         ge=0,
@@ -234,6 +256,11 @@ class TrainingConfig(BaseModel):
         "expected rule counts over the 3n − 1 of each sentence (2n for dense grammars), which is 1 if the inside "
         "algorithm is exact. Hidden Markov models have none.",
     )
+
+    @field_validator("teacher", mode="before")
+    @classmethod
+    def _one_teacher(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _betas_below_one(self) -> "TrainingConfig":

@@ -43,7 +43,7 @@ def fitting_configuration(sentences: int, language_model: bool = False, device: 
         if memory >= LARGE_GPU:
             return Recommendation("sn-pcfg-4096" if language_model else "sn-pcfg", "a GPU with room for 4096 symbols")
         return Recommendation("sn-pcfg-small", "a GPU with little memory")
-    return Recommendation("sn-pcfg-small" if language_model else "sn-pcfg-english", "no GPU: 128 nonterminals")
+    return Recommendation("sn-pcfg-small-lm" if language_model else "sn-pcfg-english", "no GPU: 128 nonterminals")
 
 
 def estimated_seconds(config: RunConfig, lengths: Sequence[int], vocabulary: int, device: torch.device) -> float | None:

@@ -16,6 +16,7 @@ from simplepcfg.training.step.branching_bias import branching_bonus
 from simplepcfg.training.step.capture import Capturer, Launch
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.gradients import Gradients
+from simplepcfg.training.step.teacher_loss import TeacherSignal, taught_losses
 
 # A shape is captured when it occurs for the second time: the first run compiles kernels and builds tables.
 CAPTURE_AT = 2
@@ -27,6 +28,7 @@ class BatchGradient:
     def __init__(self, model: nn.Module, gradients: Gradients, counters: StepCounters) -> None:
         self._model, self._gradients, self._counters = model, gradients, counters
         self.branching_bias = 0.0  # see `branching_bonus`; steps with a bias are never captured
+        self.teacher: TeacherSignal | None = None  # nor are steps with a teacher
 
     def __call__(self, words: Tensor, lengths: Tensor | None, total: int) -> None:
         """Compute the gradients of words [B, n] with lengths [B] on the CPU, or None where all have n words.
@@ -38,11 +40,15 @@ class BatchGradient:
         self._gradients.store(torch.autograd.grad(losses, self._gradients.parameters, weights, allow_unused=True))
 
     def _losses(self, words: Tensor, lengths: Tensor | None) -> Tensor:
-        """Return the loss of each sentence [B]; with a branching bias it is an upper bound."""
+        """Return the loss of each sentence [B]; with a branching bias or a teacher it is an upper bound."""
         if not self.branching_bias:
+            if self.teacher is not None:
+                return taught_losses(self._model, words, lengths, self.teacher)
             return self._model.loss(words, lengths)  # type: ignore[operator]
         batch, n = words.shape
         bonus, most = branching_bonus(self.branching_bias, batch, n, lengths, words.device)
+        if self.teacher is not None:
+            return taught_losses(self._model, words, lengths, self.teacher, bonus) + most
         return self._model.loss(words, lengths, span_bonus=bonus) + most  # type: ignore[operator]
 
 

@@ -14,6 +14,7 @@ from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.fused_update import FusedUpdate, can_fuse
 from simplepcfg.training.step.gradients import Gradients
+from simplepcfg.training.step.teacher_loss import TeacherSignal
 from simplepcfg.training.step.timing import StepTimer
 from simplepcfg.training.step.update import DeviceUpdate, HostUpdate, Update, learning_rate_groups
 
@@ -66,15 +67,23 @@ class Step:
         return self.update.optimizer
 
     def __call__(
-        self, batch: Batch, total: int, rate: float, *, number: int = 0, branching_bias: float = 0.0, stop: bool = False
+        self,
+        batch: Batch,
+        total: int,
+        rate: float,
+        *,
+        number: int = 0,
+        branching_bias: float = 0.0,
+        teacher: TeacherSignal | None = None,
+        stop: bool = False,
     ) -> None:
         """Update the weights from this process's shard of `total` sentences and count the step in `counters`.
 
         `rate` is the learning rate. `number` counts steps from 0, for the EMA of the weights; `branching_bias` is the
-        log-weight of spans at one end of the sentence. With `stop` this process asks all processes to end; each of
-        them reads the request from its counters after the same step.
+        log-weight of spans at one end of the sentence, `teacher` what teachers say about the batch. With `stop` this
+        process asks all processes to end; each of them reads the request from its counters after the same step.
         """
-        self._gradient.branching_bias = branching_bias
+        self._gradient.branching_bias, self._gradient.teacher = branching_bias, teacher
         if self._timer is not None:
             self._timer.start(self.device)
         replayed = self._compute_gradients(batch, total)
@@ -93,7 +102,7 @@ class Step:
         """
         try:
             if len(batch) and self._group.held_error is None:
-                biased = self._gradient.branching_bias != 0
+                biased = self._gradient.branching_bias != 0 or self._gradient.teacher is not None
                 return self.gradient_runner(batch.words, batch.lengths, total, uncaptured=biased)
         except Exception as error:
             self._group.hold_error(error)

@@ -81,6 +81,11 @@ class RunFolder:
         return self.path / "skipped.jsonl"
 
     @property
+    def teacher(self) -> Path:
+        """Span marginals of the teachers on the training text; only there if there are teachers."""
+        return self.path / "teacher.safetensors"
+
+    @property
     def resume_command(self) -> str:
         """The shell command that resumes this run."""
         return f"simplepcfg train --resume {shlex.quote(str(self.path))}"

@@ -31,6 +31,7 @@ class Corpus:
     valid: list[list[int]]
     vocabulary: Vocabulary
     notes: list[str] = field(default_factory=list)
+    train_tokens: list[list[str]] | None = None  # of the training sentences, where they were asked for
 
     def identity(self) -> dict[str, Any]:
         """Return sizes and hashes, by which a resumed run recognises its text."""
@@ -50,12 +51,13 @@ def prepare_corpus(
     train: TextSource | None = None,
     valid: TextSource | None = None,
     vocabulary: Vocabulary | None = None,
+    keep_tokens: bool = False,
 ) -> Corpus:
     """Read, preprocess and encode the text of a run.
 
     Validation text is split off if none is given, and sentences that cannot be trained on are left out. `train` and
-    `valid` replace the files of the configuration; `vocabulary` is that of a resumed run. Raises InputError if there
-    is no usable text.
+    `valid` replace the files of the configuration; `vocabulary` is that of a resumed run; `keep_tokens` keeps the words
+    of the training sentences beside their ids. Raises InputError if there is no usable text.
     """
     source = train if train is not None else config.train
     if source is None:
@@ -78,7 +80,8 @@ def prepare_corpus(
     if not any(len(sentence) >= 2 for sentence in held_out):
         name = _name(valid_source if valid_source is not None else source, "validation")
         raise InputError(f"{name} has no sentence of two words or more to validate on; give a larger data.valid")
-    return Corpus(usable, held_out, vocabulary, notes)
+    kept = [tokens for tokens in train_tokens if _is_usable(tokens, config.max_length)] if keep_tokens else None
+    return Corpus(usable, held_out, vocabulary, notes, kept)
 
 
 def read_tokens(
@@ -163,9 +166,14 @@ def _tokens_in_memory(source: Iterable[Any], preprocessing: Preprocessing) -> li
     return tokens
 
 
+def _is_usable(sentence: Sequence[Any], max_length: int) -> bool:
+    """Return whether a sentence has a tree and is not too long; a `max_length` of 0 allows any."""
+    return 2 <= len(sentence) <= (max_length or len(sentence))
+
+
 def _leave_out_unusable(encoded: list[list[int]], max_length: int, notes: list[str], name: str) -> list[list[int]]:
     """Return the sentences of two words or more that are not too long; count the others in `notes`."""
-    usable = [sentence for sentence in encoded if len(sentence) >= 2 and len(sentence) <= (max_length or len(sentence))]
+    usable = [sentence for sentence in encoded if _is_usable(sentence, max_length)]
     empty = sum(not sentence for sentence in encoded)
     one_word = sum(len(sentence) == 1 for sentence in encoded)
     too_long = len(encoded) - len(usable) - empty - one_word

@@ -1,0 +1,93 @@
+"""Distillation: the part of the loss that comes from the span marginals of teachers.
+
+Two forms. As a prior, a span (i, j) has the log-weight w q_ij, where q_ij is the teachers' marginal: trees that the
+teachers expect count for more. As soft targets, the loss has w Σ KL(q_ij ‖ p_ij) over spans, where p_ij is the model's
+own marginal and each span is a variable that is there or not.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from simplepcfg.data.batching import Batch
+from simplepcfg.errors import InputError
+from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.training.storage.teacher_marginals import TeacherMarginals
+
+
+@dataclass(frozen=True, slots=True)
+class TeacherSignal:
+    """What the teachers say about one batch, and how much it counts."""
+
+    form: str
+    weight: float
+    marginals: Tensor  # [B, n + 1, n + 1]
+    best: Tensor  # [B], the largest sum of marginals that a tree of each sentence has
+
+
+class TeacherSchedule:
+    """The signal of each step: the weight falls from `training.teacher_weight` to 0 over `training.teacher_steps`.
+
+    Raises InputError if there are teachers of a model without trees.
+    """
+
+    def __init__(self, model: Any, settings: TrainingConfig) -> None:
+        self._settings = settings
+        self.marginals: TeacherMarginals | None = None  # set before the first step
+        if settings.teacher and getattr(model.config, "states", None):
+            raise InputError(
+                f"training.teacher = {settings.teacher[0]}: a model of kind {model.config.kind} has no trees; leave it "
+                "out"
+            )
+
+    def weight_at(self, step: int) -> float:
+        """Return the weight of the step with this number, counted from 0."""
+        settings = self._settings
+        if not settings.teacher:
+            return 0.0
+        left = 1 - step / settings.teacher_steps if settings.teacher_steps else 1.0
+        return settings.teacher_weight * max(left, 0.0)
+
+    def at(self, step: int, batch: Batch) -> TeacherSignal | None:
+        """Return the signal for the sentences of a batch; None where the weight is 0."""
+        weight = self.weight_at(step)
+        if not weight or not len(batch):
+            return None
+        assert self.marginals is not None
+        tables = self.marginals.of(batch.indices, batch.words.shape[1])
+        return TeacherSignal(self._settings.teacher_form, weight, tables, self.marginals.best[batch.indices])
+
+
+def taught_losses(
+    model: Any, words: Tensor, lengths: Tensor | None, signal: TeacherSignal, span_bonus: Tensor | None = None
+) -> Tensor:
+    """Return the loss of each sentence [B] with the teachers' part; it is at least the negative log-likelihood.
+
+    `span_bonus` [B, n + 1, n + 1] is a further log-weight of spans, whose largest sum the caller adds.
+    """
+    kind = next(model.parameters()).dtype
+    targets = signal.marginals.to(words.device, kind)
+    if signal.form == "prior":
+        bonus = signal.weight * targets if span_bonus is None else signal.weight * targets + span_bonus
+        most = signal.weight * signal.best.to(words.device, kind)
+        losses: Tensor = model.loss(words, lengths, span_bonus=bonus) + most
+        return losses
+    # The marginals are the gradient with respect to the bonus, which is 0 where there is no other.
+    bonus = torch.zeros_like(targets) if span_bonus is None else span_bonus.to(kind).detach()
+    bonus.requires_grad_()
+    losses = model.loss(words, lengths, span_bonus=bonus)
+    (gradient,) = torch.autograd.grad(losses.sum(), bonus, create_graph=True)
+    return losses + signal.weight * span_divergence(-gradient, targets)
+
+
+def span_divergence(marginals: Tensor, targets: Tensor) -> Tensor:
+    """Return Σ KL(q ‖ p) of each sentence [B] for marginals p and targets q [B, n + 1, n + 1], spans taken one by one.
+
+    Logarithms are bounded from below by −100, as in torch's binary cross-entropy.
+    """
+    cross = functional.binary_cross_entropy(marginals.clamp(0, 1), targets, reduction="none")
+    entropy = torch.special.entr(targets) + torch.special.entr(1 - targets)
+    return (cross - entropy).sum((1, 2))

@@ -1,0 +1,113 @@
+"""Teachers: trained runs whose span marginals on the training text a new run learns from."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simplepcfg.data.batching import collate, evaluation_batches
+from simplepcfg.errors import InputError
+from simplepcfg.evaluation.likelihood import cells_a_batch, sentences_a_batch
+from simplepcfg.ops.mbr import best_tree_mask
+from simplepcfg.pretrained import run_directory
+from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.training.storage.run_folder import LoadedRun, RunFolder, load_run
+from simplepcfg.training.storage.runs_inside import runs_inside
+from simplepcfg.training.storage.teacher_marginals import TeacherMarginals
+from simplepcfg.training.text.corpus import Corpus, fingerprint
+
+# Sentences that are computed together. A block's batches depend on nothing else, so that a computation that was
+# interrupted and goes on gives the same numbers.
+BLOCK = 512
+SECONDS_BETWEEN_SAVES = 60.0
+
+
+def teacher_folders(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the absolute paths of the runs with these names; a folder of runs stands for all of them."""
+    found = [folder for name in names for folder in runs_inside(name) or [name]]
+    return tuple(str(Path(name).absolute()) if Path(name).exists() else name for name in found)
+
+
+def prepare_teachers(
+    config: RunConfig, corpus: Corpus, path: Path, device: torch.device, note: Callable[[str], None]
+) -> TeacherMarginals | None:
+    """Return the mean span marginals of the teachers on the training text, from the file at `path` if it is there.
+
+    What is missing is computed, and the file is written now and then and at the end. None without teachers. Raises
+    InputError for a teacher that cannot be used.
+    """
+    names = config.training.teacher
+    if not names:
+        return None
+    lengths = [len(sentence) for sentence in corpus.train]
+    identity = {"teachers": list(names), "train": fingerprint(corpus.train)}
+    found = TeacherMarginals.load(path, lengths, identity) if path.exists() else TeacherMarginals(lengths)
+    if found.is_complete:
+        return found
+    check_teachers(config)
+    teachers = [load_run(name, str(device)) for name in names]
+    assert corpus.train_tokens is not None
+    went_on = f", {found.done:,} of them are done" if found.done else ""
+    kind = "teacher" if len(names) == 1 else "teachers"
+    note(f"computing span marginals of {len(lengths):,} sentences by {len(names)} {kind}{went_on}")
+    last = time.monotonic()
+    while not found.is_complete:
+        block = corpus.train_tokens[found.done : found.done + BLOCK]
+        tables = [torch.zeros(len(tokens) + 1, len(tokens) + 1) for tokens in block]
+        for teacher in teachers:
+            for table, more in zip(tables, _marginals(teacher, block), strict=True):
+                table += more
+        tables = [(table / len(teachers)).clamp_(max=1.0).half().float() for table in tables]
+        found.append(tables, _largest_sums(tables))
+        if time.monotonic() - last >= SECONDS_BETWEEN_SAVES:
+            found.save(path, identity)
+            last = time.monotonic()
+    found.save(path, identity)
+    return found
+
+
+def check_teachers(config: RunConfig) -> None:
+    """Raise InputError for a teacher that cannot be used; before anything is written."""
+    for name in config.training.teacher:
+        folder = RunFolder(run_directory(name))
+        folder.require(folder.config, folder.vocabulary, folder.model)
+        teacher = folder.read_config()
+        if teacher.data.preprocessing != config.data.preprocessing:
+            raise InputError(
+                f"training.teacher = {name}: it prepares words in another way than this run; make data.lowercase, "
+                "data.numbers, data.punctuation, data.eos and data.tokenize equal"
+            )
+        if getattr(teacher.model, "states", None):
+            raise InputError(
+                f"training.teacher = {name}: a model of kind {teacher.model.kind} has no trees; leave it out"
+            )
+
+
+def _marginals(teacher: LoadedRun, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
+    """Return the span marginals of each sentence, [n + 1, n + 1] on the CPU."""
+    encoded = [teacher.vocabulary.encode(tokens) for tokens in sentences]
+    model: Any = teacher.model
+    found: list[Tensor] = [torch.zeros(0)] * len(encoded)
+    with torch.no_grad():
+        shared = model.grammar() if model.shares_rules else None
+        source = teacher.config.model.sizes(1) if shared is None else shared
+        limits = (cells_a_batch(source, teacher.device), sentences_a_batch(model, teacher.device))
+        for indices in evaluation_batches([len(ids) for ids in encoded], *limits):
+            batch = collate(encoded, indices).to(teacher.device)
+            grammar = model.grammar(batch.words, batch.lengths) if shared is None else shared
+            tables = grammar.span_marginals(batch.words, batch.lengths).float().cpu()
+            for index, table, n in zip(indices, tables, batch.lengths.tolist(), strict=True):
+                found[index] = table[: n + 1, : n + 1]
+    return found
+
+
+def _largest_sums(tables: Sequence[Tensor]) -> Tensor:
+    """Return the largest sum of marginals that a tree of each sentence has, [B]."""
+    lengths = torch.tensor([len(table) - 1 for table in tables])
+    padded = torch.zeros(len(tables), int(lengths.max()) + 1, int(lengths.max()) + 1)
+    for row, table in zip(padded, tables, strict=True):
+        row[: len(table), : len(table)] = table
+    return (padded * best_tree_mask(padded, lengths)).sum((1, 2))

@@ -1,0 +1,224 @@
+"""`simplepcfg reproduce` on folders that hold results already: of other settings, of other text, damaged."""
+
+import csv
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+from command_calls import Call
+from reproduce_cases import SMALL, results, write_text
+from simplepcfg.evaluation.report import POSTERIOR_MEAN
+from simplepcfg.reproduction.lines import Line, table_lines
+from simplepcfg.reproduction.rendering import CSV_COLUMNS
+from simplepcfg.reproduction.tables import paper_table
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_text(tmp_path_factory.mktemp("data") / "text")
+
+
+@pytest.mark.parametrize("section", ["model", "training", "data", "model of a run that is gone"])
+def test_results_of_another_configuration_are_refused(call: Call, data: Path, tmp_path: Path, section: str) -> None:
+    """A row of the same name may have been trained otherwise in an earlier version: no mean is over both."""
+    asked = ["reproduce", "parsing", "--data", data, "--out", tmp_path, *SMALL, "--rows"]
+    assert call(*asked, "sn-pcfg-128", "--seeds", 1).code == 0
+    run = tmp_path / "runs" / "sn-pcfg-128" / "seed-1"
+    if section.endswith("gone"):
+        run.rename(tmp_path / "moved")
+        (record,) = results(tmp_path)
+        record["model"].pop("embedding")
+        (tmp_path / "results.jsonl").write_text(json.dumps(record) + "\n")
+    else:
+        values = tomllib.loads((run / "config.toml").read_text())
+        key = {"model": "embedding", "training": "epochs", "data": "max_length"}[section]
+        values[section][key] += 1
+        (run / "config.toml").write_text(tomli_w.dumps(values))
+    refused = call(*asked, "sn-pcfg-128", "--seeds", 2)
+    assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
+    said = (
+        f"sn-pcfg-128 seed 1 has another [{section.split()[0]}] than the row has in this version; give another folder"
+    )
+    assert said in refused.err
+    # What is not averaged anew stays in the table.
+    assert call(*asked, "oracle").code == 0
+    assert "| SN-PCFG | sn-pcfg-128 | 128 |" in (tmp_path / "table.md").read_text()
+
+
+def test_rows_of_an_earlier_version_stay_and_are_named(call: Call, data: Path, tmp_path: Path) -> None:
+    asked = ["reproduce", "parsing", "--data", data, "--out", tmp_path, "--rows", "oracle"]
+    assert call(*asked).code == 0
+    (record,) = results(tmp_path)
+    earlier = {**record, "row": "gone", "seed": 1, "config": "gone"}
+    with (tmp_path / "results.jsonl").open("a") as stream:
+        stream.write(json.dumps(earlier) + "\n")
+    assert call(*asked).code == 0
+    (line,) = [line for line in (tmp_path / "table.md").read_text().splitlines() if line.startswith("| gone |")]
+    assert "this version's table has no such row" in line
+
+
+def test_f1_and_perplexity_stand_beside_the_papers(call: Call, data: Path, tmp_path: Path) -> None:
+    asked = ["reproduce", "parsing", "--data", data, "--out", tmp_path, "--seeds", 1, *SMALL]
+    assert call(*asked, "--rows", "sn-pcfg-128,right-branching").code == 0
+    found = {record["row"]: record["report"] for record in results(tmp_path)}
+    report = found["sn-pcfg-128"]
+    assert set(results(tmp_path)[0]) == {
+        *("table", "row", "language", "seed", "config", "model", "test", "test_sha256", "when", "simplepcfg", "commit"),
+        "report",
+    }
+    assert {"sentence_f1", "perplexity", "perplexity_tokens", "likelihood", "best"} <= set(report)
+    page = (tmp_path / "table.md").read_text()
+    assert "| states | S-F1, ours | S-F1, paper | perplexity, ours | perplexity, paper | runs | tokens |" in page
+    cells = f"| {report['sentence_f1']:.1f} | 51.1 ± 4.1 | {report['perplexity']:,.2f} | 231.7 ± 8.1 | 1 of 1 |"
+    assert cells in page
+    assert f"| {found['right-branching']['sentence_f1']:.1f} | 39.5 | – | – | 1 | – |" in page
+    rows = {row["row"]: row for row in csv.DictReader((tmp_path / "table.csv").open())}
+    ours = rows["sn-pcfg-128"]
+    assert (ours["metric"], float(ours["mean"]), ours["paper"]) == ("sentence_f1", report["sentence_f1"], "51.1 ± 4.1")
+    assert (float(ours["perplexity"]), ours["perplexity_paper"]) == (report["perplexity"], "231.7 ± 8.1")
+    assert (rows["right-branching"]["perplexity"], rows["prpn"]["paper"]) == ("", "37.4")
+    assert list(ours) == list(CSV_COLUMNS)
+    assert list(rows) == [row.name for row in paper_table("parsing").rows]
+    assert all(row["source"] or not row["paper"] for row in rows.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["lm"], "give --data DIR"),
+        (["grammar", "--data", "{data}"], "grammar"),
+        (["lm", "--data", "nowhere"], "nowhere: no such folder"),
+        (["lm", "--data", "{empty}"], "train.txt: no such file"),
+        (["multilingual", "--data", "{empty}"], "no folder of a language"),
+        (["lm", "--data", "{data}", "--rows", "sn-pcfg-4069"], "did you mean sn-pcfg-4096?"),
+        (["lm", "--data", "{data}", "--rows", ","], "--rows is empty"),
+        (["lm", "--data", "{data}", "--seeds", "0"], "--seeds"),
+        (["lm", "--data", "{data}", "--rows", "sn-pcfg-4096", "--set", "model.nonterminal=3"], "model.nonterminals"),
+        (["lm", "--data", "{data}", "--rows", "sn-pcfg-4096", "--set", "epochs"], "key=value"),
+        (["lm", "--data", "{data}", "--set", "seed=7"], "setting seed=7: seed is 1 to N for N seeds; leave it out"),
+        (["lm", "--data", "{data}", "--set", "name=x"], "name is the row's; leave it out"),
+        (["lm", "--data", "{data}", "--set", "data.train=a.txt"], "data.train is train in the data folder"),
+        (["lm", "--data", "{data}", "--set", 'data={{valid="b"}}'], "data.valid is valid in the data folder"),
+        (["lm", "--data", "{data}", "--set", "model.nonterminals=8"], "row hmm-4096"),
+        (["speed", "--data", "{data}"], "leave out --data"),
+        (["speed", "--seeds", "3"], "leave out --data, --set, --seeds and --predictions"),
+        (["speed", "--rows", "sn-pcfg"], "16,20,512,1024"),
+        (["lm", "--data", "{data}", "--out", "{data}"], "holds other files"),
+        (["lm", "--data", "{data}", "--out", "{data}/train.txt"], "is a file"),
+    ],
+)
+def test_refusals_are_one_line(
+    call: Call,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    result = call("reproduce", *(text.format(data=data, empty=tmp_path / "empty") for text in arguments))
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
+    assert result.err.count("\n") == 1
+    assert not (tmp_path / "reproduction").exists()
+
+
+def test_another_table_or_setting_needs_another_folder(call: Call, data: Path, tmp_path: Path) -> None:
+    asked = ["--data", data, "--out", tmp_path, "--rows", "oracle"]
+    assert call("reproduce", "parsing", *asked).code == 0
+    changed = call("reproduce", "parsing", *asked, "--set", "training.epochs=1")
+    assert changed.code == 2
+    assert "was begun with settings none, not training.epochs=1" in changed.err
+    assert "was begun with table parsing, not speed" in call("reproduce", "speed", "--out", tmp_path).err
+
+
+def test_results_on_another_test_file_are_not_averaged(call: Call, tmp_path: Path) -> None:
+    data = write_text(tmp_path / "data")
+    asked = ["reproduce", "parsing", "--data", data, "--out", tmp_path / "out", "--rows"]
+    assert call(*asked, "oracle").code == 0
+    whole = (data / "test.trees").read_text()
+    (data / "test.trees").write_text(whole + whole)
+    before = (tmp_path / "out" / "table.md").read_text()
+    for rows in ("random", "oracle"):
+        result = call(*asked, rows)
+        assert (result.code, result.out) == (2, "")
+        assert f"{data / 'test.trees'}: not the test file that" in result.err
+        assert "(such as oracle); restore the file, or give another folder" in result.err
+        assert result.err.count("\n") == 1
+    assert (tmp_path / "out" / "table.md").read_text() == before
+    (data / "test.trees").write_text(whole)
+    assert call(*asked, "oracle").code == 0
+
+
+def test_impossible_sentences_make_perplexity_infinite_and_nothing_else() -> None:
+    def line(table: str, *reports: dict[str, Any]) -> Line:
+        row = paper_table(table).rows[0]
+        found = {(row.name, "", seed): {"report": report} for seed, report in enumerate(reports, start=1)}
+        return table_lines(paper_table(table), [""], found, {}, len(reports), [row])[0]
+
+    def report(perplexity: float | None, impossible: int) -> dict[str, Any]:
+        counts = {"perplexity_tokens": 50, "sentences": 9, "impossible_sentences": impossible}
+        return {"perplexity": perplexity, "sentence_f1": 60.0, **counts}
+
+    good, better, bad = report(120.0, 0), report(110.0, 0), report(None, 3)
+    on_trees = line("parsing", good, bad)
+    assert on_trees.main.ours_text == "60.0 ± 0.0"
+    assert (on_trees.runs, on_trees.perplexity.ours_text) == (2, "120.00")
+    assert "not in the mean perplexity: 1 of 2 runs, whose perplexity is infinite" in on_trees.note
+    mixed = line("lm", good, bad, better)
+    assert mixed.main.ours_text == line("lm", good, better).main.ours_text == "115.00 ± 7.07"
+    assert mixed.cells[5] == "2 of 3"
+    assert "not in the mean: 1 of 3 runs, whose perplexity is infinite" in mixed.note
+    assert line("lm", bad, bad).main.ours_text == "inf"
+    assert line("lm", good).note == line("lm", better).note
+
+
+def test_a_bound_on_the_likelihood_is_named() -> None:
+    table = paper_table("parsing")
+    (row,) = table.choose(["sc-pcfg-2048"])
+    report = {"sentence_f1": 60.0, "perplexity": 150.0, "impossible_sentences": 0, "sentences": 9}
+    record = {"report": report | {"perplexity_tokens": 50, "likelihood": POSTERIOR_MEAN}}
+    lines = {line.row.name: line for line in table_lines(table, [""], {(row.name, "", 1): record}, {}, 4, [row])}
+    assert f"our perplexity is by the {POSTERIOR_MEAN}" in lines["sc-pcfg-2048"].cells[-1]
+    assert lines["sc-pcfg-2048"].cells[3:9] == ["60.0", "60.6 ± 3.6", "150.00", "–", "1 of 4", "50"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"report": ...}, "no report"),
+        ({"report": None}, "report = null"),
+        ({"report": {}}, "in its report"),
+        ({"report": {"sentence_f1": "high"}}, 'sentence_f1 = "high"'),
+        ({"seed": [1]}, "seed = [1]"),
+        ({"seed": "one"}, 'seed = "one"'),
+        ({"row": None}, "row = null"),
+    ],
+)
+def test_damaged_results_are_named(
+    call: Call, data: Path, tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    asked = ["reproduce", "parsing", "--data", data, "--out", tmp_path, "--rows", "oracle"]
+    assert call(*asked).code == 0
+    (record,) = results(tmp_path)
+    changed = {key: value for key, value in {**record, **change}.items() if value is not ...}
+    (tmp_path / "results.jsonl").write_text(f"{json.dumps(changed)}\n")
+    result = call(*asked)
+    assert (result.code, result.out) == (2, "")
+    assert f"{tmp_path / 'results.jsonl'}:1: not a result (" in result.err
+    assert f"{message}); remove the line" in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_an_emptied_description_is_damaged(call: Call, data: Path, tmp_path: Path) -> None:
+    asked = ["reproduce", "parsing", "--data", data, "--out", tmp_path, "--rows", "oracle"]
+    assert call(*asked).code == 0
+    (tmp_path / "reproduction.toml").write_text("")
+    result = call(*asked)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert f"{tmp_path / 'reproduction.toml'}: damaged (it names no table or no settings)" in result.err

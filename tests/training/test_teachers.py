@@ -1,0 +1,238 @@
+"""Distillation: what is stored, gradients of both forms, right-branching teachers, resuming, refusals."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from simplepcfg import load
+from simplepcfg.data.batching import Batch
+from simplepcfg.errors import InputError
+from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
+from simplepcfg.models.npcfg import NPCFG, NPCFGConfig
+from simplepcfg.ops.mbr import best_trees
+from simplepcfg.training import teachers as module
+from simplepcfg.training.config.files import load_config
+from simplepcfg.training.config.schema import RunConfig, TrainingConfig
+from simplepcfg.training.loop import train
+from simplepcfg.training.machine.signals import Interrupted
+from simplepcfg.training.reporting.progress import Reporter, StepReport
+from simplepcfg.training.step.teacher_loss import TeacherSchedule, TeacherSignal, span_divergence, taught_losses
+from simplepcfg.training.storage.checksums import DamagedFileError
+from simplepcfg.training.storage.run_folder import RunFolder, load_run
+from simplepcfg.training.storage.teacher_marginals import TeacherMarginals
+from simplepcfg.training.storage.tensor_files import read_tensor_file
+from tiny_runs import SETTINGS, make_tiny_run, tiny_sentences
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def config(*settings: str) -> RunConfig:
+    return load_config("sn-pcfg-small", [*SETTINGS, *settings], environment={})
+
+
+@pytest.fixture(scope="module")
+def teachers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two right-branching grammars of different vocabularies."""
+    folder = tmp_path_factory.mktemp("teachers")
+    for seed, count in ((1, 1), (2, 3)):
+        bias = ["training.branching_bias=10", "training.epochs=8", "training.learning_rate=0.02"]
+        make_tiny_run(folder / f"seed-{seed}", *bias, f"seed={seed}", f"data.min_count={count}")
+    return folder
+
+
+def right_share(folder: Path) -> float:
+    """Return the share of spans in a run's trees that end the sentence."""
+    trees = [tree for tree in load(folder, "cpu").parse_spans(tiny_sentences(60, seed=77)) if len(tree) > 2]
+    spans = [(j, len(tree)) for tree in trees for i, j, _ in tree.spans if j - i < len(tree)]
+    return sum(j == n for j, n in spans) / len(spans)
+
+
+def test_packed_marginals_come_back(tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    lengths = [2, 5, 3]
+    tables = [torch.rand(n + 1, n + 1, generator=generator).triu(2).half().float() for n in lengths]
+    stored = TeacherMarginals(lengths)
+    stored.append(tables[:2], torch.tensor([1.0, 2.0]))
+    assert not stored.is_complete
+    stored.save(tmp_path / "t", {"train": "x"})
+    found = TeacherMarginals.load(tmp_path / "t", lengths, {"train": "x"})
+    found.append(tables[2:], torch.tensor([3.0]))
+    assert found.is_complete
+    assert found.packed.dtype == torch.float16
+    assert len(found.packed) == 1 + 10 + 3
+    given = found.of([2, 1], 5)
+    assert torch.equal(given[1], tables[1])
+    assert torch.equal(given[0, :4, :4], tables[2])
+    assert given[0].sum() == tables[2].sum()
+    assert found.best.tolist() == [1, 2, 3]
+    with pytest.raises(InputError, match="another text"):
+        TeacherMarginals.load(tmp_path / "t", lengths, {"train": "y"})
+    data = bytearray((tmp_path / "t").read_bytes())
+    data[-1] ^= 1
+    (tmp_path / "t").write_bytes(data)
+    with pytest.raises(DamagedFileError):
+        TeacherMarginals.load(tmp_path / "t", lengths, {"train": "x"})
+
+
+@pytest.mark.parametrize("form", ["prior", "targets"])
+@pytest.mark.parametrize("kind", ["simple", "dense"])
+@pytest.mark.parametrize("bias", [False, True])
+def test_gradients_by_finite_differences(form: str, kind: str, bias: bool) -> None:
+    torch.manual_seed(3)
+    if kind == "simple":
+        model: torch.nn.Module = SimpleNPCFG(SimpleNPCFGConfig(nonterminals=3, preterminals=4, embedding=4), 7)
+    else:
+        model = NPCFG(NPCFGConfig(nonterminals=3, preterminals=4, embedding=4), 7)
+    model = model.double()
+    words, lengths = torch.tensor([[1, 2, 3, 4], [5, 6, 1, 0]]), torch.tensor([4, 3])
+    targets = torch.zeros(2, 5, 5, dtype=torch.float64)
+    for row, n in enumerate((4, 3)):
+        for i in range(n):
+            targets[row, i, n] = 0.8 if 2 <= n - i < n else float(n - i == n)
+        targets[row, 0, 2] += 0.2 if n == 3 else 0.1
+    signal = TeacherSignal(form, 0.7, targets, torch.tensor([2.6, 1.8]))
+    bonus = 0.3 * torch.rand(2, 5, 5, dtype=torch.float64).triu(2) if bias else None
+
+    def total() -> torch.Tensor:
+        return taught_losses(model, words, lengths, signal, bonus).sum()
+
+    parameters = list(model.parameters())
+    gradients = torch.autograd.grad(total(), parameters, allow_unused=True)
+    checked = 0
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        if gradient is None:
+            continue
+        place = int(gradient.flatten().abs().argmax())
+        found = []
+        for step in (1e-5, -1e-5):
+            with torch.no_grad():
+                parameter.view(-1)[place] += step
+            found.append(float(total().detach()))
+            with torch.no_grad():
+                parameter.view(-1)[place] -= step
+        assert (found[0] - found[1]) / 2e-5 == pytest.approx(float(gradient.flatten()[place]), rel=1e-6, abs=1e-9)
+        checked += 1
+    assert checked >= 3
+
+
+def test_divergence_is_zero_at_the_targets() -> None:
+    targets = torch.tensor([[[0.0, 0.3], [1.0, 0.6]]], dtype=torch.float64)
+    assert span_divergence(targets, targets).abs().max() < 1e-12
+    marginals = torch.tensor([[[0.0, 0.5], [1.0, 0.6]]], dtype=torch.float64, requires_grad=True)
+    by_hand = 0.3 * torch.log(torch.tensor(0.3 / 0.5)) + 0.7 * torch.log(torch.tensor(0.7 / 0.5))
+    assert span_divergence(marginals, targets).item() == pytest.approx(by_hand.item(), rel=1e-6)
+    assert bool(torch.autograd.grad(span_divergence(marginals, targets).sum(), marginals)[0].isfinite().all())
+
+
+@pytest.mark.parametrize(("steps", "weights"), [(0, [2, 2, 2]), (4, [2, 1, 0])])
+def test_weights_fall(steps: int, weights: list[float]) -> None:
+    model = SimpleNPCFG(SimpleNPCFGConfig(nonterminals=2, preterminals=2, embedding=2), 4)
+    schedule = TeacherSchedule(model, TrainingConfig(teacher=("x",), teacher_weight=2, teacher_steps=steps))
+    assert [schedule.weight_at(step) for step in (0, 2, 4)] == weights
+    assert TeacherSchedule(model, TrainingConfig()).weight_at(0) == 0
+    if steps:
+        assert schedule.at(9, Batch(torch.tensor([[1, 2]]), torch.tensor([2]), [0])) is None
+
+
+@pytest.mark.parametrize("form", ["prior", "targets"])
+def test_students_of_right_branching_teachers_branch_to_the_right(teachers: Path, tmp_path: Path, form: str) -> None:
+    taught = [f'training.teacher=["{teachers}"]', f"training.teacher_form={form}", "training.teacher_weight=3"]
+    common = ["seed=5", "training.epochs=3", "training.learning_rate=0.02"]
+    control = make_tiny_run(tmp_path / "control", *common)
+    student = make_tiny_run(tmp_path / "student", *common, *taught)
+    assert min(right_share(teachers / "seed-1"), right_share(teachers / "seed-2")) > 0.9
+    assert right_share(student) > right_share(control) + 0.2
+    # What is kept are the teachers' mean marginals, in the order of the training sentences.
+    folder = RunFolder(student)
+    saved = folder.read_config()
+    assert saved.training.teacher == tuple(str(teachers / f"seed-{k}") for k in (1, 2))
+    assert folder.teacher.exists()
+    assert load(student, "cpu").score(["the dog sees a cat"])[0] < 0  # an ordinary run
+
+
+def test_stored_marginals_are_the_mean_of_the_teachers(teachers: Path, tmp_path: Path) -> None:
+    sentences = [text for text in tiny_sentences(30, seed=8) if 2 <= len(text.split()) <= 30]
+    chosen = config(f'training.teacher=["{teachers}"]')
+    train(chosen, tmp_path / "run", train_text=sentences, valid_text=sentences)
+    folder = RunFolder(tmp_path / "run")
+    tensors, record = read_tensor_file(folder.teacher)
+    assert record["done"] == len(sentences)
+    runs = [load(teachers / f"seed-{k}", "cpu") for k in (1, 2)]
+    tokens = [item.tokens for _, item in runs[0].prepare(sentences)]
+    identity = {key: value for key, value in record.items() if key != "done"}
+    kept = TeacherMarginals.load(folder.teacher, list(map(len, tokens)), identity)
+    tables = [run.span_marginals(tokens) for run in runs]
+    for index, words in enumerate(tokens):
+        stored = kept.of([index], len(words))
+        mean = (tables[0][index] + tables[1][index]) / 2
+        torch.testing.assert_close(stored[0], mean, atol=1e-3, rtol=1e-3)
+        (best,) = best_trees(stored)
+        total = sum(float(stored[0, i, j]) for i, j in best)
+        assert float(tensors["best"][index]) == pytest.approx(total, rel=1e-5)
+
+
+@pytest.mark.parametrize("form", ["prior", "targets"])
+def test_resuming_is_bit_identical(teachers: Path, tmp_path: Path, form: str) -> None:
+    class StopAt(Reporter):
+        def step(self, report: StepReport) -> None:
+            if report.step == 5:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    settings = [f'training.teacher=["{teachers}"]', f"training.teacher_form={form}", "training.teacher_steps=12"]
+    chosen = config(*settings, "training.epochs=2")
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(tiny_sentences(80)) + "\n")
+    chosen = chosen.model_copy(update={"data": chosen.data.model_copy(update={"train": str(text)})})
+    train(chosen, tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        train(chosen, tmp_path / "parts", reporter=StopAt())
+    before = (tmp_path / "parts/teacher.safetensors").read_bytes()
+    train(None, tmp_path / "parts", resume=True)
+    assert (tmp_path / "parts/teacher.safetensors").read_bytes() == before
+    assert (tmp_path / "parts/metrics.jsonl").read_bytes() == (tmp_path / "whole/metrics.jsonl").read_bytes()
+    one, other = (load_run(tmp_path / name, "cpu").model.state_dict() for name in ("parts", "whole"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_an_interrupted_computation_goes_on(teachers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = config(f'training.teacher=["{teachers}"]')
+    text = tiny_sentences(60)
+    blocks: list[int] = []
+    compute = module._marginals
+
+    def counted(*arguments: object) -> list[torch.Tensor]:
+        blocks.append(1)
+        if len(blocks) == 4:
+            raise KeyboardInterrupt
+        return compute(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "BLOCK", 16)
+    monkeypatch.setattr(module, "SECONDS_BETWEEN_SAVES", 0.0)
+    train(chosen, tmp_path / "whole", train_text=text, valid_text=text)
+    monkeypatch.setattr(module, "_marginals", counted)
+    with pytest.raises(KeyboardInterrupt):
+        train(chosen, tmp_path / "run", train_text=text, valid_text=text)
+    blocks[:] = [1] * 10
+    train(None, tmp_path / "run", resume=True, train_text=text, valid_text=text)
+    done = len(blocks) - 10
+    sentences = len(read_tensor_file(tmp_path / "run/teacher.safetensors")[0]["best"])
+    assert done == 2 * -(-(sentences - 16) // 16)  # the first block was kept
+    whole, parts = (read_tensor_file(tmp_path / name / "teacher.safetensors")[0] for name in ("whole", "run"))
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
+
+def test_refusals(teachers: Path, tmp_path: Path) -> None:
+    text = tiny_sentences(40)
+    for settings, named in [
+        ([f'training.teacher="{tmp_path / "none"}"'], "no such run folder"),
+        ([f'training.teacher="{teachers}"', "data.lowercase=false"], "prepares words in another way"),
+    ]:
+        with pytest.raises(InputError, match=named):
+            train(config(*settings), tmp_path / "new", train_text=text)
+        assert not (tmp_path / "new/config.toml").exists()
+    small = ["model.states=8", "model.embedding=8", "training.device=cpu", f'training.teacher="{teachers}"']
+    with pytest.raises(InputError, match=r"has no trees|another way"):
+        train(load_config("hmm-4096", small, environment={}), tmp_path / "new", train_text=text)
