@@ -20,22 +20,24 @@ from simplepcfg.inference.completion import MAX_SAMPLES
 CONLLU = "# text = the dog\n1\tthe\tthe\tDET\tDT\t_\t2\tdet\t_\t_\n2\tdog\tdog\tNOUN\tNN\t_\t0\troot\t_\t_\n"
 
 
-@pytest.mark.parametrize("command", ["parse", "score", "evaluate"])
-def test_conllu_is_refused_by_name(call: Call, tiny_run: Path, tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize("command", ["parse", "score"])
+def test_of_conllu_the_words_are_read(call: Call, tiny_run: Path, tmp_path: Path, command: str) -> None:
+    """Its columns were once taken for words: by its name in a file, by its columns from standard input."""
     file = tmp_path / "file.conllu"
     file.write_text(CONLLU)
-    result = call(command, tiny_run, file)
-    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
-    assert "file.conllu: is CoNLL-U, not plain text or bracketed trees; write its words" in result.err
+    plain = call(command, tiny_run, stdin="the dog\n")
+    assert plain.code == 0
+    assert call(command, tiny_run, file).out == plain.out
+    assert call(command, tiny_run, stdin=CONLLU).out == plain.out
 
 
-def test_conllu_is_refused_by_prepare_and_from_standard_input(call: Call, tiny_run: Path, tmp_path: Path) -> None:
+def test_of_conllu_the_words_are_prepared_and_evaluated(call: Call, tiny_run: Path, tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text(CONLLU)
-    result = call("prepare", "text", tmp_path / "train.txt", "--out", tmp_path / "out")
-    assert (result.code, result.err.count("\n")) == (2, 1)
-    assert "train.txt: is CoNLL-U" in result.err
-    assert not (tmp_path / "out").exists()
-    assert "standard input: is CoNLL-U" in call("parse", tiny_run, stdin=CONLLU).err
+    assert call("prepare", "text", tmp_path / "train.txt", "--out", tmp_path / "out").code == 0
+    assert "the dog" in (tmp_path / "out" / "train.txt").read_text()
+    (plain,) = json.loads(call("evaluate", tiny_run, "-", "--json", "-", stdin="the dog\n").out)
+    (found,) = json.loads(call("evaluate", tiny_run, tmp_path / "train.txt", "--json", "-").out)
+    assert found["perplexity"] == plain["perplexity"]
 
 
 @pytest.mark.parametrize("options", [["score"], ["score", "--surprisal"], ["parse"]])
