@@ -153,7 +153,7 @@ def test_mistakes_are_one_line(refused: Refused, plan: Path, change: str, argume
     assert message in refused("run.py", str(plan), "--train", "a", "--valid", "a", *arguments)
 
 
-def test_the_first_steps_of_own_tags(started: Program, plan: Path) -> None:
+def test_the_first_steps_of_dedicated_preterminals(started: Program, plan: Path) -> None:
     """Half of the left productions go to them at first; a rate that moves nothing leaves them all."""
     asked = ["model.nonterminals=16", "model.preterminals=16", "model.embedding=32", "training.batch_size=8"]
     asked += [
@@ -169,7 +169,7 @@ def test_the_first_steps_of_own_tags(started: Program, plan: Path) -> None:
     assert code == 0, said
     lines = out.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["step 0", "step 2", "step 4"]
-    shares = [float(line.split("own tags ")[1].split(",")[0]) for line in lines]
+    shares = [float(line.split("dedicated preterminals ")[1].split(",")[0]) for line in lines]
     assert shares == [pytest.approx(0.5, abs=0.05)] * 3
     likeness = [float(line.split("left children alike ")[1].split(",")[0]) for line in lines]
     assert 0 < likeness[0] < 0.9
