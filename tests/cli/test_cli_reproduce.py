@@ -222,7 +222,9 @@ def test_a_result_cut_short_by_a_crash_is_done_again(call: Call, data: Path, tmp
     assert [record["row"] for record in results(tmp_path)] == ["random", "oracle"]
 
 
-def test_speed(call: Call, tmp_path: Path) -> None:
+def test_speed(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a process of its own for the memory of each backend, which tests/benchmarking measures."""
+    monkeypatch.setattr("simplepcfg.benchmarking.inside.peak_on_cpu", lambda *_: 1e6)
     out = tmp_path / "out"
     asked = ["reproduce", "speed", "--out", out, "--rows", "2x4x4x8", "--device", "cpu"]
     first = call(*asked)
