@@ -72,6 +72,16 @@ def test_a_folder_of_that_name_comes_first(tmp_path: Path, monkeypatch: pytest.M
     assert len(simplepcfg.load("english").vocabulary) == len(simplepcfg.load(tiny_run).vocabulary)
 
 
+def test_a_folder_without_a_run_does_not_hide_it(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "english").mkdir()
+    (tmp_path / "english" / "text.txt").write_text("the dog\n")
+    assert run_directory("english") == installed()["english"]
+    result = call("parse", "english", "--quiet", stdin="The dog slept.\n")
+    assert (result.code, Tree.fromstring(result.out).leaves()) == (0, ["The", "dog", "slept", "."])
+    assert "english\tsn-pcfg" in call("models").out
+
+
 def test_a_name_that_is_none_says_what_there_is() -> None:
     with pytest.raises(InputError, match="or an installed grammar: english"):
         simplepcfg.load("englisch")

@@ -1,5 +1,6 @@
 """`simplepcfg models`: the grammars that come with the package."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,19 +31,18 @@ def command(
 
     found = installed()
     if name is None:
-        write_lines(["\t".join(COLUMNS), *(_row(one) for one in found)])
+        write_lines(["\t".join(COLUMNS), *(_row(one, folder) for one, folder in found.items())])
         return
     if name not in found:
         raise InputError(f"{name}: no such installed grammar; there are: {', '.join(found) or 'none'}")
     write_lines((found[name] / "README.md").read_text(encoding="utf-8").splitlines())
 
 
-def _row(name: str) -> str:
+def _row(name: str, directory: Path) -> str:
     from simplepcfg.data.vocabulary import Vocabulary
-    from simplepcfg.pretrained import run_directory
     from simplepcfg.training.storage.run_folder import RunFolder
 
-    folder = RunFolder(run_directory(name))
+    folder = RunFolder(directory)
     model = folder.read_config().model
     sizes = [str(getattr(model, key, "-")) for key in ("nonterminals", "preterminals")]
     size = sum(path.stat().st_size for path in folder.path.iterdir() if path.is_file())

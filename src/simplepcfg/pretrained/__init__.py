@@ -12,12 +12,13 @@ def installed() -> dict[str, Path]:
 
 
 def run_directory(name: str | PathLike[str]) -> Path:
-    """The folder that a name means: one on disk first, then a grammar that comes with the package.
+    """Return the folder that a name means: that of a run on disk first, then a grammar that comes with the package.
 
-    A name that is neither stays what it is, for whoever opens it to refuse.
+    Another folder of the name, without a run in it, does not hide the grammar. A name that is neither stays what it is,
+    for whoever opens it to refuse.
     """
     path = Path(name)
-    if path.exists():
+    if (path / "config.toml").exists():
         return path
     return installed().get(fspath(name), path)
 
