@@ -151,16 +151,14 @@ class PackedChart:
                     part = slice(here.start - rows.start, here.stop - rows.start)
                     torch.mm(left[part], rules[sentence].T, out=self.chart[here])
 
-    def backward(self, grad: Tensor, needs: tuple[bool, ...], marginals: Tensor | None) -> list[Tensor | None]:
-        """Compute the gradients that ``needs`` asks for; see ``Chart.backward``."""
-        need_words, need_root, need_left, need_right = needs
-        by_root, by_child = self.adjoints(grad, marginals, need_words or need_left or need_right)
-        words = left = right = None
-        if need_left or need_right:
-            left, right = self._rule_gradients(by_child)
-        if need_words:
-            words = self.emission_gradients(by_child)
-        return [words, by_root if need_root else None, left, right]
+    def backward(
+        self, grad: Tensor, need_words: bool, need_root: bool, need_rules: bool, marginals: Tensor | None
+    ) -> list[Tensor | None]:
+        """Compute the gradients that are needed; see ``Chart.backward``."""
+        by_root, by_child = self.adjoints(grad, marginals, need_words or need_rules)
+        rules = self.rule_gradients(by_child) if need_rules else None
+        words = self.emission_gradients(by_child) if need_words else None
+        return [words, by_root if need_root else None, rules]
 
     def adjoints(self, grad: Tensor, marginals: Tensor | None, of_words: bool = True) -> tuple[Tensor, Tensor]:
         """Compute the gradients with respect to the root, and to η and ζ of every row, [rows, 2N].
@@ -247,8 +245,8 @@ class PackedChart:
     def _register_limit(self, most: int) -> dict[str, int]:
         return {"maxnreg": most} if self.precision.stored == torch.bfloat16 else {}
 
-    def _rule_gradients(self, by_child: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the gradients of left and right: one product over all spans, and one over all words."""
+    def rule_gradients(self, by_child: Tensor) -> Tensor:
+        """Compute the gradient of the rules, [(B,) 2N, N + P]: one product over all spans, and one over all words."""
         states = self.states
         # Sums are in the wide dtype; the result has the dtype of the rules, to which autograd would convert it.
         both = self._empty(*self.rules.shape, dtype=self.arguments.left.dtype)
@@ -266,8 +264,7 @@ class PackedChart:
                             torch.cat([each[rows] for rows in spans[1:]]) for each in (by_child, self.beta)
                         )
                         mm_wide(by_spans.T, beta, both[sentence, :, :states])
-        left, right = both.chunk(2, -2)
-        return left, right
+        return both
 
     def rule_gradient_rows(self, by_child: Tensor, rows: slice, out: Tensor) -> None:
         """Compute the gradient of some rows of unbatched rules [left; right] into ``out`` [rows, N + P]."""
