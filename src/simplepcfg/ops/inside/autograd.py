@@ -9,6 +9,7 @@ from torch import Tensor
 
 from simplepcfg.ops.double_backward import distinct_views
 from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.graphs import graphs_of
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
 from simplepcfg.ops.inside.saved_charts import chart_of, empty_handle, make_handle
 from simplepcfg.ops.inside.scaled import TorchChart
@@ -88,6 +89,10 @@ def saves_chart(arguments: InsideArguments) -> bool:
 def forward_chart(backend: str, arguments: InsideArguments, save: bool) -> tuple[Tensor, Tensor]:
     """Fill a chart; return log Z [B] and the handle of the chart, an empty one unless ``save``."""
     with _without_autocast(arguments), _on_device(arguments):
+        graphs = graphs_of(arguments.log_emissions.device) if backend == "triton" else None
+        replayed = None if graphs is None else graphs.forward(arguments, save)
+        if replayed is not None:
+            return replayed
         chart = chart_class(backend)(arguments)
         log_z = chart.fill()
     return log_z, make_handle(chart) if save else empty_handle()

@@ -48,6 +48,7 @@ class PackedChart:
         self.batch, n, self.states, self.tags = arguments.sizes
         self.device = arguments.log_emissions.device
         self.precision = precision_of(arguments)
+        self.gradient_dtype = arguments.left.dtype  # of the gradient of the rules; autograd would convert to it
         lengths = (n,) * self.batch if arguments.lengths is None else tuple(arguments.lengths.tolist())
         self.plan: Plan = make_plan(n, lengths, self.device)
         stored, work = self.precision.stored, self.precision.work
@@ -63,7 +64,7 @@ class PackedChart:
         self.reach = self._empty(rows, dtype=work)
         self.best = self._empty(self.plan.words, dtype=torch.float64)
         self.log_top = self._empty(self.batch, dtype=torch.float64)
-        self.bonus = self._bonus()
+        self.bonus = self.row_bonus()
         self.kinds = {"WORK": self.precision.triton_work}
         # With equal lengths, row numbers are computed instead of loaded from the tables of the plan.
         self.equal = {"EQUAL": arguments.lengths is None}
@@ -173,24 +174,28 @@ class PackedChart:
         except torch.cuda.OutOfMemoryError as error:
             raise self._out_of_memory_error() from error
         by_root = self._empty(self.batch, states, dtype=self.precision.work)
-        root = self.arguments.root.contiguous()
-        block = _block_size(states, 1024)
-        limit = {"LIMIT": self.precision.limit}
-        end_kernels.top_bwd_kernel[(self.batch, triton.cdiv(states, block))](
-            self.beta, root, self.log_top, grad.contiguous(), alpha, by_root, plan.top_rows, plan.order, states,
-            states if root.dim() == 2 else 0, BLOCK=block, **limit, **self.kinds,
-        )  # fmt: skip
+        self.whole_sentences(grad.contiguous(), alpha, by_root)
         for width in range(plan.n, 1, -1):
             self.outside(width, alpha, by_child)
         if marginals is not None:
             marginal = self._empty(plan.rows, dtype=self.precision.work)
             kernels.span_marginal_kernel[(plan.rows - plan.words,)](
-                self.beta, alpha, marginal, plan.words, states, BLOCK=block, **limit, **self.kinds
-            )
+                self.beta, alpha, marginal, plan.words, states, BLOCK=_block_size(states, 1024),
+                LIMIT=self.precision.limit, **self.kinds,
+            )  # fmt: skip
             marginals.view(-1)[plan.cells] = marginal[plan.words :].to(marginals.dtype)
         if of_words:
             self._gather(1, alpha, by_child)
         return by_root if self.arguments.root.dim() == 2 else by_root.sum(0), by_child
+
+    def whole_sentences(self, grad: Tensor, alpha: Tensor, by_root: Tensor) -> None:
+        """Compute d log Z / d β of whole sentences into their rows of ``alpha``, and the gradient of the root."""
+        root = self.arguments.root.contiguous()
+        block = _block_size(self.states, 1024)
+        end_kernels.top_bwd_kernel[(self.batch, triton.cdiv(self.states, block))](
+            self.beta, root, self.log_top, grad, alpha, by_root, self.plan.top_rows, self.plan.order, self.states,
+            self.states if root.dim() == 2 else 0, BLOCK=block, LIMIT=self.precision.limit, **self.kinds,
+        )  # fmt: skip
 
     def outside(self, width: int, alpha: Tensor, by_child: Tensor) -> None:
         """Compute d log Z / d β of the spans of a width that have parents."""
@@ -248,8 +253,7 @@ class PackedChart:
     def rule_gradients(self, by_child: Tensor) -> Tensor:
         """Compute the gradient of the rules, [(B,) 2N, N + P]: one product over all spans, and one over all words."""
         states = self.states
-        # Sums are in the wide dtype; the result has the dtype of the rules, to which autograd would convert it.
-        both = self._empty(*self.rules.shape, dtype=self.arguments.left.dtype)
+        both = self._empty(*self.rules.shape, dtype=self.gradient_dtype)  # sums are in the wide dtype
         with self._matrix_mode():
             if both.dim() == 2:
                 self.rule_gradient_rows(by_child, slice(0, 2 * states), both)
@@ -304,7 +308,7 @@ class PackedChart:
                 found[sentence].append(rows)
         return found
 
-    def _bonus(self) -> Tensor:
+    def row_bonus(self) -> Tensor:
         """Return log2 of the weight of each row, DEAD for forbidden spans; an unused tensor if there is no bonus."""
         if self.arguments.span_bonus is None:
             return self.exponent
