@@ -200,6 +200,16 @@ def test_one_graph_for_all_lengths(harness: Harness) -> None:
     assert_equal(answer(inputs(0, n=3)), plain(inputs(0, n=3)))  # equal lengths are another shape
 
 
+def test_mixed_lengths_give_the_same_bits_in_all_calls(harness: Harness) -> None:
+    tensors, lengths = inputs(0, n=3), torch.tensor([3, 2])
+    first = answer(tensors, lengths=lengths)  # plain, the next one is captured
+    for _ in range(2):
+        assert_equal(answer(tensors, lengths=lengths), first)
+    waiting = [log_z(tensors, lengths=lengths) for _ in range(3)]  # the last one is plain again
+    assert harness.graphs.count == 2
+    assert all(torch.equal(found.detach(), first[0]) for found in waiting)
+
+
 @pytest.mark.parametrize(("batched", "lengths"), [(False, [5, 3]), (True, [1, 4])])
 def test_padded_chart(monkeypatch: pytest.MonkeyPatch, batched: bool, lengths: list[int]) -> None:
     """It computes what the packed chart does, two widths at once included, whatever lies beyond the end."""

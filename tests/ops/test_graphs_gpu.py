@@ -127,6 +127,14 @@ def test_one_graph_for_all_lengths(batched: bool, on_gpu: bool) -> None:
     assert current().has_replayed
 
 
+def test_mixed_lengths_give_the_same_bits_in_all_calls() -> None:
+    tensors, lengths = inputs(0, rules=torch.bfloat16), torch.tensor([3, 11, 2, 7, 1])
+    first = answer(tensors, lengths=lengths, precision="bf16")
+    for _ in range(3):
+        assert_equal(answer(tensors, lengths=lengths, precision="bf16"), first)
+    assert current().has_replayed
+
+
 def test_calls_whose_backward_is_still_to_come() -> None:
     """Charts of overlapping calls are separate, and a call is plain when all are taken."""
     for _ in range(3):

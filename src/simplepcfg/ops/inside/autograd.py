@@ -93,10 +93,13 @@ def forward_chart(backend: str, arguments: InsideArguments, save: bool) -> tuple
     """Fill a chart; return log Z [B] and the handle of the chart, an empty one unless ``save``."""
     with _without_autocast(arguments), _on_device(arguments):
         graphs = graphs_of(arguments.log_emissions.device) if backend == "triton" else None
-        replayed = None if graphs is None else graphs.forward(arguments, save)
-        if replayed is not None:
-            return replayed
-        chart = chart_class(backend)(arguments)
+        chart: Chart | None = None
+        if graphs is not None:
+            replayed = graphs.forward(arguments, save)
+            if replayed is not None:
+                return replayed
+            chart = graphs.plain_chart(arguments)
+        chart = chart or chart_class(backend)(arguments)
         log_z = chart.fill()
     return log_z, make_handle(chart) if save else empty_handle()
 

@@ -26,6 +26,7 @@ from simplepcfg.ops.inside.saved_charts import empty_handle, make_handle
 
 if TYPE_CHECKING:
     from simplepcfg.ops.inside.graphed_chart import GraphedChart
+    from simplepcfg.ops.inside.padded_chart import PaddedChart
 
 # A shape is captured when it occurs for the second time: the first call compiles kernels, and may be the only one.
 CAPTURE_AT = 2
@@ -102,6 +103,18 @@ class DeviceGraphs:
                 log_z = chart.forward()
             self.has_replayed = True
             return log_z, make_handle(Lease(self, chart)) if save else empty_handle()
+
+    def plain_chart(self, arguments: InsideArguments) -> "PaddedChart | None":
+        """Return a padded chart for a call that is launched plainly, if the graph of its shape has one.
+
+        Which rows a chart has then does not depend on whether its shape has been captured, and all calls with the same
+        inputs give the same bits.
+        """
+        from simplepcfg.ops.inside.padded_chart import is_worth_padding, make_padded_chart
+
+        if not self._shapes or arguments.lengths is None or self._is_captured_outside():
+            return None
+        return make_padded_chart(arguments) if is_worth_padding(arguments) else None
 
     def backward(
         self,

@@ -37,6 +37,15 @@ def is_worth_padding(arguments: InsideArguments) -> bool:
     return flops <= (MOST_WASTED_FLOPS_BF16 if is_bf16 else MOST_WASTED_FLOPS) and loaded <= MOST_WASTED_BYTES
 
 
+def make_padded_chart(arguments: InsideArguments) -> "PaddedChart":
+    """Return the chart of one batch of mixed lengths."""
+    assert arguments.lengths is not None
+    emissions = arguments.log_emissions.detach().clone(memory_format=torch.contiguous_format)
+    chart = PaddedChart(replace(arguments, log_emissions=emissions, lengths=None))
+    chart.set_lengths(arguments.lengths)
+    return chart
+
+
 class PaddedChart(PackedChart):
     """The packed chart of a batch whose lengths are in tensors, which ``set_lengths`` overwrites.
 
