@@ -21,7 +21,7 @@ from simplepcfg.training.machine.signals import Interrupted, StopSignals
 from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport
 from simplepcfg.training.reporting.snapshot import SnapshotTaker
 from simplepcfg.training.reporting.throughput import Throughput
-from simplepcfg.training.schedule import learning_rate
+from simplepcfg.training.schedule import learning_rate, with_weight_decay
 from simplepcfg.training.step.branching_bias import BranchingBias
 from simplepcfg.training.step.capture import side_stream
 from simplepcfg.training.step.counters import copy_to_state
@@ -87,7 +87,7 @@ class Trainer:
         self.ema = WeightEMA(self.model, settings.ema_decay)
         self.step = Step(
             self.model,
-            settings,
+            with_weight_decay(settings, len(corpus.train)),
             0 if config.data.eos else 1,
             self.group,
             ema=self.ema,
