@@ -60,10 +60,17 @@ def trees() -> st.SearchStrategy[str]:
 def lines() -> st.SearchStrategy[str]:
     """Text, and what looks like other formats."""
     columns = st.lists(WORD, min_size=9, max_size=11).map("\t".join)
+    conllu = st.builds(
+        lambda number, form, head: "\t".join([number, form, *"____", head, *"___"]),
+        st.sampled_from(["1", "2", "12", "1-2", "8.1", "x"]),
+        WORD,
+        st.sampled_from(["0", "2", "_", "the"]),
+    )
     line = st.one_of(
         st.lists(WORD).map(" ".join),
         columns.map(lambda rest: f"1\t{rest}"),
-        st.sampled_from(["# text = a", "{", "[", "<DOC>", "(the dog)"]),
+        st.lists(conllu, min_size=1).map("\n".join),
+        st.sampled_from(["# text = a", "# sent_id = 1", "# a comment", "", "{", "[", "<DOC>", "(the dog)"]),
     )
     return st.lists(line).map("\n".join)
 
