@@ -22,6 +22,7 @@ import torch
 
 from attacks import damage, differential, file_systems, fuzzing, kills
 from attacks.outcomes import Outcome, table
+from fast_interpreter import speed_up
 from tiny_runs import make_tiny_run
 
 GROUPS = ("damage", "kills", "disks", "fuzzing", "differential")
@@ -37,10 +38,12 @@ def main() -> int:
     )
     parser.add_argument("--inputs", type=int, default=2000, help="inputs of all fuzzing together")
     parser.add_argument("--grammars", type=int, default=20, help="random grammars of each family")
+    parser.add_argument("--minutes", type=float, help="end fuzzing, and comparing grammars, after so many minutes each")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=GROUPS, action="append", help="leave out the others; repeatable")
     asked = parser.parse_args()
     torch.set_num_threads(1)
+    speed_up()
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="attack-") as name:
         folder = Path(name)
@@ -84,11 +87,15 @@ def _disks(asked: argparse.Namespace, folder: Path) -> list[Outcome]:
 
 
 def _fuzzing(asked: argparse.Namespace, folder: Path) -> list[Outcome]:
-    return fuzzing.fuzz(asked.inputs, folder, make_tiny_run(folder / "run"), asked.seed)
+    return fuzzing.fuzz(asked.inputs, folder, make_tiny_run(folder / "run"), asked.seed, _seconds(asked))
 
 
 def _differential(asked: argparse.Namespace, folder: Path) -> list[Outcome]:
-    return differential.differential(asked.grammars, asked.seed)
+    return differential.differential(asked.grammars, asked.seed, seconds=_seconds(asked))
+
+
+def _seconds(asked: argparse.Namespace) -> float | None:
+    return None if asked.minutes is None else 60 * asked.minutes
 
 
 ATTACKS: dict[str, Callable[[argparse.Namespace, Path], list[Outcome]]] = {
