@@ -32,7 +32,12 @@ def main() -> int:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--flips", type=int, default=20, help="damages of each file of a run")
-    parser.add_argument("--kills", type=int, default=4, help="kill -9 of training, prepare and reproduce each")
+    parser.add_argument(
+        "--kills",
+        type=int,
+        default=4,
+        help="kill -9 of training, with and without teachers, prepare and reproduce each",
+    )
     parser.add_argument(
         "--disks", type=int, default=4, help="full disks, limits, second processes, jumping clocks each"
     )
@@ -66,10 +71,11 @@ def _damage(asked: argparse.Namespace, folder: Path) -> list[Outcome]:
 
 
 def _kills(asked: argparse.Namespace, folder: Path) -> list[Outcome]:
-    for name in ("train", "prepare", "reproduce"):
+    for name in ("train", "teachers", "prepare", "reproduce"):
         (folder / name).mkdir()
     return [
         kills.kill_training(folder / "train", asked.kills, asked.seed),
+        kills.kill_taught_training(folder / "teachers", asked.kills, asked.seed),
         kills.kill_others("prepare", folder / "prepare", asked.kills, asked.seed),
         kills.kill_others("reproduce", folder / "reproduce", asked.kills, asked.seed),
     ]
