@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simplepcfg.data import encodings, readers
-from simplepcfg.data.formats import CONLLU, JSON, XML, recognise_lines, refuse_other_formats
+from simplepcfg.data.formats import CONLLU, JSON, MOST_HELD, XML, recognise_lines, refuse_other_formats
 from simplepcfg.data.readers import open_text, read_sentences, read_trees, sniff
 from simplepcfg.data.treebank_files import find_text
 from simplepcfg.errors import InputError
@@ -93,7 +93,7 @@ def test_text_that_looks_like_conllu_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     for lines in (
         ["# text = a"],
-        ["# text = a"] * 3000,
+        ["# text = a"] * 30_000,
         ["# text = a", "the dog"],
         ["\t".join(["1", *["the"] * 9]), "a"],
     ):
@@ -106,6 +106,18 @@ def test_conllu_that_turns_into_text_is_refused(tmp_path: Path) -> None:
     path.write_text(f"{WORDS}\nthe dog barks\n")
     with pytest.raises(InputError, match=r"file.txt:3: 1 columns where CoNLL-U has 10"):
         list(read_sentences(path))
+
+
+def test_blank_lines_are_not_held(tmp_path: Path) -> None:
+    def blank() -> Iterator[str]:
+        yield from [""] * MOST_HELD
+        raise AssertionError("held too many")
+
+    assert next(refuse_other_formats(blank(), "f")) == ""
+    path = tmp_path / "file"
+    path.write_text("\n" * (2 * MOST_HELD) + "(NN dog)\n")
+    assert sniff(path) == "text"
+    assert len(list(read_sentences(path, keep_blank=True))) == 2 * MOST_HELD + 1
 
 
 def test_formats_by_lines() -> None:

@@ -6,12 +6,12 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 from simplepcfg.errors import InputError
 
 LOOKED_AT = 20  # lines that are not blank
-MOST_COMMENTS = 1000  # lines of comments before the first word of CoNLL-U
+MOST_HELD = 10_000  # lines that are held to know the format, of which all may be blank or comments
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +81,10 @@ def recognised(lines: Iterator[str]) -> tuple[Format | None, Iterator[str]]:
     """
     held: list[str] = []
     found = comments = 0
-    for line in lines:
+    for line in islice(lines, MOST_HELD):
         held.append(line)
         if (comments and line.startswith("#")) or _CONLLU_COMMENT.match(line):
             comments += 1
-            if comments == MOST_COMMENTS:
-                break
         elif line.strip():
             found += 1
             if found == LOOKED_AT or line.strip() not in ("{", "["):  # a lone bracket of JSON says nothing
@@ -108,10 +106,10 @@ def refuse_other_formats(lines: Iterator[str], name: str) -> Iterator[str]:
 
 
 def first_lines(lines: Iterable[str]) -> list[str]:
-    """As many lines as hold the first few that are not blank."""
+    """As many lines as hold the first few that are not blank; a file of blank lines is not held."""
     taken: list[str] = []
     found = 0
-    for line in lines:
+    for line in islice(lines, MOST_HELD):
         taken.append(line)
         found += bool(line.strip())
         if found == LOOKED_AT:
