@@ -57,7 +57,7 @@ def ngram(
     from simplepcfg.evaluation.psycholinguistics.ngram import train_ngram
     from simplepcfg.evaluation.psycholinguistics.ngram_files import save_ngram
     from simplepcfg.inference.word_models import vocabulary_of_run
-    from simplepcfg.training.text.corpus import read_tokens
+    from simplepcfg.training.text.tokens import read_tokens
 
     vocabulary = None
     if like is None:
@@ -65,7 +65,7 @@ def ngram(
     else:
         vocabulary, preprocessing = vocabulary_of_run(like)
     notes: list[str] = []
-    sentences = read_tokens(train, preprocessing.model_copy(update={"eos": False}), notes, raw)
+    sentences = list(read_tokens(train, preprocessing.model_copy(update={"eos": False}), notes, raw))
     for text in notes:
         note(text, quiet)
     if vocabulary is None:

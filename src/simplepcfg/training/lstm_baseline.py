@@ -94,7 +94,7 @@ def _train(
     note: Callable[[str], None],
 ) -> LSTMResult:
     optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate)
-    lengths = [len(sentence) for sentence in corpus.train]
+    lengths = torch.from_numpy(corpus.train.lengths)
     ending = corpus.vocabulary.encode([EOS])[0] if EOS in corpus.vocabulary else None
     begun, most = time.monotonic(), settings.most_epochs
     best: tuple[PerplexityReport, dict[str, Tensor]] | None = None
@@ -187,4 +187,4 @@ def validation_perplexity(
         sentence[:-1] if ending is not None and sentence[-1] == ending else sentence for sentence in corpus.valid
     ]
     found = [-float(surprisals.sum()) for surprisals, _ in event_values(network, sentences)]
-    return perplexity(found, [len(sentence) for sentence in corpus.valid], eos)
+    return perplexity(found, corpus.valid.lengths.tolist(), eos)
