@@ -41,6 +41,18 @@ def test_estimate_counts_what_it_says() -> None:
         }
 
 
+def test_a_large_vocabulary_is_not_held_under_every_preterminal() -> None:
+    """On a CPU as on a GPU they are computed in parts: see KEPT_BYTES of the emissions."""
+    config = SimpleNPCFGConfig(nonterminals=4096, preterminals=4096, embedding=512)
+    for device in ("cpu", "cuda"):
+        sizes = [
+            {part.what: part.size for part in memory.estimate(config, words, 16, 40, device)}
+            for words in (50_000, 500_000)
+        ]
+        assert sizes[0]["emissions"] == sizes[1]["emissions"] < 2**30
+        assert sizes[1]["weights"] > 5 * sizes[0]["weights"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_model_has_an_estimate(kind: str) -> None:
     """Each part is there, and grows with what it is said to grow with."""

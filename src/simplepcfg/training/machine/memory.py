@@ -32,6 +32,8 @@ CHUNKS, RULE_BUFFERS, LOGIT_BUFFERS = 352 * 2**20, 1024 * 2**20, 2048 * 2**20
 FORWARD_COPIES = 1.5
 # Probabilities of all words are kept for the backward pass up to this size; larger ones pass through the buffers.
 KEPT_WORDS = 512 * 2**20
+# On a CPU they are recomputed in parts above that size, and these parts and what is between are no larger than this.
+WORD_BUFFERS = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def estimate(
     else:
         kept = 4 * FLOAT * weights
         by_rules = RULE_COPIES * sizes.rules * FLOAT
-        by_words = EMISSION_COPIES * FLOAT * table * vocabulary
+        by_words = min(EMISSION_COPIES * FLOAT * table * vocabulary, KEPT_WORDS + WORD_BUFFERS)
         spans, copies = batch * (longest + 1) ** 2, SQUARE_COPIES * FLOAT
     kept += FLOAT * weights if averaged else 0
     chart = copies * (sizes.span_numbers * spans + sizes.word_numbers * batch * longest)
