@@ -127,10 +127,10 @@ class DeviceGraphs:
 
     def _chart(self, arguments: InsideArguments) -> "GraphedChart | None":
         """Return a chart for these arguments that no other call needs, captured now if it is time to."""
-        from simplepcfg.ops.inside.graphed_chart import graph_key
+        from simplepcfg.ops.inside.graphed_chart import graph_key, is_launch_bound
         from simplepcfg.ops.inside.padded_chart import is_worth_padding
 
-        if not self._shapes or self._is_captured_outside():
+        if not self._shapes or self._is_captured_outside() or not is_launch_bound(arguments):
             return None
         if arguments.lengths is not None and not is_worth_padding(arguments):
             return None
