@@ -29,7 +29,7 @@ from simplepcfg.training.config.files import load_config, save_config
 from simplepcfg.training.storage.checkpoint import Checkpoint
 from simplepcfg.training.storage.tensor_files import write_tensor_file
 
-SECONDS = 10
+SECONDS, SECONDS_OF_WAITING = 10, 120
 EXIT_CODES = {0, 2, 3, 4}
 Target = Callable[[bytes], str | None]
 
@@ -44,18 +44,22 @@ class Wrong(Exception):
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """Raise Hang after some seconds."""
+    """Raise Hang after some seconds of the processor, or after many of waiting: the machine may have other work."""
 
-    def stop(*_: object) -> None:
-        raise Hang(f"more than {SECONDS} seconds")
+    def stop(number: int, _: object) -> None:
+        waited = number == signal.SIGALRM
+        raise Hang(f"more than {SECONDS_OF_WAITING if waited else SECONDS} seconds{' of waiting' if waited else ''}")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(SECONDS)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGALRM, signal.SIGPROF)}
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.alarm(SECONDS_OF_WAITING)
     try:
         yield
     finally:
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def judged(call: Callable[[bytes], None]) -> Target:

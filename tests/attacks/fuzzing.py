@@ -250,7 +250,7 @@ def fuzz(
     return list(found.values())
 
 
-ROUND = 2000
+ROUND = 500
 
 
 def _round(

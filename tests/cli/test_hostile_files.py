@@ -248,3 +248,19 @@ def test_a_bomb_ends_in_one_line(call: Call, tmp_path: Path, monkeypatch: pytest
         stream.write(line * (2_000_000 // len(line)))
     refused(call("train", "sn-pcfg-small", "--train", bomb, "--out", new), "expands to more than 200 times its size")
     assert not new.exists()
+
+
+@pytest.mark.parametrize("option", ["--labels", "--constraints"])
+def test_devices_have_no_end(
+    call: Call, run: RunFolder, text_file: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    monkeypatch.setattr("simplepcfg.data.readers.MOST_LINE_BYTES", 1 << 20)
+    outcome = call("parse", run.path, text_file, option, "/dev/zero")
+    assert outcome.code == 2
+    assert "/dev/zero" in outcome.err.splitlines()[-1]
+
+
+def test_a_pipe_is_no_run(call: Call, text_file: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for command in ("parse", "score", "show", "evaluate"):
+        refused(call(command, tmp_path / "pipe", text_file), "pipe: no such run folder")
