@@ -275,7 +275,7 @@ def test_compiled_model(mode: str) -> None:
 def test_opcheck() -> None:
     from simplepcfg.ops.inside import operators
 
-    tensors = inputs(0, n=5, states=17, tags=33)
+    tensors = inputs(0, n=5, states=17, tags=33, dtype=torch.float64)
     lengths = torch.tensor([5, 2, 4, 1, 3])
     torch.library.opcheck(operators.inside_forward, (*tensors, None, lengths, None, "auto", True))
 

@@ -50,9 +50,12 @@ def chart_inside(backend: str, arguments: InsideArguments) -> Tensor:
     """Compute log Z of each sentence by the chart of a backend; see ``inside``."""
     if arguments.log_emissions.shape[1] == 1:
         return log_einsum_exp_inside(arguments)
-    log_z: Tensor
-    log_z, _ = _ChartInside.apply(*tensors_of(arguments), arguments.precision, backend, saves_chart(arguments))
-    return log_z
+    inputs = (*tensors_of(arguments), arguments.precision, backend, saves_chart(arguments))
+    # torch.func needs a function with a separate set-up, which takes longer to call.
+    if torch._C._are_functorch_transforms_active():
+        log_z: Tensor = _TransformableInside.apply(*inputs)[0]
+        return log_z
+    return _ChartInside.apply(*inputs)
 
 
 def chart_span_marginals(backend: str, arguments: InsideArguments) -> tuple[Tensor, Tensor]:
@@ -121,33 +124,56 @@ def backward_chart(
 
 class _ChartInside(torch.autograd.Function):
     @staticmethod
-    def forward(*inputs: Any) -> tuple[Tensor, Tensor]:
-        log_emissions, root, left, right, span_bonus, lengths, precision, backend, save = inputs
-        arguments = InsideArguments(log_emissions, root, left, right, lengths, span_bonus, precision)
-        return forward_chart(backend, arguments, save)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(output[1])
-        ctx.save_for_backward(*inputs[:6], output[1])
-        ctx.precision, ctx.backend = inputs[6:8]
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        log_z, handle = _fill(*inputs)
+        _save(ctx, inputs, handle)
+        return log_z
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        needs = ctx.needs_input_grad[:5]
-        nothing = (None,) * 4  # lengths, precision, backend, save
-        if grads[0] is None:
-            return *((None,) * 5), *nothing
-        *saved, handle = ctx.saved_tensors
-        if torch.is_grad_enabled():  # create_graph: the gradient itself must be differentiable
-            return *differentiable_gradients(saved, needs, grads[0]), *nothing
-        log_emissions, root, left, right, span_bonus, lengths = saved
-        arguments = InsideArguments(log_emissions, root, left, right, lengths, span_bonus, ctx.precision)
-        needed = (needs[0], needs[1], needs[2] or needs[3], needs[4])
-        words, by_root, rules, bonus = backward_chart(ctx.backend, arguments, handle, grads[0], needed)
-        by_left, by_right = (None, None) if rules is None else rules.chunk(2, -2)
-        return words, by_root, by_left, by_right, bonus, *nothing
+        return _gradients(ctx, grads[0])
+
+
+class _TransformableInside(torch.autograd.Function):
+    @staticmethod
+    def forward(*inputs: Any) -> tuple[Tensor, Tensor]:
+        return _fill(*inputs)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
+        _save(ctx, inputs, output[1])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return _gradients(ctx, grads[0])
+
+
+def _fill(*inputs: Any) -> tuple[Tensor, Tensor]:
+    log_emissions, root, left, right, span_bonus, lengths, precision, backend, save = inputs
+    arguments = InsideArguments(log_emissions, root, left, right, lengths, span_bonus, precision)
+    return forward_chart(backend, arguments, save)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], handle: Tensor) -> None:
+    if any(ctx.needs_input_grad):
+        ctx.save_for_backward(*inputs[:6], handle)
+        ctx.precision, ctx.backend = inputs[6:8]
+
+
+def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """Compute the gradients of the nine inputs of the autograd functions."""
+    needs = ctx.needs_input_grad[:5]
+    nothing = (None,) * 4  # lengths, precision, backend, save
+    *saved, handle = ctx.saved_tensors
+    if torch.is_grad_enabled():  # create_graph: the gradient itself must be differentiable
+        return *differentiable_gradients(saved, needs, grad), *nothing
+    log_emissions, root, left, right, span_bonus, lengths = saved
+    arguments = InsideArguments(log_emissions, root, left, right, lengths, span_bonus, ctx.precision)
+    needed = (needs[0], needs[1], needs[2] or needs[3], needs[4])
+    words, by_root, rules, bonus = backward_chart(ctx.backend, arguments, handle, grad, needed)
+    by_left, by_right = (None, None) if rules is None else rules.chunk(2, -2)
+    return words, by_root, by_left, by_right, bonus, *nothing
 
 
 def differentiable_gradients(saved: Any, needs: tuple[bool, ...], grad: Tensor) -> list[Tensor | None]:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import ResourceError
-from simplepcfg.ops.capture import Capturer, GraphCapturer
+from simplepcfg.ops.capture import Capturer, GraphCapturer, Launch
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.saved_charts import empty_handle, make_handle
 
@@ -59,7 +59,8 @@ class DeviceGraphs:
     """The graphed charts of one device, the least recently used first.
 
     ``shapes`` is the largest number of shapes, ``memory`` the largest number of bytes of all charts together. Replays
-    of all threads and streams follow one another, because graphs share the memory in which they compute.
+    of all threads and streams follow one another, because graphs share the memory in which they compute. After
+    ``close`` all calls are plain.
     """
 
     def __init__(self, device: torch.device, capturer: Capturer, shapes: int, memory: float) -> None:
@@ -76,6 +77,7 @@ class DeviceGraphs:
             self._warm_up_stream, self._capture_stream = torch.cuda.Stream(device), torch.cuda.Stream(device)
             self._last_stream: torch.cuda.Stream | None = None
             self._last_use = torch.cuda.Event()
+            self._pool_holder: Launch | None = None
 
     @property
     def bytes(self) -> int:
@@ -118,12 +120,14 @@ class DeviceGraphs:
             with self._in_order():
                 return run(grad, need_words, need_root, need_rules, marginals)
 
-    def clear(self) -> None:
-        """Forget all shapes. A chart that waits for its backward pass lives until then."""
+    def close(self) -> None:
+        """Free all charts and capture no more. A chart that waits for its backward pass lives until then."""
         with self._lock:
             self._synchronize()
+            self._shapes = 0
             self._charts.clear()
             self._seen.clear()
+            self._pool_holder = None
 
     def _chart(self, arguments: InsideArguments) -> "GraphedChart | None":
         """Return a chart for these arguments that no other call needs, captured now if it is time to."""
@@ -141,7 +145,10 @@ class DeviceGraphs:
         for chart in charts:
             if chart.is_free:
                 return chart
-        if len(charts) >= CHARTS_PER_SHAPE or not self._is_time(key) or not self._make_room(key, arguments):
+        if len(charts) >= CHARTS_PER_SHAPE or not self._is_time(key):
+            return None
+        if not self._make_room(key, arguments):
+            self._postpone(key)
             return None
         try:
             chart = self._captured(arguments)
@@ -158,6 +165,10 @@ class DeviceGraphs:
         if len(self._seen) > SHAPES_SEEN:
             self._seen.popitem(last=False)
         return count + 1 >= needed
+
+    def _postpone(self, key: Key) -> None:
+        """Let a shape occur more often than before until it is captured."""
+        self._seen[key] = (0, PATIENCE * self._seen.get(key, (0, CAPTURE_AT))[1])
 
     def _make_room(self, key: Key, arguments: InsideArguments) -> bool:
         """Evict the least recently used charts until another one is within the bounds; return whether it is."""
@@ -176,7 +187,7 @@ class DeviceGraphs:
                 continue
             self._synchronize()  # the graphs may still be running
             del self._charts[old]
-            self._seen[old] = (0, PATIENCE * self._seen.get(old, (0, CAPTURE_AT))[1])
+            self._postpone(old)
         new_shape = key not in self._charts
         return self.bytes + needed <= self._memory and len(self._charts) + new_shape <= self._shapes
 
@@ -188,8 +199,14 @@ class DeviceGraphs:
             chart.load(arguments)
             chart.run_forward()  # compiles kernels, which is not possible during capture
         with self._capturing():
+            if self._on_gpu and self._pool_holder is None:
+                # The memory pool that graphs share cannot be used again once all of them have been freed.
+                self._pool_holder = self._capturer.capture(self._do_little)
             chart.capture_forward(self._capturer.capture)
         return chart
+
+    def _do_little(self) -> None:
+        torch.zeros(1, device=self.device)
 
     def _has_backward(self, chart: "GraphedChart", kind: tuple[bool, bool]) -> bool:
         """Return whether the backward pass of a chart can be replayed, after capturing it if it is new."""
@@ -208,9 +225,8 @@ class DeviceGraphs:
         return True
 
     def _give_up(self, error: Exception) -> None:
-        """Release all graphs and capture no more, because one could not be captured."""
-        self._shapes = 0
-        self.clear()
+        """Free all graphs and capture no more, because one could not be captured."""
+        self.close()
         short = isinstance(error, ResourceError | torch.OutOfMemoryError)
         reason = "too little memory" if short else str(error).strip().partition("\n")[0]
         warnings.warn(
@@ -289,9 +305,9 @@ def graphs_of(device: torch.device) -> DeviceGraphs | None:
 @atexit.register
 def clear_graphs() -> None:
     """Free the memory of all CUDA graphs of ``inside``. Shapes that recur are captured again."""
-    for graphs in list(_by_device.values()):
-        graphs.clear()
-    _by_device.clear()
+    while _by_device:
+        _, graphs = _by_device.popitem()
+        graphs.close()
 
 
 def graph_memory() -> int:

@@ -51,6 +51,7 @@ class PackedChart:
         self.gradient_dtype = arguments.left.dtype  # of the gradient of the rules; autograd would convert to it
         lengths = (n,) * self.batch if arguments.lengths is None else tuple(arguments.lengths.tolist())
         self.plan: Plan = make_plan(n, lengths, self.device)
+        self.plan.use_on_current_stream()
         stored, work = self.precision.stored, self.precision.work
         rows = self.plan.rows
         try:
