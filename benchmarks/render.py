@@ -17,7 +17,8 @@ from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
 PAGES = tuple(
-    Path(__file__).parent.parent / name for name in ("docs/performance.md", "docs/pictures.md", "docs/recipes.md")
+    Path(__file__).parent.parent / name
+    for name in ("docs/data.md", "docs/performance.md", "docs/pictures.md", "docs/recipes.md", "docs/trees.md")
 )
 MARKED = re.compile(r"(<!-- begin: (?P<name>[\w-]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)
 # Where and with what a row was measured: said once below a table, not in every row.
@@ -62,6 +63,18 @@ def _worth_showing(row: Row) -> bool:
 
 SIZES = {"B": "B", "n": "n", "N": "N", "P": "P"}
 TABLES = {
+    "read-text": Table(
+        "read_text.csv",
+        "python benchmarks/read_text.py",
+        {
+            "sentences": "sentences",
+            "words": "words",
+            "V": "V",
+            "cpu_seconds": "CPU seconds",
+            "peak_mb": "memory (MB)",
+        },
+        ("data", "V", "commit"),
+    ),
     "cpu-inside": Table(
         "inside_cpu.csv",
         "python benchmarks/inside_cpu.py",
@@ -109,6 +122,22 @@ TABLES = {
         },
         ("backend", "precision", "mode", *SIZES, "lengths", "machine"),
         _worth_showing,
+    ),
+    "trees": Table(
+        "trees.csv",
+        "simplepcfg train and simplepcfg evaluate, as below",
+        {
+            "trees": "trees",
+            "system": "system",
+            "nonterminals": "N",
+            "epochs": "epochs",
+            "training_text": "text",
+            "sentence_f1": "S-F1",
+            "corpus_f1": "corpus F1",
+            "perplexity": "perplexity",
+            "right_branching": "right branching, S-F1",
+        },
+        ("trees", "system", "nonterminals", "machine"),
     ),
     "plain-call-gpu": Table(
         "plain_call_gpu.csv",

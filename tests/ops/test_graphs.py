@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from random_grammars import random_case
-from simplepcfg.ops.inside import autograd, graphs, inside, packed_chart, padded_chart
+from simplepcfg.ops.inside import autograd, graphed_chart, graphs, inside, packed_chart, padded_chart
 from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.inside.graphed_chart import graph_bytes
 from simplepcfg.ops.inside.graphs import DeviceGraphs, without_graphs
@@ -129,6 +129,18 @@ def test_dtypes_have_graphs_of_their_own(harness: Harness) -> None:
             assert_equal(found, plain(tensors, precision="bf16"))
             assert {tensor.dtype for tensor in found[1:]} == {dtype}
     assert harness.graphs.count == 2
+
+
+def test_long_calls_are_launched_plainly(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kernels run for longer than they take to launch, a graph would only take memory."""
+    monkeypatch.setattr(graphed_chart, "MOST_FLOPS", 12 * 3 * (3 * 2 + 4 * 4) - 1)  # 2 sentences of 2 words
+    for seed in range(3):
+        answer(inputs(seed))
+    assert harness.graphs.count == 0
+    monkeypatch.setattr(graphed_chart, "MOST_FLOPS", 12 * 3 * (3 * 2 + 4 * 4))
+    for seed in range(2):
+        answer(inputs(seed))
+    assert harness.graphs.count == 1
 
 
 def test_calls_whose_backward_is_still_to_come(harness: Harness) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from simplepcfg.data.encoded_text import EncodedText
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import ResourceError
 from simplepcfg.models import KINDS, SimpleNPCFGConfig, build_model
@@ -38,6 +39,18 @@ def test_estimate_counts_what_it_says() -> None:
             "emissions": 4 * 3 * 2 * 6 * 5 + item * 5 * 11,
             "chart": item * 6 * 3 * 2 * 21,
         }
+
+
+def test_a_large_vocabulary_is_not_held_under_every_preterminal() -> None:
+    """On a CPU as on a GPU they are computed in parts: see KEPT_BYTES of the emissions."""
+    config = SimpleNPCFGConfig(nonterminals=4096, preterminals=4096, embedding=512)
+    for device in ("cpu", "cuda"):
+        sizes = [
+            {part.what: part.size for part in memory.estimate(config, words, 16, 40, device)}
+            for words in (50_000, 500_000)
+        ]
+        assert sizes[0]["emissions"] == sizes[1]["emissions"] < 2**30
+        assert sizes[1]["weights"] > 5 * sizes[0]["weights"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -98,7 +111,7 @@ def test_validation_needs_room_for_rules_and_charts(make_config, monkeypatch) ->
     config = make_config("model.nonterminals=32768", "model.preterminals=65536", "training.batch_size=16")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for valid, charts in (([[2] * 10], 6 * 32768 * 100), ([[2] * 40] * 3000, None)):
-        corpus = Corpus([[2] * 20] * 16, valid, Vocabulary.from_sentences([["a"]]))
+        corpus = Corpus(EncodedText.of([[2] * 20] * 16), EncodedText.of(valid), Vocabulary.from_sentences([["a"]]))
         parts = memory.estimate(config.model, len(corpus.vocabulary), 16, 20, "cuda", "bf16")
         rules = 4 * 2 * 32768 * (32768 + 65536)
         step = sum(part.size for part in parts) - parts[0].size
@@ -117,7 +130,7 @@ def test_validation_needs_room_for_rules_and_charts(make_config, monkeypatch) ->
 
 def test_steps_are_captured_only_if_both_ways_fit(make_config, monkeypatch) -> None:
     config = make_config("model.nonterminals=4096", "model.preterminals=8192")
-    corpus = Corpus([[2] * 20] * 16, [[2, 2]], Vocabulary.from_sentences([["a"]]))
+    corpus = Corpus(EncodedText.of([[2] * 20] * 16), EncodedText.of([[2, 2]]), Vocabulary.from_sentences([["a"]]))
     needs = []
     for free in (10**12, None):
         monkeypatch.setattr(memory, "available_memory", lambda device, free=free: free)
@@ -135,7 +148,7 @@ def test_steps_are_captured_only_if_both_ways_fit(make_config, monkeypatch) -> N
 
 
 def test_processes_share_a_batch_and_a_machine(make_config, monkeypatch) -> None:
-    corpus = Corpus([[2] * 20] * 16, [[2, 2]], Vocabulary.from_sentences([["a"]]))
+    corpus = Corpus(EncodedText.of([[2] * 20] * 16), EncodedText.of([[2, 2]]), Vocabulary.from_sentences([["a"]]))
     monkeypatch.setattr(memory, "available_memory", lambda device: 2**33)
     alone = memory.require_memory(make_config(), corpus, torch.device("cpu"))
     two = memory.require_memory(make_config(), corpus, torch.device("cpu"), processes=2, here=2)

@@ -97,7 +97,7 @@ def perplexity_table(run: "Run", treebank: "Treebank", induced: "EvaluationRepor
     from simplepcfg.cli.demo_data import train_file
     from simplepcfg.evaluation.perplexity import perplexity, uniform_log_likelihood, unigram_log_likelihood
     from simplepcfg.evaluation.true_grammar import true_log_probability
-    from simplepcfg.training.text.corpus import read_tokens
+    from simplepcfg.training.text.tokens import read_tokens
 
     assert induced.perplexity is not None
     assert run.directory is not None

@@ -27,7 +27,8 @@ def command(
         list[str],
         typer.Argument(
             metavar="[RUN]... FILE",
-            help="Run folders, folders of runs, left-branching, right-branching, random, oracle; last, trees or text.",
+            help="Run folders, folders of runs, n-gram models, LSTMs, left-branching, right-branching, random, oracle; "
+            "last, trees or text.",
         ),
     ],
     predictions: Annotated[
@@ -102,7 +103,8 @@ def command(
     Each run's own preprocessing is applied to the file first; baselines and predictions take that of the
     first run, or the usual one (punctuation dropped, lower-cased). Perplexity has its denominator beside it.
     A folder of run folders is a group, shown as mean ± standard deviation over its runs. Perplexities over different
-    vocabularies are not compared. Runs without trees (hidden Markov models) have perplexity alone.
+    vocabularies are not compared. Runs without trees (hidden Markov models), n-gram
+    models and LSTMs have perplexity alone.
 
     \b
     Example:

@@ -14,7 +14,10 @@ SUMMARY = "Is the acceptable sentence of each pair the more probable one?"
 def command(
     arguments: Annotated[
         list[str],
-        typer.Argument(metavar="RUN... FILE...", help="Run folders, and files of pairs or folders of such files."),
+        typer.Argument(
+            metavar="RUN... FILE...",
+            help="Run folders, n-gram models or LSTMs, and files of pairs or folders of such files.",
+        ),
     ],
     json: Json = None,
     csv: Csv = None,

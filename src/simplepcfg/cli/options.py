@@ -12,7 +12,7 @@ from simplepcfg.cli.output import note
 from simplepcfg.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
-    from simplepcfg.inference.run import Run
+    from simplepcfg.evaluation.psycholinguistics.word_model import WordModel
 
 Result = TypeVar("Result")
 
@@ -77,7 +77,9 @@ def with_remark(results: Iterable[Result], remark: str, quiet: bool) -> Iterator
         yield result
 
 
-def sentence_chunks(path: str, quiet: bool = False, run: "Run | None" = None, raw: bool = False) -> Iterator[list[Any]]:
+def sentence_chunks(
+    path: str, quiet: bool = False, run: "WordModel | None" = None, raw: bool = False
+) -> Iterator[list[Any]]:
     """Sentences of a file or of standard input (`-`), line for line; of trees, the trees.
 
     With `raw` they are those of its paragraphs. Otherwise text that looks untokenised gets a remark, unless the run
@@ -90,6 +92,7 @@ def sentence_chunks(path: str, quiet: bool = False, run: "Run | None" = None, ra
         note("type one sentence a line; Ctrl-D ends", quiet)
     from simplepcfg.data.raw_text import UNTOKENIZED, mostly_untokenized
     from simplepcfg.data.readers import read_sentences, read_trees, sniff
+    from simplepcfg.inference.run import Run
 
     are_trees = sniff(path) == "trees"
     tokenizes = raw or (run is not None and run.preprocessing.tokenize)
@@ -102,7 +105,7 @@ def sentence_chunks(path: str, quiet: bool = False, run: "Run | None" = None, ra
     while chunk := list(islice(items, size)):
         if not (tokenizes or are_trees or done) and mostly_untokenized(chunk):
             note(f"the text {UNTOKENIZED}; --raw splits it into sentences and words", quiet)
-        too_long = None if run is None else run.first_too_long(chunk)
+        too_long = run.first_too_long(chunk) if isinstance(run, Run) else None
         if too_long is not None:
             index, reason = too_long
             if index:

@@ -20,7 +20,10 @@ SHAPES = ("linear", "quadratic", "spline")
 
 def command(
     arguments: Annotated[
-        list[str], typer.Argument(metavar="RUN... DATA.tsv", help="Run folders, and a table with a row a word.")
+        list[str],
+        typer.Argument(
+            metavar="RUN... DATA.tsv", help="Run folders, n-gram models or LSTMs, and a table with a row a word."
+        ),
     ],
     time: Annotated[str, typer.Option("--time", metavar="COLUMN", help="Which column holds the times.")] = "mean_rt",
     raw_times: Annotated[

@@ -1,9 +1,9 @@
 """`simplepcfg score`: how probable is each sentence."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,7 +25,7 @@ INEXACT = "no exact log-probability: log p(x | posterior mean) - KL"
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a trained run.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a trained run, or an n-gram model or LSTM.")],
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="One sentence a line (.gz too); - is standard input.")
     ] = "-",
@@ -66,24 +66,29 @@ def command(
       simplepcfg score english story.txt --raw
       simplepcfg score runs/demo items.tsv --regions --spillover 2 > scored.tsv
     """
-    from simplepcfg.inference.api import load
+    from simplepcfg.inference.run import Run
+    from simplepcfg.inference.sentences import split_sentences
+    from simplepcfg.inference.word_models import load_word_model
 
     refuse_baseline(run)
     if regions and (surprisal or raw):
         raise InputError(f"--regions reads a table; leave out {'--surprisal' if surprisal else '--raw'}")
     if spillover and not regions:
         raise InputError("--spillover adds columns to a table; give --regions with it")
+    model = load_word_model(run, device)
     if regions:
-        from simplepcfg.inference.word_models import load_word_model
-
-        write_lines(region_rows(load_word_model(run, device), file, spillover))
+        write_lines(region_rows(model, file, spillover))
         return
-    model = load(run, device)
     unknown = UnknownWords(model)
-    if surprisal:
-        numbers, header = count(1), ["\t".join(COLUMNS)]
+
+    def chunks() -> Iterator[list[Any]]:
         for chunk in sentence_chunks(file, quiet, model, raw):
             unknown.count(chunk)
+            yield chunk if isinstance(model, Run) else [words for words, _ in split_sentences(chunk)]
+
+    if surprisal:
+        numbers, header = count(1), ["\t".join(COLUMNS)]
+        for chunk in chunks():
             found = model.surprisal(chunk)
             write_lines(header)  # not before something was read and computed: a refusal prints nothing
             header = []
@@ -93,14 +98,8 @@ def command(
         unknown.tell(quiet)
         return
 
-    def answers() -> Iterator[list[float]]:
-        for chunk in sentence_chunks(file, quiet, model, raw):
-            unknown.count(chunk)
-            yield model.score(chunk)
-
-    scores = answers()
-    unit = EXACT if model.shares_rules else INEXACT
-    for values in with_remark(scores, f"unit: nats ({unit}), one number a line", quiet):
+    unit = INEXACT if isinstance(model, Run) and not model.shares_rules else EXACT
+    for values in with_remark(map(model.score, chunks()), f"unit: nats ({unit}), one number a line", quiet):
         write_lines(f"{value:.6f}" for value in values)
     unknown.tell(quiet)
 
@@ -113,7 +112,7 @@ def region_rows(model: "WordModel", file: str, spillover: int) -> Iterator[str]:
     yield from map(table_row, scored_rows(table, score_item_table(model, table), spillover))
 
 
-def surprisal_rows(sentence: int, records: list["WordSurprisal"]) -> Iterator[str]:
+def surprisal_rows(sentence: int, records: Sequence["WordSurprisal"]) -> Iterator[str]:
     """A sentence's rows of the table; sentences and positions count from 1."""
     for position, record in enumerate(records, start=1):
         token = NOTHING if record.token is None else record.token

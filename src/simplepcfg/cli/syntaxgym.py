@@ -14,7 +14,9 @@ SUMMARY = "Do surprisals of regions differ between conditions as predicted?"
 def command(
     arguments: Annotated[
         list[str],
-        typer.Argument(metavar="RUN... SUITE.json...", help="Run folders, and suites or folders of suites."),
+        typer.Argument(
+            metavar="RUN... SUITE.json...", help="Run folders, n-gram models or LSTMs, and suites or folders of suites."
+        ),
     ],
     json: Json = None,
     csv: Csv = None,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from simplepcfg.cli.output import note
 
 if TYPE_CHECKING:
-    from simplepcfg.inference.run import Run
+    from simplepcfg.evaluation.psycholinguistics.word_model import WordModel
 
 SHOWN = 5
 
@@ -14,15 +14,18 @@ SHOWN = 5
 class UnknownWords:
     """Counts over the sentences of a command."""
 
-    def __init__(self, run: "Run") -> None:
+    def __init__(self, run: "WordModel") -> None:
         self._run = run
         self._words: Counter[str] = Counter()
         self._total = 0
 
     def count(self, sentences: list[Any]) -> None:
         """Look at some more sentences."""
-        known = self._run.vocabulary
-        for words, item in self._run.prepare(sentences):
+        from simplepcfg.inference.sentences import split_sentences
+
+        known, preprocessing = self._run.vocabulary, self._run.preprocessing
+        for words, tags in split_sentences(sentences, preprocessing):
+            item = preprocessing.apply(words, tags)
             self._total += len(item.kept)
             # An added <eos> is a token beyond those that are kept.
             pairs = zip(item.kept, item.tokens, strict=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from simplepcfg.data.encoded_text import EncodedText
 from simplepcfg.data.vocabulary import PAD_ID
 from simplepcfg.errors import InputError
 
@@ -38,7 +39,7 @@ def pinned(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
     return tensor.pin_memory() if torch.device(device).type == "cuda" and not tensor.is_cuda else tensor
 
 
-def training_batches(lengths: Sequence[int], batch_size: int, seed: int, epoch: int) -> list[list[int]]:
+def training_batches(lengths: Sequence[int] | torch.Tensor, batch_size: int, seed: int, epoch: int) -> list[list[int]]:
     """Index lists in which each sentence stands exactly once; the same (seed, epoch) gives the same lists.
 
     Batches are drawn from sentences of one length as long as these fill a batch; what is left over of each
@@ -84,6 +85,9 @@ def evaluation_batches(lengths: Sequence[int], max_cells: int = 100_000, batch_s
 
 def collate(sentences: Sequence[Sequence[int]], indices: Sequence[int]) -> Batch:
     """The chosen sentences' word ids as one padded batch on the CPU."""
+    if isinstance(sentences, EncodedText):
+        part = sentences.select(indices)
+        return Batch(torch.from_numpy(part.padded(PAD_ID)), torch.from_numpy(part.lengths), list(indices))
     chosen = [sentences[index] for index in indices]
     lengths = torch.tensor([len(sentence) for sentence in chosen], dtype=torch.int64)
     width = max((len(sentence) for sentence in chosen), default=0)
@@ -92,9 +96,9 @@ def collate(sentences: Sequence[Sequence[int]], indices: Sequence[int]) -> Batch
     return Batch(words, lengths, list(indices))
 
 
-def _checked_lengths(lengths: Sequence[int]) -> torch.Tensor:
-    sizes = torch.tensor(lengths, dtype=torch.int64)
+def _checked_lengths(lengths: Sequence[int] | torch.Tensor) -> torch.Tensor:
+    sizes = torch.as_tensor(lengths, dtype=torch.int64)
     if len(sizes) and int(sizes.min()) < 1:
         place = int(sizes.argmin())
-        raise InputError(f"lengths[{place}] = {lengths[place]}; leave empty sentences out before batching")
+        raise InputError(f"lengths[{place}] = {int(lengths[place])}; leave empty sentences out before batching")
     return sizes

@@ -27,6 +27,7 @@ NUMBER = "N"
 # The same language as the field's [0-9]{1,}([,.]?[0-9]*)*, without its nested repetition.
 _NUMBER = re.compile(r"[0-9][0-9,.]*")
 _SPACE = re.compile(r"\s+")
+MOST_CACHED = 1 << 20  # words, about as many as a text of some hundred million words has
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,33 @@ class Preprocessing(BaseModel):
         if not word.isalnum() and has_space(word):  # the first is quick, and true of most words
             word = _SPACE.sub("_", word)
         return _NUMBER.sub(NUMBER, word) if self.numbers == "N" else word
+
+
+class TokenCache(dict[str, str | None]):
+    """What preprocessing makes of each word of plain text, None where it drops the word; computed once for each.
+
+    TokenCache(Preprocessing()).tokens(["The", "dog", "."])   # ["the", "dog"], as Preprocessing().apply gives
+    """
+
+    def __init__(self, preprocessing: Preprocessing) -> None:
+        super().__init__()
+        self._preprocessing = preprocessing.model_copy(update={"eos": False})
+        self._eos = preprocessing.eos
+
+    def __missing__(self, word: str) -> str | None:
+        """Compute and keep what becomes of a word."""
+        if len(self) >= MOST_CACHED:
+            self.clear()
+        found = self._preprocessing.apply([word]).tokens
+        self[word] = token = found[0] if found else None
+        return token
+
+    def tokens(self, words: Iterable[str]) -> list[str]:
+        """Tokens of a sentence without tags."""
+        found = [token for word in words if (token := self[word]) is not None]
+        if self._eos and found and found[-1] != EOS:
+            found.append(EOS)
+        return found
 
 
 def spans_over(kept: Sequence[int], spans: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from simplepcfg.data.batching import collate, evaluation_batches
+from simplepcfg.data.encoded_text import sentence_lengths
 from simplepcfg.evaluation.float64_recheck import Float64Recheck
 from simplepcfg.grammars import Grammar
 from simplepcfg.models.sizes import ModelSizes
@@ -41,7 +42,8 @@ def log_likelihoods(
     """
     order: list[int] = []
     found: list[torch.Tensor] = []
-    scorable = [index for index, sentence in enumerate(sentences) if len(sentence) >= 2]
+    sizes = sentence_lengths(sentences)
+    scorable = [index for index, size in enumerate(sizes) if size >= 2]
     was_training = model.training
     model.eval()
     try:
@@ -50,7 +52,7 @@ def log_likelihoods(
             if precision is not None and hasattr(grammar, "precision"):
                 grammar = replace(grammar, precision=precision)
             source = model.config.sizes(1) if grammar is None else grammar
-            lengths = [len(sentences[index]) for index in scorable]
+            lengths = [sizes[index] for index in scorable]
             limits = (cells_a_batch(source, device), sentences_a_batch(model, device))
             for positions in evaluation_batches(lengths, *limits):
                 indices = [scorable[position] for position in positions]
@@ -69,7 +71,7 @@ def log_likelihoods(
                 result[order] = torch.cat(found).cpu()
             rare = [index for index in scorable if result[index] == -torch.inf]
             recheck = Float64Recheck(model, grammar)
-            for positions in evaluation_batches([len(sentences[index]) for index in rare], *limits):
+            for positions in evaluation_batches([sizes[index] for index in rare], *limits):
                 batch = collate(sentences, [rare[position] for position in positions]).to(device)
                 result[batch.indices] = recheck.log_likelihoods(result[batch.indices], batch.words, batch.lengths)
                 if after_batch is not None:

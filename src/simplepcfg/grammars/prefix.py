@@ -20,6 +20,8 @@ GrowingPrefixes = GrowingPrefix | GrowingDensePrefix | GrowingForward
 
 # Words, and prefixes, are handled as many at a time as keep a float64 number for each preterminal below this.
 CHUNK_BYTES = 64 << 20
+# All words are gone through once for so many prefixes; more of them would need more memory than a chart has.
+PREFIX_BYTES = 256 << 20
 
 
 def surprisals(log_prefix: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -41,26 +43,34 @@ def log_words_after(emissions: Emissions, tags: Tensor, log_end: Tensor) -> Tens
 
 
 def next_word_entropies(states: PrefixTable, emissions: Emissions) -> Tensor:
-    """Entropy in nats of what comes after each prefix, a word or the end: [B, n + 1]; 0 where there is no prefix."""
+    """Entropy in nats of what comes after each prefix, a word or the end: [B, n + 1]; 0 where there is no prefix.
+
+    Probabilities of words are in the precision of the emissions, and their entropies are summed in float64.
+    """
     with torch.no_grad():
         batch, posts = states.log_prefix.shape
         possible = states.log_prefix > -math.inf
         ending = states.log_sentence - states.log_prefix.masked_fill(~possible, 0.0)
         entropy: Tensor = torch.special.entr(ending.exp().masked_fill(~possible, 0.0))
-        for positions in _chunks(posts, 8 * batch * states.preterminals):
-            for probabilities in _next_words(emissions, states.next_tags(positions)):
-                entropy[:, positions] += torch.special.entr(probabilities).sum(-1)
+        kind = emissions.of_words(0, 1).dtype
+        for positions in _chunks(posts, 8 * batch * states.preterminals, PREFIX_BYTES):
+            for probabilities in _next_words(emissions, states.next_tags(positions, kind)):
+                # Each of so many words is improbable: entr, −p log p, is small, and its sum needs float64 alone.
+                entropy[:, positions] += torch.special.entr(probabilities).sum(-1, dtype=torch.float64)
         return entropy
 
 
 def _next_words(emissions: Emissions, tags: Tensor) -> Iterator[Tensor]:
     """P(next word | prefix) of some words at a time, in the order of their ids: [B, positions, words] each."""
-    copies, _, preterminals = tags.shape
-    for ids in _chunks(emissions.vocabulary_size, 8 * preterminals * copies):
-        emit = emissions.of_words(ids.start, ids.stop).double().exp()  # [words, P] or [B, words, P]
+    copies, prefixes, preterminals = tags.shape
+    own = emissions.of_words(0, 1).dim() == 3
+    # The emissions of the words, and what they become: a number for each prefix.
+    each = 8 * (preterminals * (copies if own else 1) + copies * prefixes)
+    for ids in _chunks(emissions.vocabulary_size, each):
+        emit = emissions.of_words(ids.start, ids.stop).to(tags.dtype).exp()  # [words, P] or [B, words, P]
         yield torch.matmul(tags, emit.transpose(-1, -2))
 
 
-def _chunks(count: int, bytes_each: int) -> Iterator[slice]:
-    step = max(1, CHUNK_BYTES // bytes_each)
+def _chunks(count: int, bytes_each: int, most: int = CHUNK_BYTES) -> Iterator[slice]:
+    step = max(1, most // bytes_each)
     return (slice(start, min(start + step, count)) for start in range(0, count, step))

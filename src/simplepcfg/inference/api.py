@@ -20,7 +20,7 @@ from simplepcfg.training.machine.signals import Interrupted
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.reporting.reporters import make_reporter
 from simplepcfg.training.storage.run_folder import load_run
-from simplepcfg.training.text.corpus import TextSource
+from simplepcfg.training.text.tokens import TextSource
 
 DEFAULT_CONFIG = "sn-pcfg-small"
 

@@ -34,10 +34,12 @@ def in_batches(
     compute: Callable[[Batch], Sequence[Result]],
     otherwise: Callable[[], Result],
     least: int = 2,
+    cells: int | None = None,
 ) -> list[Result]:
     """Call ``compute`` on batches of similar length and return the results in the order of the input.
 
-    Sentences of fewer than ``least`` words get the result of ``otherwise()``.
+    Sentences of fewer than ``least`` words get the result of ``otherwise()``. ``cells`` replaces the largest size of a
+    batch, as sentences × words².
     """
     for index, tokens in enumerate(sentences):
         if (reason := reason_too_long(run, len(tokens))) is not None:
@@ -45,7 +47,7 @@ def in_batches(
     results = [otherwise() for _ in sentences]
     places = [index for index, tokens in enumerate(sentences) if len(tokens) >= least]
     encoded = [run.vocabulary.encode(sentences[index]) for index in places]
-    limits = (cells_a_batch(run), likelihood.sentences_a_batch(run.model, run.device))
+    limits = (cells or cells_a_batch(run), likelihood.sentences_a_batch(run.model, run.device))
     for indices in evaluation_batches([len(ids) for ids in encoded], *limits):
         longest = len(encoded[indices[-1]])
         with resource_errors(f"computing on a sentence of {longest} words", MEMORY_ADVICE):

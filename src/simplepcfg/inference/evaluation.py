@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
-from simplepcfg.data.vocabulary import EOS
+from simplepcfg.data.vocabulary import EOS, Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.label_report import LabelReport
 from simplepcfg.evaluation.perplexity import perplexity
@@ -93,7 +93,7 @@ def _language_model(run: TrainedModel, tokens: Sequence[Sequence[str]], importan
     found: dict[str, Any] = {
         "perplexity": perplexity(log_probabilities(run, tokens), lengths, eos),
         "likelihood": "exact" if run.shares_rules else POSTERIOR_MEAN,
-        "vocabulary": _vocabulary_use(run, tokens),
+        "vocabulary": vocabulary_use(run.vocabulary, tokens),
     }
     if importance:
         sampled = perplexity(importance_log_probabilities(run, tokens, importance), lengths, eos)
@@ -101,9 +101,8 @@ def _language_model(run: TrainedModel, tokens: Sequence[Sequence[str]], importan
     return found
 
 
-def _vocabulary_use(run: TrainedModel, tokens: Sequence[Sequence[str]]) -> VocabularyUse:
+def vocabulary_use(known: Vocabulary, tokens: Sequence[Sequence[str]]) -> VocabularyUse:
     """Count unknown words in the sentences of two words or more, over which perplexity is computed."""
-    known = run.vocabulary
     counted = [(place, [word for word in item if word != EOS]) for place, item in enumerate(tokens) if len(item) >= 2]
     unknown = [(place, sum(not known.knows(word) for word in words)) for place, words in counted]
     total = sum(len(words) for _, words in counted)

@@ -9,12 +9,18 @@ from simplepcfg.data.batching import Batch
 from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.vocabulary import EOS, UNK
 from simplepcfg.errors import NumericalError
+from simplepcfg.evaluation.likelihood import MAX_CELLS
 from simplepcfg.evaluation.psycholinguistics.word_model import END, WordSurprisal
+from simplepcfg.grammars import SimpleGrammar
 from simplepcfg.grammars.prefix import next_word_entropies, surprisals
-from simplepcfg.inference.batches import in_batches
+from simplepcfg.inference.batches import cells_a_batch, in_batches
 from simplepcfg.inference.sentences import Sentence
 from simplepcfg.inference.surprisal_tables import SurprisalTable, SurprisalTables
 from simplepcfg.inference.trained_model import TrainedModel
+
+
+# Bytes of the chart of a batch on a CPU, and the float32 numbers of a cell for each nonterminal.
+CHART_BYTES, FLOATS_A_CELL = 1 << 30, 2
 
 
 def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence]) -> SurprisalTables:
@@ -30,12 +36,25 @@ def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence]) -> Surpr
         return [([*words[b][:n], ends[b][n]], entropies[b][: n + 1]) for b, n in enumerate(lengths)]
 
     # A sentence of which nothing is left has no end to ask for either.
-    found = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: ([], []), least=1)
+    tokens = [item.tokens for _, item in prepared]
+    found = in_batches(run, tokens, compute, lambda: ([], []), least=1, cells=_cells_a_batch(run))
     if any(math.isnan(value) for values, _ in found for value in values):
         raise NumericalError(f"{run.name}: surprisals are NaN; its weights are damaged, train it again")
     return SurprisalTables(
         _records(run, words, item, *values) for (words, item), values in zip(prepared, found, strict=True)
     )
+
+
+def _cells_a_batch(run: TrainedModel) -> int:
+    """Return the largest size of a batch, as sentences × words².
+
+    No gradient is held here. On a CPU batches are therefore larger than elsewhere where the grammar is large: the
+    products of a width have few rows otherwise, and much time would go into reading the rules for each of them.
+    """
+    usual = cells_a_batch(run)
+    if run.device.type == "cuda" or not isinstance(run.grammar, SimpleGrammar):
+        return usual
+    return max(usual, min(MAX_CELLS, CHART_BYTES // (FLOATS_A_CELL * 4 * run.grammar.nonterminals)))
 
 
 def _records(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -70,11 +71,11 @@ def expected_uses(grammar: LabelledGrammar) -> tuple[Tensor, Tensor]:
 
 def own_text(run: TrainedModel) -> tuple[list[list[str]] | None, str]:
     """The first sentences of the run's validation or training text, if it is still there, and what they come from."""
-    from simplepcfg.training.text.corpus import read_tokens
+    from simplepcfg.training.text.tokens import read_tokens
 
     for name in (run.config.data.valid, run.config.data.train):
         if name is not None and name != "-" and Path(name).is_file():
-            return read_tokens(name, run.preprocessing)[:OWN_SENTENCES], name
+            return list(islice(read_tokens(name, run.preprocessing), OWN_SENTENCES)), name
     return None, "the grammar itself"
 
 

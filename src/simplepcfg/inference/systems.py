@@ -18,6 +18,7 @@ from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import BASELINES, Treebank, check_baseline_name
 from simplepcfg.inference.api import load
 from simplepcfg.inference.run import Run
+from simplepcfg.inference.word_models import evaluate_sequence_model, load_sequence_model, names_sequence_model
 from simplepcfg.models.compound import CompoundConfig
 from simplepcfg.pretrained import run_directory
 from simplepcfg.training.config.schema import RunConfig
@@ -27,17 +28,23 @@ from simplepcfg.training.storage.runs_inside import runs_inside
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A system with one name: a baseline, a run's folder, or the folders of a group of runs."""
+    """A system with one name: a baseline, a run's folder, the folders of a group of runs, or a file.
+
+    A file holds an n-gram model or an LSTM, which have a perplexity and no trees.
+    """
 
     name: str
-    folders: tuple[str, ...] = ()  # none: the name is a baseline's
+    folders: tuple[str, ...] = ()  # none: the name is a baseline's or a file's
     grouped: bool = False
+    file: str | None = None
 
     @classmethod
     def named(cls, name: str) -> System:
-        """Return the system of a name: a baseline, a run's folder, or a folder of runs, which is a group."""
+        """Return the system of a name: a baseline, a run's folder, a folder of runs (a group), or a model's file."""
         if name in BASELINES:
             return cls(name)
+        if names_sequence_model(name):
+            return cls(name, file=name)
         check_baseline_name(name)
         inner = runs_inside(name)
         return cls(name, tuple(inner), grouped=True) if inner else cls(name, (name,))
@@ -84,8 +91,8 @@ def evaluate_systems(
     A string is a baseline's name, a run's folder, or a folder of runs, which is a group, as ``System.named`` has it.
     Together, `by` and `weigh` are those of `ensemble`.
     Each run's own preprocessing is applied to the file; baselines and predictions take that of the first run. Runs
-    without trees (hidden Markov models) have perplexity alone. With `labels` the symbols of the runs' most probable
-    trees, and those of predictions, are compared with gold labels.
+    without trees (hidden Markov models), n-gram models and LSTMs have perplexity alone. With `labels` the symbols of
+    the runs' most probable trees, and those of predictions, are compared with gold labels.
     """
     systems = [System.named(system) if isinstance(system, str) else system for system in asked]
     names = [system.name for system in systems]
@@ -112,8 +119,10 @@ def evaluate_systems(
         if labels:
             raise InputError(f"--labels needs gold trees but {file} is plain text; leave it out")
         _require_trees(systems, predictions, together, file)
-    common = _preprocessing(folders[0]) if folders else Preprocessing()
-    if is_text and any(_preprocessing(folder).tokenize != common.tokenize for folder in folders):
+    models = {system.file: load_sequence_model(system.file, device) for system in systems if system.file is not None}
+    each = [*map(_preprocessing, folders), *(model.preprocessing for model in models.values())]
+    common = each[0] if each else Preprocessing()
+    if is_text and any(preprocessing.tokenize != common.tokenize for preprocessing in each):
         raise InputError("some of the runs tokenise text and others do not; evaluate them one after the other")
     items: list[Any] = list(read_sentences(file, split=common.split) if is_text else read_trees(file))
     treebanks = _Treebanks(items, file)
@@ -137,7 +146,9 @@ def evaluate_systems(
     columns = []
     for system in systems:
         found_reports = tuple(reports[folder] for folder in system.folders)
-        if not found_reports:
+        if system.file is not None:
+            found_reports = (evaluate_sequence_model(models[system.file], items, system.name),)
+        elif not found_reports:
             found_reports = (treebanks.get(common).baseline(system.name),)
         columns.append(Column(system.name, found_reports, system.grouped))
     if together:
@@ -226,6 +237,6 @@ def _config(folder: str) -> RunConfig:
 def _require_trees(systems: Iterable[System], predictions: Sequence[str], together: bool, file: str) -> None:
     if together:
         raise InputError(f"an ensemble needs gold trees but {file} is plain text; leave it out")
-    baselines = [system.name for system in systems if not system.folders]
+    baselines = [system.name for system in systems if not system.folders and system.file is None]
     for name in [*baselines, *predictions]:
         raise InputError(f"{name} needs gold trees but {file} is plain text; give a file of bracketed trees")

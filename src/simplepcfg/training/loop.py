@@ -29,8 +29,9 @@ from simplepcfg.training.storage.metrics import check_length, is_intact
 from simplepcfg.training.storage.run_folder import FORMAT, RunFolder, run_facts
 from simplepcfg.training.storage.tensor_files import read_checked_tensor_file, stored_vocabulary
 from simplepcfg.training.teachers import check_teachers, prepare_teachers, teacher_folders
-from simplepcfg.training.text.corpus import Corpus, TextSource, absolute_paths, prepare_corpus
+from simplepcfg.training.text.corpus import Corpus, absolute_paths, prepare_corpus
 from simplepcfg.training.text.neighbour_embeddings import set_neighbour_embeddings
+from simplepcfg.training.text.tokens import TextSource
 from simplepcfg.training.trainer import Trainer
 from simplepcfg.training.warm_start import initialise_from_run
 
@@ -146,7 +147,7 @@ def train(
                 save_config(config, folder.config)
                 if write_model:
                     checkpoint.save_best(folder.model)
-            duration = time_note(config, list(map(len, corpus.train)), len(corpus.vocabulary), chosen)
+            duration = time_note(config, corpus.train.lengths.tolist(), len(corpus.vocabulary), chosen)
             summary = _summary(corpus, trainer, group)
             for note in (*corpus.notes, summary, trainer.curriculum.note, needs.note, duration):
                 if note is not None:
@@ -179,6 +180,7 @@ def _own_vocabulary(folder: RunFolder) -> Vocabulary:
 
 def _new_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
     folder.refuse_if_taken()
+    folder.refuse_foreign_files()
     if config is None:
         raise InputError("a new run needs a configuration; use load_config")
     config = with_absolute_paths(config)
@@ -199,6 +201,7 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
 def _resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
     """Return the folder's configuration with the changes of `config`; raise InputError for one that is not allowed."""
     folder.require(folder.config)
+    folder.refuse_foreign_files()
     if folder.checkpoint.exists():
         folder.require(folder.vocabulary, folder.facts, folder.metrics)
     elif folder.model.exists():  # Training writes the checkpoint first, so the model was saved or copied without one.

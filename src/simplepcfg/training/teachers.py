@@ -17,7 +17,7 @@ from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.storage.run_folder import LoadedRun, RunFolder, load_run
 from simplepcfg.training.storage.runs_inside import runs_inside
 from simplepcfg.training.storage.teacher_marginals import TeacherMarginals
-from simplepcfg.training.text.corpus import Corpus, fingerprint
+from simplepcfg.training.text.corpus import Corpus
 
 # Sentences that are computed together. A block's batches depend on nothing else, so that a computation that was
 # interrupted and goes on gives the same numbers.
@@ -42,8 +42,8 @@ def prepare_teachers(
     names = config.training.teacher
     if not names:
         return None
-    lengths = [len(sentence) for sentence in corpus.train]
-    identity = {"teachers": list(names), "train": fingerprint(corpus.train)}
+    lengths = corpus.train.lengths.tolist()
+    identity = {"teachers": list(names), "train": corpus.train.fingerprint()}
     found = TeacherMarginals.load(path, lengths, identity) if path.exists() else TeacherMarginals(lengths)
     if found.is_complete:
         return found

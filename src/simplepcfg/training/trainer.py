@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import torch
 
 from simplepcfg.data.batching import Batch, collate
+from simplepcfg.data.encoded_text import sentence_lengths
 from simplepcfg.errors import NumericalError
 from simplepcfg.evaluation.likelihood import log_likelihoods
 from simplepcfg.evaluation.perplexity import PerplexityReport, perplexity
@@ -23,7 +24,7 @@ from simplepcfg.training.machine.signals import Interrupted, StopSignals
 from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport
 from simplepcfg.training.reporting.snapshot import SnapshotTaker
 from simplepcfg.training.reporting.throughput import Throughput
-from simplepcfg.training.schedule import learning_rate
+from simplepcfg.training.schedule import learning_rate, with_weight_decay
 from simplepcfg.training.step.branching_bias import BranchingBias
 from simplepcfg.training.step.counters import copy_to_state
 from simplepcfg.training.step.distributed import Group
@@ -88,7 +89,7 @@ class Trainer:
         self.ema = WeightEMA(self.model, settings.ema_decay)
         self.step = Step(
             self.model,
-            settings,
+            with_weight_decay(settings, len(corpus.train)),
             0 if config.data.eos else 1,
             self.group,
             ema=self.ema,
@@ -98,7 +99,7 @@ class Trainer:
         )
         self.state = TrainingState()
         self.best_weights: dict[str, torch.Tensor] = {}
-        self._lengths = [len(sentence) for sentence in corpus.train]
+        self._lengths = torch.from_numpy(corpus.train.lengths)
         self.curriculum = Curriculum(self._lengths, settings, config.seed)
         self._batches_per_epoch = 1
         self._tokens_this_epoch = self._tokens_after = 0
@@ -179,7 +180,7 @@ class Trainer:
             )
             state.batch += 1
             state.step += 1
-            self._throughput.add_words(sum(map(self._lengths.__getitem__, indices)))
+            self._throughput.add_words(int(self._lengths[indices].sum()))
             self._update_state()
             self._report_step()
             if self._saver.is_due(state.step):
@@ -247,7 +248,7 @@ class Trainer:
         with group.holding_errors(), suppress(_StopValidation), self.ema.swapped_in():
             mine = log_likelihoods(
                 self.model,
-                group.shard(sentences),
+                sentences[group.rank :: group.size],
                 self.device,
                 self._between_batches,
                 validation_precision(self.config.training.precision, self.device),
@@ -259,7 +260,7 @@ class Trainer:
             group.raise_held_errors()
         self._stop_requested = self._stop_requested or bool(found[-2])
         self._stop_if_requested()
-        return perplexity(found[:-2], [len(sentence) for sentence in sentences], self.config.data.eos)
+        return perplexity(found[:-2], sentence_lengths(sentences), self.config.data.eos)
 
     def _between_batches(self) -> None:
         """Leave the validation if asked to stop; the model then gets its own weights back before they are saved."""

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simplepcfg.data.preprocessing import Preprocessing
-from simplepcfg.data.vocabulary import PAD_ID, UNK, Vocabulary
+from simplepcfg.data.vocabulary import PAD_ID, Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.word_model import END, Words, WordSurprisal
+from simplepcfg.evaluation.psycholinguistics.word_model import Words, WordSurprisal, word_records
 
 Ngram = tuple[int, ...]
 START, STOP = -1, -2  # ids of the start, which is never predicted, and of the end of a sentence
@@ -91,9 +91,13 @@ class NgramModel:
 
     def score(self, sentences: Sequence[Words]) -> list[float]:
         """log p (nats) of each sentence, its end included."""
+        return self.token_log_probabilities([self.preprocessing.apply(words).tokens for words in sentences])
+
+    def token_log_probabilities(self, sentences: Sequence[Words]) -> list[float]:
+        """log p (nats) of each sentence of prepared tokens, its end included."""
         return [
-            sum(self.log_probability(word, context) for word, context in self._events(self._ids(words)))
-            for words in sentences
+            sum(self.log_probability(word, context) for word, context in self._events(self.vocabulary.encode(tokens)))
+            for tokens in sentences
         ]
 
     def surprisal(self, sentences: Sequence[Words]) -> list[list[WordSurprisal]]:
@@ -102,22 +106,14 @@ class NgramModel:
 
     def _records(self, words: Words) -> list[WordSurprisal]:
         prepared = self.preprocessing.apply(words)
-        records = [WordSurprisal(word, None, None, None) for word in words]
-        ids = self.vocabulary.encode(prepared.tokens)
-        scored = [
+        values = [
             (
                 -self.log_probability(word, context),
                 self._entropy(context[-(self.order - 1) :] if self.order > 1 else ()),
             )
-            for word, context in self._events(ids)
+            for word, context in self._events(self.vocabulary.encode(prepared.tokens))
         ]
-        for place, token, values in zip(prepared.kept, prepared.tokens, scored, strict=False):
-            known = token if token in self.vocabulary else UNK
-            records[place] = WordSurprisal(words[place], known, *values)
-        return [*records, WordSurprisal(END, END, *scored[-1])] if ids else records
-
-    def _ids(self, words: Words) -> list[int]:
-        return self.vocabulary.encode(self.preprocessing.apply(words).tokens)
+        return word_records(words, prepared, self.vocabulary, values)
 
     def _events(self, ids: Sequence[int]) -> Iterable[tuple[int, Ngram]]:
         """Each word and the end, with all that stands before it."""

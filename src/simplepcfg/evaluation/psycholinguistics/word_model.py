@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from simplepcfg.data.preprocessing import Preprocessing
+from simplepcfg.data.preprocessing import Prepared, Preprocessing
 from simplepcfg.data.raw_text import plain_apostrophes, tokenize
-from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.data.vocabulary import UNK, Vocabulary
 
 END = "<end>"
 Words = Sequence[str]
@@ -25,7 +25,7 @@ class WordSurprisal:
 
 
 class WordModel(Protocol):
-    """A run, or an n-gram model: anything that gives the words of a sentence probabilities from left to right."""
+    """A run, an n-gram or an LSTM: anything that gives the words of a sentence probabilities from left to right."""
 
     @property
     def name(self) -> str:
@@ -44,6 +44,26 @@ class WordModel(Protocol):
 
     def surprisal(self, sentences: Sequence[Words], /) -> Sequence[Sequence[WordSurprisal]]:
         """For each sentence a record a word, then for an `<eos>` that was added, then for its end."""
+
+
+class SequenceModel(WordModel, Protocol):
+    """A control without a grammar, which has its own end of a sentence in place of a run's `<eos>`."""
+
+    def token_log_probabilities(self, sentences: Sequence[Words], /) -> list[float]:
+        """log p (nats) of each sentence of prepared tokens, its end included."""
+
+
+def word_records(
+    words: Words, prepared: Prepared, vocabulary: Vocabulary, values: Sequence[tuple[float, float]]
+) -> list[WordSurprisal]:
+    """Records of a sentence from the surprisal and entropy of each prepared token and, last, of the end.
+
+    A sentence of which preprocessing leaves nothing has no end.
+    """
+    records = [WordSurprisal(word, None, None, None) for word in words]
+    for place, token, found in zip(prepared.kept, prepared.tokens, values, strict=False):
+        records[place] = WordSurprisal(words[place], token if token in vocabulary else UNK, *found)
+    return [*records, WordSurprisal(END, END, *values[-1])] if prepared.tokens else records
 
 
 def words_of_item(text: str) -> list[str]:

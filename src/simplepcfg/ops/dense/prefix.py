@@ -27,9 +27,9 @@ class DensePrefixes:
         """Number of preterminals."""
         return self.tags.shape[-1]
 
-    def next_tags(self, positions: slice) -> Tensor:
-        """Return P(preterminal of the next word given the prefix): [B, positions, P]."""
-        return self.tags[:, positions]
+    def next_tags(self, positions: slice, kind: torch.dtype = torch.float64) -> Tensor:
+        """Return P(preterminal of the next word given the prefix): [B, positions, P] in the dtype ``kind``."""
+        return self.tags[:, positions].to(kind)
 
 
 def dense_prefixes(

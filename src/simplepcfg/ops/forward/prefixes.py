@@ -28,9 +28,9 @@ class ForwardPrefixes:
         """Number of states."""
         return self.next_state.shape[-1]
 
-    def next_tags(self, positions: slice) -> Tensor:
-        """Return P(state of the next word given the prefix): [B, positions, S] in float64."""
-        return self.next_state[:, positions].double()
+    def next_tags(self, positions: slice, kind: torch.dtype = torch.float64) -> Tensor:
+        """Return P(state of the next word given the prefix): [B, positions, S] in the dtype ``kind``."""
+        return self.next_state[:, positions].to(kind)
 
 
 @torch.no_grad()

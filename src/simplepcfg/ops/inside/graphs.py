@@ -110,11 +110,10 @@ class DeviceGraphs:
         Which rows a chart has then does not depend on whether its shape has been captured, and all calls with the same
         inputs give the same bits.
         """
-        from simplepcfg.ops.inside.padded_chart import is_worth_padding, make_padded_chart
+        from simplepcfg.ops.inside.padded_chart import make_padded_chart
 
-        if not self._shapes or arguments.lengths is None or self._is_captured_outside():
-            return None
-        return make_padded_chart(arguments) if is_worth_padding(arguments) else None
+        is_padded = arguments.lengths is not None and self._uses_graph(arguments)
+        return make_padded_chart(arguments) if is_padded else None
 
     def backward(
         self,
@@ -145,11 +144,8 @@ class DeviceGraphs:
     def _chart(self, arguments: InsideArguments) -> "GraphedChart | None":
         """Return a chart for these arguments that no other call needs, captured now if it is time to."""
         from simplepcfg.ops.inside.graphed_chart import graph_key
-        from simplepcfg.ops.inside.padded_chart import is_worth_padding
 
-        if not self._shapes or self._is_captured_outside():
-            return None
-        if arguments.lengths is not None and not is_worth_padding(arguments):
+        if not self._uses_graph(arguments):
             return None
         key = graph_key(arguments)
         charts = self._charts.get(key, [])
@@ -170,6 +166,15 @@ class DeviceGraphs:
             return None
         self._charts.setdefault(key, []).append(chart)
         return chart
+
+    def _uses_graph(self, arguments: InsideArguments) -> bool:
+        """Return whether calls with these arguments gain from a graph, and can have one."""
+        from simplepcfg.ops.inside.graphed_chart import is_launch_bound
+        from simplepcfg.ops.inside.padded_chart import is_worth_padding
+
+        if not self._shapes or self._is_captured_outside() or not is_launch_bound(arguments):
+            return False
+        return arguments.lengths is None or is_worth_padding(arguments)
 
     def _is_time(self, key: Key) -> bool:
         """Count a call of a shape and return whether to capture it."""

@@ -169,15 +169,18 @@ class ScaledChart:
         beta = self.beta[width]
         if self.lengths is None or self.arguments.batched_rules:
             return product(beta, self.rules)
-        ends = torch.arange(width, self.n + 1, device=self.device)
-        # A whole sentence has no parent, and spans beyond the end of a sentence do not exist.
-        inner = (ends < self.lengths[:, None]) | ((ends == self.lengths[:, None]) & (ends > width))
-        self.with_parents[width] = rows = inner.flatten().nonzero().squeeze(1)
+        self.with_parents[width] = rows = self.have_parents(width, self.lengths).flatten().nonzero().squeeze(1)
         flat = beta.view(-1, self.nonterminals)
         children = flat.new_zeros(flat.shape[0], 2 * self.nonterminals)
         if rows.numel():
             children.index_copy_(0, rows, flat.index_select(0, rows) @ self.rules.T)
         return children
+
+    def have_parents(self, width: int, lengths: Tensor) -> Tensor:
+        """Return which spans of this width may be children, [B, spans]."""
+        ends = torch.arange(width, self.n + 1, device=self.device)
+        # A whole sentence has no parent, and spans beyond the end of a sentence do not exist.
+        return (ends < lengths[:, None]) | ((ends == lengths[:, None]) & (ends > width))
 
     def _with_maxima(self, children: Tensor) -> tuple[Tensor, Tensor, float]:
         """Return the children as [B, spans, 2, N], the maxima of their rows, and the smallest maximum."""

@@ -87,8 +87,8 @@ class PrefixStates:
         """Number of preterminals."""
         return self.states.arguments.sizes[3]
 
-    def next_tags(self, positions: slice) -> Tensor:
-        """Compute P(preterminal of the next word given the prefix): [B, positions, P] in float64.
+    def next_tags(self, positions: slice, kind: torch.dtype = torch.float64) -> Tensor:
+        """Compute P(preterminal of the next word given the prefix): [B, positions, P] in the dtype ``kind``.
 
         The sum is 1 minus the probability that the sentence ends. After a prefix of probability 0 all entries are 0.
         """
@@ -100,9 +100,7 @@ class PrefixStates:
             - log_prefix.masked_fill(impossible, 0.0)
         )
         scale = scale.exp().masked_fill(impossible, 0.0)
-        parts = [self.states.tag_weights(columns, positions) for columns in self.states.column_chunks()]
-        tags = torch.cat(parts, -1) * scale[..., None]
-        return tags.masked_fill(impossible[..., None], 0.0)
+        return self.states.tag_weights(positions, scale, kind).masked_fill_(impossible[..., None], 0.0)
 
 
 def prefix_states(

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
@@ -46,7 +47,10 @@ def inside_rows(arguments: InsideArguments, backend: str) -> InsideRows:
 
 
 class _ScaledRows(ScaledChart):
-    """The scaled chart, in whose square η(i, j) is at [i, j]."""
+    """The scaled chart, in whose square η(i, j) is at [i, j].
+
+    The last word of each sentence is the one that stands for any next word: no span that ends with it is asked for.
+    """
 
     def __init__(self, arguments: InsideArguments) -> None:
         super().__init__(arguments)
@@ -57,6 +61,9 @@ class _ScaledRows(ScaledChart):
         # This tensor is updated in place if a span is recomputed in log space.
         self.beta_exponents[width] = super().split_sums(width)
         return self.beta_exponents[width]
+
+    def have_parents(self, width: int, lengths: Tensor) -> Tensor:
+        return torch.arange(width, self.n + 1, device=self.device) < lengths[:, None]
 
     def left_children(self, j: int) -> tuple[Tensor, Tensor]:
         return self.square.cells[:, :j, j].double(), self.exponents.cells[:, :j, j].double()

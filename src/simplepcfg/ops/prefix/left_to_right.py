@@ -33,14 +33,23 @@ class LeftToRight:
     best: Tensor  # [B, n]: the largest log-emission of each word, to which rows of the chart are relative
     log_words: Tensor  # [B, n]: the sum of ``best`` over the words before, to which the states are relative
 
-    def tag_weights(self, columns: slice, positions: slice) -> Tensor:
-        """Compute the weight of each preterminal in ``columns`` at each position, on the scale of the states."""
-        nonterminals = self.arguments.root.shape[-1]
-        columns = slice(nonterminals + columns.start, nonterminals + columns.stop)
-        left, right = (rules[..., columns].double() for rules in (self.arguments.left, self.arguments.right))
-        return torch.matmul(self.predicted[:, positions], left) + torch.matmul(self.waiting[:, positions], right)
+    def tag_weights(self, positions: slice, scale: Tensor, kind: torch.dtype) -> Tensor:
+        """Compute the weight of each preterminal at each position, times ``scale`` [B, positions]: [B, positions, P].
 
-    def column_chunks(self) -> list[slice]:
+        The products are in the dtype ``kind``, in whose range the scaled states must lie.
+        """
+        nonterminals = self.arguments.root.shape[-1]
+        predicted, waiting = (
+            (states[:, positions] * scale[..., None]).to(kind) for states in (self.predicted, self.waiting)
+        )
+        parts = []
+        for chunk in self._column_chunks():
+            columns = slice(nonterminals + chunk.start, nonterminals + chunk.stop)
+            left, right = (rules[..., columns].to(kind) for rules in (self.arguments.left, self.arguments.right))
+            parts.append(torch.matmul(predicted, left) + torch.matmul(waiting, right))
+        return torch.cat(parts, -1)
+
+    def _column_chunks(self) -> list[slice]:
         """Split the preterminals into slices whose rules are converted to float64 at a time."""
         _, _, nonterminals, preterminals = self.arguments.sizes
         copies = self.arguments.left.shape[0] if self.arguments.batched_rules else 1

@@ -32,6 +32,8 @@ CHUNKS, RULE_BUFFERS, LOGIT_BUFFERS = 352 * 2**20, 1024 * 2**20, 2048 * 2**20
 FORWARD_COPIES = 1.5
 # Probabilities of all words are kept for the backward pass up to this size; larger ones pass through the buffers.
 KEPT_WORDS = 512 * 2**20
+# On a CPU they are recomputed in parts above that size, and these parts and what is between are no larger than this.
+WORD_BUFFERS = 256 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def estimate(
     else:
         kept = 4 * FLOAT * weights
         by_rules = RULE_COPIES * sizes.rules * FLOAT
-        by_words = EMISSION_COPIES * FLOAT * table * vocabulary
+        by_words = min(EMISSION_COPIES * FLOAT * table * vocabulary, KEPT_WORDS + WORD_BUFFERS)
         spans, copies = batch * (longest + 1) ** 2, SQUARE_COPIES * FLOAT
     kept += FLOAT * weights if averaged else 0
     chart = copies * (sizes.span_numbers * spans + sizes.word_numbers * batch * longest)
@@ -107,7 +109,7 @@ def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, proc
     settings = config.training
     batch = -(-min(settings.batch_size, len(corpus.train)) // processes)
     precision = chosen_precision(settings.precision, device)
-    sizes = (len(corpus.vocabulary), batch, max(map(len, corpus.train)), device.type, precision)
+    sizes = (len(corpus.vocabulary), batch, int(corpus.train.lengths.max()), device.type, precision)
     parts = estimate(config.model, *sizes, averaged=settings.ema_decay > 0)
     stay = sum(part.size for part in parts if part.stays)
     step = sum(part.size for part in parts) - stay
@@ -143,13 +145,13 @@ def require_memory(config: RunConfig, corpus: Corpus, device: torch.device, proc
 
 def _charts(model: ModelConfig, corpus: Corpus, device: torch.device, free: int | None) -> int:
     """Return the bytes of the charts of a validation batch, which may take a fixed share of the GPU's memory."""
-    cells = [len(sentence) ** 2 for sentence in corpus.valid]
+    cells = corpus.valid.lengths**2
     total = torch.cuda.get_device_properties(device).total_memory if torch.cuda.is_available() else free
-    budget = min(sum(cells), MAX_CELLS_ON_GPU)
+    budget = min(int(cells.sum()), MAX_CELLS_ON_GPU)
     sizes = model.sizes(1)
     if total is not None:
         budget = min(budget, total // GPU_MEMORY_DIVISOR // max(bytes_a_cell(sizes, device), 1))
-    return int(FORWARD_COPIES * FLOAT * sizes.span_numbers * max(budget, max(cells, default=1)))
+    return int(FORWARD_COPIES * FLOAT * sizes.span_numbers * max(budget, int(cells.max(initial=1))))
 
 
 def available_memory(device: torch.device) -> int | None:

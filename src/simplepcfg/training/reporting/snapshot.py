@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from simplepcfg.data.batching import Batch, collate
+from simplepcfg.data.encoded_text import sentence_lengths
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.grammars import DenseGrammar, Grammar, HiddenMarkovModel, SimpleGrammar
@@ -36,13 +37,12 @@ class SnapshotTaker:
     """
 
     def __init__(self, sentences: Sequence[Sequence[int]], vocabulary: Vocabulary) -> None:
-        fitting = [index for index, item in enumerate(sentences) if SHORTEST <= len(item) <= LONGEST]
-        fitting = fitting or sorted(
-            (i for i, item in enumerate(sentences) if len(item) >= 2), key=lambda i: len(sentences[i])
-        )
+        lengths = sentence_lengths(sentences)
+        fitting = [index for index, length in enumerate(lengths) if SHORTEST <= length <= LONGEST]
+        fitting = fitting or sorted((i for i, length in enumerate(lengths) if length >= 2), key=lengths.__getitem__)
         chosen = fitting[:SENTENCES]
         # The sample parse is of the first sentence: one that is long enough to be interesting and fits a terminal.
-        chosen.sort(key=lambda index: abs(len(sentences[index]) - SAMPLE_LENGTH))
+        chosen.sort(key=lambda index: abs(lengths[index] - SAMPLE_LENGTH))
         self._batch: Batch | None = collate(sentences, chosen) if chosen else None
         self._words = vocabulary.decode(sentences[chosen[0]]) if chosen else []
 

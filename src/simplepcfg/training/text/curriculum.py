@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+import torch
+from torch import Tensor
+
 from simplepcfg.data.batching import training_batches
 from simplepcfg.errors import InputError
 from simplepcfg.training.config.schema import TrainingConfig
@@ -15,10 +18,10 @@ class Curriculum:
     no sentence is short enough for the first epoch.
     """
 
-    def __init__(self, lengths: Sequence[int], settings: TrainingConfig, seed: int) -> None:
-        self._lengths, self._settings, self._seed = list(lengths), settings, seed
-        self._longest = max(self._lengths, default=0)
-        shortest = min(self._lengths, default=0)
+    def __init__(self, lengths: Sequence[int] | Tensor, settings: TrainingConfig, seed: int) -> None:
+        self._lengths, self._settings, self._seed = torch.as_tensor(lengths, dtype=torch.int64), settings, seed
+        self._longest = int(self._lengths.max()) if len(self._lengths) else 0
+        shortest = int(self._lengths.min()) if len(self._lengths) else 0
         if settings.curriculum_start and shortest > settings.curriculum_start:
             raise InputError(
                 f"training.curriculum_start = {settings.curriculum_start}, but the shortest training sentence has "
@@ -34,16 +37,15 @@ class Curriculum:
 
     def batches(self, epoch: int) -> list[list[int]]:
         """Return the batches of an epoch as lists of sentence indices, each index exactly once."""
-        limit = self.limit(epoch)
-        chosen = [index for index, length in enumerate(self._lengths) if length <= limit]
-        lengths = [self._lengths[index] for index in chosen]
-        batches = training_batches(lengths, self._settings.batch_size, self._seed, epoch)
-        return [[chosen[place] for place in places] for places in batches]
+        chosen = (self._lengths <= self.limit(epoch)).nonzero()[:, 0]
+        batches = training_batches(self._lengths[chosen], self._settings.batch_size, self._seed, epoch)
+        if len(chosen) == len(self._lengths):
+            return batches
+        return [chosen[places].tolist() for places in batches]
 
     def tokens(self, epoch: int) -> int:
         """Return the number of words in an epoch."""
-        limit = self.limit(epoch)
-        return sum(length for length in self._lengths if length <= limit)
+        return int(self._lengths[self._lengths <= self.limit(epoch)].sum())
 
     @property
     def complete_at(self) -> int | None:
@@ -70,6 +72,6 @@ class Curriculum:
         text = f"curriculum: sentences of up to {settings.curriculum_start} words in the first epoch"
         if complete is None or complete >= settings.epochs:
             longest = self.limit(settings.epochs - 1)
-            left = sum(length > longest for length in self._lengths)
+            left = int((self._lengths > longest).sum())
             return f"{text}, up to {longest} in the last; {left:,} longer sentences never take part"
         return f"{text}, {settings.curriculum_growth} more each epoch, all from epoch {complete + 1}"

@@ -6,13 +6,14 @@ a plateau whose length depends on the seed. Counts of neighbouring words provide
 
 import warnings
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from simplepcfg.data.encoded_text import EncodedText
 from simplepcfg.errors import InputError
 
 # Exponent that flattens the distribution of neighbours, as in word2vec, since frequent neighbours are less informative.
@@ -69,18 +70,27 @@ def neighbour_vectors(
 
 def _count_neighbours(sentences: Sequence[Sequence[int]], vocabulary_size: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return words, their neighbours (c on the left, vocabulary_size + c on the right), and the counts of the pairs."""
-    ends = [[NO_WORD]] * len(sentences)
-    text = np.fromiter(chain([NO_WORD], *chain.from_iterable(zip(sentences, ends, strict=True))), np.int64)
-    before, after = text[:-1], text[1:]
+    text = sentences if isinstance(sentences, EncodedText) else EncodedText.of(sentences)
+    pairs = counts = np.zeros(0, dtype=np.int64)
+    for block in text.blocks():
+        found = np.unique(_pairs(block, vocabulary_size), return_counts=True)
+        pairs, places = np.unique(np.concatenate([pairs, found[0]]), return_inverse=True)
+        counts = np.bincount(places, np.concatenate([counts, found[1]]), minlength=len(pairs)).astype(np.int64)
+    words, neighbours = np.divmod(pairs, 2 * vocabulary_size)
+    return torch.from_numpy(words), torch.from_numpy(neighbours), torch.from_numpy(counts).double()
+
+
+def _pairs(text: EncodedText, vocabulary_size: int) -> NDArray[np.int64]:
+    """Return a code, word · 2 · vocabulary_size + neighbour, for both neighbours of each word."""
+    line = np.concatenate([[NO_WORD], text.with_marks(NO_WORD, after=True)])
+    before, after = line[:-1], line[1:]
     pairs = np.concatenate(
         [
             after * 2 * vocabulary_size + before,  # a word and what stands before it
             before * 2 * vocabulary_size + vocabulary_size + after,
         ]
     )
-    pairs, counts = np.unique(pairs[pairs >= 2 * vocabulary_size], return_counts=True)  # Smaller codes have NO_WORD.
-    words, neighbours = np.divmod(pairs, 2 * vocabulary_size)
-    return torch.from_numpy(words), torch.from_numpy(neighbours), torch.from_numpy(counts).double()
+    return pairs[pairs >= 2 * vocabulary_size]  # Smaller codes have NO_WORD in place of the word.
 
 
 def largest_singular_vectors(matrix: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,108 @@
+"""`simplepcfg baseline lstm`: a neural control that `simplepcfg test` takes in place of a run."""
+
+from typing import Annotated
+
+import typer
+
+from simplepcfg.cli.baseline_words import MIN_COUNT, Like, MinCount, Punctuation, VocabularySize, refuse_own_words
+from simplepcfg.cli.options import Device, Quiet, Raw
+from simplepcfg.cli.output import note, refuse_unwritable
+from simplepcfg.errors import InputError
+
+SUMMARY = "An LSTM language model."
+
+
+def command(
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="Where the model is written.")],
+    train: Annotated[
+        str | None,
+        typer.Option("--train", metavar="FILE", help="Text, one sentence a line (.gz too).  [default: that of --like]"),
+    ] = None,
+    valid: Annotated[
+        str | None,
+        typer.Option("--valid", metavar="FILE", help="Text to choose the epoch by.  [default: a share of the text]"),
+    ] = None,
+    like: Like = None,
+    epochs: Annotated[
+        int | None, typer.Option("--epochs", metavar="N", min=1, help="Passes over the text, at most.  [default: 10]")
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option("--minutes", metavar="M", help="Time for training, at most; then --epochs has no default."),
+    ] = None,
+    size: Annotated[int, typer.Option("--size", metavar="N", min=1, help="Of embeddings and hidden states.")] = 512,
+    layers: Annotated[int, typer.Option("--layers", metavar="N", min=1, help="Of the LSTM.")] = 2,
+    dropout: Annotated[float, typer.Option("--dropout", metavar="P", help="Share of features left out.")] = 0.3,
+    batch_size: Annotated[int, typer.Option("--batch-size", metavar="N", min=1, help="Sentences a step.")] = 64,
+    learning_rate: Annotated[
+        float, typer.Option("--learning-rate", metavar="X", help="Of Adam at first; falls to 0 linearly.")
+    ] = 0.002,
+    vocabulary_size: VocabularySize = None,
+    min_count: MinCount = None,
+    punctuation: Punctuation = None,
+    raw: Raw = False,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of weights, batches and dropout.")] = 0,
+    device: Device = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Train an LSTM language model with tied embeddings, and write it as one safetensors file.
+
+    score, evaluate and every command of simplepcfg test take the file in place of a run. With --like RUN it has the
+    run's vocabulary and preprocessing and, unless --train gives another, the run's training and validation text, so
+    that perplexities are over the same tokens. Sentences are read one by one, as a grammar reads them. Without --like
+    words are lower-cased and numbers are N. The epoch with the best validation perplexity is kept.
+
+    \b
+    Example:
+      simplepcfg baseline lstm --like runs/demo --out lstm.safetensors
+      simplepcfg baseline lstm --train train.txt --like runs/demo --minutes 30 --out lstm.safetensors
+      simplepcfg evaluate runs/demo lstm.safetensors test.txt
+    """
+    refuse_own_words(like, vocabulary_size, min_count, punctuation)
+    if train is None and like is None:
+        raise InputError("there is no text to learn from; give --train FILE, or --like RUN to take that of a run")
+    if train is None and (valid is not None or raw):
+        raise InputError(f"{'--valid' if valid is not None else '--raw'} goes with a text; give --train FILE, too")
+    refuse_unwritable(out)
+    from simplepcfg.evaluation.psycholinguistics.lstm import LSTMConfig
+    from simplepcfg.inference.word_models import vocabulary_and_config
+    from simplepcfg.training.config.schema import DataConfig
+    from simplepcfg.training.lstm_baseline import LSTMTraining, train_lstm
+    from simplepcfg.training.machine.device import resolve_device
+    from simplepcfg.training.machine.failures import resource_errors
+    from simplepcfg.training.storage.lstm_files import save_lstm
+    from simplepcfg.training.text.corpus import prepare_corpus
+
+    sizes = LSTMConfig(size=size, layers=layers, dropout=dropout)
+    settings = LSTMTraining(
+        epochs=epochs, minutes=minutes, batch_size=batch_size, learning_rate=learning_rate, seed=seed
+    )
+    where = resolve_device(device)
+    vocabulary, split_seed = None, seed
+    if like is None:
+        data = DataConfig(
+            punctuation="keep" if punctuation else "drop",
+            tokenize=raw,
+            raw=raw,
+            vocabulary_size=vocabulary_size or 0,
+            min_count=min_count or MIN_COUNT,
+            max_length=0,
+        )
+    else:
+        vocabulary, run = vocabulary_and_config(like)
+        data, split_seed = run.data, run.seed
+        if train is None and data.train is None:
+            raise InputError(f"--like {like}: its text was no file; give --train FILE")
+    if train is not None:
+        data = data.model_copy(update={"train": train, "valid": valid, "raw": raw})
+    with resource_errors("training the LSTM", "lower --batch-size or --size"):
+        corpus = prepare_corpus(data, split_seed, vocabulary=vocabulary)
+        for text in corpus.notes:
+            note(text, quiet)
+        result = train_lstm(corpus, data.preprocessing, sizes, settings, where, lambda text: note(text, quiet))
+        save_lstm(result.model, out)
+    note(
+        f"{out}: validation {result.valid.describe()}; {result.epochs:.1f} epochs of {len(corpus.train):,} sentences, "
+        f"{result.seconds:.0f} s on {where}",
+        quiet,
+    )

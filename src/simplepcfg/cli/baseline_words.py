@@ -1,0 +1,34 @@
+"""Options of `simplepcfg baseline` that say which words a control knows: those of a run, or its own."""
+
+from typing import Annotated
+
+import typer
+
+from simplepcfg.errors import InputError
+
+MIN_COUNT = 2
+
+Like = Annotated[
+    str | None,
+    typer.Option("--like", metavar="RUN", help="Take the vocabulary and the preprocessing of this run."),
+]
+VocabularySize = Annotated[
+    int | None, typer.Option("--vocabulary-size", metavar="N", min=1, help="Keep the N most frequent words.")
+]
+MinCount = Annotated[
+    int | None,
+    typer.Option("--min-count", metavar="N", min=1, help="Keep words that occur N times or more.  [default: 2]"),
+]
+Punctuation = Annotated[
+    bool | None, typer.Option("--punctuation/--no-punctuation", help="Keep punctuation.  [default: no]")
+]
+
+
+def refuse_own_words(
+    like: str | None, vocabulary_size: int | None, min_count: int | None, punctuation: bool | None
+) -> None:
+    """Raise InputError if there is a run to be like and an option that contradicts it."""
+    given = [name for name, value in (("--vocabulary-size", vocabulary_size), ("--min-count", min_count)) if value]
+    given += ["--punctuation"] if punctuation is not None else []
+    if like is not None and given:
+        raise InputError(f"--like {like} has a vocabulary and preprocessing of its own; leave out {given[0]}")

@@ -1,0 +1,213 @@
+"""Sentences as word ids in one array of 32-bit integers, which may lie in a file that is mapped into memory."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from tempfile import TemporaryFile
+from typing import IO, Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+# Ids that are held in memory while a text is read; more of them go to a temporary file, 4 bytes each.
+HELD_IDS = 1 << 24
+# Sentences, or ids, that are looked at together where a whole text is gone through.
+BLOCK_SENTENCES, BLOCK_IDS = 1 << 16, 1 << 22
+
+
+class EncodedText(Sequence[list[int]]):
+    """A sequence of sentences, each a list of word ids when it is asked for.
+
+    Sentence k has the ids `tokens[starts[k] : starts[k] + lengths[k]]`. A selection shares the array of ids.
+
+        text = EncodedText.of([[5, 6, 7], [8]])
+        text[0], text.lengths.tolist()   # [5, 6, 7], [3, 1]
+    """
+
+    __slots__ = ("lengths", "starts", "tokens")
+
+    def __init__(self, tokens: NDArray[np.int32], starts: Ints, lengths: Ints) -> None:
+        self.tokens, self.starts, self.lengths = tokens, starts, lengths
+
+    @classmethod
+    def of(cls, sentences: Iterable[Sequence[int]]) -> EncodedText:
+        """The text of sentences in memory."""
+        tokens, lengths = array("i"), array("q")
+        for sentence in sentences:
+            tokens.extend(sentence)
+            lengths.append(len(sentence))
+        return cls(np.array(tokens, dtype=np.int32), *_extents(lengths))
+
+    def __len__(self) -> int:
+        """Number of sentences."""
+        return len(self.lengths)
+
+    @overload
+    def __getitem__(self, index: int) -> list[int]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> EncodedText: ...
+
+    def __getitem__(self, index: int | slice) -> list[int] | EncodedText:
+        """The ids of one sentence, or a text of some of them."""
+        if isinstance(index, slice):
+            return EncodedText(self.tokens, self.starts[index], self.lengths[index])
+        start = self.starts[index]
+        found: list[int] = self.tokens[start : start + self.lengths[index]].tolist()
+        return found
+
+    def select(self, indices: Ints | Sequence[int]) -> EncodedText:
+        """The text of the sentences with these indices, in their order."""
+        chosen = np.asarray(indices, dtype=np.int64)
+        return EncodedText(self.tokens, self.starts[chosen], self.lengths[chosen])
+
+    def blocks(self, sentences: int = BLOCK_SENTENCES) -> Iterator[EncodedText]:
+        """The text in parts of so many sentences, the last of which may be smaller."""
+        return (self[start : start + sentences] for start in range(0, len(self), sentences))
+
+    def flat(self) -> Ints:
+        """The ids of all sentences, one after the other."""
+        before = np.cumsum(self.lengths) - self.lengths
+        places = np.repeat(self.starts - before, self.lengths) + np.arange(self.lengths.sum())
+        return self.tokens[places].astype(np.int64)
+
+    def padded(self, value: int) -> Ints:
+        """The ids of all sentences [sentences, longest], with `value` after the end of each."""
+        width = int(self.lengths.max(initial=0))
+        columns = np.arange(width)
+        inside = columns < self.lengths[:, None]
+        places = np.where(inside, self.starts[:, None] + columns, 0)
+        return np.where(inside, self.tokens[places] if inside.any() else value, value).astype(np.int64)
+
+    def with_marks(self, marks: Ints | int, *, after: bool) -> Ints:
+        """The ids of all sentences, with a mark before or after each sentence: one for all, or one a sentence."""
+        ends = np.cumsum(self.lengths + 1)
+        at_marks = np.zeros(int(ends[-1]) if len(ends) else 0, dtype=bool)
+        at_marks[ends - 1 if after else ends - 1 - self.lengths] = True
+        found = np.empty(len(at_marks), dtype=np.int64)
+        found[at_marks] = marks
+        found[~at_marks] = self.flat()
+        return found
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of the sentences' lengths and word ids, in order."""
+        digest = hashlib.sha256()
+        for block in self.blocks():
+            digest.update(block.with_marks(block.lengths, after=False).data)
+        return digest.hexdigest()
+
+    def counts(self, size: int) -> Ints:
+        """How often each of the ids 0 … size − 1 occurs, [size]."""
+        found = np.zeros(size, dtype=np.int64)
+        for block in self.blocks():
+            found += np.bincount(block.flat(), minlength=size)
+        return found
+
+
+class TextEncoder:
+    """Reads sentences of words into encoded texts, in one pass; ids count words in the order in which they occur.
+
+    Only the different words are held as strings. `finish` gives all words the ids of a vocabulary.
+    """
+
+    def __init__(self) -> None:
+        self._ids = _NextIds()
+        self._texts: list[EncodedText] = []
+
+    @property
+    def words(self) -> list[str]:
+        """The words by their ids."""
+        return list(self._ids)
+
+    def read(self, sentences: Iterable[Sequence[str]]) -> EncodedText:
+        """Return the text of sentences of words, some of which may be empty."""
+        identify = self._ids.__getitem__
+        tokens, lengths = _GrowingIds(), array("q")
+        for sentence in sentences:
+            tokens.extend(map(identify, sentence))
+            lengths.append(len(sentence))
+        text = EncodedText(tokens.finish(), *_extents(lengths))
+        self._texts.append(text)
+        return text
+
+    def finish(self, ids: Sequence[int]) -> None:
+        """Replace the id of each word by another, `ids[id]`, in all texts that were read, and in their selections."""
+        mapping = np.asarray(ids, dtype=np.int32)
+        for text in self._texts:
+            for start in range(0, len(text.tokens), BLOCK_IDS):
+                block = text.tokens[start : start + BLOCK_IDS]
+                block[:] = mapping[block]
+        self._texts.clear()
+
+
+class DecodedText(Sequence[list[str]]):
+    """The words of an encoded text, decoded when they are asked for."""
+
+    def __init__(self, text: EncodedText, words: Sequence[str]) -> None:
+        self._text, self._words = text, words
+
+    def __len__(self) -> int:
+        """Number of sentences."""
+        return len(self._text)
+
+    @overload
+    def __getitem__(self, index: int) -> list[str]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> DecodedText: ...
+
+    def __getitem__(self, index: int | slice) -> list[str] | DecodedText:
+        """The words of one sentence, or a text of some of them."""
+        if isinstance(index, slice):
+            return DecodedText(self._text[index], self._words)
+        return [self._words[number] for number in self._text[index]]
+
+
+def sentence_lengths(sentences: Sequence[Sequence[Any]]) -> list[int]:
+    """The number of words of each sentence; of an encoded text without reading it."""
+    if isinstance(sentences, EncodedText):
+        found: list[int] = sentences.lengths.tolist()
+        return found
+    return [len(sentence) for sentence in sentences]
+
+
+class _NextIds(dict[str, int]):
+    """Gives each new word the next number."""
+
+    def __missing__(self, word: str) -> int:
+        self[word] = number = len(self)
+        return number
+
+
+class _GrowingIds:
+    """Ids that are appended, in memory or, where they are many, in a temporary file without a name."""
+
+    def __init__(self) -> None:
+        self._held = array("i")
+        self._file: IO[bytes] | None = None
+
+    def extend(self, ids: Iterable[int]) -> None:
+        self._held.extend(ids)
+        if len(self._held) >= HELD_IDS:
+            self._file = self._file or TemporaryFile(prefix="simplepcfg-")  # noqa: SIM115 (closed by finish)
+            self._held.tofile(self._file)
+            self._held = array("i")
+
+    def finish(self) -> NDArray[np.int32]:
+        """Return all ids: an array that can be written to, a map of the file where there is one."""
+        if self._file is None:
+            return np.array(self._held, dtype=np.int32)
+        with self._file as file:
+            self._held.tofile(file)
+            file.flush()
+            return np.memmap(file, dtype=np.int32, mode="r+")
+
+
+def _extents(lengths: Sequence[int]) -> tuple[Ints, Ints]:
+    """Starts and lengths of sentences that lie one after the other."""
+    sizes = np.array(lengths, dtype=np.int64)
+    return np.cumsum(sizes) - sizes, sizes
