@@ -63,7 +63,7 @@ class Harness:
         self.graphs = DeviceGraphs(CPU, self.capturer, shapes, memory)
         enabled = graphs._enabled
         monkeypatch.setattr(autograd, "graphs_of", lambda _: self.graphs if enabled.get() else None)
-        for name in ("fill", "adjoints"):
+        for name in ("fill", "adjoints", "emission_gradients", "rule_gradients"):
             self._watch(monkeypatch, name)
 
     def _watch(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
@@ -106,8 +106,14 @@ def assert_equal(found: tuple[Tensor, ...], expected: tuple[Tensor, ...]) -> Non
         assert torch.equal(ours, theirs)
 
 
-@pytest.mark.parametrize(("batched", "bonus"), [(False, False), (True, False), (False, True)])
-def test_replays_equal_plain_calls(harness: Harness, batched: bool, bonus: bool) -> None:
+@pytest.mark.parametrize(
+    ("batched", "bonus", "small"),
+    [(False, False, True), (False, False, False), (True, False, False), (False, True, True)],
+)
+def test_replays_equal_plain_calls(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, batched: bool, bonus: bool, small: bool
+) -> None:
+    monkeypatch.setattr(graphed_chart, "SMALL_RULES", 1e9 if small else 0)
     kept = []
     for seed in range(3):
         tensors = inputs(seed, n=3, batched=batched)
@@ -355,7 +361,7 @@ def test_threads(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
 
         return call
 
-    for name in ("fill", "adjoints", "emission_gradients"):
+    for name in ("fill", "adjoints", "emission_gradients", "rule_gradients"):
         monkeypatch.setattr(PackedChart, name, locked(getattr(PackedChart, name)))
     expected = [plain(inputs(seed)) for seed in range(3)]
     wrong: list[object] = []

@@ -13,8 +13,13 @@ from simplepcfg.ops.inside.padded_chart import PaddedChart
 from simplepcfg.ops.inside.precision import precision_of
 
 Capture = Callable[[Launch], Launch]
+Gradients = list[Tensor | None]
 MOST_FLOPS, MOST_FLOPS_BF16 = 1.2e12, 6e12  # of a call that is bound by its launches
-Kind = tuple[bool, bool]  # of a backward pass: whether it includes the rows of words, and span marginals
+# Of a backward pass: whether it computes the gradients of the emissions and of the rules, and span marginals.
+Kind = tuple[bool, bool, bool]
+# Gradients of rules of up to this many bytes are computed by the graph and copied, which takes the host less time than
+# launching their products. Larger ones are computed after the graph, straight into the tensor that is returned.
+SMALL_RULES = 64 * 2**20
 
 
 class GraphedChart:
@@ -56,7 +61,9 @@ class GraphedChart:
         self._marginals: Tensor | None = None
         self._forward: Launch | None = None
         self._backward: dict[Kind, Launch] = {}
-        self._adjoints: dict[Kind, tuple[Tensor, Tensor]] = {}  # the derivatives of the root and of all rows
+        # By kind: the derivatives of all rows, and the gradients of the emissions, the root and the rules.
+        self._results: dict[Kind, tuple[Tensor, Gradients]] = {}
+        self._has_small_rules = _has_small_rules(arguments)
 
     def hold(self, holder: object) -> None:
         """Keep the chart unchanged for as long as ``holder`` lives."""
@@ -101,14 +108,18 @@ class GraphedChart:
         return kind in self._backward
 
     def run_backward(self, kind: Kind) -> None:
-        """Run the backward pass up to the derivatives of all rows."""
-        of_words, has_marginals = kind
+        """Run the part of the backward pass that the graph of this kind contains."""
+        need_words, need_rules, has_marginals = kind
         if has_marginals:
             if self._marginals is None:
                 assert self._static.span_bonus is not None
                 self._marginals = torch.zeros_like(self._static.span_bonus)
             self._marginals.zero_()
-        self._adjoints[kind] = self._chart.adjoints(self._grad, self._marginals if has_marginals else None, of_words)
+        chart, marginals = self._chart, self._marginals if has_marginals else None
+        by_root, by_child = chart.adjoints(self._grad, marginals, need_words or need_rules)
+        words = chart.emission_gradients(by_child) if need_words and self._has_small_rules else None
+        rules = chart.rule_gradients(by_child) if need_rules and self._has_small_rules else None
+        self._results[kind] = (by_child, [words, by_root, rules])
 
     def capture_backward(self, kind: Kind, capture: Capture) -> None:
         """Capture the backward pass of this kind, which must have run before."""
@@ -122,23 +133,21 @@ class GraphedChart:
         need_rules: bool,
         marginals: Tensor | None,
     ) -> list[Tensor | None]:
-        """Compute the gradients that are needed; see ``Chart.backward``.
-
-        The gradients of the rules and of the emissions, the largest tensors, are not part of the graph: so they are
-        written once, into new tensors.
-        """
-        kind = (need_words or need_rules, marginals is not None)
+        """Compute the gradients that are needed; see ``Chart.backward``."""
+        kind = (need_words, need_rules, marginals is not None)
         self._grad.copy_(grad)
         self._backward[kind]()
-        by_root, by_child = self._adjoints[kind]
+        by_child, (words, by_root, rules) = self._results[kind]
         if marginals is not None:
             assert self._marginals is not None
             marginals.copy_(self._marginals)
-        return [
-            self._chart.emission_gradients(by_child) if need_words else None,
-            by_root.clone() if need_root else None,
-            self._chart.rule_gradients(by_child) if need_rules else None,
-        ]
+        if self._has_small_rules:
+            words, rules = (None if each is None else each.clone() for each in (words, rules))
+        else:
+            words = self._chart.emission_gradients(by_child) if need_words else None
+            rules = self._chart.rule_gradients(by_child) if need_rules else None
+        assert by_root is not None
+        return [words, by_root.clone() if need_root else None, rules]
 
     def backward_without_graph(
         self, grad: Tensor, need_words: bool, need_root: bool, need_rules: bool, marginals: Tensor | None
@@ -167,7 +176,16 @@ def graph_bytes(arguments: InsideArguments) -> int:
     partial = 2 * nonterminals * batch * n * work  # sums that a pair of widths passes on
     words = batch * n * preterminals * (arguments.log_emissions.element_size() + stored)
     rules = (arguments.left.numel() + arguments.right.numel()) * stored
-    return charts + partial + words + rules
+    gradients = words + _rule_bytes(arguments) if _has_small_rules(arguments) else 0
+    return charts + partial + words + rules + gradients
+
+
+def _rule_bytes(arguments: InsideArguments) -> int:
+    return 2 * arguments.left.numel() * arguments.left.element_size()
+
+
+def _has_small_rules(arguments: InsideArguments) -> bool:
+    return _rule_bytes(arguments) <= SMALL_RULES
 
 
 def graph_key(arguments: InsideArguments) -> tuple[object, ...]:

@@ -25,7 +25,7 @@ from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.saved_charts import empty_handle, make_handle
 
 if TYPE_CHECKING:
-    from simplepcfg.ops.inside.graphed_chart import GraphedChart
+    from simplepcfg.ops.inside.graphed_chart import GraphedChart, Kind
     from simplepcfg.ops.inside.padded_chart import PaddedChart
 
 # A shape is captured when it occurs for the second time: the first call compiles kernels, and may be the only one.
@@ -126,7 +126,7 @@ class DeviceGraphs:
     ) -> list[Tensor | None]:
         """Compute gradients from a chart that was filled by ``forward``."""
         with self._lock:
-            kind = (need_words or need_rules, marginals is not None)
+            kind = (need_words, need_rules, marginals is not None)
             replays = not self._is_captured_outside() and self._has_backward(chart, kind)
             run = chart.backward if replays else chart.backward_without_graph
             with self._in_order():
@@ -226,7 +226,7 @@ class DeviceGraphs:
     def _do_little(self) -> None:
         torch.zeros(1, device=self.device)
 
-    def _has_backward(self, chart: "GraphedChart", kind: tuple[bool, bool]) -> bool:
+    def _has_backward(self, chart: "GraphedChart", kind: "Kind") -> bool:
         """Return whether the backward pass of a chart can be replayed, after capturing it if it is new."""
         if chart.has_backward(kind):
             return True
