@@ -11,12 +11,11 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from random_grammars import random_case
-from simplepcfg.ops.inside import autograd, graphed_chart, graphs, inside, packed_chart, padded_chart
+from simplepcfg.ops.inside import autograd, graphed_chart, graphs, inside, padded_chart
 from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.inside.graphed_chart import graph_bytes
 from simplepcfg.ops.inside.graphs import DeviceGraphs, without_graphs
 from simplepcfg.ops.inside.packed_chart import PackedChart
-from simplepcfg.ops.inside.padded_chart import PaddedChart
 
 CPU = torch.device("cpu")
 WEIGHTS = torch.tensor([1.0, -0.5], dtype=torch.float64)
@@ -226,28 +225,6 @@ def test_mixed_lengths_give_the_same_bits_in_all_calls(harness: Harness) -> None
     waiting = [log_z(tensors, lengths=lengths) for _ in range(3)]  # the last one is plain again
     assert harness.graphs.count == 2
     assert all(torch.equal(found.detach(), first[0]) for found in waiting)
-
-
-@pytest.mark.parametrize(("batched", "lengths"), [(False, [5, 3]), (True, [1, 4])])
-def test_padded_chart(monkeypatch: pytest.MonkeyPatch, batched: bool, lengths: list[int]) -> None:
-    """It computes what the packed chart does, two widths at once included, whatever lies beyond the end."""
-    monkeypatch.setattr(packed_chart, "LEAST_TILES", 1)
-    for name in ("STATES_AT_ONCE", "PAIRED_STATES", "PAIRED_STATES_BACK"):
-        monkeypatch.setattr(packed_chart, name, 16)
-    monkeypatch.setattr(packed_chart, "PAIRED_FROM", 2)
-    emissions, *rules = (t.detach() for t in random_case(2, 5, 18, 4, batched=batched, scale=3.0).tensors())
-    given = check_arguments(emissions, *rules, torch.tensor(lengths), None, None)
-    garbage = emissions.clone()
-    for sentence, length in zip(garbage, lengths, strict=True):
-        sentence[length:] = torch.nan
-    padded = PaddedChart(check_arguments(garbage, *rules, None, None, None))
-    padded.set_lengths(torch.tensor(lengths))
-    found, expected = (
-        (chart.fill(), marginals := emissions.new_zeros(2, 6, 6), *chart.backward(WEIGHTS, True, True, True, marginals))
-        for chart in (padded, PackedChart(given))
-    )
-    for ours, theirs in zip(found, expected, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)
 
 
 def test_padding_that_costs_too_much(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
