@@ -18,7 +18,6 @@ from simplepcfg.inference.sentences import Sentence
 from simplepcfg.inference.surprisal_tables import SurprisalTable, SurprisalTables
 from simplepcfg.inference.trained_model import TrainedModel
 
-
 # Bytes of the chart of a batch on a CPU, and the float32 numbers of a cell for each nonterminal.
 CHART_BYTES, FLOATS_A_CELL = 1 << 30, 2
 
