@@ -18,7 +18,7 @@ from pathlib import Path
 RESULTS = Path(__file__).parent / "results"
 PAGES = tuple(
     Path(__file__).parent.parent / name
-    for name in ("docs/data.md", "docs/performance.md", "docs/pictures.md", "docs/recipes.md")
+    for name in ("docs/data.md", "docs/performance.md", "docs/pictures.md", "docs/recipes.md", "docs/trees.md")
 )
 MARKED = re.compile(r"(<!-- begin: (?P<name>[\w-]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)
 # Where and with what a row was measured: said once below a table, not in every row.
@@ -122,6 +122,40 @@ TABLES = {
         },
         ("backend", "precision", "mode", *SIZES, "lengths", "machine"),
         _worth_showing,
+    ),
+    "trees": Table(
+        "trees.csv",
+        "simplepcfg train and simplepcfg evaluate, as below",
+        {
+            "trees": "trees",
+            "system": "system",
+            "nonterminals": "N",
+            "epochs": "epochs",
+            "training_text": "text",
+            "sentence_f1": "S-F1",
+            "corpus_f1": "corpus F1",
+            "perplexity": "perplexity",
+            "right_branching": "right branching, S-F1",
+        },
+        ("trees", "system", "nonterminals", "machine"),
+    ),
+    "plain-call-gpu": Table(
+        "plain_call_gpu.csv",
+        "python benchmarks/plain_call_gpu.py",
+        {
+            **SIZES,
+            "lengths": "lengths",
+            "plain_ms_p50": "launched (ms)",
+            "call_ms_p50": "replayed (ms)",
+            "graph_ms_p50": "one graph (ms)",
+            "speedup": "times faster",
+            "over_graph": "over one graph",
+            "plain_peak_mb": "launched (MB)",
+            "call_peak_mb": "replayed (MB)",
+            "graph_peak_mb": "one graph (MB)",
+            "failure": "not measured because",
+        },
+        (*SIZES, "lengths", "machine"),
     ),
     "questions-gpu": Table(
         "questions_gpu.csv",

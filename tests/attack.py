@@ -22,6 +22,7 @@ import torch
 
 from attacks import damage, differential, file_systems, fuzzing, kills
 from attacks.outcomes import Outcome, table
+from fast_interpreter import speed_up
 from tiny_runs import make_tiny_run
 
 GROUPS = ("damage", "kills", "disks", "fuzzing", "differential")
@@ -31,16 +32,23 @@ def main() -> int:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--flips", type=int, default=20, help="damages of each file of a run")
-    parser.add_argument("--kills", type=int, default=4, help="kill -9 of training, prepare and reproduce each")
+    parser.add_argument(
+        "--kills",
+        type=int,
+        default=4,
+        help="kill -9 of training, with and without teachers, prepare and reproduce each",
+    )
     parser.add_argument(
         "--disks", type=int, default=4, help="full disks, limits, second processes, jumping clocks each"
     )
     parser.add_argument("--inputs", type=int, default=2000, help="inputs of all fuzzing together")
     parser.add_argument("--grammars", type=int, default=20, help="random grammars of each family")
+    parser.add_argument("--minutes", type=float, help="end fuzzing, and comparing grammars, after so many minutes each")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=GROUPS, action="append", help="leave out the others; repeatable")
     asked = parser.parse_args()
     torch.set_num_threads(1)
+    speed_up()
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="attack-") as name:
         folder = Path(name)
@@ -63,10 +71,11 @@ def _damage(asked: argparse.Namespace, folder: Path) -> list[Outcome]:
 
 
 def _kills(asked: argparse.Namespace, folder: Path) -> list[Outcome]:
-    for name in ("train", "prepare", "reproduce"):
+    for name in ("train", "teachers", "prepare", "reproduce"):
         (folder / name).mkdir()
     return [
         kills.kill_training(folder / "train", asked.kills, asked.seed),
+        kills.kill_taught_training(folder / "teachers", asked.kills, asked.seed),
         kills.kill_others("prepare", folder / "prepare", asked.kills, asked.seed),
         kills.kill_others("reproduce", folder / "reproduce", asked.kills, asked.seed),
     ]
@@ -84,11 +93,15 @@ def _disks(asked: argparse.Namespace, folder: Path) -> list[Outcome]:
 
 
 def _fuzzing(asked: argparse.Namespace, folder: Path) -> list[Outcome]:
-    return fuzzing.fuzz(asked.inputs, folder, make_tiny_run(folder / "run"), asked.seed)
+    return fuzzing.fuzz(asked.inputs, folder, make_tiny_run(folder / "run"), asked.seed, _seconds(asked))
 
 
 def _differential(asked: argparse.Namespace, folder: Path) -> list[Outcome]:
-    return differential.differential(asked.grammars, asked.seed)
+    return differential.differential(asked.grammars, asked.seed, seconds=_seconds(asked))
+
+
+def _seconds(asked: argparse.Namespace) -> float | None:
+    return None if asked.minutes is None else 60 * asked.minutes
 
 
 ATTACKS: dict[str, Callable[[argparse.Namespace, Path], list[Outcome]]] = {

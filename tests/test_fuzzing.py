@@ -9,7 +9,7 @@ from attacks.fuzzing import fuzz
 from simplepcfg.errors import InputError
 from simplepcfg.reproduction.jobs import _prepared_settings
 
-# Target and input of what fuzzing found; each ended in a traceback once.
+# Target and input of what fuzzing found; each ended in a traceback once, or text was lost.
 FINDINGS = {
     "a number too long for Python": ("configuration", b"model.nonterminals=" + b"9" * 5000),
     "a number too long in the file": ("configuration", b"\n[model]\nnonterminals = " + b"9" * 5000),
@@ -17,6 +17,9 @@ FINDINGS = {
     "a list too deep in the file": ("configuration", b"\ndata = " + b"[" * 5000),
     "a result too deep": ("JSON of results", b"[" * 20_000 + b"\n"),
     "a result with a number too long": ("JSON of results", b'{"seed": ' + b"9" * 5000 + b"}\n"),
+    "a text that is one comment of CoNLL-U": ("text reader", b"# text = a"),
+    "a text of ten columns, the first a number": ("text reader", b"\t".join([b"1", *[b"the"] * 9])),
+    "a text of ten columns, one of them empty": ("text reader", b"1\ta\t\t" + b"\t".join([b"the"] * 7)),
 }
 
 

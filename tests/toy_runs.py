@@ -74,6 +74,11 @@ def differences(one: RunFolder, other: RunFolder) -> list[str]:
     if record_a != record_b:
         found.append(f"records of model.safetensors differ: {record_a} {record_b}")
     found += _tensor_differences("model.safetensors", best_a, best_b)
+    if one.teacher.exists():
+        (taught_a, identity_a), (taught_b, identity_b) = (read_tensor_file(run.teacher) for run in (one, other))
+        if identity_a != identity_b:
+            found.append(f"records of teacher.safetensors differ: {identity_a} {identity_b}")
+        found += _tensor_differences("teacher.safetensors", taught_a, taught_b)
     found += [f"left over: {path.name}" for path in leftovers(other.path)]
     return found
 
@@ -88,6 +93,7 @@ def leftovers(folder: Path) -> list[Path]:
         "checkpoint.safetensors",
         "metrics.jsonl",
         "timings.jsonl",
+        "teacher.safetensors",
     }
     return sorted(path for path in folder.iterdir() if path.name not in expected)
 

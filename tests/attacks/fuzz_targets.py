@@ -7,6 +7,7 @@ lines, more than a few seconds, or an answer that contradicts what can be known 
 import contextlib
 import io
 import json
+import re
 import shlex
 import signal
 import sys
@@ -14,6 +15,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 
 from simplepcfg.data.brackets import parse_tree
@@ -27,7 +29,7 @@ from simplepcfg.training.config.files import load_config, save_config
 from simplepcfg.training.storage.checkpoint import Checkpoint
 from simplepcfg.training.storage.tensor_files import write_tensor_file
 
-SECONDS = 10
+SECONDS, SECONDS_OF_WAITING = 10, 120
 EXIT_CODES = {0, 2, 3, 4}
 Target = Callable[[bytes], str | None]
 
@@ -42,18 +44,22 @@ class Wrong(Exception):
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """Raise Hang after some seconds."""
+    """Raise Hang after some seconds of the processor, or after many of waiting: the machine may have other work."""
 
-    def stop(*_: object) -> None:
-        raise Hang(f"more than {SECONDS} seconds")
+    def stop(number: int, _: object) -> None:
+        waited = number == signal.SIGALRM
+        raise Hang(f"more than {SECONDS_OF_WAITING if waited else SECONDS} seconds{' of waiting' if waited else ''}")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(SECONDS)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGALRM, signal.SIGPROF)}
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.alarm(SECONDS_OF_WAITING)
     try:
         yield
     finally:
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def judged(call: Callable[[bytes], None]) -> Target:
@@ -73,6 +79,29 @@ def judged(call: Callable[[bytes], None]) -> Target:
         return None
 
     return target
+
+
+def is_conllu(lines: list[str]) -> bool:
+    """Whether the first line with words has ten columns, a number or 1-2 or 1.1 first and a head seventh.
+
+    Comments before it begin with one such as `# text = a dog`; without it they are text, of which nothing is lost.
+    """
+    filled = [line for line in lines if line.strip()]
+    word = next((number for number, line in enumerate(filled) if not line.startswith("#")), None)
+    if word is None or (word and re.match(r"#\s*([\w.:\[\]-]+\s*=|newdoc\b|newpar\b)", filled[0]) is None):
+        return False
+    columns = filled[word].split("\t")
+    numbers = re.split(r"[-.]", columns[0])
+    whole = len(numbers) <= 2 and all(number.isdecimal() for number in numbers)
+    return len(columns) == 10 and whole and (columns[6] == "_" or columns[6].isdecimal())
+
+
+def conllu_words(lines: list[str]) -> list[list[str]]:
+    """The second column of lines that begin with a whole number; a blank line ends a sentence."""
+    blocks = [list(block) for blank, block in groupby(lines, lambda line: not line.strip()) if not blank]
+    rows = [[line.split("\t") for line in block if not line.startswith("#")] for block in blocks]
+    words = [["_".join(row[1].split()) for row in block if row[0].isdecimal()] for block in rows]
+    return [sentence for sentence in words if sentence]
 
 
 class Targets:
@@ -113,13 +142,15 @@ class Targets:
             tree.to_nltk() if len(tree.spans) < 100 else None
 
     def text(self, data: bytes) -> None:
-        """The words of a file are those that splitting finds."""
+        """The words of a file are those that splitting finds, or of CoNLL-U those of its second column."""
         path = self._file(data, "fuzz.txt")
         kind = sniff(path)
         found = list(read_sentences(path, keep_blank=True))
-        expected = [line.split() for line in data.decode().removeprefix("\ufeff").split("\n")]
+        lines = data.decode().removeprefix("\ufeff").split("\n")
         if data.endswith(b"\n") or not data:
-            expected.pop()
+            lines.pop()
+        lines = [line.rstrip("\r") for line in lines]
+        expected = conllu_words(lines) if is_conllu(lines) else [line.split() for line in lines]
         if found != expected:
             raise Wrong(f"{kind}: {found[:2]} instead of {expected[:2]}")
         for sentence in found[:20]:

@@ -1,6 +1,7 @@
 """Inputs for the fuzz targets, drawn by hypothesis: near-valid files with damage, and plain noise."""
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,10 +61,17 @@ def trees() -> st.SearchStrategy[str]:
 def lines() -> st.SearchStrategy[str]:
     """Text, and what looks like other formats."""
     columns = st.lists(WORD, min_size=9, max_size=11).map("\t".join)
+    conllu = st.builds(
+        lambda number, form, head: "\t".join([number, form, *"____", head, *"___"]),
+        st.sampled_from(["1", "2", "12", "1-2", "8.1", "x"]),
+        WORD,
+        st.sampled_from(["0", "2", "_", "the"]),
+    )
     line = st.one_of(
         st.lists(WORD).map(" ".join),
         columns.map(lambda rest: f"1\t{rest}"),
-        st.sampled_from(["# text = a", "{", "[", "<DOC>", "(the dog)"]),
+        st.lists(conllu, min_size=1).map("\n".join),
+        st.sampled_from(["# text = a", "# sent_id = 1", "# a comment", "", "{", "[", "<DOC>", "(the dog)"]),
     )
     return st.lists(line).map("\n".join)
 
@@ -220,23 +228,29 @@ def strategies() -> dict[str, st.SearchStrategy[bytes]]:
     }
 
 
-def fuzz(count: int, folder: Path, run: Path | None = None, first_seed: int = 0) -> list[Outcome]:
-    """Draw about `count` inputs in all; findings have the input that repeats them."""
-    found = []
+def fuzz(
+    count: int, folder: Path, run: Path | None = None, first_seed: int = 0, seconds: float | None = None
+) -> list[Outcome]:
+    """Draw about `count` inputs in all, fewer if `seconds` are over; findings have the input that repeats them."""
     targets = Targets(folder, run).all()
     total = sum(SHARES[name] for name in targets)
     drawn = strategies()
-    for name, target in targets.items():
-        outcome = Outcome(f"fuzzing: {name}")
-        found.append(outcome)
-        part = max(1, count * SHARES[name] // total)
-        # A few rounds of seeds of their own: hypothesis remembers what it has drawn within one.
-        for number in range(0, part, ROUND):
-            _round(outcome, target, drawn[name], min(ROUND, part - number), first_seed + number)
-    return found
+    left = {name: max(1, count * SHARES[name] // total) for name in targets}
+    rounds = -(-max(left.values()) // ROUND)
+    parts = {name: -(-size // rounds) for name, size in left.items()}
+    found = {name: Outcome(f"fuzzing: {name}") for name in targets}
+    began = time.monotonic()
+    # Rounds with seeds of their own, since hypothesis remembers what it has drawn within one; all targets in turn.
+    for number in range(rounds):
+        for name, target in targets.items():
+            if left[name] and (seconds is None or time.monotonic() - began < seconds):
+                size = min(parts[name], left[name])
+                _round(found[name], target, drawn[name], size, first_seed + ROUND * number)
+                left[name] -= size
+    return list(found.values())
 
 
-ROUND = 2000
+ROUND = 500
 
 
 def _round(

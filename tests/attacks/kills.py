@@ -21,19 +21,30 @@ from typing import Any
 from attacks.outcomes import Outcome
 
 TESTS = Path(__file__).parents[1]
+DRIVER = TESTS / "training" / "kill_driver.py"
 
 
 def kill_training(folder: Path, count: int, seed: int = 0) -> Outcome:
     """Half of the kills at a write, a rename or a sync, half at any moment."""
-    rng = random.Random(seed)
+    latest = {"half": 9, "fsync": 20, "replace": 12, "replaced": 12}
+    moments = _moments(random.Random(seed), count, latest)
+    return _driven("kill -9 while training", [str(DRIVER), str(folder), json.dumps(moments)])
+
+
+def kill_taught_training(folder: Path, count: int, seed: int = 0) -> Outcome:
+    """The same of a run with two teachers, most of it before and while their marginals are computed and saved."""
+    latest = {"marginals": 16, "half": 16, "fsync": 30, "replace": 16, "replaced": 16}
+    moments = _moments(random.Random(seed), count, latest)
+    return _driven("kill -9 while training with teachers", [str(DRIVER), str(folder), json.dumps(moments), "2"])
+
+
+def _moments(rng: random.Random, count: int, latest: dict[str, int]) -> list[str]:
     moments = []
     for number in range(count):
-        kind = rng.choice(["half", "fsync", "replace", "replaced"])
-        latest = {"half": 9, "fsync": 20, "replace": 12, "replaced": 12}[kind]
-        in_a_write = f"{kind}:{rng.randint(1, latest)}"
+        kind = rng.choice(list(latest))
+        in_a_write = f"{kind}:{rng.randint(1, latest[kind])}"
         moments.append(in_a_write if number % 2 else f"share:{rng.uniform(0.0, 0.85):.4f}")
-    driver = TESTS / "training" / "kill_driver.py"
-    return _driven("kill -9 while training", [str(driver), str(folder), json.dumps(moments)])
+    return moments
 
 
 def kill_others(what: str, folder: Path, count: int, seed: int = 0) -> Outcome:

@@ -5,8 +5,11 @@ A grammar of any family is written out as an ordinary PCFG (rules [N, S, S]); a 
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from simplepcfg.ops.trees import LabelledTree
 
 
 def exact_sum(values: Tensor, dim: int) -> Tensor:
@@ -22,7 +25,10 @@ def exact_max(values: Tensor, dim: int) -> Tensor:
 
 
 def tree_total(emissions: Tensor, root: Tensor, rules: Tensor, bonus: Tensor, reduce=exact_sum) -> Tensor:
-    """Sum or maximum over all trees of one sentence; emissions [n, P], root [N] and rules [N, S, S] are logarithms."""
+    """Sum or maximum over all trees of one sentence; emissions [n, P], root [N] and rules [N, S, S] are logarithms.
+
+    The bonus of a span is one number, or one for each nonterminal: [n + 1, n + 1] or [n + 1, n + 1, N].
+    """
     n, states = len(emissions), len(root)
     chart: dict[tuple[int, int], Tensor] = {(i, i + 1): emissions[i] for i in range(n)}
 
@@ -66,3 +72,102 @@ def entropy_of(log_z: Tensor, parts: list[Tensor]) -> float:
         float((count[count != 0] * part.detach()[count != 0]).sum()) for count, part in zip(counts, parts, strict=True)
     )
     return float(log_z.detach()) - used
+
+
+def best_scores(emissions: np.ndarray, root: np.ndarray, rules: np.ndarray, bonus: np.ndarray, k: int) -> list[float]:
+    """The k largest log-weights of derivations of one sentence, of as many as there are; all are logarithms."""
+    n, states = len(emissions), len(root)
+    chart = {(i, i + 1): emissions[i][:, None] for i in range(n)}
+    for width in range(2, n + 1):
+        for i in range(n - width + 1):
+            j = i + width
+            found = []
+            for m in range(i + 1, j):
+                left, right = (slice(states, None) if b - a == 1 else slice(0, states) for a, b in ((i, m), (m, j)))
+                pairs = chart[i, m][:, None, :, None] + chart[m, j][None, :, None, :]
+                found.append((rules[:, left, right, None, None] + pairs).reshape(states, -1))
+            chart[i, j] = np.sort(np.concatenate(found, 1), 1)[:, ::-1][:, :k] + bonus[i, j]
+    if n == 1:
+        return []
+    scores = np.sort((root[:, None] + chart[0, n]).ravel())[::-1][:k]
+    return [float(score) for score in scores if score > -math.inf]
+
+
+def tree_score(
+    tree: LabelledTree, emissions: np.ndarray, root: np.ndarray, rules: np.ndarray, bonus: np.ndarray
+) -> float:
+    """The log-weight of one tree, whose nodes are in preorder; all are logarithms."""
+    nodes = iter(zip(tree.spans, tree.labels, strict=True))
+    known = set(tree.spans)
+
+    def below(i: int, j: int) -> tuple[int, float]:
+        """The symbol over a span and the log-weight of what is below it."""
+        if j - i == 1:
+            return len(root) + tree.tags[i], float(emissions[i, tree.tags[i]])
+        span, label = next(nodes)
+        if span != (i, j):
+            raise ValueError(f"{tree.spans} are not the spans of a tree in preorder")
+        m = max((m for m in range(i + 1, j) if (i, m) in known), default=i + 1)
+        (left, one), (right, other) = below(i, m), below(m, j)
+        return label, float(rules[label, left, right]) + one + other + float(bonus[i, j])
+
+    top, score = below(0, len(tree.tags))
+    if next(nodes, None) is not None:
+        raise ValueError(f"{tree.spans} are more spans than a tree has")
+    return float(root[top]) + score
+
+
+def prefix_probabilities(emit: np.ndarray, root: np.ndarray, rules: np.ndarray) -> tuple[list[float], float] | None:
+    """P(a sentence begins with the first m words), m = 0 … n, and a bound on the relative error; all probabilities.
+
+    Chains of left children of every length are summed by doubling: no subtraction loses digits. None if they do not
+    converge, because a symbol hardly ever has a first word.
+    """
+    n, states = len(emit), len(root)
+    step = rules[:, :states].sum(2)  # [A, B]: B is the left child, whatever the right one is
+    chains = np.eye(states)
+    for _ in range(60):
+        chains, step = chains + step @ chains, step @ step
+        if step.max() < 1e-18:
+            break
+    else:
+        return None
+    inner: dict[tuple[int, int], np.ndarray] = {}
+
+    def whole(i: int, j: int) -> np.ndarray:
+        """The inside probabilities of a span as a vector over all symbols."""
+        if (i, j) not in inner:
+            found = np.zeros(rules.shape[1])
+            if j - i == 1:
+                found[states:] = emit[i]
+            else:
+                parts = (np.einsum("abc,b,c->a", rules, whole(i, m), whole(m, j)) for m in range(i + 1, j))
+                found[:states] = sum(parts)
+            inner[i, j] = found
+        return inner[i, j]
+
+    answers = [1.0]
+    for size in range(1, n + 1):
+        begun: dict[int, np.ndarray] = {}
+        for i in reversed(range(size)):
+            found = np.zeros(rules.shape[1])
+            first = np.zeros(states)
+            if i == size - 1:
+                found[states:] = emit[i]
+                first += rules[:, states:].sum(2) @ emit[i]
+            for j in range(i + 1, size):
+                first += np.einsum("abc,b,c->a", rules, whole(i, j), begun[j])
+            found[:states] = chains @ first
+            begun[i] = found
+        answers.append(float(root @ begun[0][:states]))
+    return answers, 1e-10 + 1e-13 * float(chains.max())
+
+
+def best_chains(emissions: np.ndarray, start: np.ndarray, transitions: np.ndarray, k: int) -> list[float]:
+    """The k largest log-weights of sequences of states of one sentence; all are logarithms."""
+    here = (start + emissions[0])[:, None]  # [S, k]
+    for row in emissions[1:]:
+        following = (here[:, None] + transitions[:, :, None]).transpose(1, 0, 2).reshape(len(start), -1)
+        here = np.sort(following, 1)[:, ::-1][:, :k] + row[:, None]
+    scores = np.sort(here.ravel())[::-1][:k]
+    return [float(score) for score in scores if score > -math.inf]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simplepcfg.data import encodings, readers
-from simplepcfg.data.formats import CONLLU, JSON, XML, recognise_lines, refuse_other_formats
+from simplepcfg.data.formats import CONLLU, JSON, MOST_HELD, XML, recognise_lines, refuse_other_formats
 from simplepcfg.data.readers import open_text, read_sentences, read_trees, sniff
 from simplepcfg.data.treebank_files import find_text
 from simplepcfg.errors import InputError
@@ -32,7 +32,8 @@ OTHERS = {
         f"# sent_id = 1\n# text = a dog\n{WORDS}\n\n".encode(),
         f"# newdoc\n\n{WORDS.replace('1', '1-2', 1)}\n".encode(),
         f"# source = a book\n{WORDS}".encode(),
-        b"# text = only comments",
+        f"# text = a dog\n# a free comment\n{WORDS}".encode(),
+        "".join(f"# note-{k} = x\n" for k in range(50)).encode() + WORDS.encode(),
     ],
     "XML": [b'<?xml version="1.0"?>\n<corpus>', b"\n<!DOCTYPE html>\n", b'<TEI xmlns="x">\n', b"<DOC>\n<S ID=1>\n"],
     "JSON": [
@@ -73,6 +74,11 @@ def test_other_formats_are_refused_by_name(tmp_path: Path, name: str, content: b
         '[ " no " ]',
         "{ a set }",
         "1\tthe\tdog",
+        "\t".join(["1", *["the"] * 9]),
+        "# text = a",
+        "# text = a\n# a free comment",
+        "# text = a\nthe dog",
+        "# text = a\n" * 2000,
         "(NN dog)",
         "PK the dog",
         "",
@@ -81,6 +87,37 @@ def test_other_formats_are_refused_by_name(tmp_path: Path, name: str, content: b
 def test_text_is_text(text: str) -> None:
     assert recognise_lines(text.split("\n")) is None
     assert list(refuse_other_formats(iter(text.split("\n")), "f")) == text.split("\n")
+
+
+def test_text_that_looks_like_conllu_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    for lines in (
+        ["# text = a"],
+        ["# text = a"] * 30_000,
+        ["# text = a", "the dog"],
+        ["\t".join(["1", *["the"] * 9]), "a"],
+    ):
+        path.write_text("\n".join(lines))
+        assert list(read_sentences(path, keep_blank=True)) == [line.split() for line in lines]
+
+
+def test_conllu_that_turns_into_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    path.write_text(f"{WORDS}\nthe dog barks\n")
+    with pytest.raises(InputError, match=r"file.txt:3: 1 columns where CoNLL-U has 10"):
+        list(read_sentences(path))
+
+
+def test_blank_lines_are_not_held(tmp_path: Path) -> None:
+    def blank() -> Iterator[str]:
+        yield from [""] * MOST_HELD
+        raise AssertionError("held too many")
+
+    assert next(refuse_other_formats(blank(), "f")) == ""
+    path = tmp_path / "file"
+    path.write_text("\n" * (2 * MOST_HELD) + "(NN dog)\n")
+    assert sniff(path) == "text"
+    assert len(list(read_sentences(path, keep_blank=True))) == 2 * MOST_HELD + 1
 
 
 def test_formats_by_lines() -> None:

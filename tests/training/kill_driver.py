@@ -1,11 +1,12 @@
 """Kills training with SIGKILL at given moments, resumes it, and compares with a run that was left alone.
 
-    python kill_driver.py FOLDER '["half:2", "replace:5", "share:0.3", ...]'
+    python kill_driver.py FOLDER '["half:2", "replace:5", "share:0.3", ...]' [TEACHERS]
 
 Prints one JSON object a moment: {"moment", "killed", "differences"}. A moment is the k-th write, cut in half
-(half), the k-th fsync, the instant before (replace) or after (replaced) the k-th rename, or an instant from
-outside, some milliseconds after metrics.jsonl has grown to a share of its final length. Each run is a fork of
-this process.
+(half), the k-th fsync, the instant before (replace) or after (replaced) the k-th rename, the k-th time that a teacher
+is asked for marginals (marginals), or an instant from outside, some milliseconds after metrics.jsonl has grown to a
+share of its final length. Each run is a fork of this process. With TEACHERS, so many runs are trained first, from whose
+span marginals the others learn; these are then computed and saved a few sentences at a time.
 """
 
 import builtins
@@ -16,19 +17,22 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from simplepcfg.training import RunFolder, load_config, load_run, train
+from simplepcfg.training import teachers as teachers_module
 from simplepcfg.training.storage import atomic_files as files_module
 from simplepcfg.training.storage.checkpoint import Checkpoint
 from toy_runs import TOY_SETTINGS, differences, toy_sentences
 
+TEACHER_SENTENCES = 8  # of the sixty that are computed together, and then saved
 
-def main(folder: Path, moments: list[str]) -> None:
+
+def main(folder: Path, moments: list[str], teachers: int = 0) -> None:
     text = folder / "train.txt"
     text.write_text("\n".join(toy_sentences(random.Random(1), 60)) + "\n", "utf-8")
     # What torch imports only when it is first used would otherwise be imported again in every fork.
@@ -36,22 +40,27 @@ def main(folder: Path, moments: list[str]) -> None:
     parameter.sum().backward()
     torch.optim.Adam([parameter]).step()
     gc.freeze()  # or every fork copies and searches all of it
+    names = [str(folder / f"teacher-{number}") for number in range(teachers)]
+    for seed, name in enumerate(names, start=1):
+        assert forked(lambda seed=seed, name=name: run(text, RunFolder(Path(name)), settings=[f"seed={seed}"])) == 0
+    teachers_module.BLOCK, teachers_module.SECONDS_BETWEEN_SAVES = TEACHER_SENTENCES, 0.0
+    settings = [f"training.teacher={json.dumps(names)}"] if names else []
     whole = RunFolder(folder / "whole")
-    assert forked(lambda: run(text, whole)) == 0
+    assert forked(lambda: run(text, whole, settings=settings)) == 0
     size = whole.metrics.stat().st_size
     for number, moment in enumerate(moments):
         broken = RunFolder(folder / f"broken-{number}")
-        status = killed_run(text, broken, moment, size)
+        status = killed_run(text, broken, moment, size, settings)
         check_readable(broken)
-        resumed = forked(lambda broken=broken: run(text, broken, resume=broken.config.exists()))
+        resumed = forked(lambda broken=broken: run(text, broken, broken.config.exists(), settings))
         found = differences(whole, broken) if resumed == 0 else [f"resuming ended with status {resumed}"]
         killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         print(json.dumps({"moment": moment, "killed": killed, "differences": found}), flush=True)
 
 
-def run(text: Path, folder: RunFolder, resume: bool = False) -> None:
+def run(text: Path, folder: RunFolder, resume: bool = False, settings: Sequence[str] = ()) -> None:
     torch.set_num_threads(1)
-    config = load_config(overrides=[*TOY_SETTINGS, f'data.train="{text}"'], environment={})
+    config = load_config(overrides=[*TOY_SETTINGS, f'data.train="{text}"', *settings], environment={})
     train(config, folder.path, resume=resume)
 
 
@@ -72,10 +81,10 @@ def fork(work: Callable[[], None]) -> int:
     return child
 
 
-def killed_run(text: Path, folder: RunFolder, moment: str, size: int) -> int:
+def killed_run(text: Path, folder: RunFolder, moment: str, size: int, settings: Sequence[str]) -> int:
     kind, _, when = moment.partition(":")
     if kind == "share":
-        child = fork(lambda: run(text, folder))
+        child = fork(lambda: run(text, folder, settings=settings))
         while not folder.metrics.exists() or folder.metrics.stat().st_size < float(when) * size:
             time.sleep(0.001)
         time.sleep(random.Random(moment).uniform(0.0, 0.03))
@@ -84,13 +93,13 @@ def killed_run(text: Path, folder: RunFolder, moment: str, size: int) -> int:
 
     def work() -> None:
         arm(kind, int(when))
-        run(text, folder)
+        run(text, folder, settings=settings)
 
     return forked(work)
 
 
 def arm(kind: str, call: int) -> None:
-    """Make the `call`-th write, fsync or rename of this process its last act."""
+    """Make the `call`-th write, fsync, rename or batch of marginals of this process its last act."""
     count = 0
 
     def is_the_moment() -> bool:
@@ -126,18 +135,20 @@ def arm(kind: str, call: int) -> None:
         files_module.open = open_and_die  # type: ignore[attr-defined]
         return
 
-    name = "fsync" if kind == "fsync" else "replace"
-    original = getattr(os, name)
+    name = {"fsync": "fsync", "marginals": "_marginals"}.get(kind, "replace")
+    module = teachers_module if kind == "marginals" else os
+    original = getattr(module, name)
 
-    def last_act(*arguments: Any) -> None:
+    def last_act(*arguments: Any) -> Any:
         now = is_the_moment()
         if now and kind != "replaced":
             die()
-        original(*arguments)
+        result = original(*arguments)
         if now:
             die()
+        return result
 
-    setattr(os, name, last_act)
+    setattr(module, name, last_act)
 
 
 def check_readable(folder: RunFolder) -> None:
@@ -149,4 +160,4 @@ def check_readable(folder: RunFolder) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), json.loads(sys.argv[2]))
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]), *map(int, sys.argv[3:]))

@@ -11,9 +11,9 @@ import torch
 
 from simplepcfg.errors import NumericalError
 from simplepcfg.models import CPCFG, NPCFG, CPCFGConfig, NPCFGConfig, SimpleNPCFG, SimpleNPCFGConfig, npcfg
+from simplepcfg.ops.capture import side_stream
 from simplepcfg.ops.neural import rule_softmax
 from simplepcfg.training import Interrupted, RunFolder, train
-from simplepcfg.training.step.capture import side_stream
 from simplepcfg.training.step.counters import copy_to_state
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.step import Step

@@ -27,8 +27,8 @@ IN_A_CHECKPOINT = [
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 
 
-def drive(folder: Path, moments: list[str]) -> list[dict]:
-    command = [sys.executable, str(DRIVER), str(folder), json.dumps(moments)]
+def drive(folder: Path, moments: list[str], teachers: int = 0) -> list[dict]:
+    command = [sys.executable, str(DRIVER), str(folder), json.dumps(moments), str(teachers)]
     path = os.pathsep.join(filter(None, [str(DRIVER.parents[1]), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=280, check=False)
@@ -42,6 +42,11 @@ def assert_all_equal(outcomes: list[dict]) -> None:
 
 def test_kill_at_a_few_moments(tmp_path: Path) -> None:
     assert_all_equal(drive(tmp_path, ["half:4", "replace:1", "replaced:5"]))
+
+
+def test_kill_while_learning_from_teachers(tmp_path: Path) -> None:
+    """In the computation of their marginals, in the file of these, and in a checkpoint after it."""
+    assert_all_equal(drive(tmp_path, ["marginals:5", "half:6", "replaced:14"], teachers=2))
 
 
 @pytest.mark.slow

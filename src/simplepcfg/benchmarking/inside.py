@@ -12,6 +12,7 @@ from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.timing import DTYPES, Machine, Times, captured, matrix_mode, measure
 from simplepcfg.benchmarking.workload import forward_backward
 from simplepcfg.errors import InputError
+from simplepcfg.ops.inside import without_graphs
 
 # In the order of the table, the slowest first: relative figures refer to the first one that runs.
 PRECISIONS: dict[str, tuple[str, ...]] = {
@@ -175,9 +176,10 @@ def _on_cpu(size: Size, variant: Variant, device: torch.device, repeats: int, bu
 
 def _on_gpu(size: Size, variant: Variant, device: torch.device, repeats: int, budget_s: float) -> tuple[Times, float]:
     step: Callable[[], object] = forward_backward(size, variant.backend, variant.precision, device)
-    step()  # compiles kernels, and allocates the workspaces of libraries
-    peak = peak_on_gpu(step)
-    if variant.mode == "graph":
-        release()
-        step = captured(step)
-    return measure(step, device, repeats, budget_s), peak
+    with without_graphs():  # "eager" is launched kernel by kernel
+        step()  # compiles kernels, and allocates the workspaces of libraries
+        peak = peak_on_gpu(step)
+        if variant.mode == "graph":
+            release()
+            step = captured(step)
+        return measure(step, device, repeats, budget_s), peak

@@ -6,11 +6,12 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 from simplepcfg.errors import InputError
 
 LOOKED_AT = 20  # lines that are not blank
+MOST_HELD = 10_000  # lines that are held to know the format, of which all may be blank or comments
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,9 @@ _BEGINNINGS = (
     (b"\x28\xb5\x2f\xfd", COMPRESSED),
     (b"7z\xbc\xaf\x27\x1c", COMPRESSED),
 )
-# A word of CoNLL-U (and CoNLL-X) is a line of ten columns, of which the first is a number, a range or 8.1.
-_CONLLU_WORD = re.compile(r"\d+(?:[-.]\d+)?(?:\t[^\t]*){9}")
+# A word of CoNLL-U (and CoNLL-X) is a line of ten columns: the first is a number, a range or 8.1, and the seventh, the
+# head, a number or _. A line of text or of a table with ten columns that has something else there is no such word.
+_CONLLU_WORD = re.compile(r"\d+(?:[-.]\d+)?(?:\t[^\t]*){5}\t(?:\d+|_)(?:\t[^\t]*){3}")
 _CONLLU_COMMENT = re.compile(r"#\s*(?:[\w.:\[\]-]+\s*=|(?:newdoc|newpar)\b)")
 # A line that is one tag of a document; <unk> and <s>, which text has too, are none.
 _XML_START = re.compile(
@@ -67,10 +69,9 @@ def recognise_lines(lines: Sequence[str]) -> Format | None:
         return XML
     if _JSON_START.match(" ".join(filled).lstrip()) or _is_list_of_strings(first):
         return JSON
-    words = next((line for line in filled if not line.startswith("#")), None)
-    if words is None:
-        return CONLLU if _CONLLU_COMMENT.match(first) else None
-    return CONLLU if _CONLLU_WORD.fullmatch(words.rstrip("\r\n")) else None
+    # Comments alone are text, or a text of such lines would be read as no sentences at all.
+    word = next((line for line in filled if not line.startswith("#")), "")
+    return CONLLU if _CONLLU_WORD.fullmatch(word.rstrip("\r\n")) else None
 
 
 def recognised(lines: Iterator[str]) -> tuple[Format | None, Iterator[str]]:
@@ -79,12 +80,15 @@ def recognised(lines: Iterator[str]) -> tuple[Format | None, Iterator[str]]:
     No more lines are held back than it takes to know, which of sentences is one: they may come from a keyboard.
     """
     held: list[str] = []
-    found = 0
-    for line in lines:
+    found = comments = 0
+    for line in islice(lines, MOST_HELD):
         held.append(line)
-        found += bool(line.strip())
-        if found == LOOKED_AT or (line.strip() and not _may_begin_another(line)):
-            break
+        if (comments and line.startswith("#")) or _CONLLU_COMMENT.match(line):
+            comments += 1
+        elif line.strip():
+            found += 1
+            if found == LOOKED_AT or line.strip() not in ("{", "["):  # a lone bracket of JSON says nothing
+                break
     return recognise_lines(held), chain(held, lines)
 
 
@@ -102,20 +106,15 @@ def refuse_other_formats(lines: Iterator[str], name: str) -> Iterator[str]:
 
 
 def first_lines(lines: Iterable[str]) -> list[str]:
-    """As many lines as hold the first few that are not blank."""
+    """As many lines as hold the first few that are not blank; a file of blank lines is not held."""
     taken: list[str] = []
     found = 0
-    for line in lines:
+    for line in islice(lines, MOST_HELD):
         taken.append(line)
         found += bool(line.strip())
         if found == LOOKED_AT:
             break
     return taken
-
-
-def _may_begin_another(line: str) -> bool:
-    """Whether the next line is needed to know: a comment of CoNLL-U, a lone bracket of JSON."""
-    return line.strip() in ("", "{", "[") or _CONLLU_COMMENT.match(line) is not None
 
 
 def _is_list_of_strings(line: str) -> bool:

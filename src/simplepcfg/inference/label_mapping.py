@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
-from pathlib import Path
 from typing import Any
 
 from simplepcfg.data.trees import SpanTree
@@ -17,6 +16,7 @@ from simplepcfg.evaluation.label_report import LabelReport
 from simplepcfg.inference.trained_model import TrainedModel
 
 FORMAT = "simplepcfg labels 1"
+MOST_BYTES = 64 << 20  # of a file of labels; that of thousands of symbols has a few hundred thousand
 _NAME = re.compile(r"[^\s()]+")  # what can stand in bracketed trees
 
 
@@ -38,7 +38,9 @@ class LabelMapping:
     def load(cls, path: str | PathLike[str]) -> LabelMapping:
         """Read a file that `evaluate --write-labels` wrote."""
         try:
-            found = json.loads(Path(path).read_text("utf-8"))
+            with open(path, "rb") as stream:  # a device has no end
+                content = stream.read(MOST_BYTES + 1)
+            found = json.loads(content) if len(content) <= MOST_BYTES else None
         except (ValueError, RecursionError):
             found = None
         if not (

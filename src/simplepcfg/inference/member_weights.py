@@ -76,7 +76,8 @@ def _validation_text(run: TrainedModel) -> dict[str, Any]:
     """What run.json says about the validation text."""
     try:
         assert run.directory is not None
-        facts = json.loads(RunFolder(run.directory).facts.read_text("utf-8"))
+        folder = RunFolder(run.directory)
+        facts = json.loads(folder.facts.read_text("utf-8")) if folder.is_own(folder.facts) else {}
         text = facts["data"]["valid"]
         if isinstance(text["sha256"], str) and int(text["sentences"]) > 0 and "log_likelihood" in run.best:
             return dict(text)

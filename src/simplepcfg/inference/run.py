@@ -331,10 +331,11 @@ class Run(TrainedModel):
         from tempfile import TemporaryDirectory
 
         from simplepcfg.inference.hub import publish, write_card
+        from simplepcfg.training.storage.run_folder import RunFolder
 
         with TemporaryDirectory(prefix="simplepcfg-") as temporary:
             folder = self.save(Path(temporary) / "run")
-            if self.directory is not None and (self.directory / "README.md").is_file():
+            if self.directory is not None and RunFolder(self.directory).is_own(self.directory / "README.md"):
                 copyfile(self.directory / "README.md", folder / "README.md")
             write_card(folder, repository, self.config.model.kind)
             return publish(folder, repository, message, private, token, endpoint)

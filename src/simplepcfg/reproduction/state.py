@@ -46,6 +46,9 @@ class ReproductionFolder:
             asked["data"] = str(data.absolute())
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file; give a folder for the reproduction")
+        for file in (self.begun, self.results):  # which are waited for and appended to
+            if os.path.lexists(file) and not (file.is_file() and file.resolve().is_relative_to(self.path.resolve())):
+                raise InputError(f"{file}: is a link out of the folder, a pipe or a device; give another folder")
         if not self.begun.exists():
             remove_leftovers(self.path)  # of a process that was killed as it began
             if self.path.is_dir() and any(self.path.iterdir()):

@@ -180,6 +180,7 @@ def _own_vocabulary(folder: RunFolder) -> Vocabulary:
 
 def _new_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
     folder.refuse_if_taken()
+    folder.refuse_foreign_files()
     if config is None:
         raise InputError("a new run needs a configuration; use load_config")
     config = with_absolute_paths(config)
@@ -200,6 +201,7 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
 def _resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
     """Return the folder's configuration with the changes of `config`; raise InputError for one that is not allowed."""
     folder.require(folder.config)
+    folder.refuse_foreign_files()
     if folder.checkpoint.exists():
         folder.require(folder.vocabulary, folder.facts, folder.metrics)
     elif folder.model.exists():  # Training writes the checkpoint first, so the model was saved or copied without one.

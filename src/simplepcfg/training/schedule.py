@@ -1,4 +1,6 @@
-"""Learning-rate schedule of a run."""
+"""Learning rate and weight decay of a run."""
+
+import math
 
 from simplepcfg.training.config.schema import TrainingConfig
 from simplepcfg.training.storage.checkpoint import TrainingState
@@ -15,3 +17,12 @@ def learning_rate(settings: TrainingConfig, state: TrainingState, batches_per_ep
     if state.step < settings.warmup_steps:
         rate *= (state.step + 1) / settings.warmup_steps
     return rate
+
+
+def with_weight_decay(settings: TrainingConfig, sentences: int) -> TrainingConfig:
+    """Return the settings with the `weight_decay` that `weight_decay_per_epoch` means for so many sentences."""
+    if not settings.weight_decay_per_epoch:
+        return settings
+    steps = math.ceil(sentences / settings.batch_size)
+    decay = settings.weight_decay_per_epoch / (settings.learning_rate * max(1, steps))
+    return settings.model_copy(update={"weight_decay": decay, "weight_decay_per_epoch": 0.0})

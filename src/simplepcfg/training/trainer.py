@@ -15,6 +15,8 @@ from simplepcfg.errors import NumericalError
 from simplepcfg.evaluation.likelihood import log_likelihoods
 from simplepcfg.evaluation.perplexity import PerplexityReport, perplexity
 from simplepcfg.models import build_model
+from simplepcfg.ops.capture import side_stream
+from simplepcfg.ops.inside import without_graphs
 from simplepcfg.training.checkpoint_saver import CheckpointSaver
 from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.machine.device import set_precision, validation_precision
@@ -22,9 +24,8 @@ from simplepcfg.training.machine.signals import Interrupted, StopSignals
 from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport
 from simplepcfg.training.reporting.snapshot import SnapshotTaker
 from simplepcfg.training.reporting.throughput import Throughput
-from simplepcfg.training.schedule import learning_rate
+from simplepcfg.training.schedule import learning_rate, with_weight_decay
 from simplepcfg.training.step.branching_bias import BranchingBias
-from simplepcfg.training.step.capture import side_stream
 from simplepcfg.training.step.counters import copy_to_state
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.dropout import StateDropout
@@ -88,7 +89,7 @@ class Trainer:
         self.ema = WeightEMA(self.model, settings.ema_decay)
         self.step = Step(
             self.model,
-            settings,
+            with_weight_decay(settings, len(corpus.train)),
             0 if config.data.eos else 1,
             self.group,
             ema=self.ema,
@@ -136,7 +137,7 @@ class Trainer:
             with self.group.failing_together():
                 self._metrics, self._timings = self._open_records(files)
             try:
-                with side_stream(self.device):
+                with side_stream(self.device), without_graphs():
                     while self.stopped_by is None:
                         self._train_epoch()
                         self._finish_epoch(self._validate())

@@ -22,7 +22,9 @@ _NEVER = "-99"  # log10 p of the start of a sentence, which is not predicted
 
 
 def is_ngram_file(path: str | PathLike[str]) -> bool:
-    """Whether a file begins as `save_ngram` begins one."""
+    """Whether a file begins as `save_ngram` begins one; a pipe is not looked into, since it can be read once only."""
+    if not Path(path).is_file():
+        return False
     try:
         with open(path, "rb") as stream:
             return stream.read(len(MARK)) == MARK.encode()

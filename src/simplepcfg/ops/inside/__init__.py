@@ -7,25 +7,14 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.backends import resolve_backend
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
+from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments, check_shapes, check_values
+from simplepcfg.ops.inside.autograd import chart_inside, chart_span_marginals
+from simplepcfg.ops.inside.graphs import clear_graphs, graph_memory, without_graphs
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside, log_sum_exp_inside
 from simplepcfg.ops.inside.naive import naive_inside
-from simplepcfg.ops.inside.scaled import scaled_inside, scaled_span_marginals
+from simplepcfg.ops.inside.operators import operator_inside
 
-__all__ = ["BACKENDS", "inside", "span_marginals"]
-
-
-def _fused_inside(arguments: InsideArguments) -> Tensor:
-    """Import Triton on first use only, so that the other backends work without it."""
-    from simplepcfg.ops.inside.fused import fused_inside
-
-    return fused_inside(arguments)
-
-
-def _fused_span_marginals(arguments: InsideArguments) -> tuple[Tensor, Tensor]:
-    from simplepcfg.ops.inside.fused import fused_span_marginals
-
-    return fused_span_marginals(arguments)
+__all__ = ["BACKENDS", "clear_graphs", "graph_memory", "inside", "span_marginals", "without_graphs"]
 
 
 def _paper_inside(arguments: InsideArguments, recompute: bool) -> Tensor:
@@ -38,15 +27,15 @@ BACKENDS: dict[str, Callable[[InsideArguments], Tensor]] = {
     "naive": naive_inside,
     "log_sum_exp": log_sum_exp_inside,
     "log_einsum_exp": log_einsum_exp_inside,
-    "torch": scaled_inside,
-    "triton": _fused_inside,
+    "torch": partial(chart_inside, "torch"),
+    "triton": partial(chart_inside, "triton"),
     "paper": partial(_paper_inside, recompute=False),
     "paper_recompute": partial(_paper_inside, recompute=True),
 }
 # Backends that compute span marginals without autograd.
 _DIRECT_MARGINALS: dict[str, Callable[[InsideArguments], tuple[Tensor, Tensor]]] = {
-    "torch": scaled_span_marginals,
-    "triton": _fused_span_marginals,
+    "torch": partial(chart_span_marginals, "torch"),
+    "triton": partial(chart_span_marginals, "triton"),
 }
 
 
@@ -90,7 +79,10 @@ def inside(
     >>> inside(emissions, torch.ones(1), rules, rules).exp()    # two trees of probability (1/4)²
     tensor([0.1250])
     """
-    arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
+    arguments = check_shapes(log_emissions, root, left, right, lengths, span_bonus, precision)
+    if torch.compiler.is_compiling() and backend in ("auto", "torch", "triton"):
+        return operator_inside(backend, arguments)
+    arguments = check_values(arguments)
     return BACKENDS[resolve_backend(backend, log_emissions, BACKENDS)](arguments)
 
 

@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -53,6 +53,22 @@ def check_arguments(
     precision: str | None,
 ) -> InsideArguments:
     """Check shapes, dtypes and values, and convert to one floating-point dtype; InputError names what is wrong."""
+    return check_values(check_shapes(log_emissions, root, left, right, lengths, span_bonus, precision))
+
+
+def check_shapes(
+    log_emissions: Tensor,
+    root: Tensor,
+    left: Tensor,
+    right: Tensor,
+    lengths: Tensor | Sequence[int] | None,
+    span_bonus: Tensor | None,
+    precision: str | None,
+) -> InsideArguments:
+    """Check shapes and dtypes and convert to one floating-point dtype, without reading a value.
+
+    ``lengths`` of the result may be on any device and are not checked yet, which ``check_values`` does.
+    """
     if log_emissions.dim() != 3 or 0 in log_emissions.shape:
         raise InputError(f"log_emissions has shape {_shape(log_emissions)}; it must be [B, n, P], none of them 0")
     batch, n, preterminals = log_emissions.shape
@@ -70,21 +86,34 @@ def check_arguments(
             )
     if left.dim() != right.dim():
         raise InputError("left and right must both have a batch dimension, or neither")
-    for name, tensor in (("root", root), ("left", left), ("right", right)):
-        check_probabilities(name, tensor)
     dtype = torch.promote_types(log_emissions.dtype, torch.float32)
     if not dtype.is_floating_point:
         raise InputError(f"log_emissions has dtype {log_emissions.dtype}; it must be a floating-point tensor")
     check_precision(precision)
+    if span_bonus is not None and tuple(span_bonus.shape) != (batch, n + 1, n + 1):
+        raise InputError(f"span_bonus has shape {_shape(span_bonus)}; it must be {[batch, n + 1, n + 1]}")
     return InsideArguments(
         log_emissions.to(dtype),
         root.to(dtype),
         left if left.dtype == right.dtype and _keeps_dtype(left, dtype) else left.to(dtype),
         right if left.dtype == right.dtype and _keeps_dtype(right, dtype) else right.to(dtype),
-        check_lengths(lengths, batch, n),
-        check_bonus(span_bonus, batch, n, dtype),
+        None if lengths is None else _lengths_tensor(lengths, batch),
+        None if span_bonus is None else span_bonus.to(dtype),
         precision,
     )
+
+
+def check_values(arguments: InsideArguments) -> InsideArguments:
+    """Check the values of arguments whose shapes are right, and move the lengths to the CPU.
+
+    Values on a GPU are not checked, because the host would have to wait for it. InputError names what is wrong.
+    """
+    batch, n, _, _ = arguments.sizes
+    for name, tensor in (("root", arguments.root), ("left", arguments.left), ("right", arguments.right)):
+        check_probabilities(name, tensor)
+    lengths = check_lengths(arguments.lengths, batch, n)
+    check_bonus(arguments.span_bonus, batch, n, arguments.log_emissions.dtype)
+    return arguments if lengths is arguments.lengths else replace(arguments, lengths=lengths)
 
 
 def _keeps_dtype(rules: Tensor, dtype: torch.dtype) -> bool:
@@ -122,12 +151,7 @@ def check_lengths(lengths: Tensor | Sequence[int] | None, batch: int, n: int) ->
     """Return the lengths as int64 on the CPU, or None if every sentence has n words; InputError if they are wrong."""
     if lengths is None:
         return None
-    if not isinstance(lengths, Tensor):
-        lengths = _lengths_tensor(lengths)
-    if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
-        raise InputError(f"lengths has dtype {lengths.dtype}; lengths are whole numbers")
-    if tuple(lengths.shape) != (batch,):
-        raise InputError(f"lengths has shape {_shape(lengths)}; it must be [{batch}], one length a sentence")
+    lengths = _lengths_tensor(lengths, batch)
     lengths = lengths.to("cpu", torch.int64)
     values = lengths.tolist()
     for index, value in enumerate(values):
@@ -157,7 +181,18 @@ def check_bonus(span_bonus: Tensor | None, batch: int, n: int, dtype: torch.dtyp
     return span_bonus.to(dtype)
 
 
-def _lengths_tensor(lengths: object) -> Tensor:
+def _lengths_tensor(lengths: Tensor | Sequence[int], batch: int) -> Tensor:
+    """Return the lengths as a tensor of integers, [B]; InputError if their dtype or their number is wrong."""
+    if not isinstance(lengths, Tensor):
+        lengths = _integers(lengths)
+    if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
+        raise InputError(f"lengths has dtype {lengths.dtype}; lengths are whole numbers")
+    if tuple(lengths.shape) != (batch,):
+        raise InputError(f"lengths has shape {_shape(lengths)}; it must be [{batch}], one length a sentence")
+    return lengths
+
+
+def _integers(lengths: object) -> Tensor:
     """Convert a list or another iterable of integers to a tensor."""
     try:
         values = list(lengths)  # type: ignore[call-overload]

@@ -1,6 +1,7 @@
-"""The autograd function that is shared by the backends with a hand-written backward pass."""
+"""Differentiation of the backends with a hand-written backward pass: the autograd function and what it calls."""
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import torch
@@ -8,7 +9,12 @@ from torch import Tensor
 
 from simplepcfg.ops.double_backward import distinct_views
 from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.graphs import graphs_of
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
+from simplepcfg.ops.inside.saved_charts import chart_of, empty_handle, make_handle
+from simplepcfg.ops.inside.scaled import TorchChart
+
+Needs = tuple[bool, bool, bool, bool]  # of log_emissions, root, the rules and the span bonus
 
 
 class Chart(Protocol):
@@ -20,70 +26,178 @@ class Chart(Protocol):
         """Run the forward pass and return log Z of each sentence, [B]."""
         ...
 
-    def backward(self, grad: Tensor, needs: tuple[bool, ...], marginals: Tensor | None) -> list[Tensor | None]:
-        """Compute the gradients with respect to log_emissions, root, left and right that ``needs`` asks for.
+    def backward(
+        self, grad: Tensor, need_words: bool, need_root: bool, need_rules: bool, marginals: Tensor | None
+    ) -> list[Tensor | None]:
+        """Compute the gradients that are needed: of log_emissions, of the root, and of the rules [(B,) 2N, N + P].
 
-        ``marginals`` [B, n + 1, n + 1], if given, is filled with the gradient with respect to the span bonus.
+        The gradients of left and right are stacked. ``marginals`` [B, n + 1, n + 1], if given, is zero and is filled
+        with the gradient with respect to the span bonus.
         """
         ...
 
 
-def chart_inside(kind: type[Chart], arguments: InsideArguments) -> Tensor:
-    """Compute log Z of each sentence by a chart of this class; see ``inside``."""
+def chart_class(backend: str) -> type[Chart]:
+    """Return the chart of a backend. Triton is imported on first use only, so that "torch" works without it."""
+    if backend == "torch":
+        return TorchChart
+    from simplepcfg.ops.inside.packed_chart import PackedChart
+
+    return PackedChart
+
+
+def chart_inside(backend: str, arguments: InsideArguments) -> Tensor:
+    """Compute log Z of each sentence by the chart of a backend; see ``inside``."""
     if arguments.log_emissions.shape[1] == 1:
         return log_einsum_exp_inside(arguments)
-    return _ChartInside.apply(
+    inputs = (*tensors_of(arguments), arguments.precision, backend, saves_chart(arguments))
+    # torch.func needs a function with a separate set-up, which takes longer to call.
+    if torch._C._are_functorch_transforms_active():
+        log_z: Tensor = _TransformableInside.apply(*inputs)[0]
+        return log_z
+    return _ChartInside.apply(*inputs)
+
+
+def chart_span_marginals(backend: str, arguments: InsideArguments) -> tuple[Tensor, Tensor]:
+    """Compute log Z and span marginals without autograd, also in ``torch.inference_mode``."""
+    batch, n, _, _ = arguments.sizes
+    marginals = arguments.log_emissions.new_zeros(batch, n + 1, n + 1)
+    if n == 1:
+        return marginals.new_full((batch,), -math.inf), marginals
+    with _without_autocast(arguments), _on_device(arguments):
+        chart = chart_class(backend)(arguments)
+        log_z = chart.fill()
+        chart.backward(torch.ones_like(log_z), False, False, False, marginals)
+    return log_z, marginals
+
+
+def tensors_of(arguments: InsideArguments) -> tuple[Tensor | None, ...]:
+    """Return the tensor arguments in the order in which autograd sees them."""
+    return (
         arguments.log_emissions,
         arguments.root,
         arguments.left,
         arguments.right,
         arguments.span_bonus,
         arguments.lengths,
-        arguments.precision,
-        kind,
     )
 
 
-def chart_span_marginals(kind: type[Chart], arguments: InsideArguments) -> tuple[Tensor, Tensor]:
-    """Compute log Z and span marginals without autograd, also in ``torch.inference_mode``."""
-    batch, n, _, _ = arguments.sizes
-    marginals = arguments.log_emissions.new_zeros(batch, n + 1, n + 1)
-    if n == 1:
-        return marginals.new_full((batch,), -math.inf), marginals
-    chart = kind(arguments)
-    log_z = chart.fill()
-    chart.backward(torch.ones_like(log_z), (False,) * 4, marginals)
-    return log_z, marginals
+def saves_chart(arguments: InsideArguments) -> bool:
+    """Return whether a backward pass may follow."""
+    inputs = tensors_of(arguments)[:5]
+    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
+
+
+def forward_chart(backend: str, arguments: InsideArguments, save: bool) -> tuple[Tensor, Tensor]:
+    """Fill a chart; return log Z [B] and the handle of the chart, an empty one unless ``save``."""
+    with _without_autocast(arguments), _on_device(arguments):
+        graphs = graphs_of(arguments.log_emissions.device) if backend == "triton" else None
+        replayed = None if graphs is None else graphs.forward(arguments, save)
+        if replayed is not None:
+            return replayed
+        chart = chart_class(backend)(arguments)
+        log_z = chart.fill()
+    return log_z, make_handle(chart) if save else empty_handle()
+
+
+def backward_chart(
+    backend: str, arguments: InsideArguments, handle: Tensor, grad: Tensor, needs: Needs
+) -> list[Tensor | None]:
+    """Compute the gradients that are needed: of log_emissions, root, the stacked rules, and the span bonus.
+
+    The chart is filled again if the handle does not own one: if what autograd saved was copied, for example to the
+    host, or if the chart was not saved.
+    """
+    need_words, need_root, need_rules, need_bonus = needs
+    with _without_autocast(arguments), _on_device(arguments):
+        chart = chart_of(handle)
+        if chart is None:
+            chart = chart_class(backend)(arguments)
+            chart.fill()
+        bonus = None
+        if need_bonus:
+            assert arguments.span_bonus is not None
+            bonus = torch.zeros_like(arguments.span_bonus, memory_format=torch.contiguous_format)
+        return [*chart.backward(grad, need_words, need_root, need_rules, bonus), bonus]
 
 
 class _ChartInside(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        log_emissions, root, left, right, span_bonus, lengths, precision, kind = inputs
-        chart = kind(InsideArguments(log_emissions, root, left, right, lengths, span_bonus, precision))
-        log_z: Tensor = chart.fill()
-        if any(ctx.needs_input_grad):
-            ctx.save_for_backward(log_emissions, root, left, right, span_bonus, lengths)
-            ctx.chart = chart
+        log_z, handle = _fill(*inputs)
+        _save(ctx, inputs, handle)
         return log_z
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        needs = ctx.needs_input_grad[:5]
-        if torch.is_grad_enabled():  # create_graph: the gradient itself must be differentiable
-            return *_differentiable_gradients(ctx.saved_tensors, needs, grads[0]), None, None, None
-        given = ctx.saved_tensors[4]
-        bonus = torch.zeros_like(given, memory_format=torch.contiguous_format) if needs[4] else None
-        return *ctx.chart.backward(grads[0], needs[:4], bonus), bonus, None, None, None
+        return _gradients(ctx, grads[0])
 
 
-def _differentiable_gradients(saved: Any, needs: tuple[bool, ...], grad: Tensor) -> list[Tensor | None]:
+class _TransformableInside(torch.autograd.Function):
+    @staticmethod
+    def forward(*inputs: Any) -> tuple[Tensor, Tensor]:
+        return _fill(*inputs)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
+        _save(ctx, inputs, output[1])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return _gradients(ctx, grads[0])
+
+
+def _fill(*inputs: Any) -> tuple[Tensor, Tensor]:
+    log_emissions, root, left, right, span_bonus, lengths, precision, backend, save = inputs
+    arguments = InsideArguments(log_emissions, root, left, right, lengths, span_bonus, precision)
+    return forward_chart(backend, arguments, save)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], handle: Tensor) -> None:
+    if any(ctx.needs_input_grad):
+        ctx.save_for_backward(*inputs[:6], handle)
+        ctx.precision, ctx.backend = inputs[6:8]
+
+
+def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """Compute the gradients of the nine inputs of the autograd functions."""
+    needs = ctx.needs_input_grad[:5]
+    nothing = (None,) * 4  # lengths, precision, backend, save
+    *saved, handle = ctx.saved_tensors
+    if torch.is_grad_enabled():  # create_graph: the gradient itself must be differentiable
+        return *differentiable_gradients(saved, needs, grad), *nothing
+    log_emissions, root, left, right, span_bonus, lengths = saved
+    arguments = InsideArguments(log_emissions, root, left, right, lengths, span_bonus, ctx.precision)
+    needed = (needs[0], needs[1], needs[2] or needs[3], needs[4])
+    words, by_root, rules, bonus = backward_chart(ctx.backend, arguments, handle, grad, needed)
+    by_left, by_right = (None, None) if rules is None else rules.chunk(2, -2)
+    return words, by_root, by_left, by_right, bonus, *nothing
+
+
+def differentiable_gradients(saved: Any, needs: tuple[bool, ...], grad: Tensor) -> list[Tensor | None]:
     """Compute the gradients by autograd through ``log_einsum_exp_inside``, so that they can be differentiated."""
     inputs, lengths = distinct_views(saved[:5]), saved[5]
     log_emissions, root, left, right, span_bonus = inputs
     kind = log_emissions.dtype
     arguments = InsideArguments(log_emissions, root, left.to(kind), right.to(kind), lengths, span_bonus, None)
     wanted = [tensor for tensor, need in zip(inputs, needs, strict=True) if need]
-    log_z = log_einsum_exp_inside(arguments)
-    found = iter(torch.autograd.grad(log_z, wanted, grad, create_graph=True, allow_unused=True))
+    with _without_autocast(arguments):
+        log_z = log_einsum_exp_inside(arguments)
+        found = iter(torch.autograd.grad(log_z, wanted, grad, create_graph=True, allow_unused=True))
     return [next(found) if need else None for need in needs]
+
+
+def _without_autocast(arguments: InsideArguments) -> AbstractContextManager[Any]:
+    """Return a context without automatic mixed precision: ``precision`` says how the products are computed."""
+    kind = arguments.log_emissions.device.type
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
+
+
+def _on_device(arguments: InsideArguments) -> AbstractContextManager[Any]:
+    """Return a context in which the GPU of the tensors is the current one, on which Triton launches its kernels."""
+    device = arguments.log_emissions.device
+    if device.type != "cuda" or device.index == torch.cuda.current_device():
+        return nullcontext()
+    return torch.cuda.device(device)

@@ -48,8 +48,10 @@ class PackedChart:
         self.batch, n, self.states, self.tags = arguments.sizes
         self.device = arguments.log_emissions.device
         self.precision = precision_of(arguments)
+        self.gradient_dtype = arguments.left.dtype  # of the gradient of the rules; autograd would convert to it
         lengths = (n,) * self.batch if arguments.lengths is None else tuple(arguments.lengths.tolist())
         self.plan: Plan = make_plan(n, lengths, self.device)
+        self.plan.use_on_current_stream()
         stored, work = self.precision.stored, self.precision.work
         rows = self.plan.rows
         try:
@@ -63,7 +65,7 @@ class PackedChart:
         self.reach = self._empty(rows, dtype=work)
         self.best = self._empty(self.plan.words, dtype=torch.float64)
         self.log_top = self._empty(self.batch, dtype=torch.float64)
-        self.bonus = self._bonus()
+        self.bonus = self.row_bonus()
         self.kinds = {"WORK": self.precision.triton_work}
         # With equal lengths, row numbers are computed instead of loaded from the tables of the plan.
         self.equal = {"EQUAL": arguments.lengths is None}
@@ -151,16 +153,14 @@ class PackedChart:
                     part = slice(here.start - rows.start, here.stop - rows.start)
                     torch.mm(left[part], rules[sentence].T, out=self.chart[here])
 
-    def backward(self, grad: Tensor, needs: tuple[bool, ...], marginals: Tensor | None) -> list[Tensor | None]:
-        """Compute the gradients that ``needs`` asks for; see ``Chart.backward``."""
-        need_words, need_root, need_left, need_right = needs
-        by_root, by_child = self.adjoints(grad, marginals, need_words or need_left or need_right)
-        words = left = right = None
-        if need_left or need_right:
-            left, right = self._rule_gradients(by_child)
-        if need_words:
-            words = self.emission_gradients(by_child)
-        return [words, by_root if need_root else None, left, right]
+    def backward(
+        self, grad: Tensor, need_words: bool, need_root: bool, need_rules: bool, marginals: Tensor | None
+    ) -> list[Tensor | None]:
+        """Compute the gradients that are needed; see ``Chart.backward``."""
+        by_root, by_child = self.adjoints(grad, marginals, need_words or need_rules)
+        rules = self.rule_gradients(by_child) if need_rules else None
+        words = self.emission_gradients(by_child) if need_words else None
+        return [words, by_root if need_root else None, rules]
 
     def adjoints(self, grad: Tensor, marginals: Tensor | None, of_words: bool = True) -> tuple[Tensor, Tensor]:
         """Compute the gradients with respect to the root, and to η and ζ of every row, [rows, 2N].
@@ -175,24 +175,28 @@ class PackedChart:
         except torch.cuda.OutOfMemoryError as error:
             raise self._out_of_memory_error() from error
         by_root = self._empty(self.batch, states, dtype=self.precision.work)
-        root = self.arguments.root.contiguous()
-        block = _block_size(states, 1024)
-        limit = {"LIMIT": self.precision.limit}
-        end_kernels.top_bwd_kernel[(self.batch, triton.cdiv(states, block))](
-            self.beta, root, self.log_top, grad.contiguous(), alpha, by_root, plan.top_rows, plan.order, states,
-            states if root.dim() == 2 else 0, BLOCK=block, **limit, **self.kinds,
-        )  # fmt: skip
+        self.whole_sentences(grad.contiguous(), alpha, by_root)
         for width in range(plan.n, 1, -1):
             self.outside(width, alpha, by_child)
         if marginals is not None:
             marginal = self._empty(plan.rows, dtype=self.precision.work)
             kernels.span_marginal_kernel[(plan.rows - plan.words,)](
-                self.beta, alpha, marginal, plan.words, states, BLOCK=block, **limit, **self.kinds
-            )
+                self.beta, alpha, marginal, plan.words, states, BLOCK=_block_size(states, 1024),
+                LIMIT=self.precision.limit, **self.kinds,
+            )  # fmt: skip
             marginals.view(-1)[plan.cells] = marginal[plan.words :].to(marginals.dtype)
         if of_words:
             self._gather(1, alpha, by_child)
         return by_root if self.arguments.root.dim() == 2 else by_root.sum(0), by_child
+
+    def whole_sentences(self, grad: Tensor, alpha: Tensor, by_root: Tensor) -> None:
+        """Compute d log Z / d β of whole sentences into their rows of ``alpha``, and the gradient of the root."""
+        root = self.arguments.root.contiguous()
+        block = _block_size(self.states, 1024)
+        end_kernels.top_bwd_kernel[(self.batch, triton.cdiv(self.states, block))](
+            self.beta, root, self.log_top, grad, alpha, by_root, self.plan.top_rows, self.plan.order, self.states,
+            self.states if root.dim() == 2 else 0, BLOCK=block, LIMIT=self.precision.limit, **self.kinds,
+        )  # fmt: skip
 
     def outside(self, width: int, alpha: Tensor, by_child: Tensor) -> None:
         """Compute d log Z / d β of the spans of a width that have parents."""
@@ -247,11 +251,10 @@ class PackedChart:
     def _register_limit(self, most: int) -> dict[str, int]:
         return {"maxnreg": most} if self.precision.stored == torch.bfloat16 else {}
 
-    def _rule_gradients(self, by_child: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the gradients of left and right: one product over all spans, and one over all words."""
+    def rule_gradients(self, by_child: Tensor) -> Tensor:
+        """Compute the gradient of the rules, [(B,) 2N, N + P]: one product over all spans, and one over all words."""
         states = self.states
-        # Sums are in the wide dtype; the result has the dtype of the rules, to which autograd would convert it.
-        both = self._empty(*self.rules.shape, dtype=self.arguments.left.dtype)
+        both = self._empty(*self.rules.shape, dtype=self.gradient_dtype)  # sums are in the wide dtype
         with self._matrix_mode():
             if both.dim() == 2:
                 self.rule_gradient_rows(by_child, slice(0, 2 * states), both)
@@ -266,8 +269,7 @@ class PackedChart:
                             torch.cat([each[rows] for rows in spans[1:]]) for each in (by_child, self.beta)
                         )
                         mm_wide(by_spans.T, beta, both[sentence, :, :states])
-        left, right = both.chunk(2, -2)
-        return left, right
+        return both
 
     def rule_gradient_rows(self, by_child: Tensor, rows: slice, out: Tensor) -> None:
         """Compute the gradient of some rows of unbatched rules [left; right] into ``out`` [rows, N + P]."""
@@ -307,7 +309,7 @@ class PackedChart:
                 found[sentence].append(rows)
         return found
 
-    def _bonus(self) -> Tensor:
+    def row_bonus(self) -> Tensor:
         """Return log2 of the weight of each row, DEAD for forbidden spans; an unused tensor if there is no bonus."""
         if self.arguments.span_bonus is None:
             return self.exponent

@@ -28,6 +28,23 @@ class Plan:
     order: Tensor  # [B] int32: ``sentences`` on the device
     top_rows: Tensor  # [B] int32: row of the whole sentence; -1 for a sentence of one word
     cells: Tensor  # [rows of width 2 or more] int64: flat index into [B, n + 1, n + 1]
+    made: "tuple[torch.cuda.Stream, torch.cuda.Event] | None"  # on a GPU: where and when the tables are written
+
+    def use_on_current_stream(self) -> None:
+        """Let work on the current stream of a GPU begin after the tables have been written on another one.
+
+        Within a capture this is left out: a capture cannot wait for work before it, which has ended by then.
+        """
+        if self.made is None or torch.cuda.is_current_stream_capturing():
+            return
+        stream, event = self.made
+        current = torch.cuda.current_stream(stream.device)
+        if current != stream:
+            current.wait_event(event)
+            for table in (self.first_rows, self.sentence_of_row, self.words_before, self.length_of_sentence):
+                table.record_stream(current)
+            for table in (self.order, self.top_rows, self.cells):
+                table.record_stream(current)
 
     @property
     def rows(self) -> int:
@@ -81,7 +98,7 @@ def make_plan(n: int, lengths: tuple[int, ...], device: torch.device) -> Plan:
     if device.type == "cuda":
         packed = packed.pin_memory().to(device, non_blocking=True)
     parts = packed.to(device).split([len(table) for table in tables])
-    return Plan(
+    plan = Plan(
         n,
         tuple(falling.tolist()),
         tuple(order.tolist()),
@@ -94,4 +111,9 @@ def make_plan(n: int, lengths: tuple[int, ...], device: torch.device) -> Plan:
         order=parts[4].to(torch.int32),
         top_rows=parts[5].to(torch.int32),
         cells=parts[6],
+        made=(torch.cuda.current_stream(device), torch.cuda.Event()) if device.type == "cuda" else None,
     )
+    if plan.made is not None:
+        stream, event = plan.made
+        event.record(stream)
+    return plan

@@ -21,6 +21,7 @@ class ViterbiChart:
         self.device, self.dtype = arguments.log_emissions.device, arguments.log_emissions.dtype
         lengths = (n,) * self.batch if arguments.lengths is None else tuple(arguments.lengths.tolist())
         self.plan: Plan = make_plan(n, lengths, self.device)
+        self.plan.use_on_current_stream()
         plan = self.plan
         sentence = plan.sentence_of_row[: plan.words].long()
         position = torch.arange(plan.words, device=self.device) - plan.words_before[sentence]

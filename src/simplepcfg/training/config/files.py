@@ -213,8 +213,11 @@ def _in_run_folder(name: str) -> bool:
 
 def _newer_version(name: str) -> str:
     """Return the end of a message about a run's configuration if a later version of this package wrote the run."""
+    facts = Path(name).with_name("run.json")
+    if not facts.is_file():  # a pipe would be waited for
+        return ""
     try:
-        written = str(json.loads(Path(name).with_name("run.json").read_text("utf-8"))["simplepcfg"])
+        written = str(json.loads(facts.read_text("utf-8"))["simplepcfg"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""
     if Path(name).name != "config.toml" or _release(written) <= _release(__version__):

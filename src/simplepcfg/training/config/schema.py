@@ -112,6 +112,14 @@ class TrainingConfig(BaseModel):
         allow_inf_nan=False,
         description="Share of each weight, times the learning rate, by which a step shrinks it, as in AdamW.",
     )
+    weight_decay_per_epoch: float = Field(
+        default=0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Weight decay that fits every amount of text: training.weight_decay becomes this divided by the "
+        "learning rate and by the steps of an epoch. With 1, weights shrink to 1 / e within an epoch at the full rate "
+        "where no gradient keeps them. 0 takes training.weight_decay as it is.",
+    )
     start_from: str | None = Field(
         default=None,
         description="A run folder whose best weights this run begins with. It may have fewer symbols: if there are m "
@@ -266,6 +274,15 @@ class TrainingConfig(BaseModel):
     def _betas_below_one(self) -> "TrainingConfig":
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"training.betas = {list(self.betas)}; each must be at least 0 and below 1")
+        return self
+
+    @model_validator(mode="after")
+    def _one_weight_decay(self) -> "TrainingConfig":
+        if self.weight_decay and self.weight_decay_per_epoch:
+            raise ValueError(
+                f"training.weight_decay = {self.weight_decay:g} and training.weight_decay_per_epoch = "
+                f"{self.weight_decay_per_epoch:g}; set one of them to 0"
+            )
         return self
 
 

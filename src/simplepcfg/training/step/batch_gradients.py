@@ -9,11 +9,12 @@ from torch import Tensor, nn
 
 from simplepcfg.data.batching import pinned, to_device
 from simplepcfg.errors import ResourceError
+from simplepcfg.ops.capture import Capturer, Launch
 from simplepcfg.ops.deferred_checks import DeferredChecks, deferring_checks
+from simplepcfg.ops.inside import without_graphs
 from simplepcfg.ops.inside.plan import make_plan
 from simplepcfg.training.machine.failures import is_out_of_memory
 from simplepcfg.training.step.branching_bias import branching_bonus
-from simplepcfg.training.step.capture import Capturer, Launch
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.gradients import Gradients
 from simplepcfg.training.step.teacher_loss import TeacherSignal, taught_losses
@@ -35,7 +36,8 @@ class BatchGradient:
 
         The mean is over `total` sentences, those of the other processes included.
         """
-        losses = self._losses(words, lengths)  # [B]
+        with without_graphs():  # whole steps are captured, and their memory is estimated without other graphs
+            losses = self._losses(words, lengths)  # [B]
         weights = self._counters.count(losses.detach(), lengths, words.shape[1], total)
         self._gradients.store(torch.autograd.grad(losses, self._gradients.parameters, weights, allow_unused=True))
 

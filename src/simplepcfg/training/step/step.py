@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from simplepcfg.data.batching import Batch
+from simplepcfg.ops.capture import Capturer, GraphCapturer
 from simplepcfg.training.config.schema import TrainingConfig
 from simplepcfg.training.step.batch_gradients import BatchGradient, BatchGradientRunner
-from simplepcfg.training.step.capture import Capturer, GraphCapturer
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.ema import WeightEMA

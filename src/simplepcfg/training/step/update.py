@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from simplepcfg.errors import ResourceError
+from simplepcfg.ops.capture import Capturer, Launch
 from simplepcfg.training.config.schema import TrainingConfig
-from simplepcfg.training.step.capture import Capturer, Launch
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.gradients import Gradients

@@ -37,8 +37,8 @@ def read_history(directory: Path | None) -> TrainingHistory:
     if directory is None:
         return TrainingHistory()
     folder = RunFolder(directory)
-    lines = _lines(folder.metrics)
-    timings = [line["seconds"] for line in _lines(folder.timings) if isinstance(line.get("seconds"), int | float)]
+    lines, timed = _lines(folder, folder.metrics), _lines(folder, folder.timings)
+    timings = [line["seconds"] for line in timed if isinstance(line.get("seconds"), int | float)]
     return TrainingHistory(
         [line for line in lines if line.get("kind") == "steps" and "step" in line],
         [line for line in lines if line.get("kind") == "epoch" and "epoch" in line and "step" in line],
@@ -46,7 +46,9 @@ def read_history(directory: Path | None) -> TrainingHistory:
     )
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def _lines(folder: RunFolder, path: Path) -> list[dict[str, Any]]:
+    if not folder.is_own(path):  # a pipe would be waited for
+        return []
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError):

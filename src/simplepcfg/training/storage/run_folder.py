@@ -86,6 +86,12 @@ class RunFolder:
         return self.path / "teacher.safetensors"
 
     @property
+    def files(self) -> tuple[Path, ...]:
+        """All files that a run can have."""
+        settled = (self.config, self.vocabulary, self.facts, self.model, self.checkpoint)
+        return (*settled, self.metrics, self.timings, self.skipped, self.teacher)
+
+    @property
     def resume_command(self) -> str:
         """The shell command that resumes this run."""
         return f"simplepcfg train --resume {shlex.quote(str(self.path))}"
@@ -130,13 +136,32 @@ class RunFolder:
         The cache of a model hub keeps files in `blobs` beside `snapshots` and links to them; such links are followed.
         """
         self.require(*files)
-        inside = self.path.resolve()
-        if inside.parent.name == HUB_FOLDERS[0]:
-            inside = inside.parent.parent
         for file in files:
-            place = file.resolve()
-            if not place.is_relative_to(inside):
-                raise InputError(f"{file}: is a link out of the run folder, to {place}; put the file itself there")
+            self._refuse_link_out(file)
+
+    def refuse_foreign_files(self) -> None:
+        """Raise InputError if a file of the run, where it is there, is a link out of the folder, a pipe or a device.
+
+        Training appends to some of these files and waits for others, so that it must not begin with such a folder.
+        """
+        for file in self.files:
+            self._refuse_link_out(file)
+            if os.path.lexists(file) and not file.is_file():
+                raise InputError(f"{file}: is a pipe, a device, a folder or a broken link; remove it")
+
+    def is_own(self, file: Path) -> bool:
+        """Return whether a file of the run is there, a file, and within the folder; see `require_own`."""
+        return file.is_file() and file.resolve().is_relative_to(self._boundary())
+
+    def _refuse_link_out(self, file: Path) -> None:
+        place = file.resolve()
+        if not place.is_relative_to(self._boundary()):
+            raise InputError(f"{file}: is a link out of the run folder, to {place}; put the file itself there")
+
+    def _boundary(self) -> Path:
+        """The folder that no link may leave: the run's own or, in the cache of a model hub, the model's."""
+        inside = self.path.resolve()
+        return inside.parent.parent if inside.parent.name == HUB_FOLDERS[0] else inside
 
     def read_config(self, overrides: Sequence[str] = ()) -> RunConfig:
         """Return the run's configuration, changed by overrides such as "training.epochs=3".

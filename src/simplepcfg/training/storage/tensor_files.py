@@ -1,6 +1,7 @@
 """Safetensors files with a JSON record and a checksum in their header, written atomically; nothing is pickled."""
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -12,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import nn
 
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, ResourceError
 from simplepcfg.training.storage.atomic_files import write_bytes
 from simplepcfg.training.storage.checksums import DamagedFileError, chunks, crc32
 
@@ -66,9 +67,11 @@ def read_tensor_file(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any
 def read_checked_tensor_file(path: Path) -> TensorFile:
     """Read a file of `write_tensor_file` and verify its checksum.
 
-    Raises DamagedFileError if the file is damaged and InputError if it cannot be read or has another format.
+    Raises DamagedFileError if the file is damaged, InputError if it cannot be read or has another format, and
+    ResourceError if it is larger than the memory of this machine.
     """
     try:
+        _refuse_larger_than_memory(path)
         verified = _compare_checksum(path)
         with safe_open(path, framework="pt") as stream:
             metadata = stream.metadata() or {}
@@ -89,6 +92,7 @@ def read_checked_tensor_file(path: Path) -> TensorFile:
 def stored_shapes(path: Path) -> dict[str, list[int]]:
     """Return names and shapes by the header alone, so that a model can be refused before memory is taken for it."""
     try:
+        _refuse_larger_than_memory(path)
         with safe_open(path, framework="pt") as stream:
             _check_format(path, stream.metadata() or {})
             return {name: stream.get_slice(name).get_shape() for name in stream.keys()}  # noqa: SIM118
@@ -101,6 +105,7 @@ def stored_shapes(path: Path) -> dict[str, list[int]]:
 def stored_vocabulary(path: Path) -> str | None:
     """Return the checksum of the vocabulary by the header alone; None if there is no checksum or no header."""
     try:
+        _refuse_larger_than_memory(path)
         with safe_open(path, framework="pt") as stream:
             return (stream.metadata() or {}).get("vocabulary")
     except (SafetensorError, OSError):
@@ -135,6 +140,20 @@ def check_shapes(model: nn.Module, shapes: Mapping[str, list[int]], path: Path) 
                 f"{path}: weight {name} has shape {list(shape)} instead of "
                 f"{list(expected[name].shape)}; the file belongs to another configuration"
             )
+
+
+def _refuse_larger_than_memory(path: Path) -> None:
+    """Raise ResourceError before the file is read: one with holes can claim terabytes and take no room on a disk."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # a system that does not say
+        return
+    size = os.stat(path).st_size
+    if size > memory > 0:
+        raise ResourceError(
+            f"{path}: has {size / 2**30:,.0f} GiB, and this machine has {memory / 2**30:,.0f} GiB of memory; "
+            "use a machine with more"
+        )
 
 
 def _compare_checksum(path: Path) -> bool:

@@ -1,0 +1,134 @@
+"""A plain call of `inside` with its gradients: launched kernel by kernel, replayed from its cache, and as one graph.
+
+    python benchmarks/plain_call_gpu.py [--rows 1,2,mixed]
+
+Needs torch and triton alone (PYTHONPATH=src where the package is not installed). Appends to results/plain_call_gpu.csv.
+The third way is the least time there can be: the caller captures forward and backward together as one CUDA graph by
+hand. Rules are in bfloat16. Memory is what the allocator reserves at most beside the inputs, graphs included.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import torch
+
+from simplepcfg.benchmarking.memory import is_out_of_memory, release
+from simplepcfg.benchmarking.report import append_rows, check_columns, environment
+from simplepcfg.benchmarking.sizes import Size, mixed_lengths
+from simplepcfg.benchmarking.timing import Times, captured, measure
+from simplepcfg.benchmarking.workload import forward_backward
+from simplepcfg.ops.inside import clear_graphs, without_graphs
+from simplepcfg.ops.inside.graphs import graphs_of
+
+RESULTS = Path(__file__).parent / "results" / "plain_call_gpu.csv"
+MIXED = mixed_lengths(16)
+ROWS = {
+    "1": Size(16, 20, 512, 1024),
+    "2": Size(16, 40, 512, 1024),
+    "3": Size(16, 20, 4096, 8192),
+    "4": Size(16, 40, 4096, 8192),
+    "5": Size(16, 20, 8192, 16384),
+    "6": Size(16, 40, 8192, 16384),
+    "7": Size(64, 40, 4096, 8192),
+    "mixed": Size(len(MIXED), max(MIXED), 512, 1024, MIXED),
+}
+WAYS = ("plain", "call", "graph")
+QUANTITIES = ("ms_p20", "ms_p50", "ms_p80", "peak_mb")
+COLUMNS = (
+    *("when", "machine", "threads", "torch", "triton", "python", "commit", "B", "n", "N", "P", "lengths"),
+    *(f"{way}_{quantity}" for way in WAYS for quantity in QUANTITIES),
+    *("speedup", "over_graph", "replayed", "failure"),
+)
+BUDGET_S = 1.0  # one timing takes about this long
+Step = Callable[[], object]
+
+
+def main() -> None:
+    """Measure, print and record."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", default=",".join(ROWS), help="some of 1 … 7 and mixed, separated by commas")
+    parser.add_argument("--repeats", type=int, default=50)
+    parser.add_argument("--commit", help="what was measured, where the tree has no history")
+    parser.add_argument("--csv", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    names = arguments.rows.split(",")
+    unknown = [name for name in names if name not in ROWS]
+    if unknown:
+        parser.error(f"--rows {unknown[0]} is unknown; take some of {', '.join(ROWS)}")
+    if not torch.cuda.is_available():
+        parser.error("torch sees no CUDA GPU here")
+    began = time.monotonic()
+    check_columns(arguments.csv, COLUMNS)
+    where = environment(torch.device("cuda"), arguments.commit)
+    print(f"{where['machine']}, torch {where['torch']}, triton {where['triton']}, commit {where['commit']}")
+    print("forward + backward in bf16: milliseconds (median) and MB reserved")
+    heads = ("plain", "call", "graph", "plain/call", "call/graph", "plain MB", "call MB", "graph MB")
+    print(f"{'B, n, N, P':<24}" + "".join(f"{head:>12}" for head in heads), flush=True)
+    for name in names:
+        row = measured(ROWS[name], arguments.repeats)
+        append_rows(arguments.csv, [{**where, **row}])
+        print(line(row), flush=True)
+    print(f"{time.monotonic() - began:.0f} s", flush=True)
+
+
+def measured(size: Size, repeats: int) -> dict[str, object]:
+    """One row: times and memory of the three ways, and their ratios."""
+    device = torch.device("cuda", torch.cuda.current_device())
+    lengths = "equal" if size.lengths is None else "mixed"
+    row: dict[str, object] = dict.fromkeys(COLUMNS[7:], "")
+    row |= {"B": size.batch, "n": size.n, "N": size.nonterminals, "P": size.preterminals, "lengths": lengths}
+    try:
+        step = forward_backward(size, "triton", "bf16", device)
+        times = {way: measured_way(way, step, device, repeats, row) for way in WAYS}
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        return row | {"failure": "OOM"}
+    finally:
+        clear_graphs()
+        release()
+    row["speedup"] = round(times["plain"].p50 / times["call"].p50, 4)
+    row["over_graph"] = round(times["call"].p50 / times["graph"].p50, 4)
+    return row
+
+
+def measured_way(way: str, step: Step, device: torch.device, repeats: int, row: dict[str, object]) -> Times:
+    """Time one way and write its figures into the row."""
+    clear_graphs()
+    with without_graphs():
+        step()  # compiles kernels
+    torch.cuda.synchronize()
+    release()
+    reserved = torch.cuda.memory_reserved()
+    torch.cuda.reset_peak_memory_stats()
+    with nullcontext() if way == "call" else without_graphs():
+        run = captured(step) if way == "graph" else step
+        for _ in range(3):  # the second call captures, the third replays
+            run()
+        torch.cuda.synchronize()
+        peak = (torch.cuda.max_memory_reserved() - reserved) / 1e6
+        found = measure(run, device, repeats, BUDGET_S)
+    if way == "call":
+        graphs = graphs_of(device)
+        row["replayed"] = int(graphs is not None and graphs.has_replayed)
+    figures = (found.p20, found.p50, found.p80, peak)
+    row |= {f"{way}_{quantity}": round(figure, 4) for quantity, figure in zip(QUANTITIES, figures, strict=True)}
+    return found
+
+
+def line(row: dict[str, object]) -> str:
+    """A line of the table."""
+    size = ", ".join(str(row[name]) for name in ("B", "n", "N", "P"))
+    start = f"{size + (' mixed' if row['lengths'] == 'mixed' else ''):<24}"
+    if row["failure"]:
+        return f"{start}{row['failure']:>12}"
+    figures = [row[f"{way}_ms_p50"] for way in WAYS] + [row["speedup"], row["over_graph"]]
+    peaks = [row[f"{way}_peak_mb"] for way in WAYS]
+    return start + "".join(f"{figure:>12.3f}" for figure in figures) + "".join(f"{peak:>12.0f}" for peak in peaks)
+
+
+if __name__ == "__main__":
+    main()

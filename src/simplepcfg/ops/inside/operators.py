@@ -1,0 +1,122 @@
+"""The inside algorithm as operators of ``torch.library``, each of which is one node for ``torch.compile``.
+
+The operators check values, choose the backend and read the lengths when they run, so that none of this is traced.
+``inside`` calls them while a compiler traces it. Other calls go to the autograd function of ``autograd.py``, which
+computes the same and costs less on the host.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.backends import resolve_backend
+from simplepcfg.ops.inside.arguments import InsideArguments, check_lengths, check_values
+from simplepcfg.ops.inside.autograd import (
+    backward_chart,
+    differentiable_gradients,
+    forward_chart,
+    saves_chart,
+    tensors_of,
+)
+from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
+from simplepcfg.ops.inside.saved_charts import empty_handle
+
+# The handle of the chart is hidden state, which a CUDA graph that a compiler captures would not keep alive.
+_TAGS = (torch.Tag.cudagraph_unsafe,)
+_BACKENDS = ("torch", "triton")
+
+
+def operator_inside(backend: str, arguments: InsideArguments) -> Tensor:
+    """Compute log Z of each sentence by the operator; ``arguments`` come from ``check_shapes``."""
+    if arguments.log_emissions.shape[1] == 1:
+        return log_einsum_exp_inside(arguments)
+    log_z, _ = inside_forward(*tensors_of(arguments), arguments.precision, backend, saves_chart(arguments))
+    return log_z
+
+
+@torch.library.custom_op("simplepcfg::inside", mutates_args=(), tags=_TAGS)
+def inside_forward(
+    log_emissions: Tensor,
+    root: Tensor,
+    left: Tensor,
+    right: Tensor,
+    span_bonus: Tensor | None,
+    lengths: Tensor | None,
+    precision: str | None,
+    backend: str,
+    save: bool,
+) -> tuple[Tensor, Tensor]:
+    """Compute log Z [B] and the handle of the chart; InputError if a value is wrong."""
+    given = InsideArguments(log_emissions, root, left, right, lengths, span_bonus, precision)
+    return forward_chart(resolve_backend(backend, log_emissions, _BACKENDS), check_values(given), save)
+
+
+@torch.library.custom_op("simplepcfg::inside_backward", mutates_args=(), tags=_TAGS)
+def inside_backward(
+    grad: Tensor,
+    handle: Tensor,
+    log_emissions: Tensor,
+    root: Tensor,
+    left: Tensor,
+    right: Tensor,
+    span_bonus: Tensor | None,
+    lengths: Tensor | None,
+    precision: str | None,
+    backend: str,
+    needs: list[bool],
+) -> list[Tensor]:
+    """Compute those gradients of log_emissions, root, the stacked rules and span_bonus that ``needs`` asks for."""
+    batch, n, _ = log_emissions.shape
+    given = InsideArguments(log_emissions, root, left, right, check_lengths(lengths, batch, n), span_bonus, precision)
+    words, by_root, rules, bonus = needs
+    found = backward_chart(
+        resolve_backend(backend, log_emissions, _BACKENDS), given, handle, grad, (words, by_root, rules, bonus)
+    )
+    return [each for each in found if each is not None]
+
+
+@inside_forward.register_fake
+def _(log_emissions: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    return log_emissions.new_empty(log_emissions.shape[0]), empty_handle()
+
+
+@inside_backward.register_fake
+def _(
+    grad: Tensor,
+    handle: Tensor,
+    log_emissions: Tensor,
+    root: Tensor,
+    left: Tensor,
+    right: Tensor,
+    span_bonus: Tensor | None,
+    lengths: Tensor | None,
+    precision: str | None,
+    backend: str,
+    needs: list[bool],
+) -> list[Tensor]:
+    *batch, nonterminals, symbols = left.shape
+    rules = left.new_empty((*batch, 2 * nonterminals, symbols))
+    likes = (log_emissions, root, rules, log_emissions if span_bonus is None else span_bonus)
+    return [like.new_empty(like.shape) for like, need in zip(likes, needs, strict=True) if need]
+
+
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(*inputs[:6], output[1])
+    ctx.precision, ctx.backend = inputs[6:8]
+
+
+def _backward(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
+    needs = ctx.needs_input_grad[:5]
+    nothing = (None,) * 4  # lengths, precision, backend, save
+    *saved, handle = ctx.saved_tensors
+    if torch.is_grad_enabled():  # create_graph: the gradient itself must be differentiable
+        return *differentiable_gradients(saved, needs, grad), *nothing
+    needed = [needs[0], needs[1], needs[2] or needs[3], needs[4]]
+    found = iter(inside_backward(grad, handle, *saved, ctx.precision, ctx.backend, needed))
+    words, root, rules, bonus = (next(found) if need else None for need in needed)
+    left, right = (None, None) if rules is None else rules.chunk(2, -2)
+    return words, root, left, right, bonus, *nothing
+
+
+inside_forward.register_autograd(_backward, setup_context=_setup_context)

@@ -1,0 +1,81 @@
+"""A batch of mixed lengths in the packed chart of equal ones, so that one CUDA graph serves all lengths.
+
+In ``PackedChart`` the number of rows depends on the lengths, and so do the launches. Here every sentence has the rows
+of n words. Words beyond its end have emissions of 0, so that spans over them are dead and have no gradient, and the row
+of the whole sentence is read from a table.
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.packed_chart import PackedChart
+
+# Padding is worth its additional work if that takes a GPU less time than the host needs to launch the kernels one by
+# one, some milliseconds. With bfloat16 operands GPUs multiply at least five times as fast.
+MOST_WASTED_FLOPS = 2e11
+MOST_WASTED_FLOPS_BF16 = 1e12
+MOST_WASTED_BYTES = 5e9
+
+
+def is_worth_padding(arguments: InsideArguments) -> bool:
+    """Return whether to process a batch of mixed lengths as if all sentences had n words."""
+    assert arguments.lengths is not None
+    batch, n, nonterminals, preterminals = arguments.sizes
+    if arguments.span_bonus is not None:  # its values beyond the end of a sentence may be anything
+        return False
+    lengths = arguments.lengths.tolist()
+    words = batch * n - sum(lengths)
+    spans = (batch * n * (n - 1) - sum(length * (length - 1) for length in lengths)) // 2
+    splits = (batch * n * (n * n - 1) - sum(length * (length * length - 1) for length in lengths)) // 6
+    is_bf16 = arguments.precision == "bf16"
+    # README.md derives these counts.
+    flops = 12 * nonterminals * (nonterminals * spans + preterminals * words)
+    loaded = (12 if is_bf16 else 24) * nonterminals * splits
+    return flops <= (MOST_WASTED_FLOPS_BF16 if is_bf16 else MOST_WASTED_FLOPS) and loaded <= MOST_WASTED_BYTES
+
+
+class PaddedChart(PackedChart):
+    """The packed chart of a batch whose lengths are in tensors, which ``set_lengths`` overwrites.
+
+    ``fill`` sets the emissions beyond the end of each sentence to -inf, in place.
+    """
+
+    def __init__(self, arguments: InsideArguments) -> None:
+        super().__init__(arguments)
+        # The tables of a plan are shared by all charts of the shape, and this one changes.
+        self.plan = replace(self.plan, top_rows=self.plan.top_rows.clone())
+        self._lengths = torch.full((self.batch, 1), self.plan.n, dtype=torch.int32, device=self.device)
+        self._positions = torch.arange(self.plan.n, dtype=torch.int32, device=self.device)
+
+    def set_lengths(self, lengths: Tensor) -> None:
+        """Copy lengths [B] from the host, without waiting for the device."""
+        values, first, n = lengths.tolist(), self.plan.first, self.plan.n
+        tops = [first[w] + b * (n - w + 1) if w > 1 else -1 for b, w in enumerate(values)]
+        both = torch.tensor([values, tops], dtype=torch.int32)
+        if self.device.type == "cuda":
+            both = both.pin_memory()
+        both = both.to(self.device, non_blocking=True)
+        self._lengths.copy_(both[0, :, None])
+        self.plan.top_rows.copy_(both[1])
+
+    def fill(self) -> Tensor:
+        """Run the forward pass; see ``Chart.fill``."""
+        beyond = self._positions >= self._lengths  # [B, n]
+        self.arguments.log_emissions.masked_fill_(beyond[:, :, None], -torch.inf)
+        return super().fill()
+
+    def whole_sentences(self, grad: Tensor, alpha: Tensor, by_root: Tensor) -> None:
+        """Compute d log Z / d β of whole sentences of all lengths; the rows of n words are 0 for shorter sentences."""
+        alpha[self.plan.width(self.plan.n)].zero_()
+        self._whole = (grad, by_root)
+        super().whole_sentences(grad, alpha, by_root)
+
+    def outside(self, width: int, alpha: Tensor, by_child: Tensor) -> None:
+        """Compute d log Z / d β of a width, of which some spans have parents and some are whole sentences."""
+        super().outside(width, alpha, by_child)
+        if width < self.plan.n:  # the product has overwritten the rows of whole sentences with zeros
+            grad, by_root = self._whole
+            super().whole_sentences(grad, alpha, by_root)

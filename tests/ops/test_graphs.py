@@ -1,0 +1,392 @@
+"""Graphed charts with a capturer that repeats what it captured, so that everything but CUDA itself runs on a CPU."""
+
+import gc
+import threading
+import weakref
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from random_grammars import random_case
+from simplepcfg.ops.inside import autograd, graphed_chart, graphs, inside, packed_chart, padded_chart
+from simplepcfg.ops.inside.arguments import check_arguments
+from simplepcfg.ops.inside.graphed_chart import graph_bytes
+from simplepcfg.ops.inside.graphs import DeviceGraphs, without_graphs
+from simplepcfg.ops.inside.packed_chart import PackedChart
+from simplepcfg.ops.inside.padded_chart import PaddedChart
+
+CPU = torch.device("cpu")
+WEIGHTS = torch.tensor([1.0, -0.5], dtype=torch.float64)
+Launch = Callable[[], None]
+
+
+class Repeating:
+    """A capturer whose replays run the function again, after everything that earlier replays returned is destroyed.
+
+    On a GPU the memory in which graphs compute is shared by all of them.
+    """
+
+    def __init__(self) -> None:
+        self.replays = self.captures = 0
+        self.replaying: int | None = None  # the thread
+        self.returned: list[Tensor] = []
+
+    def capture(self, function: Launch) -> Launch:
+        self.captures += 1
+
+        def replay() -> None:
+            self.replays += 1
+            for tensor in self.returned:
+                tensor.fill_(torch.nan)
+            self.returned.clear()
+            self.replaying = threading.get_ident()
+            with torch.inference_mode(False), torch.no_grad():
+                function()
+            self.replaying = None
+
+        return replay
+
+
+class Failing:
+    def capture(self, function: Launch) -> Launch:
+        raise RuntimeError("operation not permitted when stream is capturing\nmore of it")
+
+
+class Harness:
+    """Graphs on the CPU, as `inside` uses them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, shapes: int = 4, memory: float = 1e9) -> None:
+        self.capturer = Repeating()
+        self.graphs = DeviceGraphs(CPU, self.capturer, shapes, memory)
+        enabled = graphs._enabled
+        monkeypatch.setattr(autograd, "graphs_of", lambda _: self.graphs if enabled.get() else None)
+        for name in ("fill", "adjoints"):
+            self._watch(monkeypatch, name)
+
+    def _watch(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        method = getattr(PackedChart, name)
+
+        def watched(chart: PackedChart, *given: object) -> object:
+            found = method(chart, *given)
+            if self.capturer.replaying == threading.get_ident():
+                self.capturer.returned += [found] if isinstance(found, Tensor) else found
+            return found
+
+        monkeypatch.setattr(PackedChart, name, watched)
+
+
+@pytest.fixture
+def harness(monkeypatch: pytest.MonkeyPatch) -> Harness:
+    return Harness(monkeypatch)
+
+
+def inputs(seed: int, n: int = 2, batched: bool = False) -> tuple[Tensor, ...]:
+    return random_case(2, n, 3, 4, batched=batched, scale=2.0, seed=seed).tensors()
+
+
+def log_z(tensors: tuple[Tensor, ...], **options: object) -> Tensor:
+    return inside(*tensors[:4], backend="triton", span_bonus=tensors[4] if len(tensors) > 4 else None, **options)
+
+
+def answer(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
+    found = log_z(tensors, **options)
+    return found.detach(), *torch.autograd.grad((found * WEIGHTS).sum(), tensors)
+
+
+def plain(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
+    with without_graphs():
+        return answer(tensors, **options)
+
+
+def assert_equal(found: tuple[Tensor, ...], expected: tuple[Tensor, ...]) -> None:
+    for ours, theirs in zip(found, expected, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize(("batched", "bonus"), [(False, False), (True, False), (False, True)])
+def test_replays_equal_plain_calls(harness: Harness, batched: bool, bonus: bool) -> None:
+    kept = []
+    for seed in range(3):
+        tensors = inputs(seed, n=3, batched=batched)
+        if bonus:
+            generator = torch.Generator().manual_seed(seed)
+            tensors += (torch.randn(2, 4, 4, dtype=torch.float64, generator=generator).requires_grad_(),)
+        kept.append((answer(tensors), plain(tensors)))
+        assert harness.capturer.replays == 2 * max(0, seed)
+    for found, expected in kept:  # and nothing that was returned is overwritten later
+        assert_equal(found, expected)
+    assert harness.graphs.count == 1
+
+
+def test_dtypes_have_graphs_of_their_own(harness: Harness) -> None:
+    for dtype in (torch.float32, torch.float64):
+        for seed in range(2):
+            tensors = tuple(tensor.detach().to(dtype).requires_grad_() for tensor in inputs(seed))
+            found = answer(tensors, precision="bf16")
+            assert_equal(found, plain(tensors, precision="bf16"))
+            assert {tensor.dtype for tensor in found[1:]} == {dtype}
+    assert harness.graphs.count == 2
+
+
+def test_long_calls_are_launched_plainly(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kernels run for longer than they take to launch, a graph would only take memory."""
+    monkeypatch.setattr(graphed_chart, "MOST_FLOPS", 12 * 3 * (3 * 2 + 4 * 4) - 1)  # 2 sentences of 2 words
+    for seed in range(3):
+        answer(inputs(seed))
+    assert harness.graphs.count == 0
+    monkeypatch.setattr(graphed_chart, "MOST_FLOPS", 12 * 3 * (3 * 2 + 4 * 4))
+    for seed in range(2):
+        answer(inputs(seed))
+    assert harness.graphs.count == 1
+
+
+def test_calls_whose_backward_is_still_to_come(harness: Harness) -> None:
+    """Each has a chart of its own; when all are taken, a call is plain."""
+    answer(inputs(0))
+    several = [inputs(seed) for seed in range(4)]
+    waiting = [log_z(tensors) for tensors in several]
+    assert harness.graphs.count == 2
+    assert harness.capturer.replays == 2
+    for tensors, found in reversed(list(zip(several, waiting, strict=True))):
+        grads = torch.autograd.grad((found * WEIGHTS).sum(), tensors)
+        assert_equal((found.detach(), *grads), plain(tensors))
+    before = harness.capturer.replays
+    del waiting, found
+    assert_equal(answer(several[0]), plain(several[0]))
+    assert harness.capturer.replays == before + 2
+    assert harness.graphs.count == 2
+
+
+def test_two_backward_passes_and_second_derivatives(harness: Harness) -> None:
+    answer(inputs(0))
+    tensors = inputs(1)
+    found = log_z(tensors)
+    first = torch.autograd.grad(found.sum(), tensors, retain_graph=True)
+    log_z(inputs(2)).sum().backward()
+    assert_equal(torch.autograd.grad(found.sum(), tensors, retain_graph=True), first)
+    for ours, theirs in zip(torch.autograd.grad(found.sum(), tensors, create_graph=True), first, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_calls_without_gradients_keep_no_chart(harness: Harness) -> None:
+    for _ in range(3):
+        with torch.no_grad():
+            found = [log_z(inputs(seed)) for seed in range(3)]
+    with torch.inference_mode():
+        found.append(log_z(inputs(3)))
+    for seed, ours in enumerate(found):
+        assert torch.equal(ours, plain(inputs(seed))[0])
+    assert harness.graphs.count == 1
+    assert_equal(answer(inputs(4)), plain(inputs(4)))
+
+
+def test_captured_in_inference_mode(harness: Harness) -> None:
+    with torch.inference_mode():
+        for seed in range(2):
+            log_z(inputs(seed))
+    assert harness.graphs.count == 1
+    assert_equal(answer(inputs(2)), plain(inputs(2)))
+
+
+def test_some_gradients_only(harness: Harness) -> None:
+    answer(inputs(0))
+    for wanted in ([0], [1], [2], [3], [1, 3]):
+        given = tuple(tensor.detach().requires_grad_(k in wanted) for k, tensor in enumerate(inputs(1)))
+        leaves = tuple(given[k] for k in wanted)
+        found = torch.autograd.grad((log_z(given) * WEIGHTS).sum(), leaves)
+        expected = plain(inputs(1))
+        assert_equal(found, tuple(expected[1 + k] for k in wanted))
+
+
+def test_one_graph_for_all_lengths(harness: Harness) -> None:
+    for seed, lengths in enumerate([[3, 2], [1, 3], [2, 1]]):
+        tensors = inputs(seed, n=3)
+        found = answer(tensors, lengths=torch.tensor(lengths))
+        for ours, theirs in zip(found, plain(tensors, lengths=torch.tensor(lengths)), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    assert harness.graphs.count == 1
+    assert harness.capturer.replays == 4
+    assert_equal(answer(inputs(0, n=3)), plain(inputs(0, n=3)))  # equal lengths are another shape
+
+
+@pytest.mark.parametrize(("batched", "lengths"), [(False, [5, 3]), (True, [1, 4])])
+def test_padded_chart(monkeypatch: pytest.MonkeyPatch, batched: bool, lengths: list[int]) -> None:
+    """It computes what the packed chart does, two widths at once included, whatever lies beyond the end."""
+    monkeypatch.setattr(packed_chart, "LEAST_TILES", 1)
+    for name in ("STATES_AT_ONCE", "PAIRED_STATES", "PAIRED_STATES_BACK"):
+        monkeypatch.setattr(packed_chart, name, 16)
+    monkeypatch.setattr(packed_chart, "PAIRED_FROM", 2)
+    emissions, *rules = (t.detach() for t in random_case(2, 5, 18, 4, batched=batched, scale=3.0).tensors())
+    given = check_arguments(emissions, *rules, torch.tensor(lengths), None, None)
+    garbage = emissions.clone()
+    for sentence, length in zip(garbage, lengths, strict=True):
+        sentence[length:] = torch.nan
+    padded = PaddedChart(check_arguments(garbage, *rules, None, None, None))
+    padded.set_lengths(torch.tensor(lengths))
+    found, expected = (
+        (chart.fill(), marginals := emissions.new_zeros(2, 6, 6), *chart.backward(WEIGHTS, True, True, True, marginals))
+        for chart in (padded, PackedChart(given))
+    )
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)
+
+
+def test_padding_that_costs_too_much(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(padded_chart, "MOST_WASTED_FLOPS", 10)
+    for _ in range(3):
+        answer(inputs(0), lengths=torch.tensor([2, 1]))
+    assert harness.graphs.count == 0
+
+
+def test_least_recently_used_shapes_are_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(monkeypatch, shapes=2)
+
+    def captures(n: int, calls: int) -> int:
+        with torch.no_grad():
+            for _ in range(calls):
+                log_z(inputs(0, n))
+        return harness.capturer.captures
+
+    assert [captures(n, 2) for n in (2, 3, 2, 4, 2)] == [1, 2, 2, 3, 3]
+    assert captures(3, 7) == 3  # evicted once, so it must occur more often to be captured again
+    assert captures(3, 1) == 4
+    assert harness.graphs.count == 2
+
+
+def test_charts_in_use_are_not_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(monkeypatch, shapes=1)
+    answer(inputs(0, 2))
+    tensors = inputs(1, 2)
+    waiting = log_z(tensors)
+    with torch.no_grad():
+        for _ in range(3):
+            log_z(inputs(0, 3))
+    assert harness.capturer.captures == 1
+    grads = torch.autograd.grad((waiting * WEIGHTS).sum(), tensors)
+    assert_equal(grads, plain(tensors)[1:])
+    with torch.no_grad():
+        for _ in range(8):  # refused once, so it must occur more often
+            log_z(inputs(0, 3))
+    assert harness.capturer.captures == 3
+    assert harness.graphs.count == 1
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = graph_bytes(check_arguments(*inputs(0, 3), None, None, None))
+    harness = Harness(monkeypatch, memory=1.5 * one)
+    waiting = [log_z(inputs(seed, 3)) for seed in range(4)]
+    assert harness.graphs.count == 1
+    assert harness.graphs.bytes == one
+    del waiting
+    with torch.no_grad():
+        for _ in range(2):
+            log_z(inputs(0, 2))
+    assert harness.graphs.count == 2 or harness.graphs.bytes < one
+    assert harness.graphs.bytes <= 1.5 * one
+    harness = Harness(monkeypatch, memory=one / 2)
+    with torch.no_grad():
+        for _ in range(3):
+            log_z(inputs(0, 3))
+    assert harness.graphs.count == 0
+
+
+def test_closing_keeps_charts_in_use(harness: Harness) -> None:
+    answer(inputs(0))
+    tensors = inputs(1)
+    found = log_z(tensors)
+    harness.graphs.close()
+    assert harness.graphs.count == harness.graphs.bytes == 0
+    assert_equal(torch.autograd.grad((found * WEIGHTS).sum(), tensors), plain(tensors)[1:])
+    for _ in range(3):
+        answer(tensors)
+    assert harness.graphs.count == 0
+
+
+def test_a_graph_that_cannot_be_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = DeviceGraphs(CPU, Failing(), 4, 1e9)
+    monkeypatch.setattr(autograd, "graphs_of", lambda _: failing)
+    answer(inputs(0))
+    with pytest.warns(RuntimeWarning, match=r"launched kernel by kernel.*not permitted when stream is capturing$"):
+        found = answer(inputs(1))
+    for _ in range(2):  # says so once
+        assert_equal(answer(inputs(1)), found)
+
+
+def test_a_backward_pass_that_cannot_be_captured(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(inputs(0))
+    tensors = inputs(1)
+    found = log_z(tensors)
+    monkeypatch.setattr(harness.graphs, "_capturer", Failing())
+    with pytest.warns(RuntimeWarning, match="launched kernel by kernel"):
+        grads = torch.autograd.grad((found * WEIGHTS).sum(), tensors)
+    assert_equal(grads, plain(tensors)[1:])
+
+
+def test_checkpointing_frees_the_chart(harness: Harness) -> None:
+    answer(inputs(0))
+    several = [inputs(seed) for seed in range(3)]
+    waiting = [checkpoint(lambda *given: log_z(given), *tensors, use_reentrant=False) for tensors in several]
+    assert harness.graphs.count == 1
+    for tensors, found in zip(several, waiting, strict=True):
+        grads = torch.autograd.grad((found * WEIGHTS).sum(), tensors)
+        assert_equal(grads, plain(tensors)[1:])
+
+
+def test_threads(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = threading.RLock()  # Triton's interpreter serves one thread at a time
+
+    def locked(method: Callable[..., object]) -> Callable[..., object]:
+        def call(*given: object) -> object:
+            with lock:
+                return method(*given)
+
+        return call
+
+    for name in ("fill", "adjoints", "emission_gradients"):
+        monkeypatch.setattr(PackedChart, name, locked(getattr(PackedChart, name)))
+    expected = [plain(inputs(seed)) for seed in range(3)]
+    wrong: list[object] = []
+
+    def work(seed: int) -> None:
+        try:
+            for _ in range(3):
+                assert_equal(answer(inputs(seed)), expected[seed])
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert 1 <= harness.graphs.count <= 2
+
+
+def test_charts_are_freed_with_the_graphs(harness: Harness) -> None:
+    for _ in range(2):
+        answer(inputs(0))
+    (charts,) = harness.graphs._charts.values()
+    chart = weakref.ref(charts[0])
+    del charts
+    harness.graphs.close()
+    harness.capturer.returned.clear()
+    gc.collect()
+    assert chart() is None
+
+
+@pytest.mark.parametrize(("value", "shapes"), [(None, 64), ("0", 0), ("3", 3), ("yes", 64)])
+def test_environment_variable(monkeypatch: pytest.MonkeyPatch, value: str | None, shapes: int) -> None:
+    monkeypatch.delenv("SIMPLEPCFG_CUDA_GRAPHS", raising=False)
+    if value is not None:
+        monkeypatch.setenv("SIMPLEPCFG_CUDA_GRAPHS", value)
+    assert graphs._shapes() == shapes
+
+
+def test_no_graphs_on_a_cpu() -> None:
+    assert graphs.graphs_of(CPU) is None
+    assert graphs.graph_memory() == 0
+    graphs.clear_graphs()
