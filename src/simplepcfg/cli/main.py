@@ -15,6 +15,7 @@ from simplepcfg.cli import (
     benchmark,
     complete,
     demo,
+    distil,
     doctor,
     evaluate,
     models,
@@ -40,7 +41,22 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help keeps the examples' lines as they are
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for module in (demo, train, evaluate, parse, score, complete, sample, show, models, doctor, serve, report, reproduce):
+for module in (
+    demo,
+    train,
+    distil,
+    evaluate,
+    parse,
+    score,
+    complete,
+    sample,
+    show,
+    models,
+    doctor,
+    serve,
+    report,
+    reproduce,
+):
     app.command(module.NAME, short_help=module.SUMMARY)(module.command)
 app.add_typer(prepare.app, name=prepare.NAME, short_help=prepare.SUMMARY)
 app.add_typer(test.app, name=test.NAME, short_help=test.SUMMARY)

@@ -1,0 +1,98 @@
+"""`simplepcfg distil`: an ensemble, a student of it, and what each is worth, by one command."""
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simplepcfg.cli.options import Device, Quiet
+from simplepcfg.cli.output import note, results_console, write_json, write_text
+from simplepcfg.errors import InputError
+
+NAME = "distil"
+SUMMARY = "Train several grammars, and one that learns from them."
+
+
+def command(
+    configs: Annotated[
+        list[str],
+        typer.Argument(metavar="CONFIG...", help="TOML files or built-in names; the student is of the first."),
+    ],
+    train: Annotated[str, typer.Option("--train", metavar="FILE", help="Training text, one sentence a line.")],
+    valid: Annotated[str, typer.Option("--valid", metavar="FILE", help="Validation text.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of all runs and of the table.")],
+    trees: Annotated[
+        str | None,
+        typer.Option("--test", metavar="TREES", help="Evaluate members, ensemble and student on these, at the end."),
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="K", min=1, help="Members of each configuration.")] = 4,
+    jobs: Annotated[int, typer.Option("--jobs", metavar="K", min=1, help="Members that train at a time.")] = 1,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change one key of every configuration; repeatable."),
+    ] = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Train K seeds of each configuration, then one grammar that learns from their span marginals.
+
+    Members are in DIR/members/CONFIG/seed-0, …, the student in DIR/student: ordinary runs. The command can be stopped
+    at any point, and the same command goes on. With --test, DIR/table.md and DIR/scores.json say what the members, all
+    of them together, and the student are worth beside right-branching trees.
+
+    \b
+    Example:
+      simplepcfg distil sn-pcfg --train train.txt --valid valid.txt --test test.trees --out runs/distilled
+      simplepcfg distil sn-pcfg sn-pcfg-paper --train train.txt --valid valid.txt --seeds 2 --jobs 2 --out runs/mixed
+    """
+    from simplepcfg.training.config.files import load_config
+    from simplepcfg.training.distillation import DistillationFolder, distil
+    from simplepcfg.training.reporting.reporters import make_reporter
+
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise InputError("torchrun's processes share one run; distil without it, with --jobs K")
+    if "-" in (train, valid):
+        raise InputError("text from standard input can be read once, and every run reads it; save it to a file")
+    if trees is not None and not Path(trees).exists():
+        raise InputError(f"{trees}: no such file; give bracketed trees, or leave out --test")
+    changes = [*(settings or []), f"data.train={json.dumps(train)}", f"data.valid={json.dumps(valid)}"]
+    chosen = {config_name(config): load_config(config, changes) for config in configs}
+    if len(chosen) < len(configs):
+        raise InputError(f"two of {', '.join(configs)} have the same name; rename one, or ask for more --seeds")
+    result = distil(
+        chosen,
+        out,
+        seeds,
+        jobs=jobs,
+        device=device,
+        make_reporter=lambda folder, config: make_reporter(quiet, (), folder, config.model_dump()),
+        note=lambda text: note(text, quiet),
+    )
+    note(f"the student is in {result.directory}", quiet)
+    if trees is not None:
+        folder = DistillationFolder(out)
+        members = [str(folder.members(name).path) for name in chosen]
+        report(members, seeds * len(chosen) > 1, str(folder.student), trees, out, device, quiet)
+
+
+def config_name(config: str) -> str:
+    """Return the name of a configuration's folder: a built-in name, or a file's without its ending."""
+    return Path(config).stem if config.endswith(".toml") else config
+
+
+def report(members: list[str], together: bool, student: str, trees: str, out: Path, device: str, quiet: bool) -> None:
+    """Print and write the table of members, all of them together, student and right branching."""
+    from simplepcfg.evaluation.columns import columns_to_json
+    from simplepcfg.evaluation.rendering import markdown_report, rich_table
+    from simplepcfg.inference.systems import evaluate_systems
+
+    def say(text: str) -> None:
+        note(text, quiet)
+
+    columns = evaluate_systems(members, trees, together=together, device=device, remark=say)
+    columns += evaluate_systems([student, "right-branching"], trees, device=device, remark=say)
+    results_console().print(rich_table(columns, title=f"on {trees}"))
+    write_text(markdown_report(columns, f"on {trees}") + "\n", str(out / "table.md"))
+    write_json(columns_to_json(columns), str(out / "scores.json"))

@@ -1,0 +1,114 @@
+"""Train several grammars and distil them into one: members of different configurations and seeds, then a student."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from simplepcfg.errors import InputError
+from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.training.loop import TrainingResult, train, with_absolute_paths
+from simplepcfg.training.machine.signals import Interrupted
+from simplepcfg.training.reporting.progress import Reporter
+from simplepcfg.training.seeds import MakeReporter, SeedsFolder, train_seeds
+from simplepcfg.training.storage.run_folder import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class DistillationFolder:
+    """A folder with `members/NAME/seed-0`, … for each configuration, and the run `student`."""
+
+    path: Path
+
+    @property
+    def student(self) -> Path:
+        """The run that learned from all members."""
+        return self.path / "student"
+
+    def members(self, name: str) -> SeedsFolder:
+        """The runs of one configuration."""
+        return SeedsFolder(self.path / "members" / name)
+
+
+def distil(
+    configs: Mapping[str, RunConfig],
+    directory: str | Path,
+    seeds: int,
+    *,
+    teacher_weight: float = 2.0,
+    teacher_steps: int = 4000,
+    jobs: int = 1,
+    device: str = "auto",
+    make_reporter: MakeReporter = lambda folder, config: Reporter(),
+    note: Callable[[str], None] = lambda text: None,
+) -> TrainingResult:
+    """Train `seeds` members of each configuration, by its name, and then a student of the first configuration.
+
+    The student learns from the span marginals of all members with the weight `teacher_weight`, which falls to 0 over
+    `teacher_steps`; a configuration that names another weight or number of steps keeps them. What is in the folder
+    already is not trained again, and what was interrupted goes on. Returns the result of the student's training.
+    Raises InputError if the folder was begun with other settings, and whatever `train_seeds` and `train` raise.
+
+        distil({"sn-pcfg": load_config("sn-pcfg", ["data.train=train.txt", "data.valid=valid.txt"])}, "runs/four", 4)
+    """
+    folder = DistillationFolder(Path(directory))
+    if not configs:
+        raise InputError("no configuration; name at least one")
+    for name, config in configs.items():
+        _refuse_other_settings(folder.members(name), config, seeds)
+    for name, config in configs.items():
+        note(f"members of {name}: {seeds} {'run' if seeds == 1 else 'runs'}")
+        begun = folder.members(name).exists()
+        try:
+            train_seeds(
+                None if begun else config,
+                folder.members(name).path,
+                seeds,
+                device=device,
+                jobs=jobs,
+                make_reporter=make_reporter,
+                note=note,
+            )
+        except Interrupted as error:
+            raise Interrupted(_how_to_go_on(folder), error.signal_number) from None
+    taught = student_config(configs, folder, teacher_weight, teacher_steps)
+    note("student")
+    run = RunFolder(folder.student)
+    reporter = make_reporter(run.path, taught)
+    try:
+        if run.config.exists():
+            return train(None, run.path, resume=True, device=device, reporter=reporter)
+        return train(taught, run.path, device=device, reporter=reporter)
+    except Interrupted as error:
+        raise Interrupted(_how_to_go_on(folder), error.signal_number) from None
+
+
+def student_config(
+    configs: Mapping[str, RunConfig], folder: DistillationFolder, weight: float, steps: int
+) -> RunConfig:
+    """Return the configuration of the student, which is the first one with all members as teachers."""
+    first = next(iter(configs.values()))
+    teachers = tuple(str(folder.members(name).path.absolute()) for name in configs)
+    settings: dict[str, object] = {"teacher": teachers}
+    for key, value in (("teacher_weight", weight), ("teacher_steps", steps)):
+        if key not in first.training.model_fields_set:
+            settings[key] = value
+    return first.model_copy(update={"training": first.training.model_copy(update=settings)})
+
+
+def _refuse_other_settings(members: SeedsFolder, config: RunConfig, seeds: int) -> None:
+    if not members.exists():
+        return
+    if members.read_config() != with_absolute_paths(config):
+        raise InputError(f"{members.path} was begun with other settings; give the same as then, or another folder")
+    found: Sequence[int] = members.seeds()
+    if len(found) != seeds:
+        raise InputError(
+            f"{members.path} was begun with {len(found)} seeds, not {seeds}; give as many, or another folder"
+        )
+
+
+def _how_to_go_on(folder: DistillationFolder) -> str:
+    return f"stopped, all saved; the same command goes on with what is in {shlex.quote(str(folder.path))}"

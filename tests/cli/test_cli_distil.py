@@ -1,0 +1,54 @@
+"""`simplepcfg distil`: folders, the table, the same command again, and refusals."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from command_calls import Call
+from tiny_runs import SETTINGS
+
+SET = [argument for setting in SETTINGS for argument in ("--set", setting)]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_members_student_and_table(call: Call, text_file: Path, trees_file: Path) -> None:
+    text = ["--train", text_file, "--valid", text_file]
+    command = ["distil", "sn-pcfg-small", *text, "--seeds", 2, "--test", trees_file, "--out", "runs/d", *SET]
+    result = call(*command)
+    assert result.code == 0
+    assert "the student is in runs/d/student" in result.err
+    assert "mean of 2 runs" in result.out
+    systems = json.loads(Path("runs/d/scores.json").read_text())
+    names = ["runs/d/members/sn-pcfg-small", "mean of 2 runs", "runs/d/student", "right-branching"]
+    assert [system["name"] for system in systems] == names
+    assert all(name in Path("runs/d/table.md").read_text() for name in names)
+    again = call(*command)
+    assert again.code == 0
+    assert again.err.count("nothing left to do") == 3
+    assert json.loads(Path("runs/d/scores.json").read_text()) == systems
+    other = call(*command, "--set", "model.nonterminals=5")
+    assert (other.code, "was begun with other settings" in other.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["sn-pcfg-small", "sn-pcfg-small"], "two of sn-pcfg-small, sn-pcfg-small have the same name"),
+        (["sn-pcfg-small", "--test", "none.trees"], "none.trees: no such file"),
+        (["sn-pcfg-smal"], "sn-pcfg-small"),
+    ],
+)
+def test_refusals(call: Call, text_file: Path, arguments: list[str], said: str) -> None:
+    result = call("distil", *arguments, "--train", text_file, "--valid", text_file, "--out", "x")
+    assert (result.code, said in result.err) == (2, True)
+    assert not Path("x").exists()
+
+
+def test_text_from_a_pipe_is_refused(call: Call, text_file: Path) -> None:
+    result = call("distil", "sn-pcfg-small", "--train", "-", "--valid", text_file, "--out", "x")
+    assert (result.code, "save it to a file" in result.err) == (2, True)

@@ -1,0 +1,86 @@
+"""Members and their student: the runs that they would be alone, gone on with, and never mixed with other settings."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from simplepcfg.errors import InputError
+from simplepcfg.training import loop
+from simplepcfg.training.config.files import load_config
+from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.training.distillation import DistillationFolder, distil, student_config
+from simplepcfg.training.machine.signals import Interrupted
+from simplepcfg.training.storage.run_folder import load_run
+from tiny_runs import SETTINGS, tiny_sentences
+
+
+@pytest.fixture(autouse=True)
+def _one_thread(one_thread: None) -> None:
+    """For every test here."""
+
+
+def configuration(folder: Path, *settings: str) -> RunConfig:
+    text = folder / "train.txt"
+    text.write_text("\n".join(tiny_sentences(40)) + "\n")
+    paths = [f'data.train="{text}"', f'data.valid="{text}"']
+    return load_config("sn-pcfg-small", [*SETTINGS, *paths, *settings], environment={})
+
+
+def weights(folder: Path) -> list[torch.Tensor]:
+    return list(load_run(folder, "cpu").model.state_dict().values())
+
+
+def test_student_is_the_run_it_would_be_alone(tmp_path: Path) -> None:
+    first, second = configuration(tmp_path), configuration(tmp_path, "model.nonterminals=3")
+    configs, folder = {"first": first, "second": second}, DistillationFolder(tmp_path / "all")
+    told: list[str] = []
+    result = distil(configs, folder.path, 1, note=told.append)
+    assert result.directory == folder.student
+    assert [line for line in told if "seed" not in line] == [
+        "members of first: 1 run",
+        "members of second: 1 run",
+        "student",
+    ]
+    loop.train(student_config(configs, folder, 2.0, 4000), tmp_path / "alone")
+    assert all(map(torch.equal, weights(folder.student), weights(tmp_path / "alone")))
+    settings = load_run(folder.student, "cpu").config.training
+    assert (settings.teacher_weight, settings.teacher_steps) == (2.0, 4000)
+    assert [Path(teacher).parts[-3:] for teacher in settings.teacher] == [
+        ("members", "first", "seed-0"),
+        ("members", "second", "seed-0"),
+    ]
+    before = weights(folder.student)
+    distil(configs, folder.path, 1)  # everything is there already
+    assert all(map(torch.equal, before, weights(folder.student)))
+    with pytest.raises(InputError, match="first was begun with other settings; give the same as then"):
+        distil({"first": second}, folder.path, 1)
+    with pytest.raises(InputError, match="first was begun with 1 seeds, not 2"):
+        distil(configs, folder.path, 2)
+
+
+def test_weight_of_the_configuration_is_kept(tmp_path: Path) -> None:
+    config = configuration(tmp_path, "training.teacher_weight=0.5")
+    found = student_config({"one": config}, DistillationFolder(tmp_path), 2.0, 10).training
+    assert (found.teacher_weight, found.teacher_steps) == (0.5, 10)
+
+
+def test_interrupted_student_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    configs = {"one": configuration(tmp_path)}
+    distil(configs, tmp_path / "whole", 1)
+
+    def stopped(*_: object, **__: object) -> None:
+        raise Interrupted("stopped", 2)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("simplepcfg.training.distillation.train", stopped)
+        with pytest.raises(Interrupted, match="the same command goes on with what is in"):
+            distil(configs, tmp_path / "parts", 1)
+    distil(configs, tmp_path / "parts", 1)
+    whole, parts = (DistillationFolder(tmp_path / name).student for name in ("whole", "parts"))
+    assert all(map(torch.equal, weights(whole), weights(parts)))
+
+
+def test_no_configuration(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="name at least one"):
+        distil({}, tmp_path, 1)
