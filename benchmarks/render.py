@@ -63,6 +63,21 @@ def _worth_showing(row: Row) -> bool:
 
 SIZES = {"B": "B", "n": "n", "N": "N", "P": "P"}
 TABLES = {
+    "surprisal": Table(
+        "surprisal.csv",
+        "python benchmarks/surprisal.py",
+        {
+            "words": "words",
+            "N": "N = P",
+            "V": "V",
+            "device": "device",
+            "seconds": "seconds",
+            "cpu_seconds": "CPU seconds",
+            "floor_seconds": "floor (CPU seconds)",
+            "peak_mb": "peak (MB)",
+        },
+        ("data", "words", "N", "V", "device", "machine", "threads"),
+    ),
     "read-text": Table(
         "read_text.csv",
         "python benchmarks/read_text.py",

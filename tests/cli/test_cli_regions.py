@@ -61,6 +61,7 @@ def test_regions_from_python(tiny_run: Path) -> None:
     run = load(tiny_run)
     tables = run.surprisal([["The dog", "in the garden."], ["The cat", "xyzzies"]], regions=True)
     frame = tables.to_frame()
+    assert isinstance(frame, pandas.DataFrame)
     assert list(frame["region"]) == ["The dog", "in the garden.", "The cat", "xyzzies"]
     assert list(frame["sentence"]) == [1, 1, 2, 2]
     assert list(frame["position"]) == [1, 2, 1, 2]

@@ -7,6 +7,8 @@ import pytest
 
 from command_calls import Call
 from simplepcfg import load
+from simplepcfg.inference import surprisal
+from tiny_runs import tiny_sentences
 
 HEADER = "sentence\tposition\tword\ttoken\tsurprisal_bits\tentropy_bits"
 
@@ -61,6 +63,17 @@ def test_records_from_python(tiny_run: Path) -> None:
     assert 0 < entropy < math.log(len(run.vocabulary) + 1)
     assert together[0][0].entropy == pytest.approx(together[1][0].entropy)
     assert together[1][1].surprisal == math.inf  # one word is no sentence of this grammar
+
+
+def test_batches_do_not_matter(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = [sentence.split() for sentence in tiny_sentences(40, seed=3)]
+    found = load(tiny_run).surprisal(text)
+    monkeypatch.setattr(surprisal, "CHART_BYTES", 1)
+    monkeypatch.setattr(surprisal, "cells_a_batch", lambda run: 100)
+    alone = load(tiny_run).surprisal(text)
+    for one, other in zip(found, alone, strict=True):
+        assert [record.surprisal for record in one] == pytest.approx([r.surprisal for r in other], abs=1e-5)
+        assert [record.entropy for record in one] == pytest.approx([r.entropy for r in other], abs=1e-5)
 
 
 def test_baselines_and_missing_files_are_refused(call: Call, tiny_run: Path) -> None:

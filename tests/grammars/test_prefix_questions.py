@@ -69,6 +69,7 @@ def test_the_first_word() -> None:
 def test_entropies(emissions: str, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is held at a time."""
     monkeypatch.setattr(prefix, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(prefix, "PREFIX_BYTES", chunk)
     one = grammar(emissions)
     found = one.next_word_entropy(WORDS, LENGTHS)
     for m in range(7):
@@ -114,6 +115,19 @@ def test_termination() -> None:
     several = grammar("batched").termination_probability()
     assert several.shape == (4,)
     assert ((several > 0) & (several <= 1)).all()
+
+
+def test_float32_entropy_over_many_words() -> None:
+    """Each probability is rounded, and their entropies are summed in float64."""
+    case = random_case(4, 6, 65, 130, scale=2.0, dtype=torch.float64)
+    root, left, right = (tensor.detach() for tensor in case.tensors()[1:])
+    logits = torch.randn(130, 5000, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    exact = SimpleGrammar(root, left, right, DenseEmissions((2 * logits).log_softmax(-1)))
+    emissions = DenseEmissions(exact.emissions.of_words(0, 5000).T.float())
+    rounded = SimpleGrammar(root.float(), left.float(), right.float(), emissions)
+    found, expected = (one.next_word_entropy(WORDS, LENGTHS) for one in (rounded, exact))
+    assert found.dtype == torch.float64
+    torch.testing.assert_close(found, expected, rtol=2e-6, atol=0)
 
 
 def test_float32() -> None:

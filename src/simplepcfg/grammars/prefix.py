@@ -18,10 +18,8 @@ from simplepcfg.ops.prefix import GrowingPrefix, PrefixStates
 PrefixTable = PrefixStates | DensePrefixes | ForwardPrefixes
 GrowingPrefixes = GrowingPrefix | GrowingDensePrefix | GrowingForward
 
-# Words, and prefixes, are handled as many at a time as keep a float64 number for each preterminal below this.
-CHUNK_BYTES = 64 << 20
-# All words are gone through once for so many prefixes; more of them would need more memory than a chart has.
-PREFIX_BYTES = 256 << 20
+# Words are handled as many at a time as keep a float64 number for each preterminal below this, and prefixes likewise.
+CHUNK_BYTES, PREFIX_BYTES = 64 << 20, 256 << 20
 
 
 def surprisals(log_prefix: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -66,11 +64,11 @@ def _next_words(emissions: Emissions, tags: Tensor) -> Iterator[Tensor]:
     own = emissions.of_words(0, 1).dim() == 3
     # The emissions of the words, and what they become: a number for each prefix.
     each = 8 * (preterminals * (copies if own else 1) + copies * prefixes)
-    for ids in _chunks(emissions.vocabulary_size, each):
+    for ids in _chunks(emissions.vocabulary_size, each, CHUNK_BYTES):
         emit = emissions.of_words(ids.start, ids.stop).to(tags.dtype).exp()  # [words, P] or [B, words, P]
         yield torch.matmul(tags, emit.transpose(-1, -2))
 
 
-def _chunks(count: int, bytes_each: int, most: int = CHUNK_BYTES) -> Iterator[slice]:
+def _chunks(count: int, bytes_each: int, most: int) -> Iterator[slice]:
     step = max(1, most // bytes_each)
     return (slice(start, min(start + step, count)) for start in range(0, count, step))

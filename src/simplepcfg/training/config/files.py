@@ -213,6 +213,8 @@ def _in_run_folder(name: str) -> bool:
 
 def _newer_version(name: str) -> str:
     """Return the end of a message about a run's configuration if a later version of this package wrote the run."""
+    if not name:  # settings without a file
+        return ""
     facts = Path(name).with_name("run.json")
     if not facts.is_file():  # a pipe would be waited for
         return ""
