@@ -5,8 +5,8 @@
     python tools/pack_grammar.py runs/english src/simplepcfg/pretrained/english --card card.md --tokenize
 
 DATA holds `novels/*.txt.gz` (raw text, one paragraph a line, public domain), `wiki/sentences.txt.gz` (tokenised,
-CC BY-SA 4.0) and `gum/{train,dev}.trees`, of which the words of those documents are taken that are CC BY. Training takes
-two minutes on an H200.
+CC BY-SA 4.0) and `gum/{train,dev}.trees`, of which the words of those documents are taken that are CC BY. Training
+takes two minutes on an H200.
 """
 
 import argparse
