@@ -54,7 +54,16 @@ def test_random_grammars_agree_with_the_shortest_program(family: str) -> None:
 
 
 # Family and seed of what random grammars found.
-FOUND = [("hidden Markov", 1097)]  # posteriors in float64 were cut off where float32's range ends
+FOUND = [
+    ("hidden Markov", 1097),  # posteriors in float64 were cut off where float32's range ends
+    # Words are less probable than the rounding of the rules: the reference, which does not normalise rows, was wrong.
+    ("simple", 252),
+    ("rank", 171),
+    ("rank", 5948),
+    ("simple", 2879),
+    ("rank", 7535),
+    ("rank", 7802),
+]
 
 
 @pytest.mark.parametrize(("family", "seed"), FOUND)

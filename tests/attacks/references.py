@@ -120,17 +120,21 @@ def tree_score(
 def prefix_probabilities(emit: np.ndarray, root: np.ndarray, rules: np.ndarray) -> tuple[list[float], float] | None:
     """P(a sentence begins with the first m words), m = 0 … n, and a bound on the relative error; all probabilities.
 
-    Chains of left children of every length are summed by doubling: no subtraction loses digits. None if they do not
-    converge, because a symbol hardly ever has a first word.
+    Chains of left children of every length are summed by doubling: no subtraction loses digits. None where they are so
+    long, because a symbol hardly ever has a first word, that the rounding of the rules themselves decides the answer.
     """
     n, states = len(emit), len(root)
     step = rules[:, :states].sum(2)  # [A, B]: B is the left child, whatever the right one is
     chains = np.eye(states)
-    for _ in range(60):
+    for doubling in range(60):
         chains, step = chains + step @ chains, step @ step
-        if step.max() < 1e-18:
+        # However improbable, chains through all symbols count: the first words may need them.
+        if step.max() < 1e-18 and 1 << doubling >= states:
             break
     else:
+        return None
+    error = 1e-10 + 1e-13 * float(chains.max())
+    if error > 1e-6:
         return None
     inner: dict[tuple[int, int], np.ndarray] = {}
 
@@ -160,7 +164,7 @@ def prefix_probabilities(emit: np.ndarray, root: np.ndarray, rules: np.ndarray) 
             found[:states] = chains @ first
             begun[i] = found
         answers.append(float(root @ begun[0][:states]))
-    return answers, 1e-10 + 1e-13 * float(chains.max())
+    return answers, error
 
 
 def best_chains(emissions: np.ndarray, start: np.ndarray, transitions: np.ndarray, k: int) -> list[float]:

@@ -151,7 +151,7 @@ def check_left_to_right(grammar: Grammar, sentences: list[Sentence], words: Tens
         prefixes = grammar.prefix_log_probabilities(words, lengths)
         following = grammar.next_word_log_probabilities(words, lengths)
     except NumericalError:
-        if all(answer is not None and answer[1] < 1e-6 for answer in expected):
+        if all(answer is not None for answer in expected):
             raise Differs("prefix probabilities are refused, though left corners converge") from None
         return
     total = following.exp().sum(-1)
@@ -217,8 +217,9 @@ def check_in_float32(
     trees = grammar.viterbi(words, lengths, span_bonus=bonus).to_list()
     best = grammar.k_best(words, lengths, k=BEST, span_bonus=bonus)
     drawn = grammar.sample_trees(words, lengths, samples=SAMPLES, generator=generator, span_bonus=bonus).to_list()
+    in_range = plain.viterbi(words, lengths, span_bonus=bonus).log_probability > -math.inf
     for b, sentence in enumerate(sentences):
-        if sentence.log_z == -math.inf:
+        if not in_range[b]:  # no tree, or a rule of it is below the least number of float32 for every backend
             continue
         scores = best_scores(*sentence.logs, BEST)
         rounding = 1e-5 * (1 + abs(scores[0]))
