@@ -20,7 +20,7 @@ from simplepcfg.inference.trained_model import TrainedModel
 
 # Bytes of the chart of a batch on a CPU, and the float32 numbers of a cell for each nonterminal.
 CHART_BYTES, FLOATS_A_CELL = 1 << 30, 2
-# With 1024 nonterminals the usual batches are kept: ones of twelve times the size took 4 % less time and twice the memory.
+# With 1024 nonterminals the usual batches stay: twelve times their size took 4 % less time and twice the memory.
 CELLS_A_NONTERMINAL = 8
 
 
