@@ -68,9 +68,12 @@ def test_records_from_python(tiny_run: Path) -> None:
 def test_batches_do_not_matter(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = [sentence.split() for sentence in tiny_sentences(40, seed=3)]
     found = load(tiny_run).surprisal(text)
-    monkeypatch.setattr(surprisal, "CHART_BYTES", 1)
     monkeypatch.setattr(surprisal, "cells_a_batch", lambda run: 100)
     alone = load(tiny_run).surprisal(text)
+    monkeypatch.setattr(surprisal, "CELLS_A_NONTERMINAL", 500)
+    assert surprisal._cells_a_batch(load(tiny_run)) == 2000
+    monkeypatch.setattr(surprisal, "CHART_BYTES", 32 * 700)
+    assert surprisal._cells_a_batch(load(tiny_run)) == 700
     for one, other in zip(found, alone, strict=True):
         assert [record.surprisal for record in one] == pytest.approx([r.surprisal for r in other], abs=1e-5)
         assert [record.entropy for record in one] == pytest.approx([r.entropy for r in other], abs=1e-5)

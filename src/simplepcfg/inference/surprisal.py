@@ -20,6 +20,8 @@ from simplepcfg.inference.trained_model import TrainedModel
 
 # Bytes of the chart of a batch on a CPU, and the float32 numbers of a cell for each nonterminal.
 CHART_BYTES, FLOATS_A_CELL = 1 << 30, 2
+# With 1024 nonterminals the usual batches stay: twelve times their size took 4 % less time and twice the memory.
+CELLS_A_NONTERMINAL = 8
 
 
 def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence]) -> SurprisalTables:
@@ -51,9 +53,10 @@ def _cells_a_batch(run: TrainedModel) -> int:
     products of a width have few rows otherwise, and much time would go into reading the rules for each of them.
     """
     usual = cells_a_batch(run)
-    if run.device.type == "cuda" or not isinstance(run.grammar, SimpleGrammar):
+    if run.device.type == "cuda" or not (run.shares_rules and isinstance(run.grammar, SimpleGrammar)):
         return usual
-    return max(usual, min(MAX_CELLS, CHART_BYTES // (FLOATS_A_CELL * 4 * run.grammar.nonterminals)))
+    states = run.grammar.nonterminals
+    return max(usual, min(MAX_CELLS, CELLS_A_NONTERMINAL * states, CHART_BYTES // (FLOATS_A_CELL * 4 * states)))
 
 
 def _records(
