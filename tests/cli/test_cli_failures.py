@@ -88,7 +88,7 @@ def test_a_defect_is_not_hidden(tiny_run: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_sentence_beyond_the_machine_is_refused(call: Call, tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sysconf", lambda name: 100)
+    monkeypatch.setattr(os, "sysconf", lambda name: 500)
     result = call("parse", tiny_run, stdin="dog " * 200)
     assert result.code == 4
     assert "200 words" in result.err
