@@ -130,7 +130,7 @@ TABLES = {
     ),
     "trees": Table(
         "trees.csv",
-        "simplepcfg train and simplepcfg evaluate, as below",
+        "simplepcfg evaluate RUN TREES",
         {
             "trees": "trees",
             "system": "system",

@@ -5,6 +5,7 @@ import random
 from array import array
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -88,3 +89,11 @@ def test_nothing() -> None:
     assert (list(text), text.flat().tolist(), text.counts(2).tolist()) == ([], [], [0, 0])
     assert collate(text, []).words.shape == (0, 0)
     assert text.fingerprint() == naive_fingerprint([])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_full_disk_names_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoded_text, "HELD_IDS", 2)
+    monkeypatch.setattr(encoded_text, "TemporaryFile", lambda prefix: open("/dev/full", "r+b", buffering=0))  # noqa: SIM115
+    with pytest.raises(OSError, match="No space left on device: .*a temporary file of the text; TMPDIR=DIR"):
+        TextEncoder().read([["a", "b", "c"]])

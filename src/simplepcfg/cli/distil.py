@@ -9,6 +9,7 @@ import typer
 
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, results_console, write_json, write_text
+from simplepcfg.cli.train import refuse_set_twice
 from simplepcfg.errors import InputError
 
 NAME = "distil"
@@ -47,6 +48,7 @@ def command(
       simplepcfg distil sn-pcfg --train train.txt --valid valid.txt --test test.trees --out runs/distilled
       simplepcfg distil sn-pcfg sn-pcfg-paper --train train.txt --valid valid.txt --seeds 2 --jobs 2 --out runs/mixed
     """
+    from simplepcfg.data.readers import sniff
     from simplepcfg.training.config.files import load_config
     from simplepcfg.training.distillation import DistillationFolder, distil
     from simplepcfg.training.reporting.reporters import make_reporter
@@ -55,9 +57,11 @@ def command(
         raise InputError("torchrun's processes share one run; distil without it, with --jobs K")
     if "-" in (train, valid):
         raise InputError("text from standard input can be read once, and every run reads it; save it to a file")
-    if trees is not None and not Path(trees).exists():
-        raise InputError(f"{trees}: no such file; give bracketed trees, or leave out --test")
-    changes = [*(settings or []), f"data.train={json.dumps(train)}", f"data.valid={json.dumps(valid)}"]
+    if trees is not None and sniff(trees) != "trees":
+        raise InputError(f"--test {trees} holds no bracketed trees; give a file of trees, or leave it out")
+    changes, texts = list(settings or []), {"data.train": train, "data.valid": valid}
+    refuse_set_twice(changes, texts)
+    changes += [f"{key}={json.dumps(path, ensure_ascii=False)}" for key, path in texts.items()]
     chosen = {config_name(config): load_config(config, changes) for config in configs}
     if len(chosen) < len(configs):
         raise InputError(f"two of {', '.join(configs)} have the same name; rename one, or ask for more --seeds")

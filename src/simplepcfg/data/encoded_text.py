@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, gettempdir
 from typing import IO, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
+
+from simplepcfg.errors import naming_file
 
 Ints = NDArray[np.int64]
 
@@ -194,17 +196,23 @@ class _GrowingIds:
         self._held.extend(ids)
         if len(self._held) >= HELD_IDS:
             self._file = self._file or TemporaryFile(prefix="simplepcfg-")  # noqa: SIM115 (closed by finish)
-            self._held.tofile(self._file)
+            with naming_file(_temporary()):
+                self._held.tofile(self._file)
             self._held = array("i")
 
     def finish(self) -> NDArray[np.int32]:
         """Return all ids: an array that can be written to, a map of the file where there is one."""
         if self._file is None:
             return np.array(self._held, dtype=np.int32)
-        with self._file as file:
+        with naming_file(_temporary()), self._file as file:
             self._held.tofile(file)
             file.flush()
             return np.memmap(file, dtype=np.int32, mode="r+")
+
+
+def _temporary() -> str:
+    """What an error of the temporary file names."""
+    return f"{gettempdir()} (a temporary file of the text; TMPDIR=DIR takes another folder)"
 
 
 def _extents(lengths: Sequence[int]) -> tuple[Ints, Ints]:

@@ -54,8 +54,7 @@ def distil(
         distil({"sn-pcfg": load_config("sn-pcfg", ["data.train=train.txt", "data.valid=valid.txt"])}, "runs/four", 4)
     """
     folder = DistillationFolder(Path(directory))
-    if not configs:
-        raise InputError("no configuration; name at least one")
+    _refuse_what_cannot_be_taught(configs)
     for name, config in configs.items():
         _refuse_other_settings(folder.members(name), config, seeds)
     for name, config in configs.items():
@@ -96,6 +95,21 @@ def student_config(
         if key not in first.training.model_fields_set:
             settings[key] = value
     return first.model_copy(update={"training": first.training.model_copy(update=settings)})
+
+
+def _refuse_what_cannot_be_taught(configs: Mapping[str, RunConfig]) -> None:
+    """Raise before the members are trained what the student's training would raise after it."""
+    if not configs:
+        raise InputError("no configuration; name at least one")
+    first, *_ = configs
+    for name, config in configs.items():
+        if getattr(config.model, "states", None):
+            raise InputError(f"{name}: a model of kind {config.model.kind} has no trees; leave it out")
+        if config.data.preprocessing != configs[first].data.preprocessing:
+            raise InputError(
+                f"{name} prepares words in another way than {first}; make data.lowercase, data.numbers, "
+                "data.punctuation, data.eos and data.tokenize the same"
+            )
 
 
 def _refuse_other_settings(members: SeedsFolder, config: RunConfig, seeds: int) -> None:
