@@ -95,5 +95,5 @@ def test_nothing() -> None:
 def test_full_disk_names_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoded_text, "HELD_IDS", 2)
     monkeypatch.setattr(encoded_text, "TemporaryFile", lambda prefix: open("/dev/full", "r+b", buffering=0))  # noqa: SIM115
-    with pytest.raises(OSError, match="No space left on device: .*a temporary file of the text; TMPDIR=DIR"):
+    with pytest.raises(OSError, match=r"No space left on device: .*a temporary file of the text; TMPDIR=DIR"):
         TextEncoder().read([["a", "b", "c"]])
