@@ -191,6 +191,22 @@ TABLES = {
         },
         ("part", "direction", "N", "precision", "machine"),
     ),
+    "machinery": Table(
+        "machinery.csv",
+        "python benchmarks/machinery.py",
+        {
+            "piece": "piece",
+            "N": "N",
+            "unit": "unit",
+            "with": "with it",
+            "without": "without it",
+            "gain_percent": "longer without it (%)",
+            "lines": "lines of code",
+            "failure": "not comparable because",
+        },
+        ("piece", "N", "P", "B", "n", "machine"),
+        lambda row: row["machine"].startswith("NVIDIA"),  # a CPU only tests the script
+    ),
     "train-step": Table(
         "train_step.csv",
         "python benchmarks/train_step.py",
