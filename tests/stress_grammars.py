@@ -77,7 +77,7 @@ def training_run(nonterminals: int = 24, preterminals: int = 49, embedding: int 
         model = SimpleNPCFG(
             SimpleNPCFGConfig(nonterminals=nonterminals, preterminals=preterminals, embedding=embedding), len(ids) + 1
         )
-    optimiser = torch.optim.Adam(model.parameters(), lr=2e-3, betas=(0.75, 0.999))
+    optimiser = torch.optim.Adam(model.parameters(), lr=2e-3, betas=(0.75, 0.999), fused=True)
     generator = torch.Generator().manual_seed(2)
     ages = {}
     for step in range(AGES[-1] + 1):
