@@ -72,13 +72,16 @@ def block(table: Table, results: Path = RESULTS) -> str:
     """What stands between two markers."""
     path = results / table.csv
     rows = read(path) if path.exists() else []
+    not_measured = f"Not measured yet: run `{table.command}`.\n"
     if not rows:
-        return f"Not measured yet: run `{table.command}`.\n"
+        return not_measured
     columns = table.columns or {name: name for name in rows[0] if name not in PROVENANCE and name != WHEN}
     missing = [name for name in (*columns, *table.setting) if name not in rows[0]]
     if missing:
         raise KeyError(f"{path}: no column {missing[0]}; mend TABLES in result_tables.py")
     chosen = folded([row for row in latest(rows, table.setting) if table.keep(row)], table)
+    if not chosen:
+        return not_measured
     columns = {name: header for name, header in columns.items() if any(row[name] for row in chosen)}
     lines = ["| " + " | ".join(columns.values()) + " |", "|" + "".join(_ruler(chosen, name) for name in columns)]
     lines += ["| " + " | ".join(cell(row[name]) for name in columns) + " |" for row in chosen]

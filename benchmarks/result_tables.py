@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import mean, stdev
 
 Row = Mapping[str, str]
 
@@ -28,6 +29,12 @@ def _worth_showing(row: Row) -> bool:
     shown = {("log_einsum_exp", "fp32"), ("paper_recompute", "fp32"), ("paper_recompute", "tf32")}
     ours = row["backend"] == "triton" and row["mode"] == "graph" and row["precision"] != "tf32"
     return ours or (row["backend"], row["precision"]) in shown
+
+
+def _mean_and_deviation(values: Sequence[str]) -> str:
+    """Of the runs of one setting; the standard deviation where there are several."""
+    numbers = [float(value) for value in values]
+    return f"{mean(numbers):.1f}" + (f" ± {stdev(numbers):.1f}" if len(numbers) > 1 else "")
 
 
 def cell(value: str) -> str:
@@ -208,6 +215,22 @@ TABLES = {
         },
         ("part", "direction", "N", "precision", "machine"),
     ),
+    "machinery": Table(
+        "machinery.csv",
+        "python benchmarks/machinery.py",
+        {
+            "piece": "piece",
+            "N": "N",
+            "unit": "unit",
+            "with": "with it",
+            "without": "without it",
+            "gain_percent": "longer without it (%)",
+            "lines": "lines of code",
+            "failure": "not comparable because",
+        },
+        ("piece", "N", "P", "B", "n", "machine"),
+        lambda row: row["machine"].startswith("NVIDIA"),  # a CPU only tests the script
+    ),
     "train-step": Table(
         "train_step.csv",
         "python benchmarks/train_step.py",
@@ -216,13 +239,14 @@ TABLES = {
             "N": "N",
             "P": "P",
             "B": "batch",
-            "precision": "precision",
             "n": "n",
             "ms_p50": "step of n words (ms)",
             "floor_ms": "floor (ms)",
             "ratio": "times the floor",
             "words_per_s": "words a second",
+            "first_epoch_s": "first epoch (s)",
             "epoch_s": "epoch (s)",
+            "steps_s": "measured steps (s)",
             "peak_mb": "peak (MB)",
             "valid_perplexity": "validation perplexity",
             "test_sentences": "test sentences",
@@ -264,6 +288,14 @@ TABLES = {
             "valid_perplexity": lambda values: ", ".join(cell(value) for value in values),
             "test_perplexity": lambda values: "".join(values),
         },
+    ),
+    "rivals": Table(
+        "../../experiments/rivals.csv",
+        "python experiments/run.py experiments/rivals.toml",
+        {"experiment": "model", "seed": "seeds", "test_perplexity": "test perplexity"},
+        ("experiment", "seed"),
+        lambda row: bool(row["test_perplexity"]),
+        {"seed": ", ".join, "test_perplexity": _mean_and_deviation},
     ),
     "time-to-perplexity": Table(
         "time_to_perplexity.csv",

@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=10_000, help="size of the vocabulary, V")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--length", type=int, default=20)
-    parser.add_argument("--initial-scores", type=float, default=0.0, help="of the model; 0: Xavier's initialisation")
+    parser.add_argument("--init-logit-std", type=float, default=0.0, help="of the model; 0: Xavier's initialisation")
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--tflops", type=float, default=TFLOPS)
     parser.add_argument("--tbytes", type=float, default=TBYTES)

@@ -23,11 +23,21 @@ OPT_IN = ("gpu", "slow", "browser", "peer")
 # Started first where several processes share the files, so that none is left with a long one at the end.
 LONGEST = (
     "ops/test_stress.py",
-    "ops/test_paper.py",
-    "ops/test_marginals.py",
     "training/test_distributed.py",
     "training/test_kill.py",
+    "training/test_seeds.py",
+    "training/test_teachers.py",
+    "ops/test_inside.py",
+    "ops/test_graphs.py",
+    "ops/test_operators.py",
     "training/test_compound_runs.py",
+    "training/test_resume.py",
+    "ops/test_emissions.py",
+    "ops/test_viterbi.py",
+    "cli/test_cli_symbols.py",
+    "cli/test_faults.py",
+    "cli/test_cli_failures.py",
+    "cli/test_bad_input.py",
     "test_experiments.py",
 )
 

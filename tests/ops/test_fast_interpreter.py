@@ -40,3 +40,35 @@ def test_overflow_of_32_bits_is_an_error(operation: str, a: int, b: int, dtype: 
         return
     with pytest.raises(triton.runtime.interpreter.InterpreterError, match=f"int32 overflow .* {operation}"):
         combine_kernel[(1,)](left.to(dtype), right.to(dtype), out, operation)
+
+
+@triton.jit
+def scalar_sum_kernel(a, b, out):
+    tl.store(out, tl.load(a) + tl.load(b))
+
+
+def test_overflow_of_scalars_is_an_error() -> None:
+    largest, one, out = torch.tensor([2**31 - 1]), torch.tensor([1]), torch.empty(1, dtype=torch.int64)
+    scalar_sum_kernel[(1,)](largest, one, out)
+    assert out.tolist() == [2**31]
+    with pytest.raises(triton.runtime.interpreter.InterpreterError, match=r"int32 overflow .* add"):
+        scalar_sum_kernel[(1,)](largest.int(), one.int(), out)
+
+
+@triton.jit
+def promotion_kernel(narrow, wide, count, out):
+    places = tl.arange(0, 2)
+    here, one = tl.load(narrow + places), tl.load(wide + 1)  # bfloat16, and a float32 of 1
+    tl.store(out + places, here / 3)  # a quotient of bfloat16 is computed in float32
+    tl.store(out + 2 + places, here + tl.load(wide + places))
+    tl.store(out + 4 + places, tl.load(count).to(tl.int64) + places + 0.5)
+    tl.store(out + 6, one * 0.0)
+    tl.store(out + 7, one * -0.0)
+
+
+def test_types_of_results() -> None:
+    narrow, wide = torch.tensor([1.5, 3.015625], dtype=torch.bfloat16), torch.tensor([2**-20, 1.0])
+    out = torch.ones(8)
+    promotion_kernel[(1,)](narrow, wide, torch.tensor([7], dtype=torch.int32), out)
+    assert torch.equal(out, torch.cat([narrow.float() / 3, narrow.float() + wide, torch.tensor([7.5, 8.5, 0.0, 0.0])]))
+    assert out.signbit().tolist() == [False] * 7 + [True]  # constants that compare equal are not one

@@ -58,14 +58,14 @@ def test_side_by_side_gives_the_same_runs(config: RunConfig, tmp_path: Path) -> 
     told: list[str] = []
     folder = tmp_path / "pair"
     damaged = SeedsFolder(folder)
-    damaged.create(config, 3)
-    (folder / "seed-1/config.toml").write_text("nonsense")  # one fails, the others do not
-    with pytest.raises(SeedsFailed, match=r"1 of 3 runs failed \(seed-1\).*train --resume") as failed:
-        train_seeds(None, folder, jobs=3, note=told.append)
+    damaged.create(config, 2)
+    (folder / "seed-0/config.toml").write_text("nonsense")  # one fails, the other does not
+    with pytest.raises(SeedsFailed, match=r"1 of 2 runs failed \(seed-0\).*train --resume") as failed:
+        train_seeds(None, folder, jobs=2, note=told.append)
     assert failed.value.exit_code == 2
-    assert any(line.startswith("seed-2: epoch 1/1") for line in told)
-    loop.train(config.model_copy(update={"seed": 2}), tmp_path / "alone")
-    assert_same(folder / "seed-2", tmp_path / "alone")
+    assert any(line.startswith("seed-1: epoch 1/1") for line in told)
+    loop.train(config.model_copy(update={"seed": 1}), tmp_path / "alone")
+    assert_same(folder / "seed-1", tmp_path / "alone")
 
 
 def test_one_failure_leaves_the_others(config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

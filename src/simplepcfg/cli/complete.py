@@ -69,7 +69,7 @@ def command(
 
 
 def ending_probability(model: "Run") -> float:
-    """How much of a grammar's probability is on sentences that ever end; a chain's ends when `<eos>` comes."""
+    """Return the share of a grammar's probability that is on sentences of finite length; 1 for a Markov chain."""
     from simplepcfg.grammars import HiddenMarkovModel
 
     chain = isinstance(model.grammar, HiddenMarkovModel)
@@ -77,7 +77,7 @@ def ending_probability(model: "Run") -> float:
 
 
 def rows(found: "Completion") -> Iterator[str]:
-    """The table, and below it what was drawn."""
+    """Yield the lines of the table, and below it the continuations that were drawn."""
     yield "word\tprobability"
     for word, probability in found.words:
         yield table_row([word, f"{probability:.6f}"])
@@ -89,7 +89,7 @@ def rows(found: "Completion") -> Iterator[str]:
 
 
 def remarks(found: "Completion") -> Iterator[str]:
-    """What a person should know about the prefix and the numbers."""
+    """Yield remarks about the prefix and the probabilities."""
     if found.unknown:
         yield f"not in the vocabulary, hence <unk>: {' '.join(found.unknown)}"
     if found.dropped:
@@ -108,7 +108,7 @@ def _bits(nats: float) -> str:
 
 
 def as_json(found: "Completion") -> dict[str, object]:
-    """Plain values with their units."""
+    """Return the completion as plain values with their units, for JSON."""
     values = asdict(found)
     values["words"] = [{"word": word, "probability": probability} for word, probability in found.words]
     values["log_probability_nats"] = values.pop("log_probability")

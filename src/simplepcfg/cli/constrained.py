@@ -15,7 +15,7 @@ Chunk = list[Any]
 def with_constraints(
     chunks: Iterable[Chunk], path: str | None, sentences: str
 ) -> Iterator[tuple[Chunk, "list[Constraints] | None"]]:
-    """Each chunk of sentences with its constraints, one line a sentence; None without a file.
+    """Yield each chunk of sentences with its constraints, one line a sentence; None without a file.
 
     The last chunk waits until both files have been seen to end together, so that nothing is printed for files that do
     not belong to each other, unless they are longer than a chunk.

@@ -83,7 +83,7 @@ def train_or_resume(out: Path, device: str, quiet: bool) -> None:
 
 
 def is_finished(folder: "RunFolder", config: "RunConfig") -> bool:
-    """Whether resuming would find nothing left to do."""
+    """Return whether the demo in this folder is finished, so that resuming would do nothing."""
     from simplepcfg.training.storage.checkpoint import Checkpoint
 
     if not (folder.checkpoint.exists() and folder.model.exists()):
@@ -93,7 +93,7 @@ def is_finished(folder: "RunFolder", config: "RunConfig") -> bool:
 
 
 def perplexity_table(run: "Run", treebank: "Treebank", induced: "EvaluationReport") -> "Table":
-    """The learned grammar between the true one, which cannot be beaten on average, and word counts."""
+    """Return a table of perplexities: the learned grammar between the true one, which is best, and word counts."""
     from simplepcfg.cli.demo_data import train_file
     from simplepcfg.evaluation.perplexity import perplexity, uniform_log_likelihood, unigram_log_likelihood
     from simplepcfg.evaluation.true_grammar import true_log_probability
@@ -122,7 +122,7 @@ def perplexity_table(run: "Run", treebank: "Treebank", induced: "EvaluationRepor
 
 
 def f1_table(reports: list["EvaluationReport"]) -> "Table":
-    """The learned trees between branching baselines and the best that a binary tree can do."""
+    """Return a table of F1: the learned trees between branching baselines and the best that binary trees can reach."""
     table = _table("trees against gold (F1 from 0 to 100)", ["", "S-F1", "corpus F1"])
     for report in reports:
         table.add_row(report.name, f"{report.sentence_f1:.1f}", f"{report.corpus_f1:.1f}")
@@ -131,7 +131,7 @@ def f1_table(reports: list["EvaluationReport"]) -> "Table":
 
 
 def drawings(run: "Run", treebank: "Treebank") -> list[str]:
-    """Gold and induced trees of three short sentences, side by side."""
+    """Return drawings of the gold and the induced trees of three short sentences, side by side."""
     chosen = [tree for tree in treebank.original if len(tree) in DRAWN_LENGTHS][:DRAWN]
     lines = []
     for gold, induced in zip(chosen, run.parse_spans(chosen), strict=True):
@@ -143,7 +143,7 @@ def drawings(run: "Run", treebank: "Treebank") -> list[str]:
 
 
 def branching(tree: "SpanTree") -> "SpanTree":
-    """The tree without phrases over one word and without unary chains, which induced trees cannot have."""
+    """Return the tree without phrases over one word and without unary chains, which induced trees cannot have."""
     seen: dict[tuple[int, int], tuple[int, int, str]] = {}
     for i, j, label in tree.spans:
         if j - i > 1:
@@ -152,7 +152,7 @@ def branching(tree: "SpanTree") -> "SpanTree":
 
 
 def next_commands(out: Path) -> list[str]:
-    """What can be pasted next."""
+    """Return commands that can be pasted next."""
     folder = shlex.quote(str(out))
     return [
         f"The run is in {out}. Next:",

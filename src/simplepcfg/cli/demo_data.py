@@ -12,17 +12,17 @@ TRAIN, VALID, TEST = (8000, 1), (500, 2), (500, 3)
 
 
 def train_file(folder: Path) -> Path:
-    """Raw training sentences, one a line."""
+    """Return the path of the raw training sentences, one a line."""
     return folder / "train.txt"
 
 
 def valid_file(folder: Path) -> Path:
-    """Raw validation sentences."""
+    """Return the path of the raw validation sentences."""
     return folder / "valid.txt"
 
 
 def test_file(folder: Path) -> Path:
-    """Gold trees that training never sees."""
+    """Return the path of the gold trees that training never sees."""
     return folder / "test.trees"
 
 
@@ -37,11 +37,11 @@ def write_treebank(folder: Path) -> None:
 
 
 def test_trees() -> list[SpanTree]:
-    """The gold trees of the test file."""
+    """Return the gold trees of the test file."""
     return generate_treebank(*TEST)
 
 
 def with_builtin_text(config: RunConfig, folder: Path) -> RunConfig:
-    """The configuration with the treebank's files as its text."""
+    """Return the configuration with the treebank's files as its text."""
     text = {"train": str(train_file(folder)), "valid": str(valid_file(folder))}
     return config.model_copy(update={"data": config.data.model_copy(update=text)})

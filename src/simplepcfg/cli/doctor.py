@@ -55,6 +55,6 @@ def command(
 
 
 def line(fact: "Fact") -> str:
-    """A fact, marked where something is wrong with it."""
+    """Return a fact as a line, which begins with an exclamation mark if something is wrong."""
     mark, fix = ("!", f"; {fact.problem}") if fact.problem is not None else (" ", "")
     return f"{mark} {fact.name}: {fact.value}{fix}"

@@ -49,7 +49,7 @@ def exit_code_of(error: BaseException) -> int | None:
 
 
 def complain(message: str) -> None:
-    """One line on standard error, whatever the message held; of several processes that fail alike, the first speaks."""
+    """Print a message as one line on standard error; of several processes that fail alike, only the first prints it."""
     if is_follower():
         from simplepcfg.training.step.distributed import wait_for_leader
 
@@ -59,12 +59,12 @@ def complain(message: str) -> None:
 
 
 def is_follower() -> bool:
-    """Whether torchrun started this process and another one speaks for it."""
+    """Return whether torchrun started this process and another one prints for it."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1 and os.environ.get("RANK", "0") != "0"
 
 
 def silence_stdout() -> None:
-    """After a closed pipe, let the interpreter's last flush go nowhere instead of failing."""
+    """Redirect standard output to nowhere after a closed pipe, so that the interpreter's last flush does not fail."""
     try:
         sink = os.open(os.devnull, os.O_WRONLY)
         os.dup2(sink, sys.stdout.fileno())

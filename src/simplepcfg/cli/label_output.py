@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def print_confusion(columns: "Sequence[Column]") -> None:
-    """Tables of symbols by gold labels for a terminal."""
+    """Print tables of symbols by gold labels for a terminal."""
     from rich.text import Text
 
     from simplepcfg.evaluation.confusion import confusion_grids
@@ -24,7 +24,7 @@ def print_confusion(columns: "Sequence[Column]") -> None:
 
 
 def confusion_lines(columns: "Sequence[Column]", latex: bool) -> list[str]:
-    """The same tables in Markdown or LaTeX."""
+    """Return the tables of symbols by gold labels as lines of Markdown or LaTeX."""
     from simplepcfg.evaluation.confusion import confusion_grids
     from simplepcfg.evaluation.rendering import latex_grid, markdown_grid
 
@@ -32,7 +32,7 @@ def confusion_lines(columns: "Sequence[Column]", latex: bool) -> list[str]:
 
 
 def write_mapping(column: "Column", folder: str, path: str) -> None:
-    """Write what the symbols of the run in `folder` stand for."""
+    """Write the gold label of each symbol of the run in `folder` to a file; InputError if the column has none."""
     from simplepcfg.inference.api import load
     from simplepcfg.inference.label_mapping import LabelMapping
 

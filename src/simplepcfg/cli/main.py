@@ -5,6 +5,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import zip_longest
 from typing import Annotated, Any
 
@@ -89,7 +90,7 @@ def top(
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, 2 bad input, 3 numerical, 4 resources, 128 + signal."""
-    command = typer.main.get_command(app)
+    command = _whole_command()
     given = list(sys.argv[1:] if arguments is None else arguments)
     _open_closed_streams()
     _write_utf8()
@@ -107,6 +108,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         return code
     return 0
+
+
+@cache
+def _whole_command() -> Any:
+    """Build the command with all its subcommands once: it takes longer than most of what tests and scripts call."""
+    return typer.main.get_command(app)
 
 
 def _refuse_empty_values(command: Any, given: Sequence[str]) -> None:

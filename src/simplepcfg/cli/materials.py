@@ -19,7 +19,7 @@ Csv = Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Also wri
 
 
 def models_and_files(arguments: Sequence[str], suffixes: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """The arguments that name models, and the other ones, files.
+    """Return the arguments that name models, and the files that the others name; InputError if either is missing.
 
     A folder stands for its files with the first of the suffixes that any of them has.
     """
@@ -50,12 +50,12 @@ def models_and_files(arguments: Sequence[str], suffixes: tuple[str, ...]) -> tup
 
 
 def with_name(results: Sequence[Result], name: str) -> list[Result]:
-    """Results under the name that the user gave the model: that of an installed grammar is otherwise its folder."""
+    """Return results under the name that the user gave the model, instead of the folder of an installed grammar."""
     return [replace(result, model=name) for result in results]
 
 
 def refuse_unwritable_results(*paths: str | None) -> None:
-    """Say before any work is done that results cannot be written."""
+    """Raise InputError before any work is done if results cannot be written to one of these paths."""
     for path in paths:
         if path is not None:
             refuse_unwritable(path)
@@ -64,7 +64,7 @@ def refuse_unwritable_results(*paths: str | None) -> None:
 def show_accuracies(
     results: Sequence[Sequence["Accuracy"]], title: str, json: str | None, csv: str | None, quiet: bool
 ) -> None:
-    """Models side by side in a table, and all rows as JSON and CSV where asked for."""
+    """Print models side by side in a table, and write all rows as JSON and CSV if paths are given."""
     from simplepcfg.evaluation.flat_tables import as_csv
     from simplepcfg.evaluation.psycholinguistics.accuracy import ACCURACY_COLUMNS
 

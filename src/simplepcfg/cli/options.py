@@ -62,7 +62,7 @@ CHUNK = 10_000
 
 
 def refuse_baseline(run: str, lacking: str = "probability") -> None:
-    """Trees that need no model can be parsed with and evaluated, and nothing else."""
+    """Raise InputError if `run` names a baseline, which can be parsed with and evaluated, and nothing else."""
     from simplepcfg.evaluation.treebank import BASELINES
 
     if run in BASELINES:
@@ -70,7 +70,7 @@ def refuse_baseline(run: str, lacking: str = "probability") -> None:
 
 
 def with_remark(results: Iterable[Result], remark: str, quiet: bool) -> Iterator[Result]:
-    """The same, and the remark once there is a first one: a refusal stays one line."""
+    """Yield the results, and print the remark once there is a first one, so that a refusal stays one line."""
     for number, result in enumerate(results):
         if number == 0:
             note(remark, quiet)
@@ -80,7 +80,7 @@ def with_remark(results: Iterable[Result], remark: str, quiet: bool) -> Iterator
 def sentence_chunks(
     path: str, quiet: bool = False, run: "WordModel | None" = None, raw: bool = False
 ) -> Iterator[list[Any]]:
-    """Sentences of a file or of standard input (`-`), line for line; of trees, the trees.
+    """Yield chunks of sentences of a file or of standard input (`-`), line for line; of trees, the trees.
 
     With `raw` they are those of its paragraphs. Otherwise text that looks untokenised gets a remark, unless the run
     tokenises.

@@ -18,7 +18,7 @@ STANDARD_OUTPUT = "standard output"
 
 
 def results_console() -> "Console":
-    """For tables on standard output; plain and unfolded unless it is a terminal. Rich honours NO_COLOR."""
+    """Return the console for tables on standard output, plain and unfolded unless it is a terminal."""
     from rich.console import Console
 
     class PipedConsole(Console):
@@ -37,13 +37,13 @@ def results_console() -> "Console":
 
 
 def note(message: str, quiet: bool = False) -> None:
-    """A remark for the person at the keyboard."""
+    """Print a remark on standard error, unless `quiet`."""
     if not quiet:
         print(message, file=sys.stderr, flush=True)
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Data for the next program: no wrapping, no colour; a closed pipe shows here, not at exit."""
+    """Write lines to standard output without wrapping and colour; a closed pipe raises here, not at exit."""
     for line in lines:
         with naming_file(STANDARD_OUTPUT):
             sys.stdout.write(line + "\n")
@@ -63,7 +63,7 @@ def _quoted(cell: str) -> str:
 
 
 def refuse_unwritable(path: str) -> None:
-    """Say before any work is done that a file cannot be written in its place."""
+    """Raise InputError before any work is done if a file cannot be written in its place."""
     target = Path(path)
     if path == "-":
         return
@@ -76,12 +76,12 @@ def refuse_unwritable(path: str) -> None:
 
 
 def write_json(value: Any, path: str) -> None:
-    """Readable JSON to a file (replaced in one step) or to standard output (`-`); NaN, infinity: null."""
+    """Write JSON to a file, replaced in one step, or to standard output (`-`); NaN and infinity become null."""
     write_text(json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n", path)
 
 
 def write_text(text: str, path: str) -> None:
-    """Lines to a file (replaced in one step) or to standard output (`-`)."""
+    """Write text to a file, replaced in one step, or to standard output (`-`); OSError if that fails."""
     if path == "-":
         write_lines(text.splitlines())
         return

@@ -96,7 +96,10 @@ def conventions_of(
     min_count: int,
     unk: bool,
 ) -> "Conventions":
-    """What the options say, with a treebank's usual tags where they name none."""
+    """Return the conventions of the options, with a treebank's usual tags if they name none.
+
+    Raises InputError if options contradict each other.
+    """
     from simplepcfg.data.conventions import Conventions
 
     kept, dropped = (tuple(" ".join(given or ()).split()) for given in (keep_tags, drop_tags))
@@ -121,12 +124,12 @@ def conventions_of(
 
 
 def ranges_of(usual: dict[str, str], *given: str | None) -> dict[str, str]:
-    """Numbers of files by split; the usual ones where none are given."""
+    """Return the ranges of file numbers by split; the usual ones if none are given."""
     return {split: new or old for (split, old), new in zip(usual.items(), given, strict=True)}
 
 
 def shares_of(text: str | None) -> tuple[float, ...] | None:
-    """Of train, valid and test."""
+    """Return the shares of train, valid and test in a text such as 90,5,5, or None; InputError for another text."""
     if text is None:
         return None
     try:

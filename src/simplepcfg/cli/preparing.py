@@ -16,7 +16,7 @@ SHOWN_TAGS = 12
 
 @contextmanager
 def file_progress(job: "Job", quiet: bool) -> "Iterator[Progress | None]":
-    """A bar of files on standard error, if that is a terminal."""
+    """Provide a function that reports progress by a bar of files on standard error; None if that is no terminal."""
     from rich.console import Console
 
     console = Console(stderr=True, highlight=False)
@@ -38,7 +38,7 @@ def file_progress(job: "Job", quiet: bool) -> "Iterator[Progress | None]":
 
 
 def summary(job: "Job", done: "Prepared", expected: dict[str, int]) -> Iterator[str]:
-    """Lines: each split, what was dropped and why, the vocabulary, and how to train on it."""
+    """Yield the lines of a summary: each split, what was dropped and why, the vocabulary, and how to train on it."""
     yield from done.notes
     unit = "sentences" if job.kind == "text" else "trees"
     for split, count in done.splits.items():
@@ -56,7 +56,7 @@ def summary(job: "Job", done: "Prepared", expected: dict[str, int]) -> Iterator[
 
 
 def dropped(done: "Prepared") -> Iterator[str]:
-    """What went, by reason."""
+    """Yield lines with what was dropped, by reason."""
     tags = done.losses.tags
     if tags:
         listed = "  ".join(f"{tag} {count:,}" for tag, count in tags.most_common(SHOWN_TAGS))
@@ -71,7 +71,7 @@ def dropped(done: "Prepared") -> Iterator[str]:
 
 
 def train_command(done: "Prepared", kind: str) -> str:
-    """The command that trains on what was written, with the settings of prepared.toml."""
+    """Return the command that trains on what was written, with the settings of prepared.toml."""
     folder = done.folder
     config = "sn-pcfg-4096" if kind == "text" else "sn-pcfg"
     valid = f" --valid {shlex.quote(str(folder / 'valid.txt'))}" if "valid" in done.splits else ""

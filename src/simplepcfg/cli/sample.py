@@ -63,7 +63,7 @@ def command(
 
 
 def as_json(blocks: "list[SampledText]") -> dict[str, object]:
-    """Plain values with their units."""
+    """Return the sentences as plain values with their units, for JSON."""
     return {
         "probability_of_length": blocks[0].kept,
         "sentences": [

@@ -105,7 +105,7 @@ def command(
 
 
 def region_rows(model: "WordModel", file: str, spillover: int) -> Iterator[str]:
-    """The lines of a table with the surprisals of its regions; nothing before all is computed."""
+    """Yield the lines of a table with the surprisals of its regions, after all of them are computed."""
     from simplepcfg.evaluation.psycholinguistics.item_tables import read_item_table, score_item_table, scored_rows
 
     table = read_item_table(file)
@@ -113,7 +113,7 @@ def region_rows(model: "WordModel", file: str, spillover: int) -> Iterator[str]:
 
 
 def surprisal_rows(sentence: int, records: Sequence["WordSurprisal"]) -> Iterator[str]:
-    """A sentence's rows of the table; sentences and positions count from 1."""
+    """Yield a sentence's rows of the table; sentences and positions count from 1."""
     for position, record in enumerate(records, start=1):
         token = NOTHING if record.token is None else record.token
         yield table_row([str(sentence), str(position), record.word, token, *_bits(record.surprisal, record.entropy)])

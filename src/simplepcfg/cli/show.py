@@ -75,7 +75,7 @@ def command(
 
 
 def summary(report: "SymbolReport") -> list[str]:
-    """How many symbols are really used, a line each."""
+    """Return lines that say how many symbols are really used."""
     over = "1,000 sentences of the grammar's own" if report.sentences is None else f"{report.sentences:,} sentences"
     lines = [f"expected uses over {over}"]
     for kind, usage in (("nonterminals", report.nonterminal_usage), ("preterminals", report.preterminal_usage)):
@@ -91,7 +91,7 @@ def _usage(usage: "Usage") -> str:
 
 
 def symbol_table(title: str, uses: "list[SymbolUse]") -> "Table":
-    """A row for each symbol."""
+    """Return a table with a row for each symbol."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

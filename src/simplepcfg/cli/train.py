@@ -159,7 +159,7 @@ def command(
 
 
 def refuse_set_twice(settings: list[str], options: Mapping[str, object]) -> None:
-    """An option and a --set that contradict each other: one of them would have no effect."""
+    """Raise InputError if an option and a --set contradict each other: one of them would have no effect."""
     from simplepcfg.training.config.files import parse_value
 
     for setting in settings:
@@ -171,14 +171,14 @@ def refuse_set_twice(settings: list[str], options: Mapping[str, object]) -> None
 
 
 def default_folder(name: str) -> Path:
-    """runs/NAME; a name that would lead out of runs is refused."""
+    """Return runs/NAME; InputError for a name that would lead out of runs."""
     if not name or name in {".", ".."} or any(character in name for character in "/\\\0"):
         raise InputError(f"name = {name!r} cannot name a folder in runs; choose another, or give --out DIR")
     return Path("runs") / name
 
 
 def refuse_one_pipe_twice(train: str | None, valid: str | None) -> None:
-    """Text from a pipe is gone when it has been read."""
+    """Raise InputError if both texts are one pipe, which can be read only once."""
     if train is None or train != valid:
         return
     if train == "-" or (Path(train).exists() and not Path(train).is_file()):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def holds_seeds(folder: Path) -> bool:
-    """Whether the folder holds runs of several seeds."""
+    """Return whether the folder holds runs of several seeds."""
     from simplepcfg.training.seeds import SeedsFolder
 
     return SeedsFolder(folder).exists()
@@ -30,7 +30,7 @@ def train_runs(
     logs: Sequence[str],
     quiet: bool,
 ) -> None:
-    """Train a run for each seed, or go on with those in the folder; then a line for each."""
+    """Train a run for each seed, or go on with those in the folder, and print a line for each."""
     from simplepcfg.training.reporting.reporters import make_reporter
     from simplepcfg.training.seeds import train_seeds
 

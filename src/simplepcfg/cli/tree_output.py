@@ -28,7 +28,7 @@ class Format(StrEnum):
 
 
 def render(tree: "SpanTree", format: Format, tags: bool = False) -> str:
-    """A tree as text; brackets and JSON are one line. Drawings show words' symbols only with ``tags``."""
+    """Return a tree as text; brackets and JSON are one line. Drawings show words' symbols only with ``tags``."""
     if format is Format.brackets:
         return tree.to_brackets()
     if format is Format.pretty:
@@ -51,7 +51,7 @@ def columns(tree: "SpanTree") -> list[str]:
 
 
 def one_picture(trees: Iterable["SpanTree"]) -> str:
-    """All trees in one SVG picture, one under another; too many for a picture are refused."""
+    """Return all trees in one SVG picture, one under another; InputError if they are too many for a picture."""
     from simplepcfg.drawing import standalone, tree_picture
     from simplepcfg.drawing.svg import one_below_another
 
@@ -65,7 +65,7 @@ def one_picture(trees: Iterable["SpanTree"]) -> str:
 
 
 def render_k_best(trees: list["ScoredTree"], format: Format) -> str:
-    """The trees of one sentence: lines that an empty one ends, or one JSON object."""
+    """Return the trees of one sentence: lines that an empty one ends, or one JSON object."""
     if format is Format.json:
         found = [
             {

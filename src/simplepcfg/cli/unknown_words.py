@@ -20,7 +20,7 @@ class UnknownWords:
         self._total = 0
 
     def count(self, sentences: list[Any]) -> None:
-        """Look at some more sentences."""
+        """Count the unknown words of some more sentences."""
         from simplepcfg.inference.sentences import split_sentences
 
         known, preprocessing = self._run.vocabulary, self._run.preprocessing
@@ -32,7 +32,7 @@ class UnknownWords:
             self._words.update(words[place] for place, token in pairs if token not in known)
 
     def tell(self, quiet: bool) -> None:
-        """One line, if there are any: how many, and the most frequent of them."""
+        """Print one line, if there are any: how many unknown words there are, and the most frequent of them."""
         unknown = sum(self._words.values())
         if not unknown:
             return

@@ -25,22 +25,22 @@ class Batch:
         return len(self.indices)
 
     def to(self, device: torch.device | str) -> Batch:
-        """The words on another device, without waiting for it; lengths stay, since loops are made from them here."""
+        """Return the batch with its words on another device, without waiting for the copy; lengths stay on the CPU."""
         return Batch(to_device(self.words, device), self.lengths, self.indices)
 
 
 def to_device(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
-    """A copy on another device; to a GPU from pinned memory, so that the host does not wait for it."""
+    """Copy a tensor of any shape to another device; to a GPU from pinned memory, so that the host does not wait."""
     return pinned(tensor, device).to(device, non_blocking=True)
 
 
 def pinned(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
-    """In memory from which a GPU copies by itself, if `device` is one."""
+    """Return the tensor in pinned memory, from which a GPU copies by itself, if `device` is a GPU; else as it is."""
     return tensor.pin_memory() if torch.device(device).type == "cuda" and not tensor.is_cuda else tensor
 
 
 def training_batches(lengths: Sequence[int] | torch.Tensor, batch_size: int, seed: int, epoch: int) -> list[list[int]]:
-    """Index lists in which each sentence stands exactly once; the same (seed, epoch) gives the same lists.
+    """Return index lists in which each sentence stands exactly once; the same (seed, epoch) gives the same lists.
 
     Batches are drawn from sentences of one length as long as these fill a batch; what is left over of each
     length is put together with the nearest ones. Only the last of those may be smaller than `batch_size`.
@@ -68,7 +68,7 @@ def training_batches(lengths: Sequence[int] | torch.Tensor, batch_size: int, see
 
 
 def evaluation_batches(lengths: Sequence[int], max_cells: int = 100_000, batch_size: int = 256) -> list[list[int]]:
-    """Index lists by growing length, each with B · n² ≤ `max_cells` or a single sentence beyond that."""
+    """Return index lists by growing length, each with B · n² ≤ `max_cells` or a single sentence beyond that."""
     sizes = _checked_lengths(lengths)
     if max_cells < 1 or batch_size < 1:
         raise InputError(f"max_cells = {max_cells}, batch_size = {batch_size}; both must be 1 or more")
@@ -84,7 +84,7 @@ def evaluation_batches(lengths: Sequence[int], max_cells: int = 100_000, batch_s
 
 
 def collate(sentences: Sequence[Sequence[int]], indices: Sequence[int]) -> Batch:
-    """The chosen sentences' word ids as one padded batch on the CPU."""
+    """Return the word ids of the chosen sentences as one padded batch on the CPU, [len(indices), longest]."""
     if isinstance(sentences, EncodedText):
         part = sentences.select(indices)
         return Batch(torch.from_numpy(part.padded(PAD_ID)), torch.from_numpy(part.lengths), list(indices))

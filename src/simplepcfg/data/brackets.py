@@ -24,7 +24,10 @@ TRACES, EMPTY_CONSTITUENTS, EMPTY_TREES = "traces", "constituents without words"
 
 
 def parse_tree(text: str) -> SpanTree:
-    """The one tree in `text`: `parse_tree("(S (NP (DT a) (NN dog)) (VP (VBZ barks)))")`."""
+    """Return the one tree in `text`; InputError if there is none, more than one, or a mistake in it.
+
+    parse_tree("(S (NP (DT a) (NN dog)) (VP (VBZ barks)))")
+    """
     trees = list(parse_trees(text.split("\n"), "text"))
     if len(trees) != 1:
         raise InputError(f"expected one bracketed tree, found {len(trees)} in {text[:40]!r}")
@@ -32,7 +35,7 @@ def parse_tree(text: str) -> SpanTree:
 
 
 def parse_trees(lines: Iterable[str], source: str, counts: Counter[str] | None = None) -> Iterator[SpanTree]:
-    """The trees of bracketed text, one a line or spread over several; errors name `source` and a line.
+    """Yield the trees of bracketed text, one a line or spread over several; InputError names `source` and the line.
 
     With `counts`, what has no words is no error: it is left out and counted there, as traces are.
     """

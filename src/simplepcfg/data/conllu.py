@@ -25,12 +25,12 @@ class ConlluSentence:
 
 
 def named_conllu(name: str) -> bool:
-    """Whether a file's name says that it is CoNLL-U."""
+    """Return whether a file's name says that it is CoNLL-U."""
     return name.lower().removesuffix(".gz").endswith(_ENDINGS)
 
 
 def parse_conllu(lines: Iterable[str], name: str) -> Iterator[ConlluSentence]:
-    """Sentences of CoNLL-U lines; of words written as one (`don't`) the parts, and no empty nodes.
+    """Yield the sentences of CoNLL-U lines; of words written as one (`don't`) the parts, and no empty nodes.
 
     InputError names the line that is not CoNLL-U.
     """

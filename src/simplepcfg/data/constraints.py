@@ -39,7 +39,12 @@ class Constraints:
 
     @classmethod
     def from_mapping(cls, value: Any, source: str = "") -> Constraints:
-        """From `{"require": [[0, 3]], "forbid": [[3, 5]], "bonus": [[0, 2, 1.5]]}`, of which any key may be missing."""
+        """Return the constraints of a mapping with any of the keys "require", "forbid" and "bonus".
+
+            Constraints.from_mapping({"require": [[0, 3]], "forbid": [[3, 5]], "bonus": [[0, 2, 1.5]]})
+
+        Raises InputError for another key or a span that is none; it names `source`.
+        """
         place = f"{source}: " if source else ""
         if not isinstance(value, Mapping):
             raise InputError(f"{place}{value!r} is no object; write constraints as {EXAMPLE}")
@@ -59,7 +64,7 @@ class Constraints:
         return bool(self.require or self.forbid or self.bonus)
 
     def token_bonus(self, words: int, prepared: Prepared, source: str = "") -> Tensor | None:
-        """A log-weight for each span over the tokens of a sentence of `words` words: [tokens + 1, tokens + 1].
+        """Return the log-weight of each span over the tokens of a sentence of `words` words, [tokens + 1, tokens + 1].
 
         What the model does not see, such as dropped punctuation, is taken out of every span; a span that then has less
         than two words asks for nothing. None where nothing is asked for.
@@ -110,7 +115,10 @@ class Constraints:
 
 
 def read_constraints(path: str | PathLike[str]) -> Iterator[Constraints]:
-    """One JSON object a line, for one sentence each; a blank line asks for nothing."""
+    """Yield the constraints of each line of a file, a JSON object for one sentence; a blank line asks for nothing.
+
+    Raises InputError, which names the line, for anything else.
+    """
     name = "standard input" if fspath(path) == "-" else fspath(path)
     for number, line in enumerate(open_text(path), start=1):
         source = f"{name}:{number}"
@@ -130,7 +138,10 @@ def read_constraints(path: str | PathLike[str]) -> Iterator[Constraints]:
 def token_bonuses(
     constraints: Sequence[Constraints | Mapping[str, Any] | None], sentences: Sequence[tuple[Sequence[str], Prepared]]
 ) -> list[Tensor | None]:
-    """The bonus of each sentence; plain dictionaries are taken for constraints."""
+    """Return the bonus of each sentence, [tokens + 1, tokens + 1], or None; dictionaries are taken for constraints.
+
+    Raises InputError if the constraints of a sentence allow no tree, or their number is not that of the sentences.
+    """
     if len(constraints) != len(sentences):
         raise InputError(f"{len(constraints)} constraints for {len(sentences)} sentences; give one for each, or None")
     found: list[Tensor | None] = []
@@ -143,7 +154,7 @@ def token_bonuses(
 
 
 def stacked_bonuses(bonuses: Sequence[Tensor | None], n: int) -> Tensor | None:
-    """Those of a batch as one tensor [B, n + 1, n + 1]; None where nobody asks for anything."""
+    """Return the bonuses of a batch as one tensor [B, n + 1, n + 1]; None if no sentence has one."""
     if all(bonus is None for bonus in bonuses):
         return None
     found = torch.zeros(len(bonuses), n + 1, n + 1)
@@ -154,7 +165,7 @@ def stacked_bonuses(bonuses: Sequence[Tensor | None], n: int) -> Tensor | None:
 
 
 def has_tree(allowed: Tensor) -> bool:
-    """Whether a binary tree can be made of the allowed spans of a sentence: [n + 1, n + 1] of bool."""
+    """Return whether a binary tree can be made of the allowed spans of a sentence, [n + 1, n + 1] of bool."""
     posts = allowed.shape[0]
     made = torch.eye(posts, dtype=torch.bool).roll(1, 1)  # words stand; each span is kept at its mirror too
     made = made | made.T

@@ -59,26 +59,26 @@ class Conventions:
             raise InputError(f"min count = {self.min_count}; it must be 1 or more")
 
     def as_table(self) -> dict[str, Any]:
-        """For a TOML file."""
+        """Return the switches as a table for a TOML file."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     @cached_property
     def words_only(self) -> Preprocessing:
-        """Case and numbers, by the rules that runs apply."""
+        """Return the preprocessing of case and numbers alone, by the rules that runs apply."""
         return Preprocessing(lowercase=self.lowercase, numbers=self.numbers, punctuation="keep")
 
     @cached_property
     def kept_tags(self) -> frozenset[str]:
-        """The list that stays, written out."""
+        """Return the tags whose leaves are words, written out."""
         return expand_tags(self.keep_tags)
 
     @cached_property
     def dropped_tags(self) -> frozenset[str]:
-        """The list that goes, written out."""
+        """Return the tags whose leaves are dropped, written out."""
         return expand_tags(self.drop_tags)
 
     def keeps(self, word: str, tag: str) -> bool:
-        """Whether a leaf is a word."""
+        """Return whether a leaf with this word and tag is kept as a word."""
         if self.punctuation == "keep":
             return True
         if self.punctuation == "characters":
@@ -87,25 +87,25 @@ class Conventions:
 
 
 def expand_tags(tags: Iterable[str]) -> frozenset[str]:
-    """A list of tags in which `penn` stands for the 36 word tags."""
+    """Return tags with `penn` replaced by the 36 word tags that it stands for."""
     return frozenset().union(*(PENN_WORD_TAGS if tag == PENN else {tag} for tag in tags))
 
 
 @dataclass(slots=True)
 class Losses:
-    """What went, by reason, and leaves that went by their tag."""
+    """Counts of what was left out: by reason, and of leaves by their tag."""
 
     reasons: Counter[str]
     tags: Counter[str]
 
     @classmethod
     def none(cls) -> Losses:
-        """Nothing yet."""
+        """Return counts of 0."""
         return cls(Counter(), Counter())
 
 
 def prepare_tree(tree: SpanTree, conventions: Conventions, losses: Losses) -> SpanTree:
-    """The tree as it is written; it may come out empty."""
+    """Return the tree as it is written to a prepared file, and count what is left out; it may be empty."""
     kept: list[int] = []
     tags: list[str] = []
     reasons = losses.reasons
@@ -127,7 +127,7 @@ def prepare_tree(tree: SpanTree, conventions: Conventions, losses: Losses) -> Sp
 
 
 def prepare_sentence(words: Sequence[str], conventions: Conventions, losses: Losses) -> list[str]:
-    """Plain text, where characters alone tell punctuation."""
+    """Return the words of a sentence of plain text, where characters alone tell punctuation; count what is left out."""
     if conventions.punctuation == "keep":
         kept = list(words)
     else:
@@ -141,7 +141,7 @@ def prepare_sentence(words: Sequence[str], conventions: Conventions, losses: Los
 
 
 def prepare_words(words: Sequence[str], conventions: Conventions, losses: Losses) -> list[str]:
-    """Words that mean the same in a line of text and in brackets."""
+    """Return words in a form that is the same in a line of text and in brackets; count those that held white space."""
     tokens = conventions.words_only.apply(words).tokens
     for index, token in enumerate(tokens):
         if not token.isalnum():  # what follows concerns few words, and this is quick
@@ -151,12 +151,12 @@ def prepare_words(words: Sequence[str], conventions: Conventions, losses: Losses
 
 
 def word_tag(tag: str, conventions: Conventions) -> str:
-    """A leaf's tag without features and function; of alternatives (VBG|NN) the first."""
+    """Return a leaf's tag without features and function; of alternatives (VBG|NN) the first."""
     return plain_label(tag, conventions).split("|", 1)[0] or tag
 
 
 def plain_label(label: str, conventions: Conventions) -> str:
-    """A label without morphology and, unless they are kept, function tags and indices: NP-SBJ=2 is NP."""
+    """Return a label without morphology and, unless they are kept, function tags and indices: NP-SBJ=2 is NP."""
     if label.isalpha():
         return label
     start = label.find(_FEATURES, 1)

@@ -37,7 +37,7 @@ class EncodedText(Sequence[list[int]]):
 
     @classmethod
     def of(cls, sentences: Iterable[Sequence[int]]) -> EncodedText:
-        """The text of sentences in memory."""
+        """Return the encoded text of sentences of word ids."""
         tokens, lengths = array("i"), array("q")
         for sentence in sentences:
             tokens.extend(sentence)
@@ -63,22 +63,22 @@ class EncodedText(Sequence[list[int]]):
         return found
 
     def select(self, indices: Ints | Sequence[int]) -> EncodedText:
-        """The text of the sentences with these indices, in their order."""
+        """Return the text of the sentences with these indices, in their order."""
         chosen = np.asarray(indices, dtype=np.int64)
         return EncodedText(self.tokens, self.starts[chosen], self.lengths[chosen])
 
     def blocks(self, sentences: int = BLOCK_SENTENCES) -> Iterator[EncodedText]:
-        """The text in parts of so many sentences, the last of which may be smaller."""
+        """Yield the text in parts of so many sentences; the last may be smaller."""
         return (self[start : start + sentences] for start in range(0, len(self), sentences))
 
     def flat(self) -> Ints:
-        """The ids of all sentences, one after the other."""
+        """Return the ids of all sentences one after the other, [tokens]."""
         before = np.cumsum(self.lengths) - self.lengths
         places = np.repeat(self.starts - before, self.lengths) + np.arange(self.lengths.sum())
         return self.tokens[places].astype(np.int64)
 
     def padded(self, value: int) -> Ints:
-        """The ids of all sentences [sentences, longest], with `value` after the end of each."""
+        """Return the ids of all sentences, [sentences, longest], with `value` after the end of each."""
         width = int(self.lengths.max(initial=0))
         columns = np.arange(width)
         inside = columns < self.lengths[:, None]
@@ -86,7 +86,10 @@ class EncodedText(Sequence[list[int]]):
         return np.where(inside, self.tokens[places] if inside.any() else value, value).astype(np.int64)
 
     def with_marks(self, marks: Ints | int, *, after: bool) -> Ints:
-        """The ids of all sentences, with a mark before or after each sentence: one for all, or one a sentence."""
+        """Return the ids of all sentences with a mark before or after each, [tokens + sentences].
+
+        `marks` is one mark for all sentences, or one for each, [sentences].
+        """
         ends = np.cumsum(self.lengths + 1)
         at_marks = np.zeros(int(ends[-1]) if len(ends) else 0, dtype=bool)
         at_marks[ends - 1 if after else ends - 1 - self.lengths] = True
@@ -103,7 +106,7 @@ class EncodedText(Sequence[list[int]]):
         return digest.hexdigest()
 
     def counts(self, size: int) -> Ints:
-        """How often each of the ids 0 … size − 1 occurs, [size]."""
+        """Return how often each of the ids 0 … size − 1 occurs, [size]."""
         found = np.zeros(size, dtype=np.int64)
         for block in self.blocks():
             found += np.bincount(block.flat(), minlength=size)
@@ -122,7 +125,7 @@ class TextEncoder:
 
     @property
     def words(self) -> list[str]:
-        """The words by their ids."""
+        """Return the words by their ids."""
         return list(self._ids)
 
     def read(self, sentences: Iterable[Sequence[str]]) -> EncodedText:
@@ -170,7 +173,7 @@ class DecodedText(Sequence[list[str]]):
 
 
 def sentence_lengths(sentences: Sequence[Sequence[Any]]) -> list[int]:
-    """The number of words of each sentence; of an encoded text without reading it."""
+    """Return the number of words of each sentence; an encoded text is not read for it."""
     if isinstance(sentences, EncodedText):
         found: list[int] = sentences.lengths.tolist()
         return found

@@ -20,7 +20,7 @@ _SENTENCE = re.compile(r"\s*<(?:S|su|seg)\b[^>]*>|</(?:S|su|seg)>\s*$", re.IGNOR
 
 
 def check_encoding(name: str) -> str:
-    """The name as it is, if Python knows it as an encoding of text."""
+    """Return the name of an encoding; InputError if Python knows no text encoding of this name."""
     try:
         "".encode(name)
     except (LookupError, ValueError):
@@ -29,7 +29,10 @@ def check_encoding(name: str) -> str:
 
 
 def read_lines(path: Path, encoding: str = UTF8) -> Iterator[str]:
-    """Lines without their ends; `auto` is UTF-8 or else GB18030, decided for each file as a whole."""
+    """Yield the lines of a file without their ends; `auto` is UTF-8 or else GB18030, decided for the whole file.
+
+    Raises InputError, which names the line, where the file is not in this encoding.
+    """
     if encoding == AUTO:
         encoding = _detect(path)
     if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
@@ -38,7 +41,7 @@ def read_lines(path: Path, encoding: str = UTF8) -> Iterator[str]:
 
 
 def without_sgml(lines: Iterable[str]) -> Iterator[str]:
-    """Lines of a `.fid` file in which headers and lines of tags are blank, so that line numbers stay."""
+    """Yield the lines of a `.fid` file with headers and lines of SGML tags made blank, so that line numbers stay."""
     in_header = False
     for line in lines:
         header = _HEADER.match(line)

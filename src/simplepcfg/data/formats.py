@@ -55,12 +55,12 @@ _JSON_START = re.compile(r'\{\s*"[^"]*"\s*:|\[\s*(?:\{\s*"|\[\s*")')
 
 
 def recognise_bytes(start: bytes) -> Format | None:
-    """The format of a file that is no text, by its first bytes."""
+    """Return the format of a file that is no text by its first bytes; None for text."""
     return next((found for beginning, found in _BEGINNINGS if start.startswith(beginning)), None)
 
 
 def recognise_lines(lines: Sequence[str]) -> Format | None:
-    """The format of text by its first lines; None for sentences and trees."""
+    """Return the format of text by its first lines; None for sentences and trees."""
     filled = [line for line in lines if line.strip()]
     if not filled:
         return None
@@ -75,7 +75,7 @@ def recognise_lines(lines: Sequence[str]) -> Format | None:
 
 
 def recognised(lines: Iterator[str]) -> tuple[Format | None, Iterator[str]]:
-    """The format of text, or None for sentences and trees, and the same lines.
+    """Return the format of text, or None for sentences and trees, and an iterator over the same lines.
 
     No more lines are held back than it takes to know, which of sentences is one: they may come from a keyboard.
     """
@@ -93,20 +93,20 @@ def recognised(lines: Iterator[str]) -> tuple[Format | None, Iterator[str]]:
 
 
 def refuse(found: Format | None, name: str) -> None:
-    """InputError if the file `name` is in a format that is not read."""
+    """Raise InputError if the file `name` is in a format that is not read."""
     if found is not None:
         raise InputError(f"{name}: is {found.name}, not plain text or bracketed trees; {found.fix}")
 
 
 def refuse_other_formats(lines: Iterator[str], name: str) -> Iterator[str]:
-    """The same lines; InputError, at the first of them, if the file `name` is in a format that is not read."""
+    """Yield the same lines; raise InputError, at the first, if the file `name` is in a format that is not read."""
     found, lines = recognised(lines)
     refuse(found, name)
     yield from lines
 
 
 def first_lines(lines: Iterable[str]) -> list[str]:
-    """As many lines as hold the first few that are not blank; a file of blank lines is not held."""
+    """Return the lines up to the first few that are not blank; a file of blank lines is not held in memory."""
     taken: list[str] = []
     found = 0
     for line in islice(lines, MOST_HELD):

@@ -32,7 +32,7 @@ Progress = Callable[[Path, int], None]  # a file that is done, and sentences so 
 
 @dataclass(slots=True)
 class SplitCount:
-    """What a split holds."""
+    """Numbers of files, sentences and words of one split."""
 
     files: int = 0
     read: int = 0  # sentences or trees, those without any word included
@@ -43,7 +43,7 @@ class SplitCount:
 
 @dataclass
 class Prepared:
-    """What was written and what was not."""
+    """Summary of a preparation: what was written, and what was left out."""
 
     folder: Path
     splits: dict[str, SplitCount]
@@ -56,7 +56,7 @@ class Prepared:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What is read, and how."""
+    """What is to be prepared: the files of each split, and how they are read."""
 
     kind: str  # ptb, ctb, spmrl, brackets or text
     sources: Sequence[Path]
@@ -70,13 +70,13 @@ class Job:
     tokenize: bool = False  # of text: words are as people write them, `fire.` and `don't`
 
     def split(self, lines: Iterator[str]) -> Iterator[list[str]]:
-        """Words of each sentence of the lines of text."""
+        """Yield the words of each sentence of these lines of text."""
         sentences = sentences_of_lines(lines) if self.split_sentences else lines
         return map(tokenize if self.tokenize else str.split, sentences)
 
 
 def prepare(job: Job, out: Path, progress: Progress | None = None) -> Prepared:
-    """Write `out`/{train,valid,test}.{txt,trees}, vocabulary.txt and prepared.toml, reading everything once.
+    """Write `out`/{train,valid,test}.{txt,trees}, vocabulary.txt and prepared.toml; return a summary.
 
     Memory holds the counts of training words and one sentence. `out` must not exist, or be empty; it is filled in
     one step at the end.

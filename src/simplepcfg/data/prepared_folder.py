@@ -28,7 +28,7 @@ _HEADING = (
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """Where to write; all of it becomes `out` at the end, and none of it if something goes wrong before.
+    """Provide a folder to write to, which becomes `out` at the end, or is removed if an error occurs before.
 
     A folder that is there already, and empty, is filled, not replaced: someone may be standing in it.
     """
@@ -68,7 +68,7 @@ def _renamed_in_errors(unfinished: Path, out: Path) -> Iterator[None]:
 
 
 def refuse_filled(out: Path, besides: str = "") -> None:
-    """Nothing is ever overwritten."""
+    """Raise InputError if `out` exists and is not an empty folder: nothing is ever overwritten."""
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: is a file; give a new or empty folder")
     names = sorted(os.listdir(out)) if out.exists() else []
@@ -99,7 +99,7 @@ def _is_abandoned(out: Path, name: str) -> bool:
 
 
 def replace_rare(folder: Path, vocabulary: Vocabulary) -> int:
-    """Write `<unk>` for words outside the vocabulary, in text and trees alike; returns how many there were."""
+    """Replace words outside the vocabulary by `<unk>` in all text and trees of a folder; return how many there were."""
     replaced = 0
     for path in sorted(folder.glob("*.txt")):
         if path.name != "vocabulary.txt":
@@ -127,7 +127,7 @@ def _rewrite(path: Path, vocabulary: Vocabulary, change: Any) -> int:
 
 
 def write_toml(folder: Path, description: dict[str, Any]) -> None:
-    """The description, with the hash of every file."""
+    """Write prepared.toml: the description, and the hash of every file."""
     hashes = {}
     for path in sorted(folder.iterdir()):
         with open(path, "rb") as stream:

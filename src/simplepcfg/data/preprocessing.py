@@ -41,7 +41,7 @@ class Prepared:
     kept: list[int]
 
     def word_spans(self, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Spans over `tokens` as spans over the kept words, parents first; an added `<eos>` is cut off."""
+        """Return spans over `tokens` as spans over the kept words, parents first; an added `<eos>` is cut off."""
         n = len(self.kept)
         cut = {(i, min(j, n)) for i, j in spans if min(j, n) - i >= 2}
         return sorted(cut, key=lambda span: (span[0], -span[1]))
@@ -67,11 +67,11 @@ class Preprocessing(BaseModel):
     tokenize: bool = False
 
     def split(self, text: str) -> list[str]:
-        """Words of a sentence that is one string: at white space or, with `tokenize`, by Penn's conventions."""
+        """Split a sentence into words: at white space or, with `tokenize`, by Penn's conventions."""
         return tokenize(text) if self.tokenize else text.split()
 
     def apply(self, words: Sequence[str], tags: Sequence[str] | None = None) -> Prepared:
-        """Tokens of one sentence; `<eos>` is not added a second time, nor to a sentence with nothing left."""
+        """Return the tokens of one sentence; `<eos>` is not added twice, nor to a sentence with nothing left."""
         kept = self._kept(words, tags)
         tokens = [self._normalise(words[index]) for index in kept]
         if self.eos and tokens and tokens[-1] != EOS:
@@ -79,7 +79,7 @@ class Preprocessing(BaseModel):
         return Prepared(tokens, kept)
 
     def prepare_tree(self, tree: SpanTree) -> SpanTree:
-        """The tree over the tokens that stay (never an added `<eos>`); constituents left without words go."""
+        """Return the tree over the tokens that stay (never an added `<eos>`), without constituents that have none."""
         prepared = self.apply(tree.words, tree.tags)
         kept = prepared.kept
         tags = tuple(tree.tags[index] for index in kept)
@@ -126,7 +126,7 @@ class TokenCache(dict[str, str | None]):
         return token
 
     def tokens(self, words: Iterable[str]) -> list[str]:
-        """Tokens of a sentence without tags."""
+        """Return the tokens of a sentence without tags."""
         found = [token for word in words if (token := self[word]) is not None]
         if self._eos and found and found[-1] != EOS:
             found.append(EOS)
@@ -134,25 +134,25 @@ class TokenCache(dict[str, str | None]):
 
 
 def spans_over(kept: Sequence[int], spans: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """Spans over the words at the indices `kept` alone; those left without words go."""
+    """Return spans over all words as spans over the words at the indices `kept`, without empty ones."""
     ends = ((bisect_left(kept, i), bisect_left(kept, j), label) for i, j, label in spans)
     return [(start, end, label) for start, end, label in ends if start < end]
 
 
 def is_punctuation(word: str) -> bool:
-    """Whether a word of plain text is punctuation."""
+    """Return whether a word of plain text is punctuation."""
     if word[:1] == "-" and word.upper() in ESCAPED_BRACKETS:
         return True
     return not any(character.isalnum() for character in word)
 
 
 def has_space(word: str) -> bool:
-    """Whether a word holds white space of any kind, so that it is no word of a line of text."""
+    """Return whether a word holds white space of any kind, so that it cannot be a word of a line of text."""
     return _SPACE.search(word) is not None
 
 
 def has_penn_tags(trees: Iterable[SpanTree]) -> bool:
-    """Whether half or more of the words that are not punctuation by their characters have a Penn word tag.
+    """Return whether at least half of the words that are not punctuation by their characters have a Penn word tag.
 
     Other tag sets share a few names with Penn's (SYM, NN, CD …), so that one such tag proves nothing.
     """
@@ -166,7 +166,7 @@ def has_penn_tags(trees: Iterable[SpanTree]) -> bool:
 
 
 def with_word_tags(trees: Sequence[SpanTree]) -> list[SpanTree]:
-    """Trees whose tags tell words from punctuation: as they are if the tags are Penn's, else by characters."""
+    """Return the trees if their tags are Penn's, else with tags that tell words from punctuation by characters."""
     if has_penn_tags(trees):
         return list(trees)
     return [

@@ -33,7 +33,7 @@ _CLOSING = "”’\"')]}»"
 
 
 def split_raw(text: str) -> list[list[str]]:
-    """Sentences of raw text, each as its words: paragraphs in, lists of Penn-style tokens out.
+    """Split raw text into sentences, and each into a list of Penn-style words.
 
     Sentences end at a full stop, an exclamation or question mark, or an empty line, but not after an abbreviation or
     before a lower-case word. Words are as written: "don’t" is `do` and `n’t`, and quotation marks stay themselves.
@@ -44,18 +44,18 @@ def split_raw(text: str) -> list[list[str]]:
 
 
 def split_sentences_of_text(text: str) -> Iterator[str]:
-    """Sentences of raw text, as written but with single spaces; an empty line ends a sentence too."""
+    """Yield the sentences of raw text, as written but with single spaces; an empty line ends a sentence, too."""
     for paragraph in _PARAGRAPH.split(text):
         yield from sentences_of_paragraph(" ".join(paragraph.split()))
 
 
 def words_of_lines(lines: Iterable[str]) -> Iterator[list[str]]:
-    """As `split_raw`, of a stream of lines."""
+    """Yield the words of each sentence of a stream of lines, as `split_raw` returns them."""
     return (words for sentence in sentences_of_lines(lines) if (words := tokenize(sentence)))
 
 
 def sentences_of_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Sentences of a stream of lines, which may be folded or hold a paragraph each.
+    """Yield the sentences of a stream of lines, which may be folded or hold a paragraph each.
 
     A paragraph is done at an empty line, or after a line that ends as sentences do and before one that begins as they
     do, so that not all of a file has to be held.
@@ -71,7 +71,7 @@ def sentences_of_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 def sentences_of_paragraph(paragraph: str) -> list[str]:
-    """Sentences of one line of text without line breaks."""
+    """Return the sentences of a paragraph without line breaks."""
     found: list[str] = []
     for part in _punkt().tokenize(paragraph):
         if found and _goes_on(part):
@@ -82,17 +82,17 @@ def sentences_of_paragraph(paragraph: str) -> list[str]:
 
 
 def tokenize(sentence: str) -> list[str]:
-    """Words and punctuation of one sentence by Penn's conventions, each as it is written there."""
+    """Split a sentence into words and punctuation by Penn's conventions, each as it is written."""
     return [token for piece in _DASHES.split(sentence) if piece for token in _tokens(piece)]
 
 
 def plain_apostrophes(word: str) -> str:
-    """A word with the apostrophe of a typewriter, as training text and models write it."""
+    """Return a word with typewriter apostrophes ('), as training text and models write it."""
     return word.translate(_APOSTROPHE)
 
 
 def looks_untokenized(words: Sequence[str]) -> bool:
-    """Whether the last word of a sentence ends in punctuation, as "fire." does, or a word inside it in a comma."""
+    """Return whether the last word of a sentence ends in punctuation, as "fire." does, or an inner word in a comma."""
     listed = list(words)
     return any(len(word) > 1 and word[-1] in ",;!?" and word[-2].isalnum() for word in listed) or (
         len(listed) > 1 and _ends_as_raw(listed[-1])
@@ -100,7 +100,7 @@ def looks_untokenized(words: Sequence[str]) -> bool:
 
 
 def mostly_untokenized(sentences: Iterable[Sequence[str]]) -> bool:
-    """Whether a third or more of the first hundred sentences that have words look untokenised."""
+    """Return whether a third or more of the first hundred sentences that have words look untokenised."""
     first = list(islice((words for words in sentences if words), LOOKED_AT))
     return bool(first) and 3 * sum(map(looks_untokenized, first)) >= len(first)
 

@@ -46,7 +46,10 @@ _sniffed_pipes: dict[tuple[str, int, int], Iterator[str]] = {}
 
 
 def open_text(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file without their line ends; `.gz` is decompressed, `-` is standard input."""
+    """Yield the lines of a UTF-8 file without their ends; `.gz` is decompressed, `-` is standard input.
+
+    Raises InputError if the file cannot be read or is not UTF-8.
+    """
     if (pipe := _pipe_identity(path)) is not None and pipe in _sniffed_pipes:
         return _sniffed_pipes.pop(pipe)
     name = _display_name(path)
@@ -56,7 +59,7 @@ def open_text(path: Path) -> Iterator[str]:
 def read_sentences(
     path: Path, *, keep_blank: bool = False, split: Callable[[str], list[str]] = str.split, raw: bool = False
 ) -> Iterator[list[str]]:
-    """Words by white space, or by `split`, one sentence a line; of CoNLL-U the words of each sentence.
+    """Yield the words of each sentence: one sentence a line, split at white space or by `split`, or CoNLL-U.
 
     With `raw` the lines are paragraphs of raw text, which are split into sentences and Penn-style words. Blank lines
     are skipped, and a file without any sentence is an error. With `keep_blank` a blank line is an empty sentence and
@@ -70,7 +73,7 @@ def read_sentences(
 def words_of_text(
     lines: Iterator[str], name: str, split: Callable[[Iterator[str]], Iterator[list[str]]]
 ) -> Iterator[list[str]]:
-    """The words of each sentence of CoNLL-U, or what `split` makes of the lines of plain text.
+    """Yield the words of each sentence of CoNLL-U, or what `split` makes of the lines of plain text.
 
     InputError, at the first of them, if the file `name` is in a format that is not read.
     """
@@ -83,13 +86,16 @@ def words_of_text(
 
 
 def read_trees(path: Path) -> Iterator[SpanTree]:
-    """Bracketed trees, one a line or spread over lines; traces go, with the constituents they leave empty."""
+    """Yield bracketed trees, one a line or spread over lines, without traces and constituents of these alone.
+
+    Raises InputError, which names the line, for anything that is no tree, and for a file without any.
+    """
     name = _display_name(path)
     return _trees_or_error(refuse_other_formats(open_text(path), name), name)
 
 
 def sniff(path: Path) -> Literal["trees", "text"]:
-    """Whether a file holds bracketed trees or plain sentences, by its first lines, which are not used up."""
+    """Return whether a file holds bracketed trees or plain sentences, by its first lines, which can be read again."""
     if fspath(path) == STDIN:
         # A stream without peek cannot be inspected before it is read, so it is taken for plain text.
         peek = getattr(sys.stdin.buffer, "peek", None)

@@ -115,18 +115,18 @@ class SyntheticGrammar:
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """Every word that the grammar can generate, sorted."""
+        """Return every word that the grammar can generate, sorted."""
         return tuple(sorted({word for entry in self.lexicon.values() for word in entry}))
 
 
 def gold_label(symbol: str) -> str:
-    """The label or tag that a symbol has in a gold tree: its features are hidden."""
+    """Return the label or tag that a symbol has in a gold tree, without its features."""
     return symbol.partition("/")[0]
 
 
 @cache
 def the_grammar() -> SyntheticGrammar:
-    """The grammar of the built-in treebank; one frozen object."""
+    """Return the grammar of the built-in treebank; always the same frozen object."""
     table = SENTENCE_RULES + NOUN_PHRASE_RULES + AGREEING_VERB_PHRASE_RULES
     for form, tag in (("past", "VBD"), ("have", "VBN")):
         table += VERB_PHRASE_RULES.format(form=form, V=tag)

@@ -55,12 +55,12 @@ IRREGULAR_PLURALS = {
 
 
 def plural(noun: str) -> str:
-    """The plural of a noun of the list."""
+    """Return the plural of a noun of the lexicon."""
     return IRREGULAR_PLURALS.get(noun) or with_s(noun)
 
 
 def with_s(stem: str) -> str:
-    """A regular plural: judge -> judges, monkey -> monkeys, princess -> princesses."""
+    """Return a regular plural: judge -> judges, monkey -> monkeys, princess -> princesses."""
     if stem.endswith("y") and stem[-2] not in "aeiou":
         return stem[:-1] + "ies"
     if stem.endswith(("s", "x", "z", "ch", "sh")):

@@ -38,7 +38,7 @@ class Source:
 
 
 def find_ptb(sources: Sequence[Path], ranges: Ranges = PTB_SECTIONS) -> Source:
-    """`wsj_SSNN.mrg` anywhere below the folders, split by section SS; `.prd` where there is no `.mrg`."""
+    """Find `wsj_SSNN.mrg` (or `.prd`) below the folders, split by section SS; InputError if there is none."""
     found: dict[str, Path] = {}
     for path in _walk(sources):
         if _PTB_FILE.fullmatch(path.name):
@@ -51,7 +51,7 @@ def find_ptb(sources: Sequence[Path], ranges: Ranges = PTB_SECTIONS) -> Source:
 
 
 def find_ctb(sources: Sequence[Path], ranges: Ranges = CTB_FILES) -> Source:
-    """`chtb_NNN.fid` anywhere below the folders, split by NNN."""
+    """Find `chtb_NNN.fid` below the folders, split by NNN; InputError if there is none."""
     found: dict[int, Path] = {}
     for path in _walk(sources):
         if match := _CTB_FILE.fullmatch(path.name):
@@ -64,12 +64,12 @@ def find_ctb(sources: Sequence[Path], ranges: Ranges = CTB_FILES) -> Source:
 
 
 def find_trees(sources: Sequence[Path]) -> Source:
-    """Files of bracketed trees, given or below a folder; `train`, `dev` or `test` in a name is its split."""
+    """Find files of bracketed trees, given or below a folder; `train`, `dev` or `test` in a name is its split."""
     return _by_name(sources, TREE_ENDINGS, "trees")
 
 
 def find_spmrl(sources: Sequence[Path]) -> Source:
-    """`train.French.gold.ptb` and the like: gold trees alone, and train5k only where there is no other train."""
+    """Find gold trees such as `train.French.gold.ptb`, train5k only if there is no other train; InputError if none."""
     source = find_trees(sources)
     gold = [item for item in source.files if ".gold." in item[1].name.lower()] or source.files
     whole = [item for item in gold if not item[1].name.lower().startswith("train5k")]
@@ -82,7 +82,7 @@ def find_spmrl(sources: Sequence[Path]) -> Source:
 
 
 def language_of(files: Iterable[tuple[str | None, Path]]) -> str | None:
-    """The one language, French or German, that the files' names say."""
+    """Return the one language, French or German, in the files' names, or None; InputError if there are two."""
     languages = {name for _, path in files for name in ("french", "german") if name in path.name.lower()}
     if len(languages) > 1:
         raise InputError("the files are French and German; prepare one language at a time")
@@ -90,7 +90,7 @@ def language_of(files: Iterable[tuple[str | None, Path]]) -> str | None:
 
 
 def find_text(sources: Sequence[Path]) -> Source:
-    """The same for plain text."""
+    """Find files of plain text, given or below a folder; InputError if there is none, or one that holds trees."""
     source = _by_name(sources, TEXT_ENDINGS, "text")
     for _, path in source.files:
         if _holds(path, "trees", otherwise=False):
@@ -99,7 +99,7 @@ def find_text(sources: Sequence[Path]) -> Source:
 
 
 def split_of(path: Path, below: Path | None = None) -> str | None:
-    """The split that a file's name says, or one of the folders between `below` and it."""
+    """Return the split in a file's name, or in that of a folder between `below` and it; None if there is none."""
     parts = path.relative_to(below).parts if below is not None else (path.name,)
     for part in reversed(parts):
         # The first name counts: train5k and dev.test.trees are what they begin with.
@@ -110,7 +110,10 @@ def split_of(path: Path, below: Path | None = None) -> str | None:
 
 
 def parse_ranges(text: str) -> Callable[[int], bool]:
-    """Whether a number is in "1-270,440-1151"."""
+    """Return a function that tells whether a number is in ranges such as "1-270,440-1151".
+
+    Raises InputError for another text.
+    """
     bounds = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)\s*(?:[-–]\s*(\d+)\s*)?", part)

@@ -52,7 +52,7 @@ class SpanTree:
         label: str = PHRASE_LABEL,
         tag: str = WORD_LABEL,
     ) -> SpanTree:
-        """A tree from unlabelled spans in any order, such as a parser's; the span over all words is added."""
+        """Return a tree of unlabelled spans in any order, such as a parser's; the span over all words is added."""
         n = len(words)
         nested = sorted({*spans, (0, n)}, key=lambda span: (span[0], -span[1])) if n else []
         check_nested(nested, n)
@@ -89,7 +89,7 @@ class SpanTree:
         return finish_tree(words, tags, spans)
 
     def to_nltk(self) -> Tree:
-        """The same tree as `nltk.Tree`, the type that the field passes around."""
+        """Return the same tree as `nltk.Tree`; InputError for the empty tree, and for spans that cross."""
         from nltk.tree import Tree  # here, because importing nltk takes as long as everything else together
 
         if not self.words:
@@ -111,7 +111,7 @@ class SpanTree:
         return top[0]
 
     def to_svg(self) -> str:
-        """A picture of the tree as an SVG file's text; it follows the reader's light or dark theme."""
+        """Return a picture of the tree as the text of an SVG file, which follows the reader's light or dark theme."""
         from simplepcfg.drawing import standalone, tree_picture
 
         return standalone(tree_picture(self))
@@ -121,7 +121,7 @@ class SpanTree:
         return self.to_svg()
 
     def to_brackets(self) -> str:
-        """One line of brackets; round brackets inside words are written -LRB- and -RRB-, as treebanks do."""
+        """Return the tree as one line of brackets; round brackets inside words become -LRB- and -RRB-."""
         n = len(self.words)
         opened = [""] * n
         closing = [0] * (n + 1)
@@ -135,7 +135,7 @@ class SpanTree:
 
 
 def check_nested(spans: Sequence[tuple[int, int]], n: int) -> None:
-    """Refuse spans (sorted parents first) that cross each other or leave the sentence."""
+    """Raise InputError if spans (sorted parents first) cross each other or leave the sentence of n words."""
     open_ends = [n]
     previous = 0
     for i, j in spans:
@@ -152,12 +152,12 @@ def check_nested(spans: Sequence[tuple[int, int]], n: int) -> None:
 
 
 def escape_brackets(word: str) -> str:
-    """Make a word safe inside bracketed text."""
+    """Return a word with its round brackets escaped, for bracketed text."""
     return word.replace("(", "-LRB-").replace(")", "-RRB-")
 
 
 def close_span(spans: list[tuple[int, int, str]], index: int, end: int) -> None:
-    """End the span at `index`; one left without words goes (all below it went before, so it is the last)."""
+    """End the span at `index` before word `end`; remove it if it has no words: it is then the last of the list."""
     start, _, label = spans[index]
     if start == end:
         del spans[index]
@@ -166,7 +166,7 @@ def close_span(spans: list[tuple[int, int, str]], index: int, end: int) -> None:
 
 
 def finish_tree(words: list[str], tags: list[str], spans: list[tuple[int, int, str]]) -> SpanTree:
-    """Build the tree, without the label-less wrappers that treebank files put around each sentence."""
+    """Build the tree, without unlabelled nodes around all of it; InputError if it has no words."""
     if not words:
         raise InputError("tree without words; remove it, or give it a word")
     n = len(words)
@@ -176,7 +176,7 @@ def finish_tree(words: list[str], tags: list[str], spans: list[tuple[int, int, s
 
 
 def describe_bad_node(label: str, leaves: Sequence[str], has_children: bool) -> str:
-    """What is wrong with a node that is neither one tagged word nor a phrase of nodes."""
+    """Return what is wrong with a node that is neither one tagged word nor a phrase of nodes."""
     if not leaves:
         return f"({label}) has neither a word nor children; remove it, or give it a word"
     if has_children:

@@ -15,7 +15,7 @@ LEAST_TYPES = 2  # different words that share a class, or it is not kept: one wo
 
 
 def unknown_class(word: str) -> str:
-    """The class of a word: whether it begins with a capital, holds a digit or a hyphen, and its ending.
+    """Return the class of an unknown word: whether it has a capital first, a digit or a hyphen, and its ending.
 
     >>> unknown_class("Brexiteering"), unknown_class("mid-N"), unknown_class("zq")
     ('<unk-cap-ing>', '<unk-hyphen>', '<unk-plain>')
@@ -35,11 +35,11 @@ def unknown_class(word: str) -> str:
 
 
 def is_unknown_class(word: str) -> bool:
-    """Whether a word of a vocabulary is such a class."""
+    """Return whether a word of a vocabulary is a class of unknown words."""
     return word.startswith(_BEFORE) and word.endswith(_AFTER)
 
 
 def classes_of_rest(counts: Mapping[str, int], known: Collection[str]) -> list[str]:
-    """The classes that two or more different words outside `known` share, by the alphabet."""
+    """Return the classes that two or more different words outside `known` share, in alphabetical order."""
     types = Counter(unknown_class(word) for word in counts if word not in known)
     return sorted(name for name, count in types.items() if count >= LEAST_TYPES)

@@ -37,10 +37,11 @@ class Vocabulary:
     def from_counts(
         cls, counts: Mapping[str, int], size: int | None = None, min_count: int = 1, unknown_classes: bool = False
     ) -> Vocabulary:
-        """The `size` most frequent words that occur `min_count` times or more; equal counts by the alphabet.
+        """Return the vocabulary of the `size` most frequent words that occur `min_count` times or more.
 
-        `<pad>`, `<unk>` and `<eos>` do not count towards `size`, and `<eos>` is in whenever it occurs. With
-        `unknown_classes` the words that are left out have a class each, such as `<unk-ing>`, if others share it.
+        Equal counts are ordered by the alphabet. `<pad>`, `<unk>` and `<eos>` do not count towards `size`, and `<eos>`
+        is in whenever it occurs. With `unknown_classes` the words that are left out have a class each, such as
+        `<unk-ing>`, if others share it. Raises InputError for a size or a count below 1.
         """
         if size is not None and size < 1:
             raise InputError(f"vocabulary size = {size}; it must be 1 or more")
@@ -60,7 +61,7 @@ class Vocabulary:
         min_count: int = 1,
         unknown_classes: bool = False,
     ) -> Vocabulary:
-        """Count the tokens of prepared sentences, then as `from_counts`."""
+        """Count the tokens of prepared sentences and return the vocabulary as `from_counts` does."""
         counts: Counter[str] = Counter()
         for sentence in sentences:
             counts.update(sentence)
@@ -68,7 +69,7 @@ class Vocabulary:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """All words in the order of their ids, specials included."""
+        """Return all words in the order of their ids, specials included."""
         return self._words
 
     def __len__(self) -> int:
@@ -80,7 +81,7 @@ class Vocabulary:
         return word != PAD and word in self._ids
 
     def knows(self, word: str) -> bool:
-        """Whether a word is scored as itself; a text's own `<unk>` is not."""
+        """Return whether a word is scored as itself; a text's own `<unk>` is not."""
         return word != UNK and word in self and not is_unknown_class(word)
 
     def __eq__(self, other: object) -> bool:
@@ -105,18 +106,21 @@ class Vocabulary:
         return sum(word not in SPECIAL_WORDS and not is_unknown_class(word) for word in self._words)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
-        """Ids of prepared tokens."""
+        """Return the ids of prepared tokens; unknown ones have that of their class or of `<unk>`."""
         ids = self._ids
         if not self.has_unknown_classes:
             return [ids.get(token, UNK_ID) for token in tokens]
         return [ids[token] if token in ids else ids.get(unknown_class(token), UNK_ID) for token in tokens]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """Words of ids."""
+        """Return the words of ids."""
         return [self._words[index] for index in ids]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one word a line, line k + 1 for id k, replacing the file in one step."""
+        """Write one word a line, line k + 1 for id k, replacing the file in one step.
+
+        Raises InputError for a word that cannot stand on a line, such as one with a line break.
+        """
         for word in self._words:
             if _is_blank(word) or "\n" in word or word != word.rstrip("\r") or "\0" in word:
                 raise InputError(f"the word {word!r} cannot stand on a line of a vocabulary file; remove it")
@@ -131,7 +135,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
-        """Read what `save` wrote."""
+        """Read what `save` wrote; InputError, which names the file, if it is no vocabulary."""
         words: list[str] = []
         first_line: dict[str, int] = {}
         for number, word in enumerate(open_text(path), start=1):

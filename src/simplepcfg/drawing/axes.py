@@ -39,13 +39,13 @@ class Scale:
     log: bool = False
 
     def share(self, value: float) -> float:
-        """Where a value lies; below 0 or above 1 beyond the ends."""
+        """Return where a value lies as a share of the axis; below 0 or above 1 beyond the ends."""
         if self.log:
             return (math.log(value) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[float]:
-        """Round values between the ends."""
+        """Return round values between the ends, for marks."""
         if self.log:
             digits = (1, 1.5, 2, 3, 4, 5, 6, 7, 8) if self.high < 10 * self.low else (1, 2, 5)
             found = [
@@ -61,7 +61,7 @@ class Scale:
 
 
 def scale_of(values: Sequence[float], *, log: bool = False, zero: bool = False) -> Scale:
-    """A scale that holds all values, with some room; ``zero`` makes it begin at 0."""
+    """Return a scale that holds all values, with some room; ``zero`` makes it begin at 0."""
     found = [value for value in values if math.isfinite(value) and (value > 0 or not log)]
     if not found:
         return Scale(1.0, 10.0, True) if log else Scale(0.0, 1.0)
@@ -75,7 +75,7 @@ def scale_of(values: Sequence[float], *, log: bool = False, zero: bool = False) 
 
 
 def vertical_axis(frame: Frame, scale: Scale, label: str) -> list[str]:
-    """Grid lines with their values to the left, and the name of the quantity above."""
+    """Return SVG elements: grid lines with their values to the left, and the name of the quantity above."""
     parts = []
     for value in scale.ticks():
         y = frame.bottom - scale.share(value) * frame.height
@@ -86,7 +86,7 @@ def vertical_axis(frame: Frame, scale: Scale, label: str) -> list[str]:
 
 
 def horizontal_axis(frame: Frame, scale: Scale, label: str) -> list[str]:
-    """A line with values below it, and the name of the quantity."""
+    """Return SVG elements: a line with values below it, and the name of the quantity."""
     parts = [line(frame.left, frame.bottom, frame.right, frame.bottom, "axis")]
     for value in scale.ticks():
         x = frame.left + scale.share(value) * frame.width
@@ -99,7 +99,7 @@ def horizontal_axis(frame: Frame, scale: Scale, label: str) -> list[str]:
 def legend(
     names: Sequence[str], x: float, y: float, width: float, colours: Sequence[int] | None = None
 ) -> tuple[list[str], float]:
-    """A coloured square and a name for each series, over as many lines as needed; and their height."""
+    """Return a coloured square and a name for each series, over as many lines as needed, and their height."""
     parts: list[str] = []
     left, top = x, y
     for index, name in zip(colours or range(len(names)), names, strict=True):
@@ -115,7 +115,7 @@ def legend(
 
 
 def number_label(value: float) -> str:
-    """A value as it stands beside a mark."""
+    """Return a value as it is written beside a mark."""
     return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 

@@ -20,7 +20,7 @@ def surprisal_bars(
     *,
     label: str | None = None,
 ) -> str:
-    """An SVG picture with a bar for each word, in nats; a word without a value, such as punctuation, has none.
+    """Return an SVG picture with a bar for each word, in nats; a word without a value, such as punctuation, has none.
 
     A tick beside a bar is the entropy before the word: what was to be expected. An infinite value has the height of
     the largest finite one and says so.
@@ -76,7 +76,7 @@ def grouped_bars(
     label: str,
     most: float | None = None,
 ) -> str:
-    """An SVG picture with a bar for each system in each group; None leaves a gap."""
+    """Return an SVG picture with a bar for each system in each group; None leaves a gap."""
     values = [value for _, row in series for value in row if value is not None and math.isfinite(value)]
     scale = scale_of([*values, *([most] if most is not None else [])] or [1.0], zero=True)
     thickness = 14.0 if len(series) > 3 else 18.0

@@ -24,7 +24,7 @@ def span_chart(
     forbidden: Collection[Span] = (),
     label: str | None = None,
 ) -> str:
-    """An SVG picture of ``marginals[i][j]``, the probability of the span from word i up to, not including, word j.
+    """Return an SVG picture of ``marginals[i][j]``, [n + 1, n + 1], the probability of the span (i, j).
 
     Spans of ``tree`` have an outline, required and forbidden ones theirs.
     """

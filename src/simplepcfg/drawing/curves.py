@@ -37,7 +37,7 @@ def line_plot(
     width: float = 560.0,
     height: float = 260.0,
 ) -> str:
-    """An SVG picture of some lines; ``unit_square`` has both axes from 0 to 1 and the diagonal."""
+    """Return an SVG picture of some lines; ``unit_square`` has both axes from 0 to 1 and the diagonal."""
     kept = [
         [(x, y) for x, y in one.points if math.isfinite(x) and math.isfinite(y) and (y > 0 or not log)]
         for one in series

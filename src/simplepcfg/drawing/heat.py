@@ -19,7 +19,7 @@ def heat_map(
     row_label: str = "",
     column_label: str = "",
 ) -> str:
-    """An SVG picture of ``values[row][column]`` from 0 to 1; larger shares are darker, and written in percent."""
+    """Return an SVG picture of ``values[row][column]`` from 0 to 1; larger ones are darker, and written in percent."""
     names = [shortened(name, LONGEST_NAME) for name in rows]
     left = max((text_width(name, 12) for name in [*names, row_label]), default=0.0) + 20
     width = max(CELL_WIDTH, max((text_width(shortened(name, 9), 12) + 10 for name in columns), default=0.0))

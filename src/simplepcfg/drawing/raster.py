@@ -14,7 +14,7 @@ PIXELS = 2  # for each unit of the layout
 
 
 def tree_image(tree: AnyTree) -> Image:
-    """The tree on white, as `tree_picture` lays it out."""
+    """Return an image of the tree on white, as `tree_picture` lays it out."""
     from PIL import Image, ImageDraw, ImageFont
 
     layout = layout_tree(tree)

@@ -62,7 +62,7 @@ _RULES = """
 
 
 def stylesheet(theme: Theme = "auto", *, root: str = ".sp") -> str:
-    """The style sheet of all pictures; "auto" follows what the reader's system prefers.
+    """Return the style sheet of all pictures; "auto" follows what the reader's system prefers.
 
     ``root`` is the selector on which the colours are defined: that of pictures, or ``:root`` of a page that uses them.
     With a fixed theme no variable is left in it, which renderers that know none need.

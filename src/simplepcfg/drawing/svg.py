@@ -17,12 +17,12 @@ _WIDE = frozenset("mwMW@%")
 
 
 def plain(text: str) -> str:
-    """The text without characters that XML cannot hold."""
+    """Return the text without characters that XML cannot hold."""
     return _NOT_XML.sub("�", text)
 
 
 def element(name: str, content: str | Iterable[str] = "", /, **attributes: object) -> str:
-    """One element; ``content`` is markup already. ``class_`` and ``data_x`` are written class and data-x."""
+    """Return one element; ``content`` is markup already. ``class_`` and ``data_x`` are written class and data-x."""
     listed = "".join(
         f" {key.rstrip('_').replace('_', '-')}={quoteattr(plain(number(value)))}"
         for key, value in attributes.items()
@@ -33,27 +33,27 @@ def element(name: str, content: str | Iterable[str] = "", /, **attributes: objec
 
 
 def text(content: str, x: float, y: float, **attributes: object) -> str:
-    """A line of text."""
+    """Return an element with a line of text."""
     return element("text", escape(plain(content)), x=x, y=y, **attributes)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str = "edge") -> str:
-    """A straight line."""
+    """Return an element with a straight line."""
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
 def title(content: str) -> str:
-    """What is shown when the pointer rests on an element, and read aloud for it."""
+    """Return the element with what is shown when the pointer rests on its parent, and read aloud for it."""
     return element("title", escape(plain(content)))
 
 
 def number(value: object) -> str:
-    """Short coordinates; anything else as it is."""
+    """Return a coordinate in short form; anything else as it is."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
 def picture(parts: Iterable[str], width: float, height: float, label: str) -> str:
-    """A picture for a page that has the style sheet; ``label`` says what it shows to those who cannot see it."""
+    """Return a picture for a page that has the style sheet; ``label`` describes it to those who cannot see it."""
     width, height = round(width + 0.5), round(height + 0.5)
     return element(
         "svg",
@@ -69,7 +69,7 @@ def picture(parts: Iterable[str], width: float, height: float, label: str) -> st
 
 
 def side_by_side(pictures: Sequence[str], label: str, gap: float = 24.0) -> str:
-    """Several pictures in one, from left to right, in the middle of the tallest one's height."""
+    """Return several pictures in one, from left to right, centred at the middle of the tallest."""
     sizes = [tuple(int(found) for found in _SIZE.search(svg).groups()) for svg in pictures]  # type: ignore[union-attr]
     tallest = max(height for _, height in sizes)
     parts, x = [], 0.0
@@ -80,7 +80,7 @@ def side_by_side(pictures: Sequence[str], label: str, gap: float = 24.0) -> str:
 
 
 def one_below_another(pictures: Sequence[str], label: str, gap: float = 16.0) -> str:
-    """Several pictures in one, from top to bottom."""
+    """Return several pictures in one, from top to bottom."""
     sizes = [tuple(int(found) for found in _SIZE.search(svg).groups()) for svg in pictures]  # type: ignore[union-attr]
     parts, y = [], 0.0
     for svg, (_, height) in zip(pictures, sizes, strict=True):
@@ -90,19 +90,19 @@ def one_below_another(pictures: Sequence[str], label: str, gap: float = 16.0) ->
 
 
 def standalone(svg: str, theme: Theme = "auto") -> str:
-    """The same picture with its own style sheet, as a file of its own or in a page that has none."""
+    """Return the picture with its own style sheet, for a file of its own or a page that has none."""
     head, separator, rest = svg.partition(">")
     background = "" if theme == "auto" else element("rect", width="100%", height="100%", class_="halo")
     return f"{head}{separator}{element('style', escape(stylesheet(theme)))}{background}{rest}"
 
 
 def text_width(content: str, size: float = 14.0) -> float:
-    """About how wide a text is in a sans-serif font; no font is asked."""
+    """Estimate the width of a text in a sans-serif font, without looking at a font."""
     return size * sum(map(_character_width, content))
 
 
 def shortened(content: str, most: int) -> str:
-    """At most so many characters, the last of them three dots where some are left out."""
+    """Return at most so many characters of a text, the last of them an ellipsis if some are left out."""
     return content if len(content) <= most else content[: most - 1] + "…"
 
 

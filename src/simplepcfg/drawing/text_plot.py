@@ -12,7 +12,7 @@ _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 
 
 def text_plot(values: Sequence[float], width: int, height: int) -> list[str]:
-    """Lines of a plot of positive values on a logarithmic axis, with the largest and smallest to the left.
+    """Return the lines of a plot of positive values on a logarithmic axis, with the largest and smallest to the left.
 
     Each character has two by four dots. Values that are not finite are left out; without two others the plot is empty.
     """

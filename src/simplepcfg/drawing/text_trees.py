@@ -8,7 +8,7 @@ GAP = 4
 
 
 def draw_tree(tree: AnyTree, tags: bool = False) -> list[str]:
-    """Lines of a drawing; with `tags` each word has its tag before it."""
+    """Return the lines of a drawing of a tree; with `tags` each word has its tag before it."""
     last_of = _last_children(tree)
     lines: list[str] = []
     guides: list[tuple[int, str]] = []  # for every open span: where it ends, and what its children's lines begin with
@@ -27,7 +27,7 @@ def draw_tree(tree: AnyTree, tags: bool = False) -> list[str]:
 
 
 def side_by_side(left: list[str], right: list[str], titles: tuple[str, str]) -> list[str]:
-    """Two drawings in two columns under their titles."""
+    """Return the lines of two drawings in two columns under their titles."""
     width = max(len(line) for line in [titles[0], *left]) + GAP
     rows = [titles, *zip_longest(left, right, fillvalue="")]
     return [f"{first:<{width}}{second}".rstrip() for first, second in rows]

@@ -22,15 +22,15 @@ class AnyTree(Protocol):
 
     @property
     def words(self) -> Sequence[str]:
-        """The leaves."""
+        """Return the words, the leaves."""
 
     @property
     def tags(self) -> Sequence[str]:
-        """One for each word."""
+        """Return the tags, one for each word."""
 
     @property
     def spans(self) -> Sequence[tuple[int, int, str]]:
-        """Of all other nodes."""
+        """Return the spans (i, j, label) of all other nodes, parents first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def tree_picture(
     wrong: Collection[Span] = (),
     label: str | None = None,
 ) -> str:
-    """An SVG picture of a tree; nodes without symbols are dots.
+    """Return an SVG picture of a tree; nodes without symbols are dots.
 
     ``probabilities`` of spans are told where the pointer rests; the nodes of ``wrong`` spans are marked.
     """

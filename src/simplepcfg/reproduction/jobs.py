@@ -48,17 +48,20 @@ class Job:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """As in the results."""
+        """Return the key of this job in the results: row, language and seed."""
         return self.row.name, self.text.language, self.seed
 
     @property
     def title(self) -> str:
-        """For remarks."""
+        """Return what remarks call this job."""
         return " ".join(filter(None, [self.row.name, self.text.language, f"seed {self.seed}" if self.seed else ""]))
 
 
 def find_texts(table: PaperTable, data: Path) -> list[Text]:
-    """The files of a table's data folder; of the multilingual one, of each folder in it."""
+    """Return the files of a table's data folder; of the multilingual table, of each folder in it.
+
+    Raises InputError if a folder or a file is missing.
+    """
     if not data.is_dir():
         raise InputError(f"data {data}: no such folder; give one that `simplepcfg prepare` wrote")
     if table.name != "multilingual":
@@ -70,7 +73,7 @@ def find_texts(table: PaperTable, data: Path) -> list[Text]:
 
 
 def find_jobs(rows: Sequence[Row], texts: Sequence[Text], seeds: int) -> Iterator[Job]:
-    """Seed by seed, so that every row has a first figure before any has a second."""
+    """Yield the jobs of the rows seed by seed, so that every row has a first figure before any has a second."""
     for seed in range(1, seeds + 1):
         for text in texts:
             for row in rows:
@@ -81,7 +84,10 @@ def find_jobs(rows: Sequence[Row], texts: Sequence[Text], seeds: int) -> Iterato
 
 
 def find_predictions(table: PaperTable, texts: Sequence[Text], given: Sequence[str]) -> Iterator[Job]:
-    """Trees to be scored, from NAME=FILE: rows of their own, or of a system that the paper quotes."""
+    """Yield a job for each NAME=FILE of trees to be scored, a row of its own or one that the paper quotes.
+
+    Raises InputError if the table scores no trees, or if a name or a file is wrong.
+    """
     rows = {row.name: row for row in table.rows}
     names = set()
     for item in given:
@@ -103,13 +109,13 @@ def find_predictions(table: PaperTable, texts: Sequence[Text], given: Sequence[s
 
 
 def sha256(path: Path) -> str:
-    """Of a file's contents: which trees a result is about."""
+    """Return the SHA-256 of a file's contents, which tells the trees that a result is about."""
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def job_config(job: Job, table: PaperTable, settings: Sequence[str]) -> RunConfig:
-    """The row's configuration: its own keys, the table's, the row's, then the caller's. The environment has no say."""
+    """Return a job's configuration: its file's keys, then the table's, the row's and the caller's."""
     files = [f"data.train={json.dumps(str(job.text.train))}", f"data.valid={json.dumps(str(job.text.valid))}"]
     own = [f"name={job.row.name}", f"seed={job.seed}"]
     overrides = [*_reading(job.text, table), *job.row.settings, *settings, *files, *own]
@@ -120,7 +126,7 @@ def job_config(job: Job, table: PaperTable, settings: Sequence[str]) -> RunConfi
 
 
 def refuse_own_keys(settings: Sequence[str]) -> None:
-    """Keys that every job sets itself: a setting would have no effect, and the table would say that it had."""
+    """Raise InputError for a setting of a key that every job sets itself, on which it would have no effect."""
     for item in settings:
         key, _, value = item.partition("=")
         given = parse_value(value.strip())
@@ -131,7 +137,7 @@ def refuse_own_keys(settings: Sequence[str]) -> None:
 
 
 def text_preprocessing(text: Text, table: PaperTable) -> Preprocessing:
-    """How trees that need no model are read: as a run of this table would."""
+    """Return the preprocessing of trees that need no model: that of a run of this table."""
     return load_config(overrides=_reading(text, table), environment={}).data.preprocessing
 
 

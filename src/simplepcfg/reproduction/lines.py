@@ -29,12 +29,12 @@ class Figure:
 
     @property
     def ours_text(self) -> str:
-        """Mean ± standard deviation over seeds."""
+        """Return the mean ± standard deviation over seeds."""
         return NOTHING if self.ours is None else self.ours.format(2 if self.metric == "perplexity" else 1)
 
     @property
     def cells(self) -> list[str]:
-        """Ours and the paper's."""
+        """Return our figure and the paper's as two cells."""
         return [self.ours_text, self.paper or NOTHING]
 
 
@@ -53,22 +53,22 @@ class Line:
 
     @property
     def main(self) -> Figure:
-        """The table's metric."""
+        """Return the figure of the table's metric."""
         return self.figures[0]
 
     @property
     def perplexity(self) -> Figure:
-        """Perplexity, which every table has."""
+        """Return the figure of perplexity, which every table has."""
         return next(figure for figure in self.figures if figure.metric == "perplexity")
 
     @property
     def remarks(self) -> str:
-        """Where the published figure stands, then what is to be said about ours."""
+        """Return where the published figure stands, and then remarks about ours."""
         return "; ".join(filter(None, [self.row.source, self.note]))
 
     @property
     def cells(self) -> list[str]:
-        """As shown."""
+        """Return the cells of this line as they are shown."""
         name = f"{self.language}: {self.row.model}" if self.language else self.row.model
         figures = [cell for figure in self.figures for cell in figure.cells]
         runs = f"{self.runs} of {self.seeds}" if self.row.configuration else f"{self.runs}"
@@ -86,7 +86,7 @@ def table_lines(
     chosen: Sequence[Row],
     settings: Sequence[str] = (),
 ) -> list[Line]:
-    """All rows of the table, also those that were not asked for this time: what was found earlier stays in it."""
+    """Return the lines of all rows of the table, also of those that were not asked for now."""
     known = {row.name for row in table.rows}
     others = [Row(name, name) for name in dict.fromkeys(name for name, _, _ in results) if name not in known]
     lines = []

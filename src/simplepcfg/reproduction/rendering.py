@@ -35,19 +35,19 @@ CSV_COLUMNS = (
 
 
 def write_tables(folder: ReproductionFolder, table: PaperTable, lines: Sequence[Line], settings: Sequence[str]) -> None:
-    """table.md and table.csv, replaced in one step each."""
+    """Write table.md and table.csv, replacing each in one step."""
     write_text(folder.markdown, markdown(table, lines, settings))
     write_text(folder.csv, _csv(table, lines))
 
 
 def header(table: PaperTable) -> list[str]:
-    """Names of the columns of `Line.cells`."""
+    """Return the names of the columns of `Line.cells`."""
     figures = [f"{METRIC_NAMES[metric]}, {whose}" for metric in table.metrics for whose in ("ours", "paper")]
     return ["model", "row", "states", *figures, "runs", "tokens", "source and remarks"]
 
 
 def markdown(table: PaperTable, lines: Sequence[Line], settings: Sequence[str]) -> str:
-    """The page that a reproduction leaves behind."""
+    """Return the text of table.md, the page that a reproduction leaves behind."""
     parts = [f"# {table.title}", EXPLANATION]
     if table.on_trees:
         parts.append("Perplexity counts one more token a sentence than it has words, its end; `tokens` is that number.")
@@ -63,7 +63,7 @@ def markdown(table: PaperTable, lines: Sequence[Line], settings: Sequence[str]) 
 
 
 def rich_lines(table: PaperTable, lines: Sequence[Line]) -> Table:
-    """The same for a terminal."""
+    """Return the table for a terminal."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

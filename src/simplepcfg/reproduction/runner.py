@@ -49,7 +49,7 @@ def reproduce(
     make_reporter: Callable[[], Reporter] = Reporter,
     remark: Callable[[str], None] = lambda text: None,
 ) -> list[Line]:
-    """Every row of a table that can be computed here, `seeds` times, beside the published figures.
+    """Train and evaluate every row of a table that can be computed here, `seeds` times, and return the table's lines.
 
     Rows and seeds that have a result are not done again, and an interrupted training goes on from its checkpoint.
     The test file is read once for each finished run. A row that fails for want of memory, or of numbers, is named

@@ -38,7 +38,7 @@ def reproduce_speed(
     repeats: int = REPEATS,
     remark: Callable[[str], None] = lambda text: None,
 ) -> list[SpeedLine]:
-    """Measure what has no result yet, and give the table's lines.
+    """Measure what has no result yet, and return the lines of the table of speed.
 
     `rows` are sizes such as 16x20x512x1024 (B, n, N, P). Without it they are the paper's four on a GPU, and smaller
     ones on a CPU.
@@ -68,7 +68,7 @@ def reproduce_speed(
 
 
 def rich_speed(lines: Sequence[SpeedLine]) -> Table:
-    """For a terminal."""
+    """Return the table of speed for a terminal."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

@@ -46,13 +46,13 @@ class SpeedLine:
 
     @property
     def algorithm(self) -> str:
-        """The paper's name of it; "ours" of our own."""
+        """Return the paper's name of the algorithm; "ours" for our own."""
         names = OTHER_ALGORITHMS | {row.backend: row.name for row in speed_rows()}
         return names.get(self.report["backend"], "")
 
     @property
     def setting(self) -> str:
-        """The paper's setting that this size is one of; "" where it is none."""
+        """Return the paper's setting that has this size, or ""."""
         values = self.report
         is_paper = values["P"] == 2 * values["N"] and values.get("lengths", "equal") == "equal"
         return setting_name(values["N"], values["n"]) if is_paper else ""
@@ -69,12 +69,12 @@ class SpeedLine:
 
     @property
     def source(self) -> str:
-        """Of the published figures, where there are any."""
+        """Return where the published figures stand, if there are any."""
         return self.paper.source if self.paper and (self.paper_speed or self.paper_memory) else ""
 
     @property
     def cells(self) -> list[str]:
-        """As shown under `COLUMNS`."""
+        """Return the cells of this line under `COLUMNS`."""
         report = self.report
         numbers = (_shown(report["ms_p50"]), _shown(report["peak_mb"]))
         relative = (_shown(self.speed, 3), self.paper_speed, _shown(self.memory, 3), self.paper_memory)
@@ -86,7 +86,7 @@ class SpeedLine:
 
 
 def speed_lines(measured: Iterable[tuple[str, Report]]) -> list[SpeedLine]:
-    """Lines of all measurements, given as machine and report, and of every row and setting of the paper."""
+    """Return the lines of all measurements, given as machine and report, and of every row and setting of the paper."""
     groups: dict[tuple[Any, ...], list[Report]] = {}
     for machine, report in measured:
         groups.setdefault((machine, *(report[key] for key in ("B", "n", "N", "P"))), []).append(report)
@@ -101,7 +101,7 @@ def speed_lines(measured: Iterable[tuple[str, Report]]) -> list[SpeedLine]:
 
 
 def speed_csv(lines: Sequence[SpeedLine]) -> str:
-    """The columns of `benchmark inside --csv`, then what they are relative to and what was published."""
+    """Return CSV text: the columns of `benchmark inside --csv`, then ratios and what was published."""
     stream = io.StringIO()
     added = ("algorithm", "speed_ratio", "memory_ratio", "paper_speed_ratio", "paper_memory_ratio", "source")
     writer = csv.DictWriter(stream, (*FIELDS, *added), restval="", extrasaction="ignore", lineterminator="\n")

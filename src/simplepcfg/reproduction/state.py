@@ -36,11 +36,11 @@ class ReproductionFolder:
         self.csv = path / "table.csv"
 
     def run(self, row: str, language: str, seed: int) -> Path:
-        """The folder of one run."""
+        """Return the folder of one run."""
         return self.path.joinpath("runs", row, *([language] if language else []), f"seed-{seed}")
 
     def open(self, table: str, data: Path | None, settings: Sequence[str]) -> None:
-        """Begin here, or check that what was begun here is the same."""
+        """Begin a reproduction in this folder, or raise InputError if another one was begun in it."""
         asked: dict[str, Any] = {"table": table, "settings": list(settings)}
         if data is not None:
             asked["data"] = str(data.absolute())
@@ -73,7 +73,7 @@ class ReproductionFolder:
                 )
 
     def read_results(self) -> dict[Key, dict[str, Any]]:
-        """Every result that was written whole, the first of each run."""
+        """Return every result that was written whole, the first of each run; InputError if a line is damaged."""
         found: dict[Key, dict[str, Any]] = {}
         for number, line in enumerate(self._lines(), start=1):
             try:
@@ -86,7 +86,7 @@ class ReproductionFolder:
         return found
 
     def refuse_other_tests(self, tests: Mapping[str, tuple[Path, str]]) -> None:
-        """Results on other test files cannot be averaged with new ones; `tests` has file and hash of each language."""
+        """Raise InputError if a result is about another test file; `tests` has the file and hash of each language."""
         for (row, language, seed), record in self.read_results().items():
             if language not in tests:
                 continue
@@ -99,7 +99,7 @@ class ReproductionFolder:
                 )
 
     def refuse_other_predictions(self, given: Mapping[Key, tuple[Path, str]]) -> None:
-        """A name stands for the trees that it was first given for; `given` has their file and hash."""
+        """Raise InputError if a name was given for other trees before; `given` has the file and hash of each."""
         results = self.read_results()
         for key, (path, hashed) in given.items():
             if key in results and results[key].get("predictions_sha256") != hashed:
@@ -108,7 +108,7 @@ class ReproductionFolder:
                 )
 
     def refuse_other_configurations(self, configs: Mapping[Key, RunConfig]) -> None:
-        """One mean is of one configuration; `configs` has what this version's rows would be trained with.
+        """Raise InputError if a result is of another configuration than that in `configs`.
 
         What an earlier version trained under the same name may have been something else. A run folder tells it best,
         since this version reads older configurations; of a run whose folder is gone, the result names the model.

@@ -35,11 +35,11 @@ class Row:
 
     @property
     def config(self) -> str | None:
-        """The built-in configuration that is trained; None where it is not installed."""
+        """Return the built-in configuration that is trained; None if it is not installed."""
         return self.configuration if self.configuration in builtin_configs() else None
 
     def figure(self, metric: str, language: str) -> str:
-        """The published figure as printed, or ""; `language` is "" where a table has one text."""
+        """Return the published figure as printed, or ""; `language` is "" if a table has one text."""
         return self.published.get(metric, {}).get(language.lower(), "")
 
 
@@ -55,22 +55,22 @@ class PaperTable:
 
     @property
     def on_trees(self) -> bool:
-        """Whether its test file holds gold trees."""
+        """Return whether the test file holds gold trees."""
         return self.metric != "perplexity"
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """What is shown, in this order: perplexity stands beside F1 as in the paper."""
+        """Return the metrics in the order in which they are shown: perplexity stands beside F1, as in the paper."""
         return ("sentence_f1", "perplexity") if self.on_trees else ("perplexity",)
 
     @property
     def languages(self) -> list[str]:
-        """Languages that the paper has figures of; [""] where a table has one text."""
+        """Return the languages that the paper has figures of; [""] if a table has one text."""
         found = (language for row in self.rows for figures in row.published.values() for language in figures)
         return list(dict.fromkeys(found))
 
     def choose(self, names: Sequence[str] | None) -> list[Row]:
-        """The rows of these names in the table's order, or all."""
+        """Return the rows of these names in the table's order, or all rows; InputError for a name that no row has."""
         known = [row.name for row in self.rows]
         for name in names or ():
             if name not in known:
@@ -93,7 +93,7 @@ class SpeedRow:
 
 @cache
 def paper_table(name: str) -> PaperTable:
-    """One of `TABLES`."""
+    """Return the table of this name, one of `TABLES`."""
     values = _tables()[name]
     rows = tuple(_row(entry) for entry in values["rows"])
     return PaperTable(name, values["title"], values["metric"], tuple(values["settings"]), rows)
@@ -101,18 +101,18 @@ def paper_table(name: str) -> PaperTable:
 
 @cache
 def speed_rows() -> tuple[SpeedRow, ...]:
-    """The rows of the table `speed`, in the paper's order."""
+    """Return the rows of the table `speed` in the paper's order."""
     return tuple(SpeedRow(**entry) for entry in _tables()["speed"]["rows"])
 
 
 def speed_title() -> str:
-    """The title of the table `speed`."""
+    """Return the title of the table `speed`."""
     title: str = _tables()["speed"]["title"]
     return title
 
 
 def setting_name(nonterminals: int, n: int) -> str:
-    """How tables.toml names a setting of the table `speed`."""
+    """Return the name of a setting of the table `speed` in tables.toml."""
     return f"N = {nonterminals}, n = {n}"
 
 

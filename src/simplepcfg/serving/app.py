@@ -158,7 +158,7 @@ def make_app(
     names: frozenset[str] | None = LOCAL_NAMES,
     workers: int | None = None,
 ) -> Starlette:
-    """The application for these runs; no request can reach any other.
+    """Return the web application that answers questions about these runs; no request can reach any other.
 
     ``names`` are the host names by which it may be asked, None for any. Grammars are computed here, once. The process's
     torch is set to one thread for each of the ``workers`` (one a core), which answer side by side.

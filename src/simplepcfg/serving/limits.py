@@ -32,7 +32,7 @@ class RateLimiter:
         self._clients: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens, and when they were counted
 
     def wait_seconds(self, client: str) -> float:
-        """0 where the request may pass, which uses a token; else the seconds until one is there."""
+        """Return 0 if the request may pass, which uses a token; else the seconds until there is one."""
         now = self._clock()
         tokens, counted = self._clients.pop(client, (self._burst, now))
         tokens = min(self._burst, tokens + (now - counted) * self._rate)

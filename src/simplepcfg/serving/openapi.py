@@ -22,7 +22,7 @@ _ERRORS = {
 
 
 def openapi_document() -> dict[str, Any]:
-    """OpenAPI 3.1: one POST a question, and the list of runs."""
+    """Return the OpenAPI 3.1 document of the interface: one POST for each question, and the list of runs."""
     models: list[type[BaseModel]] = [RunsReply, ErrorReply]
     models += [model for question in QUESTIONS for model in (question.request, question.reply)]
     names, definitions = models_json_schema(

@@ -30,13 +30,13 @@ class Question:
 
 
 def score(run: Run, request: messages.ScoreRequest, limits: Limits) -> messages.ScoreReply:
-    """`Run.score`."""
+    """Answer by `Run.score`."""
     words = _words(run, request.sentence, limits)
     return messages.ScoreReply(**_scores(run, words, _constraints(request.constraints)))
 
 
 def parse(run: Run, request: messages.ParseRequest, limits: Limits) -> messages.ParseReply:
-    """`Run.parse`."""
+    """Answer by `Run.parse`."""
     words = _words(run, request.sentence, limits)
     constraints = _constraints(request.constraints)
     _require_trees(run)
@@ -46,7 +46,7 @@ def parse(run: Run, request: messages.ParseRequest, limits: Limits) -> messages.
 
 
 def chart(run: Run, request: messages.ChartRequest, limits: Limits) -> messages.ChartReply:
-    """`Run.chart`."""
+    """Answer by `Run.chart`."""
     words = _words(run, request.sentence, limits)
     found = run.chart(words, _constraints(request.constraints), symbols=request.symbols)
     spans = [
@@ -63,7 +63,7 @@ def chart(run: Run, request: messages.ChartRequest, limits: Limits) -> messages.
 
 
 def k_best(run: Run, request: messages.KBestRequest, limits: Limits) -> messages.TreesReply:
-    """`Run.k_best`."""
+    """Answer by `Run.k_best`."""
     words = _words(run, request.sentence, limits)
     _at_most("k", request.k, limits.trees)
     _require_trees(run)
@@ -72,7 +72,7 @@ def k_best(run: Run, request: messages.KBestRequest, limits: Limits) -> messages
 
 
 def sample_trees(run: Run, request: messages.SampleTreesRequest, limits: Limits) -> messages.TreesReply:
-    """`Run.sample_trees`."""
+    """Answer by `Run.sample_trees`."""
     words = _words(run, request.sentence, limits)
     _at_most("samples", request.samples, limits.trees)
     _require_trees(run)
@@ -82,7 +82,7 @@ def sample_trees(run: Run, request: messages.SampleTreesRequest, limits: Limits)
 
 
 def surprisal(run: Run, request: messages.SurprisalRequest, limits: Limits) -> messages.SurprisalReply:
-    """`Run.surprisal`."""
+    """Answer by `Run.surprisal`."""
     words = _words(run, request.sentence, limits)
     (records,) = run.surprisal([words])
     svg = None
@@ -105,7 +105,7 @@ def surprisal(run: Run, request: messages.SurprisalRequest, limits: Limits) -> m
 
 
 def complete(run: Run, request: messages.CompleteRequest, limits: Limits) -> messages.CompleteReply:
-    """`Run.complete`."""
+    """Answer by `Run.complete`."""
     words = _words(run, request.prefix, limits, least=0)
     _at_most("k", request.k, limits.next_words)
     found = run.complete(words, request.k, max_length=limits.words)
@@ -120,7 +120,7 @@ def complete(run: Run, request: messages.CompleteRequest, limits: Limits) -> mes
 
 
 def describe_symbol(run: Run, request: messages.DescribeSymbolRequest, limits: Limits) -> messages.DescribeSymbolReply:
-    """`Run.describe_symbol`."""
+    """Answer by `Run.describe_symbol`."""
     found = run.describe_symbol(request.symbol)
     sides = {
         side: [messages.ChildReply(**child._asdict()) for child in children]
@@ -155,7 +155,7 @@ QUESTIONS = (
 
 
 def questions_of(run: Run) -> list[str]:
-    """The questions that a run can answer."""
+    """Return the paths of the questions that a run can answer."""
     found = ["score"]
     if run.has_trees:
         found += ["parse", "chart", "k_best", "sample_trees"]
