@@ -20,8 +20,8 @@ from simplepcfg.benchmarking.report import append_rows, check_columns, environme
 from simplepcfg.benchmarking.sizes import Size, mixed_lengths
 from simplepcfg.benchmarking.timing import Times, captured, measure
 from simplepcfg.benchmarking.workload import forward_backward
+from simplepcfg.ops.graphs import graphs_of
 from simplepcfg.ops.inside import clear_graphs, without_graphs
-from simplepcfg.ops.inside.graphs import graphs_of
 
 RESULTS = Path(__file__).parent / "results" / "plain_call_gpu.csv"
 MIXED = mixed_lengths(16)

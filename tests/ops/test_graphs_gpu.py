@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from simplepcfg.ops.inside import clear_graphs, graph_memory, graphs, inside, without_graphs
-from simplepcfg.ops.inside.graphs import DeviceGraphs, graphs_of
+from simplepcfg.ops import graphs
+from simplepcfg.ops.graphs import DeviceGraphs, graphs_of
+from simplepcfg.ops.inside import clear_graphs, graph_memory, inside, without_graphs
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 GPU = torch.device("cuda", 0)
@@ -141,7 +142,7 @@ def test_calls_whose_backward_is_still_to_come() -> None:
         answer(inputs(0))
     several = [inputs(seed) for seed in range(5)]
     waiting = [inside(*tensors) for tensors in several]
-    assert current().count == graphs.CHARTS_PER_SHAPE
+    assert current().count == graphs.ENTRIES_PER_SHAPE
     for tensors, log_z in reversed(list(zip(several, waiting, strict=True))):
         assert_equal((log_z.detach(), *torch.autograd.grad(loss(log_z), tensors)), plain(tensors))
 
@@ -257,7 +258,7 @@ def test_autocast_and_checkpointing() -> None:
             assert_equal(answer(tensors, precision="bf16"), expected)
             log_z = checkpoint(run, *tensors, use_reentrant=False)
             assert_equal((log_z.detach(), *torch.autograd.grad(loss(log_z), tensors)), expected)
-    assert 1 <= current().count <= graphs.CHARTS_PER_SHAPE
+    assert 1 <= current().count <= graphs.ENTRIES_PER_SHAPE
 
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])

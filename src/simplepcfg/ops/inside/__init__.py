@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.backends import resolve_backend
+from simplepcfg.ops.graphs import clear_graphs, graph_memory, without_graphs
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments, check_shapes, check_values
 from simplepcfg.ops.inside.autograd import chart_inside, chart_span_marginals
-from simplepcfg.ops.inside.graphs import clear_graphs, graph_memory, without_graphs
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside, log_sum_exp_inside
 from simplepcfg.ops.inside.naive import naive_inside
 from simplepcfg.ops.inside.operators import operator_inside

@@ -43,6 +43,12 @@ class InsideArguments:
         return self.left.dim() == 3
 
 
+def needs_gradient(arguments: InsideArguments) -> bool:
+    """Return whether results are to be differentiated with respect to some argument."""
+    given = (arguments.log_emissions, arguments.root, arguments.left, arguments.right, arguments.span_bonus)
+    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in given)
+
+
 def check_arguments(
     log_emissions: Tensor,
     root: Tensor,

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.double_backward import distinct_views
-from simplepcfg.ops.inside.arguments import InsideArguments
-from simplepcfg.ops.inside.graphs import graphs_of
+from simplepcfg.ops.graphs import graphs_of
+from simplepcfg.ops.inside.arguments import InsideArguments, needs_gradient
+from simplepcfg.ops.inside.graphs import Lease, plain_chart, replayed_forward
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
 from simplepcfg.ops.inside.saved_charts import chart_of, empty_handle, make_handle
 from simplepcfg.ops.inside.scaled import TorchChart
@@ -50,7 +51,7 @@ def chart_inside(backend: str, arguments: InsideArguments) -> Tensor:
     """Compute log Z of each sentence by the chart of a backend; see ``inside``."""
     if arguments.log_emissions.shape[1] == 1:
         return log_einsum_exp_inside(arguments)
-    inputs = (*tensors_of(arguments), arguments.precision, backend, saves_chart(arguments))
+    inputs = (*tensors_of(arguments), arguments.precision, backend, needs_gradient(arguments))
     # torch.func needs a function with a separate set-up, which takes longer to call.
     if torch._C._are_functorch_transforms_active():
         log_z: Tensor = _TransformableInside.apply(*inputs)[0]
@@ -65,8 +66,8 @@ def chart_span_marginals(backend: str, arguments: InsideArguments) -> tuple[Tens
     if n == 1:
         return marginals.new_full((batch,), -math.inf), marginals
     with _without_autocast(arguments), _on_device(arguments):
-        chart = chart_class(backend)(arguments)
-        log_z = chart.fill()
+        log_z, chart = _filled(backend, arguments, True)
+        assert chart is not None
         chart.backward(torch.ones_like(log_z), False, False, False, marginals)
     return log_z, marginals
 
@@ -83,25 +84,25 @@ def tensors_of(arguments: InsideArguments) -> tuple[Tensor | None, ...]:
     )
 
 
-def saves_chart(arguments: InsideArguments) -> bool:
-    """Return whether a backward pass may follow."""
-    inputs = tensors_of(arguments)[:5]
-    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
-
-
 def forward_chart(backend: str, arguments: InsideArguments, save: bool) -> tuple[Tensor, Tensor]:
     """Fill a chart; return log Z [B] and the handle of the chart, an empty one unless ``save``."""
     with _without_autocast(arguments), _on_device(arguments):
-        graphs = graphs_of(arguments.log_emissions.device) if backend == "triton" else None
-        chart: Chart | None = None
-        if graphs is not None:
-            replayed = graphs.forward(arguments, save)
-            if replayed is not None:
-                return replayed
-            chart = graphs.plain_chart(arguments)
-        chart = chart or chart_class(backend)(arguments)
-        log_z = chart.fill()
-    return log_z, make_handle(chart) if save else empty_handle()
+        log_z, chart = _filled(backend, arguments, save)
+    return log_z, empty_handle() if chart is None else make_handle(chart)
+
+
+def _filled(backend: str, arguments: InsideArguments, save: bool) -> tuple[Tensor, Chart | Lease | None]:
+    """Fill a chart, by a graph if this shape recurs on a GPU; return log Z [B], and the chart if ``save``."""
+    graphs = graphs_of(arguments.log_emissions.device) if backend == "triton" else None
+    chart: Chart | None = None
+    if graphs is not None:
+        replayed = replayed_forward(graphs, arguments, save)
+        if replayed is not None:
+            return replayed
+        chart = plain_chart(graphs, arguments)
+    chart = chart or chart_class(backend)(arguments)
+    log_z = chart.fill()
+    return log_z, chart if save else None
 
 
 def backward_chart(

@@ -64,6 +64,7 @@ class GraphedChart:
         # By kind: the derivatives of all rows, and the gradients of the emissions, the root and the rules.
         self._results: dict[Kind, tuple[Tensor, Gradients]] = {}
         self._has_small_rules = _has_small_rules(arguments)
+        self.load(arguments)
 
     def hold(self, holder: object) -> None:
         """Keep the chart unchanged for as long as ``holder`` lives."""
@@ -87,15 +88,15 @@ class GraphedChart:
             assert arguments.lengths is not None
             self._chart.set_lengths(arguments.lengths)
 
-    def run_forward(self) -> None:
+    def run(self) -> None:
         """Run the forward pass on the buffers."""
         if self._static.span_bonus is not None:
             self._chart.bonus.copy_(self._chart.row_bonus())
         self._log_z = self._chart.fill()
 
-    def capture_forward(self, capture: Capture) -> None:
+    def capture(self, capture: Capture) -> None:
         """Capture the forward pass, which must have run before."""
-        self._forward = capture(self.run_forward)
+        self._forward = capture(self.run)
 
     def forward(self) -> Tensor:
         """Replay the forward pass and return log Z, [B]."""
@@ -107,23 +108,27 @@ class GraphedChart:
         """Return whether the backward pass of this kind has been captured."""
         return kind in self._backward
 
-    def run_backward(self, kind: Kind) -> None:
+    def run_backward(self, kind: Kind) -> tuple[Tensor, Gradients]:
         """Run the part of the backward pass that the graph of this kind contains."""
         need_words, need_rules, has_marginals = kind
         if has_marginals:
             if self._marginals is None:
-                assert self._static.span_bonus is not None
-                self._marginals = torch.zeros_like(self._static.span_bonus)
+                posts = self._chart.plan.n + 1
+                self._marginals = self._grad.new_zeros(self._chart.batch, posts, posts)
             self._marginals.zero_()
         chart, marginals = self._chart, self._marginals if has_marginals else None
         by_root, by_child = chart.adjoints(self._grad, marginals, need_words or need_rules)
         words = chart.emission_gradients(by_child) if need_words and self._has_small_rules else None
         rules = chart.rule_gradients(by_child) if need_rules and self._has_small_rules else None
-        self._results[kind] = (by_child, [words, by_root, rules])
+        return by_child, [words, by_root, rules]
 
     def capture_backward(self, kind: Kind, capture: Capture) -> None:
         """Capture the backward pass of this kind, which must have run before."""
-        self._backward[kind] = capture(lambda: self.run_backward(kind))
+
+        def run() -> None:
+            self._results[kind] = self.run_backward(kind)
+
+        self._backward[kind] = capture(run)
 
     def backward(
         self,

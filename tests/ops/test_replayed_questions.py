@@ -1,0 +1,247 @@
+"""Questions that are replayed, with a capturer that stands in for CUDA: the bits are those of calls without graphs."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from graph_stand_in import Harness
+from random_grammars import random_case, with_zeros
+from simplepcfg.ops import replay
+from simplepcfg.ops.graphs import without_graphs
+from simplepcfg.ops.inside import span_marginals
+from simplepcfg.ops.viterbi import replayed as replayed_viterbi
+from simplepcfg.ops.viterbi import viterbi
+
+Question = Callable[..., tuple[Tensor, ...]]
+
+
+@pytest.fixture
+def harness(monkeypatch: pytest.MonkeyPatch) -> Harness:
+    return Harness(monkeypatch)
+
+
+def inputs(seed: int, n: int = 3, batched: bool = False) -> tuple[Tensor, ...]:
+    case = random_case(2, n, 3, 4, batched=batched, scale=2.0, seed=seed)
+    return tuple(tensor.detach() for tensor in case.tensors())
+
+
+def bonus(seed: int, n: int = 3) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(2, n + 1, n + 1, dtype=torch.float64, generator=generator)
+
+
+def marginals(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
+    return span_marginals(*tensors, backend="triton", **options)
+
+
+def trees(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
+    found = viterbi(*tensors, backend="triton", **options)
+    return found.spans, found.splits, found.labels, found.tags, found.log_probability
+
+
+QUESTIONS = {"span marginals": marginals, "viterbi": trees}
+
+
+def plain(question: Question, tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
+    with without_graphs():
+        return question(tensors, **options)
+
+
+def assert_equal(found: tuple[Tensor, ...], expected: tuple[Tensor, ...]) -> None:
+    for ours, theirs in zip(found, expected, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_replays_equal_plain_calls(harness: Harness, name: str, batched: bool) -> None:
+    """The same grammar is asked about changing sentences, and what was returned stays."""
+    question, kept = QUESTIONS[name], []
+    _, *rules = inputs(0, batched=batched)
+    for seed in range(4):
+        tensors = (inputs(seed, batched=batched)[0], *rules)
+        kept.append((question(tensors), plain(question, tensors)))
+    for found, expected in kept:
+        assert_equal(found, expected)
+    assert harness.graphs.count == 1
+    assert harness.capturer.replays >= 3
+    assert harness.graphs.has_replayed
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_other_rules_in_every_call(harness: Harness, name: str) -> None:
+    question = QUESTIONS[name]
+    kept = [inputs(seed) for seed in range(4)]  # all alive, so that their addresses differ
+    for tensors in kept:
+        assert_equal(question(tensors), plain(question, tensors))
+    assert harness.graphs.count == 1
+    assert harness.capturer.replays >= 3
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_span_bonus(harness: Harness, name: str) -> None:
+    question = QUESTIONS[name]
+    for seed in range(3):
+        tensors, weights = inputs(seed), bonus(seed)
+        weights[0, 0, 2] = -torch.inf
+        assert_equal(question(tensors, span_bonus=weights), plain(question, tensors, span_bonus=weights))
+    assert harness.graphs.has_replayed
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_one_graph_for_all_lengths(harness: Harness, name: str) -> None:
+    question = QUESTIONS[name]
+    for seed, lengths in enumerate([[3, 2], [1, 3], [2, 1], [2, 2]]):
+        tensors = inputs(seed)
+        tensors[0][0, lengths[0] :] = torch.nan  # beyond the end anything may stand
+        found = question(tensors, lengths=torch.tensor(lengths))
+        for ours, theirs in zip(found, plain(question, tensors, lengths=torch.tensor(lengths)), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    assert harness.graphs.count == 1
+    assert harness.graphs.has_replayed
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_sentences_without_a_tree(harness: Harness, name: str) -> None:
+    question = QUESTIONS[name]
+    for seed in range(3):
+        case = with_zeros(random_case(2, 3, 3, 4, seed=seed), seed)
+        tensors = tuple(tensor.detach() for tensor in case.tensors())
+        tensors[0][1, 1] = -torch.inf
+        assert_equal(question(tensors), plain(question, tensors))
+    assert harness.graphs.has_replayed
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_inference_mode(harness: Harness, name: str) -> None:
+    question = QUESTIONS[name]
+    with torch.inference_mode():
+        for seed in range(3):
+            assert_equal(question(inputs(seed)), plain(question, inputs(seed)))
+    assert_equal(question(inputs(4)), plain(question, inputs(4)))
+    assert harness.graphs.count == 1
+
+
+def test_span_marginals_and_inside_share_a_graph(harness: Harness) -> None:
+    from simplepcfg.ops.inside import inside
+
+    for seed in range(3):
+        tensors = inputs(seed)
+        log_z, _ = marginals(tensors)
+        assert torch.equal(log_z, inside(*tensors, backend="triton"))
+    assert harness.graphs.count == 1
+
+
+def test_gradients_of_viterbi(harness: Harness) -> None:
+    for seed in range(3):
+        tensors = tuple(tensor.requires_grad_() for tensor in inputs(seed))
+        found = torch.autograd.grad(trees(tensors)[-1].sum(), tensors)
+        assert_equal(found, torch.autograd.grad(plain(trees, tensors)[-1].sum(), tensors))
+    assert harness.graphs.has_replayed
+
+
+def test_large_grammars_are_launched_plainly(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replayed_viterbi, "MOST_ADDITIONS", 1)
+    for seed in range(3):
+        assert_equal(trees(inputs(seed)), plain(trees, inputs(seed)))
+    monkeypatch.undo()
+    assert harness.graphs.count == 0
+
+
+def test_padding_that_costs_too_much(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replayed_viterbi, "MOST_WASTED_ADDITIONS", 1)
+    for seed in range(3):
+        trees(inputs(seed), lengths=torch.tensor([3, 1]))
+    assert harness.graphs.count == 0
+
+
+def test_rules_are_read_where_they_are(harness: Harness) -> None:
+    """A second grammar is copied, so that one more graph serves all others; both stay right."""
+    first, second, third = inputs(0), inputs(1), inputs(2)
+    for tensors in (first, first, second, third, first, second):
+        assert_equal(trees(tensors), plain(trees, tensors))
+    assert harness.graphs.count == 2
+    copying = max(entry.bytes for entries in harness.graphs._entries.values() for entry in entries)
+    reading = min(entry.bytes for entries in harness.graphs._entries.values() for entry in entries)
+    assert copying - reading == 2 * first[2].nbytes
+    first[2].copy_(second[2])  # the caller changes its rules
+    assert_equal(trees(first), plain(trees, first))
+
+
+def test_rules_of_the_caller_are_not_kept(harness: Harness) -> None:
+    import gc
+    import weakref
+
+    tensors = inputs(0)
+    for _ in range(3):
+        trees(tensors)
+    left = weakref.ref(tensors[2])
+    del tensors
+    gc.collect()
+    assert left() is None
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness(monkeypatch, memory=3500)
+    for n in (2, 3, 4):
+        for seed in range(3):
+            assert_equal(trees(inputs(seed, n)), plain(trees, inputs(seed, n)))
+    assert 0 < harness.graphs.bytes <= 3500
+    assert harness.graphs.count < 3
+
+
+def test_switches(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    with without_graphs():
+        for _ in range(3):
+            trees(inputs(0))
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert replay.usable_graphs(torch.device("cpu")) is None
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: False)
+    assert replay.usable_graphs(torch.device("cpu")) is harness.graphs
+    assert harness.graphs.count == 0
+    for _ in range(3):
+        trees(inputs(0))
+    assert harness.graphs.count == 1
+    harness.graphs.close()
+    assert replay.usable_graphs(torch.device("cpu")) is None
+    assert_equal(trees(inputs(0)), plain(trees, inputs(0)))
+    assert harness.graphs.count == 0
+
+
+def test_autocast_has_graphs_of_its_own(harness: Harness) -> None:
+    tensors = inputs(0)
+    for _ in range(2):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            trees(tensors)
+        trees(tensors)
+    assert harness.graphs.count == 2
+
+
+def test_threads(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = threading.RLock()  # Triton's interpreter serves one thread at a time
+    compute = replayed_viterbi._best_trees
+
+    def locked(*given: object) -> object:
+        with lock:
+            return compute(*given)
+
+    monkeypatch.setattr(replayed_viterbi, "_best_trees", locked)
+    expected = [plain(trees, inputs(seed)) for seed in range(3)]
+    wrong: list[object] = []
+
+    def work(seed: int) -> None:
+        try:
+            for _ in range(3):
+                assert_equal(trees(inputs(seed)), expected[seed])
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
