@@ -10,6 +10,9 @@ from torch import Tensor
 from graph_stand_in import Harness
 from random_grammars import random_case, with_zeros
 from simplepcfg.ops import replay
+from simplepcfg.ops.forward import forward, forward_prefixes
+from simplepcfg.ops.forward import replayed as replayed_hmm
+from simplepcfg.ops.forward.arguments import ForwardArguments, check_arguments
 from simplepcfg.ops.graphs import without_graphs
 from simplepcfg.ops.inside import span_marginals
 from simplepcfg.ops.viterbi import replayed as replayed_viterbi
@@ -245,3 +248,88 @@ def test_threads(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def chain(seed: int, kind: str = "dense") -> tuple[Tensor, ...]:
+    """Log-emissions, start and one or two factors of the transitions, leaves that can be differentiated by."""
+    generator = torch.Generator().manual_seed(seed)
+    lead = (2,) if "batched" in kind else ()
+
+    def drawn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    shapes = [(5, 3), (3, 5)] if "factored" in kind else [(5, 5)]
+    tensors = (drawn(2, 4, 5) - 2, *(drawn(*lead, *shape).softmax(-1) for shape in [(5,), *shapes]))
+    return tuple(tensor.requires_grad_() for tensor in tensors)
+
+
+def log_p(tensors: tuple[Tensor, ...], **options: object) -> Tensor:
+    emissions, start, *factors = tensors
+    return forward(emissions, start, factors[0] if len(factors) == 1 else tuple(factors), **options)
+
+
+def log_p_and_gradients(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
+    found = log_p(tensors, **options)
+    return found.detach(), *torch.autograd.grad((found * torch.tensor([1.0, -0.5])).sum(), tensors)
+
+
+def hmm_prefixes(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
+    emissions, start, *factors = tensors
+    found = forward_prefixes(emissions, start, factors[0] if len(factors) == 1 else tuple(factors), **options)
+    return found.log_prefix, found.log_sentence, found.next_state
+
+
+@pytest.mark.parametrize("kind", ["dense", "factored", "batched dense", "batched factored"])
+@pytest.mark.parametrize("question", [log_p_and_gradients, hmm_prefixes])
+def test_hidden_markov_models(harness: Harness, question: Question, kind: str) -> None:
+    kept = [(chain(seed, kind), None if seed % 2 else torch.tensor([2, 1 + seed // 2])) for seed in range(6)]
+    answers = [question(tensors, lengths=lengths) for tensors, lengths in kept]
+    for found, (tensors, lengths) in zip(answers, kept, strict=True):
+        assert_equal(found, plain(question, tensors, lengths=lengths))
+    if question is hmm_prefixes:  # lengths do not matter to its graph
+        assert (harness.graphs.count, harness.capturer.replays) == (1, 5)
+    else:
+        assert (harness.graphs.count, harness.capturer.replays) == (4, 8)
+
+
+def test_backward_passes_of_hidden_markov_models(harness: Harness) -> None:
+    """Several may wait, run twice, or be differentiated: what was saved is not part of a graph."""
+    several = [chain(seed) for seed in range(4)]
+    waiting = [log_p(tensors) for tensors in several]
+    for tensors, found in reversed(list(zip(several, waiting, strict=True))):
+        first = torch.autograd.grad(found.sum(), tensors, retain_graph=True)
+        assert_equal(torch.autograd.grad(found.sum(), tensors, retain_graph=True), first)
+        with without_graphs():
+            assert_equal(torch.autograd.grad(log_p(tensors).sum(), tensors), first)
+        for ours, theirs in zip(torch.autograd.grad(found.sum(), tensors, create_graph=True), first, strict=True):
+            torch.testing.assert_close(ours, theirs)
+    assert harness.capturer.replays > 8
+
+
+def test_layouts_of_rules(harness: Harness) -> None:
+    """Copies of rules have the strides of the rules: rows of a wider tensor, transposed or expanded ones."""
+    for seed in range(4):
+        generator = torch.Generator().manual_seed(seed)
+        wide = torch.rand(8, 9, generator=generator, dtype=torch.float64)
+        emissions, start = (tensor.detach() for tensor in chain(seed)[:2])
+        for factors in ((wide[:5, :3], wide[:3, :5]), (wide.T[:5, :3], wide.T[:3, :5]), (wide[:5, :1].expand(5, 5),)):
+            assert_equal((log_p((emissions, start, *factors)),), (plain(log_p, (emissions, start, *factors)),))
+    assert harness.graphs.count == 3
+    layouts = {tensor.stride() for entries in harness.graphs._entries.values() for tensor in entries[0]._buffers[2]}
+    assert layouts == {(9, 1), (1, 9), (5, 1)}
+
+
+def test_large_transitions_are_launched_plainly(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, most in (("MOST_FLOPS", 2 * 2 * 25), ("MOST_BYTES", 8 * 25)):
+        with monkeypatch.context() as patch:
+            patch.setattr(replayed_hmm, name, most - 1)
+            for seed in range(3):
+                log_p_and_gradients(chain(seed))
+            assert harness.graphs.count == 0
+            patch.setattr(replayed_hmm, name, most)
+            assert replayed_hmm.launch_bound_graphs(*hmm_arguments()) is harness.graphs
+
+
+def hmm_arguments() -> tuple[ForwardArguments, tuple[Tensor, ...]]:
+    emissions, start, *factors = chain(0)
+    return check_arguments(emissions, start, factors[0], None, None), tuple(factors)

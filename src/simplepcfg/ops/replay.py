@@ -158,12 +158,21 @@ def _buffer(argument: Argument, copies_rules: bool, device: torch.device) -> Ten
         return torch.empty(argument.shape, dtype=argument.dtype, device=device)
     if argument is None or not copies_rules:
         return None
-    first = argument.tensors[0]
-    if any(t.shape != first.shape or t.dtype != first.dtype for t in argument.tensors) or first.dim() < 2:
-        return tuple(torch.empty(t.shape, dtype=t.dtype, device=device) for t in argument.tensors)
-    count = len(argument.tensors)
-    *lead, rows, columns = first.shape
-    return torch.empty(*lead, count * rows, columns, dtype=first.dtype, device=device).chunk(count, -2)
+    first, count = argument.tensors[0], len(argument.tensors)
+    if all(t.shape == first.shape and t.dtype == first.dtype and _has_whole_rows(t) for t in argument.tensors):
+        *lead, rows, columns = first.shape
+        return torch.empty(*lead, count * rows, columns, dtype=first.dtype, device=device).chunk(count, -2)
+    # Matrix products may depend on the strides of their operands in the last bit.
+    return tuple(
+        torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=device)
+        if 0 not in t.stride()
+        else torch.empty(t.shape, dtype=t.dtype, device=device)
+        for t in argument.tensors
+    )
+
+
+def _has_whole_rows(tensor: Tensor) -> bool:
+    return tensor.dim() >= 2 and tensor.stride()[-2:] == (tensor.shape[-1], 1)
 
 
 def _bytes(arguments: Sequence[Argument], copies_rules: bool) -> int:
