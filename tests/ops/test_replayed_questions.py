@@ -15,6 +15,7 @@ from simplepcfg.ops.forward import replayed as replayed_hmm
 from simplepcfg.ops.forward.arguments import ForwardArguments, check_arguments
 from simplepcfg.ops.graphs import without_graphs
 from simplepcfg.ops.inside import span_marginals
+from simplepcfg.ops.prefix import Closure, left_corner_closure, prefix_states
 from simplepcfg.ops.viterbi import replayed as replayed_viterbi
 from simplepcfg.ops.viterbi import viterbi
 
@@ -23,6 +24,7 @@ Question = Callable[..., tuple[Tensor, ...]]
 
 @pytest.fixture
 def harness(monkeypatch: pytest.MonkeyPatch) -> Harness:
+    CLOSURES.clear()
     return Harness(monkeypatch)
 
 
@@ -45,7 +47,19 @@ def trees(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
     return found.spans, found.splits, found.labels, found.tags, found.log_probability
 
 
-QUESTIONS = {"span marginals": marginals, "viterbi": trees}
+CLOSURES: dict[int, tuple[Tensor, Closure]] = {}  # by the address of a grammar's rules, which stay alive
+
+
+def prefixes(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
+    left = tensors[2]
+    if left.data_ptr() not in CLOSURES:
+        CLOSURES[left.data_ptr()] = (left, left_corner_closure(*tensors[1:]))
+    states = prefix_states(*tensors, closure=CLOSURES[left.data_ptr()][1], backend="triton", **options)
+    return states.log_prefix, states.log_sentence, states.next_tags(slice(0, 2))
+
+
+QUESTIONS = {"span marginals": marginals, "viterbi": trees, "prefixes": prefixes}
+WITH_BONUS = ("span marginals", "viterbi")
 
 
 def plain(question: Question, tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
@@ -84,7 +98,7 @@ def test_other_rules_in_every_call(harness: Harness, name: str) -> None:
     assert harness.capturer.replays >= 3
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("name", WITH_BONUS)
 def test_a_span_bonus(harness: Harness, name: str) -> None:
     question = QUESTIONS[name]
     for seed in range(3):
@@ -107,7 +121,7 @@ def test_one_graph_for_all_lengths(harness: Harness, name: str) -> None:
     assert harness.graphs.has_replayed
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("name", WITH_BONUS)  # rules of prefix probabilities must sum to 1
 def test_sentences_without_a_tree(harness: Harness, name: str) -> None:
     question = QUESTIONS[name]
     for seed in range(3):

@@ -161,14 +161,15 @@ class GraphedChart:
         return self._chart.backward(grad, need_words, need_root, need_rules, marginals)
 
 
-def is_launch_bound(arguments: InsideArguments) -> bool:
+def is_launch_bound(arguments: InsideArguments, products: int = 3) -> bool:
     """Return whether launching the kernels of a call one by one takes longer than running them, about.
 
-    On an H200 a call of 3e12 operations in bfloat16 was 1.4 to 2.2 times faster as a graph, one of 11e12 no faster.
+    ``products`` is the number of matrix products with rules for each span: one forward and two backward. On an H200 a
+    call of 3e12 operations in bfloat16 was 1.4 to 2.2 times faster as a graph, one of 11e12 no faster.
     """
     batch, n, nonterminals, preterminals = arguments.sizes
     spans, words = batch * n * (n - 1) // 2, batch * n
-    flops = 12 * nonterminals * (nonterminals * spans + preterminals * words)
+    flops = 4 * products * nonterminals * (nonterminals * spans + preterminals * words)
     return flops <= (MOST_FLOPS_BF16 if arguments.precision == "bf16" else MOST_FLOPS)
 
 

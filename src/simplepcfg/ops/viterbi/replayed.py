@@ -7,8 +7,9 @@ from torch import Tensor
 
 from simplepcfg.ops.graphs import DeviceGraphs
 from simplepcfg.ops.inside.arguments import InsideArguments
-from simplepcfg.ops.inside.plan import Plan, padded_tables
-from simplepcfg.ops.replay import Rules, replayed
+from simplepcfg.ops.inside.plan import Plan
+from simplepcfg.ops.inside.replayed_chart import chart_inputs
+from simplepcfg.ops.replay import Results, replayed
 from simplepcfg.ops.trees import tree_log_probabilities
 from simplepcfg.ops.viterbi.fused import FusedViterbiChart
 
@@ -29,27 +30,18 @@ def uses_graph(arguments: InsideArguments) -> bool:
     return padded <= MOST_ADDITIONS and padded - needed <= MOST_WASTED_ADDITIONS
 
 
-def replayed_trees(graphs: DeviceGraphs, arguments: InsideArguments) -> tuple[Tensor, ...]:
+def replayed_trees(graphs: DeviceGraphs, arguments: InsideArguments) -> Results:
     """Compute spans, splits, labels and tags of the best trees and their log-probabilities, which have no gradient.
 
     In a batch of mixed lengths every sentence has the rows of n words. What lies beyond its end has no influence on its
     tree: no span within the sentence contains it, and maxima do not depend on their order.
     """
-    n, device = arguments.sizes[1], graphs.device
-    tables = None if arguments.lengths is None else padded_tables(arguments.lengths, n, device)
-    given = (
-        arguments.log_emissions,
-        arguments.root,
-        Rules((arguments.left, arguments.right)),
-        arguments.span_bonus,
-        tables,
-    )
-    return replayed(graphs, ("viterbi",), _best_trees, given, _room(arguments))
+    return replayed(graphs, ("viterbi",), _best_trees, chart_inputs(arguments), _room(arguments))
 
 
 def _best_trees(
     log_emissions: Tensor, root: Tensor, rules: tuple[Tensor, Tensor], span_bonus: Tensor | None, tables: Tensor | None
-) -> tuple[tuple[Tensor, ...], Plan]:
+) -> tuple[Results, Plan]:
     arguments = InsideArguments(log_emissions, root, *rules, None, span_bonus, None)
     chart = FusedViterbiChart(arguments)
     if tables is not None:
