@@ -14,6 +14,8 @@ from simplepcfg.ops import graphs
 from simplepcfg.ops.forward import forward, forward_prefixes
 from simplepcfg.ops.graphs import DeviceGraphs, clear_graphs, graph_memory, graphs_of, without_graphs
 from simplepcfg.ops.inside import span_marginals
+from simplepcfg.ops.prefix import Closure, left_corner_closure, prefix_states
+from simplepcfg.ops.sample import sample_derivations, sample_trees
 from simplepcfg.ops.viterbi import viterbi
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
@@ -26,6 +28,7 @@ Question = Callable[..., tuple[Tensor, ...]]
 @pytest.fixture(autouse=True)
 def no_graphs_before() -> Iterator[None]:
     clear_graphs()
+    CLOSURES.clear()
     yield
     clear_graphs()
 
@@ -86,14 +89,35 @@ def hidden_prefixes(tensors: tuple[Tensor, ...], **options: object) -> tuple[Ten
     return found.log_prefix, found.log_sentence, found.next_state
 
 
+CLOSURES: dict[tuple[int, int], tuple[Tensor, Closure]] = {}  # by address and version of a grammar's rules
+
+
+def prefixes(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
+    left = tensors[2]
+    key = (left.data_ptr(), left._version)
+    if key not in CLOSURES:
+        CLOSURES[key] = (left, left_corner_closure(*tensors[1:]))
+    states = prefix_states(*tensors, closure=CLOSURES[key][1], **options)
+    return states.log_prefix, states.log_sentence, states.next_tags(slice(0, 2))
+
+
+def samples(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
+    found = sample_trees(*tensors, 20, torch.Generator(GPU).manual_seed(1), **options)
+    return found.spans, found.splits, found.labels, found.tags, found.log_probability
+
+
 QUESTIONS: dict[str, Question] = {
     "span marginals": marginals,
     "viterbi": trees,
+    "prefixes": prefixes,
+    "samples": samples,
     "hmm forward": forward_alone,
     "hmm gradients": forward_with_gradients,
     "hmm prefixes": hidden_prefixes,
 }
-WITH_BONUS = ("span marginals", "viterbi")
+WITH_BONUS = ("span marginals", "viterbi", "samples")
+# A caller cannot capture the others: they draw random numbers or copy from the host.
+CAPTURABLE = ("span marginals", "viterbi", "prefixes", "hmm forward", "hmm gradients")
 ALL = pytest.mark.parametrize("name", QUESTIONS)
 
 
@@ -237,7 +261,7 @@ def test_threads(name: str) -> None:
     assert not wrong
 
 
-@ALL
+@pytest.mark.parametrize("name", CAPTURABLE)
 def test_within_a_capture_of_the_caller(name: str) -> None:
     question, tensors = QUESTIONS[name], inputs(0)
     expected = plain(question, tensors)
@@ -308,9 +332,23 @@ def test_many_shapes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert current().count <= 3
 
 
-def test_gradients_of_viterbi() -> None:
+@pytest.mark.parametrize("question", [trees, samples])
+def test_gradients_of_log_probabilities(question: Question) -> None:
     for seed in range(4):
         tensors = tuple(tensor.detach().requires_grad_() for tensor in inputs(seed))
-        found = torch.autograd.grad(trees(tensors)[-1].sum(), tensors)
-        assert_equal(found, torch.autograd.grad(plain(trees, tensors)[-1].sum(), tensors))
+        found = torch.autograd.grad(question(tensors)[-1].sum(), tensors)
+        for ours, theirs in zip(found, torch.autograd.grad(plain(question, tensors)[-1].sum(), tensors), strict=True):
+            torch.testing.assert_close(ours, theirs)
+    assert current().has_replayed
+
+
+def test_derivations() -> None:
+    def derivations(tensors: tuple[Tensor, ...], seed: int = 0) -> tuple[Tensor, ...]:
+        generator = torch.Generator(GPU).manual_seed(seed)
+        found, lengths, log_kept = sample_derivations(*tensors[1:], 50, 12, generator)
+        return *found, lengths, log_kept
+
+    _, *rules = inputs(0)
+    for seed in range(5):
+        assert_equal(derivations((None, *rules), seed), plain(derivations, (None, *rules), seed=seed))
     assert current().has_replayed

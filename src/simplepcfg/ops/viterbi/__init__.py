@@ -72,11 +72,10 @@ def viterbi(
         from simplepcfg.ops.viterbi.replayed import replayed_trees, uses_graph
 
         if uses_graph(arguments):
-            spans, splits, labels, tags, log_probability = replayed_trees(graphs, arguments)
-            found = spans, splits, labels, tags
+            spans, splits, labels, tags, scores = replayed_trees(graphs, arguments)
             if needs_gradient(arguments):
-                log_probability = tree_log_probabilities(arguments, sentence, *found)
-            return Trees(*found, log_probability)
+                scores = tree_log_probabilities(arguments, sentence, spans, splits, labels, tags)
+            return Trees(spans, splits, labels, tags, scores)
     found = BACKENDS[backend](arguments)
     return Trees(*found, tree_log_probabilities(arguments, sentence, *found))
 
