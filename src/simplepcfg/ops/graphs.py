@@ -55,6 +55,25 @@ class Entry(Protocol):
         ...
 
 
+class _InOrder:
+    """A context in which work on the current stream begins after the last replay, and before the next one."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream: torch.cuda.Stream | None = None
+        self._last_use = torch.cuda.Event()
+
+    def __enter__(self) -> None:
+        stream = torch.cuda.current_stream(self._device)
+        if self._stream is not None and stream != self._stream:
+            stream.wait_event(self._last_use)
+        self._stream = stream
+
+    def __exit__(self, *_: object) -> None:
+        assert self._stream is not None
+        self._last_use.record(self._stream)
+
+
 class DeviceGraphs:
     """The graphs of one device by shape, the least recently used first.
 
@@ -72,12 +91,12 @@ class DeviceGraphs:
         self._entries: OrderedDict[Key, list[Any]] = OrderedDict()
         self.has_replayed = False
         self._on_gpu = device.type == "cuda"
+        # Entered with the lock held, and never within a capture of the caller.
+        self.in_order: AbstractContextManager[None] = _InOrder(device) if self._on_gpu else nullcontext()
         if self._on_gpu:
             # Graphs are captured on a stream on which nothing else runs, so that the workspaces of cuBLAS that they
             # use are part of their memory.
             self._warm_up_stream, self._capture_stream = torch.cuda.Stream(device), torch.cuda.Stream(device)
-            self._last_stream: torch.cuda.Stream | None = None
-            self._last_use = torch.cuda.Event()
             self._pool_holder: Launch | None = None
 
     @property
@@ -106,19 +125,24 @@ class DeviceGraphs:
         """Return whether there is an entry of this shape."""
         return key in self._entries
 
+    def ready(self, key: Key) -> Any | None:
+        """Return a captured entry of a shape whose buffers are free, if there is one."""
+        for entry in self._entries.get(key, ()):
+            if entry.is_free:
+                self._entries.move_to_end(key)
+                return entry
+        return None
+
     def find(self, key: Key, needed: int, make: Callable[[], Entry]) -> Any | None:
         """Return a captured entry of a shape whose buffers are free; None if the call has to be launched plainly.
 
         ``make`` creates an entry with the inputs of the present call in its buffers, and ``needed`` is its estimated
         memory. It is called, and the entry is captured, if the shape has occurred often enough and there is room.
         """
-        entries = self._entries.get(key, [])
-        if entries:
-            self._entries.move_to_end(key)
-        for entry in entries:
-            if entry.is_free:
-                return entry
-        if len(entries) >= ENTRIES_PER_SHAPE or not self._is_time(key):
+        entry = self.ready(key)
+        if entry is not None:
+            return entry
+        if len(self._entries.get(key, ())) >= ENTRIES_PER_SHAPE or not self._is_time(key):
             return None
         if not self._make_room(key, needed):
             self._postpone(key)
@@ -144,9 +168,9 @@ class DeviceGraphs:
         if not self._shapes:
             return False
         try:
-            with self._building(needed):
+            with self.on_device(), self._building(needed):
                 run()  # compiles kernels, which is not possible during capture
-            with self._capturing():
+            with self.on_device(), self._capturing():
                 if self._on_gpu and self._pool_holder is None:
                     # The memory pool that graphs share cannot be used again once all of them have been freed.
                     self._pool_holder = self._capturer.capture(self._do_little)
@@ -155,19 +179,6 @@ class DeviceGraphs:
             self._give_up(error)
             return False
         return True
-
-    @contextmanager
-    def in_order(self) -> Iterator[None]:
-        """Let work on the current stream begin after the last replay, and the next replay after this work."""
-        if not self._on_gpu or self.is_captured_outside:
-            yield
-            return
-        stream = torch.cuda.current_stream(self.device)
-        if self._last_stream is not None and stream != self._last_stream:
-            stream.wait_event(self._last_use)
-        yield
-        self._last_use.record(stream)
-        self._last_stream = stream
 
     def on_device(self) -> AbstractContextManager[Any]:
         """Return a context in which this GPU is the current one, on which Triton launches its kernels."""

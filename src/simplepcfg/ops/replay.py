@@ -71,7 +71,7 @@ def replayed(
             make = partial(ReplayedFunction, function, arguments, copies, room, graphs.device)
             entry = graphs.find(key, room + _bytes(arguments, copies), make)
             if entry is not None:
-                with graphs.in_order():
+                with graphs.in_order:
                     found: Results = entry.replay(arguments)
                 graphs.has_replayed = True
                 return found

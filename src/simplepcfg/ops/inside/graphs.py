@@ -4,6 +4,7 @@ Each graphed chart has its own buffers, so a call whose backward pass is still t
 charts of a shape are kept, the call is launched kernel by kernel.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -20,7 +21,7 @@ class Lease:
     """The chart of one forward pass, which has a graphed chart to itself for as long as this object lives."""
 
     def __init__(self, graphs: DeviceGraphs, chart: "GraphedChart") -> None:
-        self._graphs, self._chart = graphs, chart
+        self._graphs, self._chart, self._rules = graphs, chart, chart.rules
         chart.hold(self)
 
     def backward(
@@ -30,36 +31,65 @@ class Lease:
         graphs, chart = self._graphs, self._chart
         kind = (need_words, need_rules, marginals is not None)
         with graphs.lock:
-            replays = not graphs.is_captured_outside and (
-                chart.has_backward(kind)
-                or graphs.extend(
-                    lambda: chart.run_backward(kind),
-                    lambda capture: chart.capture_backward(kind, capture),
-                    chart.bytes,
+            chart.rules = self._rules
+            try:
+                if graphs.is_captured_outside:
+                    return chart.backward_without_graph(grad, need_words, need_root, need_rules, marginals)
+                replays = chart.has_backward(kind) or graphs.extend(
+                    lambda: chart.run_backward(kind), lambda capture: chart.capture_backward(kind, capture), chart.bytes
                 )
-            )
-            run = chart.backward if replays else chart.backward_without_graph
-            with graphs.in_order():
-                return run(grad, need_words, need_root, need_rules, marginals)
+                run = chart.backward if replays else chart.backward_without_graph
+                with graphs.in_order:
+                    return run(grad, need_words, need_root, need_rules, marginals)
+            finally:
+                chart.release_rules()
 
 
 def replayed_forward(
     graphs: DeviceGraphs, arguments: InsideArguments, save: bool
 ) -> tuple[Tensor, Lease | None] | None:
     """Compute log Z and, if ``save``, its chart by a graph; None if the call has to be launched plainly."""
-    from simplepcfg.ops.inside.graphed_chart import GraphedChart, graph_bytes, graph_key
-
-    if not uses_graph(graphs, arguments):
+    if not graphs.is_usable:
         return None
     with graphs.lock:
-        chart = graphs.find(graph_key(arguments), graph_bytes(arguments), lambda: GraphedChart(arguments))
+        chart = _find_chart(graphs, arguments)
         if chart is None:
             return None
-        with graphs.in_order():
+        with graphs.in_order:
             chart.load(arguments)
             log_z = chart.forward()
         graphs.has_replayed = True
-        return log_z, Lease(graphs, chart) if save else None
+        lease = Lease(graphs, chart) if save else None
+        chart.release_rules()
+        return log_z, lease
+
+
+def _find_chart(graphs: DeviceGraphs, arguments: InsideArguments) -> "GraphedChart | None":
+    """Return a free chart for these arguments, captured now if it is time to; the lock must be held."""
+    from simplepcfg.ops.inside.graphed_chart import GraphedChart, graph_bytes, graph_key, place_of_rules
+
+    # Whether to pad depends on the lengths, and everything else on the shape.
+    if arguments.lengths is not None and not uses_graph(graphs, arguments):
+        return None
+    shape = graph_key(arguments)
+    place = place_of_rules(arguments)
+    in_place = (*shape, place)
+    chart: GraphedChart | None = (place and graphs.ready(in_place)) or graphs.ready(shape)
+    if chart is not None:
+        return chart
+    if arguments.lengths is None and not uses_graph(graphs, arguments):
+        return None
+    # A chart that copies serves all rules, so that no other one is captured beside it.
+    if place is None or (graphs.has(shape) and not graphs.has(in_place)):
+        keys = [shape]
+    else:
+        keys = [in_place] if graphs.has(in_place) else [in_place, shape]
+    for key in keys:
+        reads = key is in_place
+        chart = graphs.find(key, graph_bytes(arguments, reads), partial(GraphedChart, arguments, reads))
+        if chart is not None:
+            return chart
+    return None
 
 
 def plain_chart(graphs: DeviceGraphs, arguments: InsideArguments) -> "PaddedChart | None":
