@@ -344,6 +344,19 @@ def test_backward_passes_of_hidden_markov_models(harness: Harness) -> None:
     assert harness.capturer.replays > 8
 
 
+def test_graphs_are_off_in_the_thread_of_autograd_too(harness: Harness) -> None:
+    """On a GPU backward passes run in another thread, for which graphs have not been switched off."""
+    with without_graphs():
+        for seed in range(3):
+            tensors = chain(seed)
+            found = log_p(tensors).sum()
+            thread = threading.Thread(target=torch.autograd.grad, args=(found, tensors))
+            thread.start()
+            thread.join()
+    assert harness.capturer.captures == 0
+    assert not harness.graphs._seen
+
+
 def test_layouts_of_rules(harness: Harness) -> None:
     """Copies of rules have the strides of the rules: rows of a wider tensor, transposed or expanded ones."""
     for seed in range(4):

@@ -8,7 +8,7 @@ from torch import Tensor
 from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.forward.arguments import ForwardArguments
 from simplepcfg.ops.forward.naive import naive_forward
-from simplepcfg.ops.forward.replayed import alphas_and_logs, gradients
+from simplepcfg.ops.forward.replayed import alphas_and_logs, gradients, launch_bound_graphs
 from simplepcfg.ops.forward.scaled import Alphas, operands
 
 
@@ -23,7 +23,8 @@ class _Forward(torch.autograd.Function):
     def forward(ctx: Any, lengths: Any, precision: Any, *tensors: Any) -> Tensor:
         arguments = _arguments(lengths, precision, tensors)
         factors = operands(arguments)
-        alphas, log_p = alphas_and_logs(arguments, factors)
+        ctx.graphs = launch_bound_graphs(arguments, factors)
+        alphas, log_p = alphas_and_logs(arguments, factors, ctx.graphs)
         extra = () if alphas.between is None else (alphas.between,)
         ctx.save_for_backward(*tensors, *factors, alphas.alpha, alphas.best, alphas.scales, alphas.sums, *extra)
         ctx.settings = lengths, precision, len(factors)
@@ -43,7 +44,7 @@ class _Forward(torch.autograd.Function):
         factors, (alpha, best, scales, sums, *between) = saved[:count], saved[count:]
         alphas = Alphas(alpha, best, scales, sums, between[0] if between else None)
         by_emissions, by_start, by_factors = gradients(
-            _arguments(lengths, precision, tensors), factors, alphas, grads[0]
+            _arguments(lengths, precision, tensors), factors, alphas, grads[0], ctx.graphs
         )
         found = [by_emissions, by_start, *by_factors]
         return None, None, *(one.to(two.dtype) for one, two in zip(found, tensors, strict=True))

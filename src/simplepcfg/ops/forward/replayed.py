@@ -20,9 +20,13 @@ MOST_BYTES = 4e8
 MOST_FLOPS, MOST_FLOPS_NARROW = 4e9, 4e10
 
 
-def alphas_and_logs(arguments: ForwardArguments, factors: Factors) -> tuple[Alphas, Tensor]:
-    """Compute α of all positions and log p of each sentence, [B]; ``factors`` is the result of ``operands``."""
-    graphs = launch_bound_graphs(arguments, factors)
+def alphas_and_logs(
+    arguments: ForwardArguments, factors: Factors, graphs: DeviceGraphs | None
+) -> tuple[Alphas, Tensor]:
+    """Compute α of all positions and log p of each sentence, [B]; ``factors`` is the result of ``operands``.
+
+    ``graphs`` is the result of ``launch_bound_graphs``.
+    """
     if graphs is None:
         alphas = scaled_alphas(arguments, factors)
         return alphas, log_sentences(alphas)
@@ -35,11 +39,14 @@ def alphas_and_logs(arguments: ForwardArguments, factors: Factors) -> tuple[Alph
 
 
 def gradients(
-    arguments: ForwardArguments, factors: Factors, alphas: Alphas, grad: Tensor
+    arguments: ForwardArguments, factors: Factors, alphas: Alphas, grad: Tensor, graphs: DeviceGraphs | None
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """Compute ``scaled_gradients``."""
-    graphs = launch_bound_graphs(arguments, factors)
-    if graphs is None:
+    """Compute ``scaled_gradients``; ``graphs`` are those of the forward pass.
+
+    Autograd runs the backward pass in a thread of its own, which does not know whether the caller's thread has switched
+    graphs off.
+    """
+    if graphs is None or not graphs.is_usable:
         return scaled_gradients(arguments, factors, alphas, grad)
     question = ("forward gradients", arguments.precision)
     given = (
