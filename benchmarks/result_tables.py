@@ -186,6 +186,22 @@ TABLES = {
         },
         (*SIZES, "lengths", "machine"),
     ),
+    "plain-questions-gpu": Table(
+        "plain_questions_gpu.csv",
+        "python benchmarks/plain_questions_gpu.py",
+        {
+            "question": "question",
+            **SIZES,
+            "plain_ms_p50": "launched (ms)",
+            "call_ms_p50": "replayed (ms)",
+            "graph_ms_p50": "one graph (ms)",
+            "speedup": "times faster",
+            "plain_peak_mb": "launched (MB)",
+            "call_peak_mb": "replayed (MB)",
+            "failure": "not measured because",
+        },
+        ("question", *SIZES, "machine"),
+    ),
     "questions-gpu": Table(
         "questions_gpu.csv",
         "python benchmarks/questions_gpu.py",
