@@ -19,6 +19,7 @@ FINDINGS = {
     "a result with a number too long": ("JSON of results", b'{"seed": ' + b"9" * 5000 + b"}\n"),
     "a text that is one comment of CoNLL-U": ("text reader", b"# text = a"),
     "a text of ten columns, the first a number": ("text reader", b"\t".join([b"1", *[b"the"] * 9])),
+    "a tree in two brackets without labels": ("tree reader", b"( ( (S the)))"),
     "a text of ten columns, one of them empty": ("text reader", b"1\ta\t\t" + b"\t".join([b"the"] * 7)),
 }
 

@@ -183,6 +183,27 @@ class WithTrees(UnigramModel):
         return found
 
 
+class WithPreterminals(UnigramModel):
+    """The syntactic surprisal of a word is its place in the sentence; a mark has none."""
+
+    def syntactic_surprisal(self, sentences: list[list[str]]) -> list[list[float | None]]:
+        return [
+            [None if word in ",." else math.log(2) * place for place, word in enumerate(words)] for words in sentences
+        ]
+
+
+def test_syntactic_surprisal_is_summed_over_a_words_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "words.tsv"
+    path.write_text("item\tword\n1\tdon't\n1\t—\n1\tbbbbb,\n1\tccccc.\n")
+    table = read_item_table(path)
+    values = model_predictors(WithPreterminals(WORDS), table, [Predictor.syntactic_surprisal]).values
+    found = values[Predictor.syntactic_surprisal].tolist()
+    assert found[0] == pytest.approx(0 + 1)  # do n't
+    assert found[2:] == pytest.approx([3, 5])
+    with pytest.raises(InputError, match="no preterminals"):
+        model_predictors(UnigramModel(WORDS), table, [Predictor.syntactic_surprisal])
+
+
 def test_expected_depth(tmp_path: Path) -> None:
     path = tmp_path / "words.tsv"
     path.write_text("item\tword\n1\taaaaa\n1\tbbbbb\n1\tccccc,\n1\tddddd\n1\teeeee.\n")

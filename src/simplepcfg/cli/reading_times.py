@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NAME = "reading-times"
 SUMMARY = "Does surprisal predict how long people read a word?"
-PREDICTORS = ("surprisal", "entropy", "entropy-reduction", "depth", "open-constituents")
+PREDICTORS = ("surprisal", "entropy", "entropy-reduction", "syntactic-surprisal", "depth", "open-constituents")
 SHAPES = ("linear", "quadratic", "spline")
 
 

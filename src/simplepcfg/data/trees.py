@@ -166,12 +166,11 @@ def close_span(spans: list[tuple[int, int, str]], index: int, end: int) -> None:
 
 
 def finish_tree(words: list[str], tags: list[str], spans: list[tuple[int, int, str]]) -> SpanTree:
-    """Build the tree, without the unlabelled node that treebanks put around each; InputError if it has no words."""
+    """Build the tree, without the unlabelled nodes that treebanks put around it; InputError if it has no words."""
     if not words:
         raise InputError("tree without words; remove it, or give it a word")
     n = len(words)
-    wraps_one = n == 1 or (len(spans) > 1 and spans[1][:2] == (0, n))
-    if spans and spans[0][2] == "" and wraps_one:
+    while spans and spans[0][2] == "" and (n == 1 or (len(spans) > 1 and spans[1][:2] == (0, n))):
         del spans[0]
     return SpanTree(tuple(words), tuple(tags), tuple(spans))
 

@@ -17,6 +17,7 @@ from simplepcfg.grammars.prefix import (
     log_words_after,
     next_word_entropies,
     surprisals,
+    syntactic_surprisals,
 )
 from simplepcfg.grammars.sentences import Sentences
 from simplepcfg.grammars.tensor_fields import with_tensors
@@ -222,6 +223,13 @@ class Grammar(Algorithms[Sampled, Counts]):
     def surprisal(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Compute −log P(word | the words before it): [B, n] float64; 0 beyond the length of a sentence."""
         return surprisals(self.prefix_log_probabilities(words, lengths), lengths)
+
+    def syntactic_surprisal(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Compute the expected −log P(preterminal of a word | the words before it): [B, n] float64.
+
+        The expectation is over the preterminals of the word given it and the words before it.
+        """
+        return syntactic_surprisals(self.prefix_states(words, lengths), self.log_emissions(words, lengths), lengths)
 
     def prefix_states(self, words: Tensor, lengths: Tensor | None = None) -> PrefixTable:
         """Compute what follows each prefix, the empty one and the whole sentence included; not differentiable."""

@@ -58,6 +58,32 @@ def next_word_entropies(states: PrefixTable, emissions: Emissions) -> Tensor:
         return entropy
 
 
+def syntactic_surprisals(states: PrefixTable, log_emissions: Tensor, lengths: Tensor | None = None) -> Tensor:
+    """Expected −log P(preterminal of a word | the words before it), in nats: [B, n] float64.
+
+    The expectation is over the preterminals that the word may have, given it and the words before it:
+    Σ_T P(T | w_0 … w_m) · −log P(T | w_0 … w_{m−1}). It is inf for a word that is impossible there, 0 beyond the length.
+
+    Args:
+        states: what follows each prefix of the sentences.
+        log_emissions: of the same sentences, [B, n, P].
+    """
+    with torch.no_grad():
+        batch, n, preterminals = log_emissions.shape
+        found = log_emissions.new_zeros(batch, n, dtype=torch.float64)
+        for positions in _chunks(n, 24 * batch * preterminals, PREFIX_BYTES):
+            before = states.next_tags(positions)
+            joint = before.log() + log_emissions[:, positions].double()
+            impossible = (joint == -math.inf).all(-1)
+            posterior = joint.masked_fill(impossible[..., None], 0.0).softmax(-1)
+            expected = -torch.special.xlogy(posterior, before).sum(-1)
+            found[:, positions] = expected.masked_fill(impossible, math.inf)
+        if lengths is None:
+            return found
+        beyond = torch.arange(n, device=found.device) >= lengths.to(found.device)[:, None]
+        return found.masked_fill(beyond, 0.0)
+
+
 def _next_words(emissions: Emissions, tags: Tensor) -> Iterator[Tensor]:
     """P(next word | prefix) of some words at a time, in the order of their ids: [B, positions, words] each."""
     copies, prefixes, preterminals = tags.shape

@@ -46,6 +46,26 @@ def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence]) -> Surpr
     )
 
 
+def syntactic_surprisals(run: TrainedModel, sentences: Iterable[Sentence]) -> list[list[float | None]]:
+    """Return the syntactic surprisal of each word of each sentence; see ``Run.syntactic_surprisal``."""
+    prepared = run.prepare(sentences)
+
+    def compute(batch: Batch) -> list[list[float]]:
+        values = run.grammar.syntactic_surprisal(batch.words, batch.lengths).tolist()
+        return [row[:n] for row, n in zip(values, batch.lengths.tolist(), strict=True)]
+
+    found = in_batches(
+        run, [item.tokens for _, item in prepared], compute, list[float], least=1, cells=_cells_a_batch(run)
+    )
+    tables: list[list[float | None]] = []
+    for (words, item), values in zip(prepared, found, strict=True):
+        table: list[float | None] = [None] * len(words)
+        for place, value in zip(item.kept, values, strict=False):  # an <eos> that was added has no place
+            table[place] = value
+        tables.append(table)
+    return tables
+
+
 def _cells_a_batch(run: TrainedModel) -> int:
     """Return the largest size of a batch, as sentences × words².
 

@@ -26,6 +26,7 @@ class Predictor(StrEnum):
     surprisal = "surprisal"
     entropy = "entropy"
     entropy_reduction = "entropy-reduction"
+    syntactic_surprisal = "syntactic-surprisal"
     depth = "depth"
     open_constituents = "open-constituents"
 
@@ -46,7 +47,9 @@ def model_predictors(model: WordModel, table: ItemTable, wanted: Iterable[Predic
     """Predictors of each row of a table, information in bits.
 
     `surprisal` is summed over a word's tokens. `entropy` is that of the next token before the word is seen, and
-    `entropy-reduction` by how much it is larger than that after the word, or 0. `depth` is the expected number of
+    `entropy-reduction` by how much it is larger than that after the word, or 0. `syntactic-surprisal` is how unexpected
+    the preterminal of a word was: −log P(preterminal | the words before), in expectation over those that the word may
+    have, summed over its tokens. `depth` is the expected number of
     constituents of two words or more over the word's last token, `open-constituents` that of those among them which go
     on after it, in the trees of the whole sentence: both depend on words that the reader has not seen.
     """
@@ -61,6 +64,8 @@ def model_predictors(model: WordModel, table: ItemTable, wanted: Iterable[Predic
     for rows in table.sentences:
         after[rows[:-1]] = values[Predictor.entropy][rows[1:]]
     values[Predictor.entropy_reduction] = np.maximum(0.0, values[Predictor.entropy] - after)
+    if Predictor.syntactic_surprisal in chosen:
+        values[Predictor.syntactic_surprisal] = _syntactic_surprisals(model, table) * bits
     if chosen & FROM_TREES:
         values |= _tree_predictors(model, table)
     unknown = np.array([score.has_unknown for score in scores])
@@ -93,6 +98,23 @@ def token_counts(lines: Iterable[str]) -> Counter[str]:
 def plain_tokens(text: str) -> list[str]:
     """Tokens with a letter or digit, in lower case."""
     return [token.lower() for token in words_of_item(text) if any(map(str.isalnum, token))]
+
+
+def _syntactic_surprisals(model: WordModel, table: ItemTable) -> Array:
+    """Of each row, in nats; NaN where the model looks at none of its tokens."""
+    ask: Any = getattr(model, "syntactic_surprisal", None)
+    if ask is None:
+        raise InputError(
+            f"{model.name}: has no preterminals, hence no syntactic surprisal; ask for other predictors, or give a run"
+        )
+    items = [tokenise_regions(regions) for regions in table.texts()]
+    values = np.full(len(table.rows), np.nan)
+    for rows, item, found in zip(table.sentences, items, ask([item.words for item in items]), strict=True):
+        for region, value in zip(item.region_of, found, strict=True):
+            if value is not None:
+                row = rows[region]
+                values[row] = value if math.isnan(values[row]) else values[row] + value
+    return values
 
 
 def _tree_predictors(model: WordModel, table: ItemTable) -> dict[Predictor, Array]:
