@@ -25,7 +25,7 @@ from simplepcfg.ops.forward import forward
 from simplepcfg.ops.graphs import clear_graphs
 from simplepcfg.ops.inside import span_marginals
 from simplepcfg.ops.prefix import left_corner_closure, prefix_log_probabilities
-from simplepcfg.ops.sample import sample_derivations, sample_trees
+from simplepcfg.ops.sample import sample_trees
 from simplepcfg.ops.viterbi import viterbi
 
 RESULTS = Path(__file__).parent / "results" / "plain_questions_gpu.csv"
@@ -81,12 +81,6 @@ def sampled(inputs: Inputs) -> Step:
     return lambda: sample_trees(*inputs.rules(), 16, inputs.generator, precision="bf16")
 
 
-def generated(inputs: Inputs) -> Step:
-    """A thousand derivations of the grammar itself, of at most n words."""
-    n = inputs.log_emissions.shape[1]
-    return lambda: sample_derivations(inputs.root, inputs.left, inputs.right, 1000, n, inputs.generator)
-
-
 def prefixes(inputs: Inputs) -> Step:
     """Probabilities of every prefix, given the closure of the rules, which is computed once."""
     closure = left_corner_closure(*inputs.rules()[1:])
@@ -123,7 +117,6 @@ ROWS: dict[str, tuple[Callable[[Inputs], Step], bool]] = {
     "span-marginals": (marginals, True),
     "viterbi": (best_trees, True),
     "sample-16": (sampled, False),
-    "generate-1000": (generated, False),
     "prefix": (prefixes, True),
     "hmm-forward": (hmm_forward, True),
     "hmm-gradients": (hmm_gradients, True),

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from graph_stand_in import Harness
 from random_grammars import random_case, with_zeros
-from simplepcfg.errors import InputError
 from simplepcfg.ops import replay
 from simplepcfg.ops.forward import forward, forward_prefixes
 from simplepcfg.ops.forward import replayed as replayed_hmm
@@ -17,7 +16,7 @@ from simplepcfg.ops.forward.arguments import ForwardArguments, check_arguments
 from simplepcfg.ops.graphs import without_graphs
 from simplepcfg.ops.inside import span_marginals
 from simplepcfg.ops.prefix import Closure, left_corner_closure, prefix_states
-from simplepcfg.ops.sample import sample_derivations, sample_trees
+from simplepcfg.ops.sample import sample_trees
 from simplepcfg.ops.viterbi import replayed as replayed_viterbi
 from simplepcfg.ops.viterbi import viterbi
 
@@ -168,20 +167,6 @@ def test_gradients_of_log_probabilities(harness: Harness, question: Question) ->
         found = torch.autograd.grad(question(tensors)[4].sum(), tensors)
         assert_equal(found, torch.autograd.grad(plain(question, tensors)[4].sum(), tensors))
     assert harness.graphs.has_replayed
-
-
-def test_derivations(harness: Harness) -> None:
-    def derivations(tensors: tuple[Tensor, ...], seed: int = 0) -> tuple[Tensor, ...]:
-        generator = torch.Generator().manual_seed(seed)
-        trees, lengths, log_kept = sample_derivations(*tensors[1:], 6, 4, generator, backend="triton")
-        return *trees, lengths, log_kept
-
-    for seed in range(4):
-        assert_equal(derivations(inputs(seed), seed=seed), plain(derivations, inputs(seed), seed=seed))
-    assert harness.graphs.has_replayed
-    never = tuple(torch.zeros_like(tensor) for tensor in inputs(0))
-    with pytest.raises(InputError, match="no sentence of at most 4 words"):
-        derivations(never, 0)
 
 
 def test_large_grammars_are_launched_plainly(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

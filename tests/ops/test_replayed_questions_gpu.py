@@ -15,7 +15,7 @@ from simplepcfg.ops.forward import forward, forward_prefixes
 from simplepcfg.ops.graphs import DeviceGraphs, clear_graphs, graph_memory, graphs_of, without_graphs
 from simplepcfg.ops.inside import span_marginals
 from simplepcfg.ops.prefix import Closure, left_corner_closure, prefix_states
-from simplepcfg.ops.sample import sample_derivations, sample_trees
+from simplepcfg.ops.sample import sample_trees
 from simplepcfg.ops.viterbi import viterbi
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
@@ -339,16 +339,4 @@ def test_gradients_of_log_probabilities(question: Question) -> None:
         found = torch.autograd.grad(question(tensors)[-1].sum(), tensors)
         for ours, theirs in zip(found, torch.autograd.grad(plain(question, tensors)[-1].sum(), tensors), strict=True):
             torch.testing.assert_close(ours, theirs)
-    assert current().has_replayed
-
-
-def test_derivations() -> None:
-    def derivations(tensors: tuple[Tensor, ...], seed: int = 0) -> tuple[Tensor, ...]:
-        generator = torch.Generator(GPU).manual_seed(seed)
-        found, lengths, log_kept = sample_derivations(*tensors[1:], 50, 12, generator)
-        return *found, lengths, log_kept
-
-    _, *rules = inputs(0)
-    for seed in range(5):
-        assert_equal(derivations((None, *rules), seed), plain(derivations, (None, *rules), seed=seed))
     assert current().has_replayed

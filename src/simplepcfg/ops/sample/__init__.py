@@ -125,16 +125,6 @@ def sample_derivations(
     check_request(count, max_length)
     backend = resolve_backend(backend, left, BACKENDS)
     with torch.no_grad():
-        if backend == "triton":
-            from simplepcfg.ops.sample import fused, replayed
-
-            graphs = usable_graphs(left.device)
-            if graphs is not None and replayed.is_launch_bound(left, max_length):
-                uniforms = draw_uniforms(count, max_length, generator, left.device)
-                found = replayed.replayed_derivations(graphs, root, left, right, max_length, uniforms)
-                spans, splits, labels, tags, lengths, log_kept = found
-                _check_kept(log_kept, max_length)
-                return (spans, splits, labels, tags), lengths, log_kept
         table = length_table(root, left, right, max_length)
         log_kept = table.log_lengths.logsumexp(0)
         _check_kept(log_kept, max_length)
@@ -142,6 +132,8 @@ def sample_derivations(
         lengths, roots = draw_lengths_and_roots(table, root, uniforms)
         nodes = Nodes.begin(roots, lengths, max_length)
         if backend == "triton":
+            from simplepcfg.ops.sample import fused
+
             fused.draw_by_length(nodes, table, uniforms)
         else:
             draw_nodes(nodes, table, torch.zeros_like(lengths), uniforms)
