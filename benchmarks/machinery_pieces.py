@@ -29,7 +29,6 @@ from simplepcfg.ops.neural import (
     rules,
     softmax,
     softmax_kernels,
-    streams,
     word_kernels,
 )
 from simplepcfg.ops.products import mm_wide
@@ -173,7 +172,6 @@ def write_at_once(self: background_writer.BackgroundWriter, job: Callable[[], No
 
 STEP_PIECES = (
     Piece("pair kernels of the inside algorithm", (pair_kernels,), ((packed_chart, "LEAST_TILES", sys.maxsize),)),
-    Piece("parallel CUDA streams", (streams,), ((streams, "OVERLAP", False),)),
     Piece(
         "fused update, against torch's fused AdamW",
         (fused_update, update, update_launchers, update_kernels),

@@ -4,7 +4,7 @@
 
 Needs torch, triton, pydantic, nltk, safetensors and tomli_w (PYTHONPATH=src where the package is not installed).
 P = 2N, D = 512; forward, then forward and backward together; the update with its norm, clipping and counts;
-the whole step. The floor is the larger of the flops at --tflops and the bytes that must move at --tbytes. The last five
+the whole step. The floor is the larger of the flops at --tflops and the bytes that must move at --tbytes. The last four
 options change how the work is cut, to find what suits a GPU. Appends to results/step_parts.csv.
 """
 
@@ -27,7 +27,6 @@ from simplepcfg.ops.neural import (
     rule_probabilities,
     rules,
     softmax,
-    streams,
 )
 from simplepcfg.training.config.schema import TrainingConfig
 from simplepcfg.training.step.batch_gradients import BatchGradient
@@ -71,13 +70,11 @@ def main() -> None:
     parser.add_argument("--gradient-mb", type=int, default=rules.GRADIENT_BYTES >> 20)
     parser.add_argument("--held-forward", type=int, default=softmax.LONGEST_HELD["forward"])
     parser.add_argument("--held-backward", type=int, default=softmax.LONGEST_HELD["backward"])
-    parser.add_argument("--overlap", type=int, choices=[0, 1], default=int(streams.OVERLAP), help="two streams")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("torch sees no CUDA GPU here; on a CPU run benchmarks/step_cpu.py")
     softmax.LOGIT_BYTES, rules.GRADIENT_BYTES = arguments.score_mb << 20, arguments.gradient_mb << 20
     softmax.LONGEST_HELD = {"forward": arguments.held_forward, "backward": arguments.held_backward}
-    streams.OVERLAP = bool(arguments.overlap)
     where = environment(DEVICE, arguments.commit)
     parts = arguments.parts.split(",")
     for states in map(int, arguments.sizes.split(",")):
@@ -119,7 +116,7 @@ def row(
 ) -> dict[str, object]:
     """Of the CSV file."""
     names = ("batch", "length", "words", "precision", "init_logit_std")
-    names += ("score_mb", "gradient_mb", "held_forward", "held_backward", "overlap")
+    names += ("score_mb", "gradient_mb", "held_forward", "held_backward")
     ms = (times.p20, times.p50, times.p80) if times else (None, None, None)
     return {
         **where,
@@ -129,6 +126,7 @@ def row(
         "P": 2 * states,
         "D": WIDTH,
         **{name: getattr(arguments, name) for name in names},
+        "overlap": 0,  # earlier rows were also measured on several streams: 1
         **{f"ms_p{q}": value and round(value, 4) for q, value in zip((20, 50, 80), ms, strict=True)},
         "floor_ms": round(floor, 4),
         "ratio": times and round(times.p50 / floor, 3),

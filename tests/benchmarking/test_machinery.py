@@ -86,13 +86,13 @@ def test_failures(arguments: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pieces = (
         machinery_pieces.Piece("broken", (), ((machinery_pieces.step, "Gradients", None),)),
         machinery_pieces.Piece("halved", (), (halved,)),
-        PIECES["parallel CUDA streams"],
+        PIECES["pair kernels of the inside algorithm"],
     )
     monkeypatch.setattr(machinery, "STEP_PIECES", pieces)
-    monkeypatch.setattr(sys, "argv", [*sys.argv, "--pieces", "broken,halved,streams"])
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--pieces", "broken,halved,pair"])
     assert machinery.main() == 1
     with open(arguments, newline="", encoding="utf-8") as stream:
         failures = {row["piece"]: row["failure"] for row in csv.DictReader(stream)}
     assert failures["broken"].startswith("TypeError")
     assert failures["halved"].startswith("the loss is")
-    assert failures["parallel CUDA streams"] == ""
+    assert failures["pair kernels of the inside algorithm"] == ""

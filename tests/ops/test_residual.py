@@ -140,11 +140,6 @@ def test_groups_share_rows_and_shapes() -> None:
     _, rows, _, _ = CASES[4]
     groups = residual_fused.group_networks(rows, inputs_of(CASES[4])[1])
     assert [group.members for group in groups] == [(0, 2, 5), (1,), (3, 4, 6)]
-    streams_of = [
-        [(which, member) for stream, which, member in residual_fused._assign_networks(groups, 2) if stream == k]
-        for k in (0, 1)
-    ]
-    assert streams_of == [[(2, 0), (2, 2), (0, 2)], [(2, 1), (0, 0), (0, 1), (1, 0)]]
 
 
 def test_layers_share_rows_but_no_group_with_blocks() -> None:

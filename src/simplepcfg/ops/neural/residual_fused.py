@@ -1,18 +1,16 @@
 """Residual networks in bfloat16 on a GPU, where networks of the same form and shape share buffers and batched products.
 
-The small products of one network cannot fill a GPU, so several networks run on parallel streams. The backward pass
-keeps the gradients of all layers' outputs, so that the gradients of all weights of a group are one batched product, and
-those of its biases one sum.
+The backward pass keeps the gradients of all layers' outputs, so that the gradients of all weights of a group are one
+batched product, and those of its biases one sum.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from simplepcfg.ops.backends import multiprocessors
-from simplepcfg.ops.neural.streams import assign_to_streams, parallel_streams
 from simplepcfg.ops.products import add_mm_wide, bmm_wide, mm_wide
 
 # The rows and columns whose column sums one program computes, and its warps.
@@ -23,9 +21,6 @@ SUM_BLOCK = 4096  # elements of a gradient that one program sums
 # The gradient of a weight matrix sums over many rows. Rows are split while its tiles are too few for a large GPU.
 TILE = 128
 LEAST_SPLIT_ROWS = 512
-# Numbers of parallel streams for the networks in both passes, and for the gradients of weights: the fastest choices of
-# one to five, and of one to three, on an H200 with the five networks of an SN-PCFG.
-STREAMS_FORWARD, STREAMS_BACKWARD, STREAMS_OF_SUMS = 3, 5, 2
 
 Rows = tuple[int, int]
 
@@ -70,12 +65,10 @@ def fused_forward(
         buffers += [first, inputs, lasts]
         for k in group.members:
             outputs[k] = first.new_empty(size, first.shape[1])
-    with parallel_streams(table.device, STREAMS_FORWARD) as streams:
-        for stream, which, member in _assign_networks(groups, STREAMS_FORWARD):
-            group, (_, inputs, lasts) = groups[which], buffers[3 * which : 3 * which + 3]
-            k = group.members[member]
-            with streams[stream]:
-                _forward(narrow_table[slice(*group.rows)], narrow[k], inputs[member], lasts[member], outputs[k])
+    for which, group in enumerate(groups):
+        _, inputs, lasts = buffers[3 * which : 3 * which + 3]
+        for member, k in enumerate(group.members):
+            _forward(narrow_table[slice(*group.rows)], narrow[k], inputs[member], lasts[member], outputs[k])
     return outputs, [narrow_table, *(tensor for each in narrow for tensor in each), *buffers]
 
 
@@ -112,19 +105,14 @@ def fused_backward(
                 first, inputs, lasts = first[asked], inputs[asked], lasts[asked]
                 group = group._replace(members=tuple(group.members[member] for member in asked))
             works.append(_GroupBackward.of(group, first, inputs, lasts, [grads[k] for k in group.members]))
-    with parallel_streams(table.device, STREAMS_BACKWARD) as streams:
-        for stream, which, member in _assign_networks([work.group for work in works], STREAMS_BACKWARD):
-            with streams[stream]:
-                _backward(works[which], member, weights[works[which].group.members[member]])
+    for work in works:
+        for member, k in enumerate(work.group.members):
+            _backward(work, member, weights[k])
     by_table = torch.empty_like(table, dtype=torch.float32)
     summed = [_WeightGradients.of(work, table) for work in works]
-    jobs: list[tuple[int, Callable[[], object]]] = [job for each in summed for job in each.jobs()]
-    table_cost = sum(work.by_first.numel() * table.shape[1] for work in works)
-    jobs.append((table_cost, lambda: _table_gradient(by_table, works)))
-    with parallel_streams(table.device, STREAMS_OF_SUMS) as streams:
-        for stream, job in assign_to_streams(jobs, STREAMS_OF_SUMS):
-            with streams[stream]:
-                job()
+    for sums in summed:
+        sums.make()
+    _table_gradient(by_table, works)
     found: list[list[Tensor | None]] = [[None] * number for number in counts]
     for work, sums in zip(works, summed, strict=True):
         for k, each in zip(work.group.members, sums.by_weights(), strict=True):
@@ -148,7 +136,7 @@ class _GroupBackward(NamedTuple):
     def of(
         group: Group, first: Tensor, inputs: Tensor, lasts: Tensor, grads: Sequence[Tensor | None]
     ) -> "_GroupBackward":
-        """Allocate the buffers, which has to happen before the streams fork."""
+        """Allocate the buffers."""
         count, layers, rows, width = inputs.shape
         sums = inputs.new_empty(count, 1 + layers, -(-rows // ROWS_A_PROGRAM), width, dtype=torch.float32)
         given = [grad.contiguous() for grad in grads if grad is not None]
@@ -230,7 +218,7 @@ class _WeightGradients(NamedTuple):
 
     @staticmethod
     def of(work: _GroupBackward, table: Tensor) -> "_WeightGradients":
-        """Allocate the buffers, which has to happen before the streams fork."""
+        """Allocate the buffers."""
         x = table[slice(*work.group.rows)]
         first = _SummedProducts.of(work.by_first.flatten(1)[None], x[None])
         given = (work.by_rest.flatten(0, 1), work.inputs.flatten(0, 1))
@@ -238,12 +226,12 @@ class _WeightGradients(NamedTuple):
         biases = work.sums.new_empty(*work.sums.shape[:2], work.sums.shape[3])
         return _WeightGradients(first, rest, work.sums, biases, (*work.first.shape,))
 
-    def jobs(self) -> list[tuple[int, Callable[[], object]]]:
-        """Return (cost, job) pairs, the cost in multiplications; the sums for the biases have none."""
-        found: list[tuple[int, Callable[[], object]]] = [
-            (each.cost, each.make) for each in (self.first, self.rest) if each is not None
-        ]
-        return [*found, (0, lambda: torch.sum(self.sums, 2, out=self.biases))]
+    def make(self) -> None:
+        """Compute the gradients of matrices and biases."""
+        self.first.make()
+        if self.rest is not None:
+            self.rest.make()
+        torch.sum(self.sums, 2, out=self.biases)
 
     def by_weights(self) -> list[list[Tensor]]:
         """Return the gradients for each network, in the order of its weights."""
@@ -277,11 +265,6 @@ class _SummedProducts(NamedTuple):
         parts = by.new_empty(batch, splits, height, width, dtype=torch.float32)
         return _SummedProducts(by, of_rows, parts, parts[:, 0] if splits == 1 else torch.empty_like(parts[:, 0]))
 
-    @property
-    def cost(self) -> int:
-        """Number of multiplications."""
-        return self.by.numel() * self.of_rows.shape[2]
-
     def make(self) -> None:
         """Compute the products, then sum their parts."""
         splits, parts = self.parts.shape[1], self.parts.flatten(0, 1)
@@ -292,16 +275,6 @@ class _SummedProducts(NamedTuple):
             bmm_wide(by.mT, of_rows, parts)
         if splits > 1:
             torch.sum(self.parts, 1, out=self.out)
-
-
-def _assign_networks(groups: Sequence[Group], count: int) -> list[tuple[int, int, int]]:
-    """Return (stream, group, member) of every network."""
-    costs = [
-        ((group.rows[1] - group.rows[0]) * (1 + 2 * group.blocks), (which, member))
-        for which, group in enumerate(groups)
-        for member in range(len(group.members))
-    ]
-    return [(stream, *place) for stream, place in assign_to_streams(costs, count)]
 
 
 def _to_bfloat16(

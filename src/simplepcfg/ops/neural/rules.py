@@ -11,7 +11,6 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.neural.naive import naive_rule_probabilities
 from simplepcfg.ops.neural.softmax import LEAST, check_least, softmax_backward, softmax_of_product
-from simplepcfg.ops.neural.streams import buffer_count, pipeline
 from simplepcfg.ops.products import (
     add_mm_wide,
     check_precision,
@@ -162,30 +161,19 @@ def gradients_by_features(
         by_children[side] = parents.new_empty(symbols, width, dtype=kind)
     turns = [(side, part) for side in sides for part in parts]
     together = fill is not None and len(parts) == 1
-    buffers = len(turns) if together else buffer_count(len(turns), parents.device)
-    by_logits = parents.new_empty(buffers, parts[0].stop, symbols)
+    by_logits = parents.new_empty(len(turns) if together else 1, parts[0].stop, symbols)
     if fill is not None and together:
         fill(slice(sides[0] * nonterminals, (sides[-1] + 1) * nonterminals), by_logits.flatten(0, 1))
 
-    def place(k: int, slot: int) -> Tensor:
-        part = turns[k][1]
-        return by_logits[k if together else slot, : part.stop - part.start]
-
-    def make(k: int, slot: int) -> None:
-        side, part = turns[k]
+    for k, (side, part) in enumerate(turns):
         rows = slice(side * nonterminals + part.start, side * nonterminals + part.stop)
-        if fill is not None and not together:
-            fill(rows, place(k, slot))
-        finish(rows, place(k, slot))
-
-    def use(k: int, slot: int) -> None:
-        side, part = turns[k]
-        here, total = place(k, slot), by_children[side]
+        here, total = by_logits[k if together else 0, : part.stop - part.start], by_children[side]
         assert total is not None
+        if fill is not None and not together:
+            fill(rows, here)
+        finish(rows, here)
         (_write if side == turns[0][0] else add_mm_wide)(by_parents[part], here, children[side])
         (add_mm_wide if part.start else _write)(total, here.T, parents[part])
-
-    pipeline(len(turns), make, use, parents.device, side_stream="make")
     results = [by_parents if sides else None, *by_children]
     return [None if tensor is None else tensor.to(kind) for tensor, kind in zip(results, kinds, strict=True)]
 

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.neural.streams import buffer_count, pipeline
 from simplepcfg.ops.products import aligned_rows, mm_wide, row_parts, wide_type
 
 # Float32 logits of CACHED_BYTES stay in the L2 cache of a large GPU between the product and the softmax. For rows
@@ -92,24 +91,16 @@ def softmax_of_product(
             _plain_softmax(out[part], None if log_sums is None else log_sums[part], least)
         return
     parts = logit_row_parts(a.shape[0], b.shape[0], fused)
-    logits = [
-        aligned_rows(a, parts[0].stop, b.shape[0], wide_type(a.dtype))
-        for _ in range(buffer_count(len(parts), a.device))
-    ]
-
-    def product(k: int, slot: int) -> None:
-        mm_wide(a[parts[k]], b.T, logits[slot][: parts[k].stop - parts[k].start])
-
-    def normalise(k: int, slot: int) -> None:
-        here = logits[slot][: parts[k].stop - parts[k].start]
+    logits = aligned_rows(a, parts[0].stop, b.shape[0], wide_type(a.dtype))
+    for part in parts:
+        here = logits[: part.stop - part.start]
+        mm_wide(a[part], b.T, here)
         if out is not None:
-            _fused_softmax(here, out[parts[k]], least)
-            return
+            _fused_softmax(here, out[part], least)
+            continue
         if on_logits is not None:
-            on_logits(here, parts[k])
-        _plain_softmax(here, None if log_sums is None else log_sums[parts[k]], least)
-
-    pipeline(len(parts), product, normalise, a.device, side_stream="use")
+            on_logits(here, part)
+        _plain_softmax(here, None if log_sums is None else log_sums[part], least)
 
 
 def softmax_backward(p: Tensor, grad: Tensor, out: Tensor, fused: bool) -> None:

@@ -22,8 +22,8 @@ HALF = 2
 RULE_COPIES, EMISSION_COPIES = 4, 3
 # Numbers for each nonterminal and cell of a batch's square chart on a CPU, and for each row of a packed one on a GPU.
 SQUARE_COPIES, PACKED_COPIES = 4, 6
-# On a GPU rules are computed some rows at a time, in buffers of about CHUNKS bytes, which include a cuBLAS workspace
-# for each of the streams that run side by side. The logits of the forward pass and their gradient in the backward pass
+# On a GPU rules are computed some rows at a time, in buffers of about CHUNKS bytes, which include the workspaces
+# of cuBLAS. The logits of the forward pass and their gradient in the backward pass
 # have two more buffers, together no larger than the rules. Where the gradient by all rules is held, the logits are
 # freed before it exists, and the two buffers exceed RULE_BUFFERS only above 130,000 symbols; where it is not held, they
 # exceed LOGIT_BUFFERS only above 260,000 symbols.
