@@ -9,8 +9,6 @@ hand. Rules are in bfloat16. Memory is what the allocator reserves at most besid
 
 import argparse
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -18,10 +16,9 @@ import torch
 from simplepcfg.benchmarking.memory import is_out_of_memory, release
 from simplepcfg.benchmarking.report import append_rows, check_columns, environment
 from simplepcfg.benchmarking.sizes import Size, mixed_lengths
-from simplepcfg.benchmarking.timing import Times, captured, measure
+from simplepcfg.benchmarking.ways import FIGURES, WAYS, measure_ways
 from simplepcfg.benchmarking.workload import forward_backward
-from simplepcfg.ops.inside import clear_graphs, without_graphs
-from simplepcfg.ops.inside.graphs import graphs_of
+from simplepcfg.ops.inside import clear_graphs
 
 RESULTS = Path(__file__).parent / "results" / "plain_call_gpu.csv"
 MIXED = mixed_lengths(16)
@@ -35,15 +32,12 @@ ROWS = {
     "7": Size(64, 40, 4096, 8192),
     "mixed": Size(len(MIXED), max(MIXED), 512, 1024, MIXED),
 }
-WAYS = ("plain", "call", "graph")
-QUANTITIES = ("ms_p20", "ms_p50", "ms_p80", "peak_mb")
 COLUMNS = (
     *("when", "machine", "threads", "torch", "triton", "python", "commit", "B", "n", "N", "P", "lengths"),
-    *(f"{way}_{quantity}" for way in WAYS for quantity in QUANTITIES),
-    *("speedup", "over_graph", "replayed", "failure"),
+    *FIGURES,
+    "failure",
 )
 BUDGET_S = 1.0  # one timing takes about this long
-Step = Callable[[], object]
 
 
 def main() -> None:
@@ -82,7 +76,7 @@ def measured(size: Size, repeats: int) -> dict[str, object]:
     row |= {"B": size.batch, "n": size.n, "N": size.nonterminals, "P": size.preterminals, "lengths": lengths}
     try:
         step = forward_backward(size, "triton", "bf16", device)
-        times = {way: measured_way(way, step, device, repeats, row) for way in WAYS}
+        return row | measure_ways(step, device, repeats, BUDGET_S)
     except Exception as error:
         if not is_out_of_memory(error):
             raise
@@ -90,33 +84,6 @@ def measured(size: Size, repeats: int) -> dict[str, object]:
     finally:
         clear_graphs()
         release()
-    row["speedup"] = round(times["plain"].p50 / times["call"].p50, 4)
-    row["over_graph"] = round(times["call"].p50 / times["graph"].p50, 4)
-    return row
-
-
-def measured_way(way: str, step: Step, device: torch.device, repeats: int, row: dict[str, object]) -> Times:
-    """Time one way and write its figures into the row."""
-    clear_graphs()
-    with without_graphs():
-        step()  # compiles kernels
-    torch.cuda.synchronize()
-    release()
-    reserved = torch.cuda.memory_reserved()
-    torch.cuda.reset_peak_memory_stats()
-    with nullcontext() if way == "call" else without_graphs():
-        run = captured(step) if way == "graph" else step
-        for _ in range(3):  # the second call captures, the third replays
-            run()
-        torch.cuda.synchronize()
-        peak = (torch.cuda.max_memory_reserved() - reserved) / 1e6
-        found = measure(run, device, repeats, BUDGET_S)
-    if way == "call":
-        graphs = graphs_of(device)
-        row["replayed"] = int(graphs is not None and graphs.has_replayed)
-    figures = (found.p20, found.p50, found.p80, peak)
-    row |= {f"{way}_{quantity}": round(figure, 4) for quantity, figure in zip(QUANTITIES, figures, strict=True)}
-    return found
 
 
 def line(row: dict[str, object]) -> str:

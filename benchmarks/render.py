@@ -19,7 +19,14 @@ from result_tables import TABLES, Row, Table, cell, is_number
 RESULTS = Path(__file__).parent / "results"
 PAGES = tuple(
     Path(__file__).parent.parent / name
-    for name in ("docs/data.md", "docs/performance.md", "docs/pictures.md", "docs/recipes.md", "docs/trees.md")
+    for name in (
+        "docs/data.md",
+        "docs/performance.md",
+        "docs/pictures.md",
+        "docs/recipes.md",
+        "docs/trees.md",
+        "docs/linguists.md",
+    )
 )
 MARKED = re.compile(r"(<!-- begin: (?P<name>[\w-]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)
 # Where and with what a row was measured: said once below a table, not in every row.

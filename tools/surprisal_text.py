@@ -3,10 +3,10 @@
     python tools/surprisal_text.py DATA --out build/surprisal-text
 
 DATA holds `novels/*.txt.gz` (raw text, one paragraph a line), `wiki/sentences.txt.gz` (tokenised) and
-`gum/{train,dev}.trees`. Written are `large.txt` (all novels but three, Wikipedia and GUM), `million.txt` (Wikipedia, GUM and as many
-paragraphs of the novels as make a million words), `valid.txt` (GUM's development part, one Wikipedia sentence in
-thirty, and one paragraph of the novels in two hundred) and `novels.txt`, the three novels that are held out. Sentences keep
-case and punctuation, and no line is in two files.
+`gum/{train,dev}.trees`. Written are `large.txt` (all novels but three, Wikipedia and GUM), `million.txt` (Wikipedia,
+GUM and as many paragraphs of the novels as make a million words), `valid.txt` (GUM's development part, one Wikipedia
+sentence in thirty, and one paragraph of the novels in two hundred) and `novels.txt`, the three novels that are held
+out. Sentences keep case and punctuation, and no line is in two files. Takes ten minutes.
 """
 
 import argparse

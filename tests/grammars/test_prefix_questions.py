@@ -151,7 +151,7 @@ def test_syntactic_surprisal_by_prefixes_that_end_in_a_known_preterminal(emissio
     logs = one.log_emissions(WORDS, LENGTHS)
     rules = (one.root, one.left, one.right)
     for sentence, length in enumerate(LENGTHS.tolist()):
-        mine = [rule[sentence] if rule.dim() == 3 or rule is one.root and rule.dim() == 2 else rule for rule in rules]
+        mine = [rule[sentence] if rule.dim() == 3 or (rule is one.root and rule.dim() == 2) else rule for rule in rules]
         for place in range(length):
             before = prefix_log_probabilities(logs[sentence : sentence + 1, :place], *mine)[0, place] if place else 0.0
             ended = logs[sentence, : place + 1].repeat(7, 1, 1)

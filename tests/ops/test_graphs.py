@@ -10,71 +10,16 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from graph_stand_in import CPU, Failing, Harness
 from random_grammars import random_case
-from simplepcfg.ops.inside import autograd, graphed_chart, graphs, inside, padded_chart
+from simplepcfg.ops import graphs
+from simplepcfg.ops.graphs import DeviceGraphs, without_graphs
+from simplepcfg.ops.inside import graphed_chart, inside, padded_chart
 from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.inside.graphed_chart import graph_bytes
-from simplepcfg.ops.inside.graphs import DeviceGraphs, without_graphs
 from simplepcfg.ops.inside.packed_chart import PackedChart
 
-CPU = torch.device("cpu")
 WEIGHTS = torch.tensor([1.0, -0.5], dtype=torch.float64)
-Launch = Callable[[], None]
-
-
-class Repeating:
-    """A capturer whose replays run the function again, after everything that earlier replays returned is destroyed.
-
-    On a GPU the memory in which graphs compute is shared by all of them.
-    """
-
-    def __init__(self) -> None:
-        self.replays = self.captures = 0
-        self.replaying: int | None = None  # the thread
-        self.returned: list[Tensor] = []
-
-    def capture(self, function: Launch) -> Launch:
-        self.captures += 1
-
-        def replay() -> None:
-            self.replays += 1
-            for tensor in self.returned:
-                tensor.fill_(torch.nan)
-            self.returned.clear()
-            self.replaying = threading.get_ident()
-            with torch.inference_mode(False), torch.no_grad():
-                function()
-            self.replaying = None
-
-        return replay
-
-
-class Failing:
-    def capture(self, function: Launch) -> Launch:
-        raise RuntimeError("operation not permitted when stream is capturing\nmore of it")
-
-
-class Harness:
-    """Graphs on the CPU, as `inside` uses them."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, shapes: int = 4, memory: float = 1e9) -> None:
-        self.capturer = Repeating()
-        self.graphs = DeviceGraphs(CPU, self.capturer, shapes, memory)
-        enabled = graphs._enabled
-        monkeypatch.setattr(autograd, "graphs_of", lambda _: self.graphs if enabled.get() else None)
-        for name in ("fill", "adjoints", "emission_gradients", "rule_gradients"):
-            self._watch(monkeypatch, name)
-
-    def _watch(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-        method = getattr(PackedChart, name)
-
-        def watched(chart: PackedChart, *given: object) -> object:
-            found = method(chart, *given)
-            if self.capturer.replaying == threading.get_ident():
-                self.capturer.returned += [found] if isinstance(found, Tensor) else found
-            return found
-
-        monkeypatch.setattr(PackedChart, name, watched)
 
 
 @pytest.fixture
@@ -300,7 +245,7 @@ def test_closing_keeps_charts_in_use(harness: Harness) -> None:
 
 def test_a_graph_that_cannot_be_captured(monkeypatch: pytest.MonkeyPatch) -> None:
     failing = DeviceGraphs(CPU, Failing(), 4, 1e9)
-    monkeypatch.setattr(autograd, "graphs_of", lambda _: failing)
+    monkeypatch.setitem(graphs._by_device, CPU, failing)
     answer(inputs(0))
     with pytest.warns(RuntimeWarning, match=r"launched kernel by kernel.*not permitted when stream is capturing$"):
         found = answer(inputs(1))
@@ -362,7 +307,7 @@ def test_threads(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_charts_are_freed_with_the_graphs(harness: Harness) -> None:
     for _ in range(2):
         answer(inputs(0))
-    (charts,) = harness.graphs._charts.values()
+    (charts,) = harness.graphs._entries.values()
     chart = weakref.ref(charts[0])
     del charts
     harness.graphs.close()

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from simplepcfg.ops.inside import clear_graphs, graph_memory, graphs, inside, without_graphs
-from simplepcfg.ops.inside.graphs import DeviceGraphs, graphs_of
+from simplepcfg.ops import graphs
+from simplepcfg.ops.graphs import DeviceGraphs, graphs_of
+from simplepcfg.ops.inside import clear_graphs, graph_memory, inside, without_graphs
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 GPU = torch.device("cuda", 0)
@@ -141,7 +142,7 @@ def test_calls_whose_backward_is_still_to_come() -> None:
         answer(inputs(0))
     several = [inputs(seed) for seed in range(5)]
     waiting = [inside(*tensors) for tensors in several]
-    assert current().count == graphs.CHARTS_PER_SHAPE
+    assert current().count == graphs.ENTRIES_PER_SHAPE
     for tensors, log_z in reversed(list(zip(several, waiting, strict=True))):
         assert_equal((log_z.detach(), *torch.autograd.grad(loss(log_z), tensors)), plain(tensors))
 
@@ -257,7 +258,7 @@ def test_autocast_and_checkpointing() -> None:
             assert_equal(answer(tensors, precision="bf16"), expected)
             log_z = checkpoint(run, *tensors, use_reentrant=False)
             assert_equal((log_z.detach(), *torch.autograd.grad(loss(log_z), tensors)), expected)
-    assert 1 <= current().count <= graphs.CHARTS_PER_SHAPE
+    assert 1 <= current().count <= graphs.ENTRIES_PER_SHAPE
 
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
@@ -308,6 +309,43 @@ def test_memory_and_clearing() -> None:
     assert graph_memory() == 0
     torch.cuda.empty_cache()
     assert torch.cuda.memory_reserved() - before < workspaces
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_large_rules(moves: bool) -> None:
+    """Rules that are the halves of one tensor are read where they are, and copied if they are elsewhere each time."""
+    emissions, root, left, right = inputs(0, states=1500, tags=1600, rules=torch.bfloat16)
+    several = [torch.cat([left, right]).detach().roll(k, 0) for k in range(4)]
+    for k in range(5):
+        both = several[k % 4 if moves else 0]
+        tensors = (emissions, root, *(half.detach().requires_grad_() for half in both.chunk(2)))
+        assert_equal(answer(tensors, precision="bf16"), plain(tensors, precision="bf16"))
+        if not moves:
+            both.copy_(several[k % 3 + 1])
+    assert current().count == 1
+    assert current().has_replayed
+
+
+def test_reserved_memory() -> None:
+    """A replayed call reserves little more than a launched one, beside workspaces of cuBLAS for two more streams."""
+    emissions, root, left, right = inputs(0, n=40, states=4096, tags=8192, rules=torch.bfloat16)
+    both = torch.cat([left, right]).detach()
+    tensors = (emissions, root, *(half.detach().requires_grad_() for half in both.chunk(2)))
+    del left, right
+    reserved = {}
+    for name, call in (("launched", plain), ("replayed", answer)):
+        call(tensors, precision="bf16")  # compiles kernels
+        clear_graphs()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        before = torch.cuda.memory_reserved()
+        torch.cuda.reset_peak_memory_stats()
+        for _ in range(4):
+            call(tensors, precision="bf16")
+        torch.cuda.synchronize()
+        reserved[name] = torch.cuda.max_memory_reserved() - before
+    assert current().has_replayed
+    assert reserved["replayed"] <= 1.1 * reserved["launched"] + 150e6, reserved
 
 
 def test_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,7 +166,7 @@ def close_span(spans: list[tuple[int, int, str]], index: int, end: int) -> None:
 
 
 def finish_tree(words: list[str], tags: list[str], spans: list[tuple[int, int, str]]) -> SpanTree:
-    """Build the tree, without the unlabelled nodes that treebanks put around it; InputError if it has no words."""
+    """Build the tree, without unlabelled nodes around all of it; InputError if it has no words."""
     if not words:
         raise InputError("tree without words; remove it, or give it a word")
     n = len(words)

@@ -62,7 +62,7 @@ def syntactic_surprisals(states: PrefixTable, log_emissions: Tensor, lengths: Te
     """Expected −log P(preterminal of a word | the words before it), in nats: [B, n] float64.
 
     The expectation is over the preterminals that the word may have, given it and the words before it:
-    Σ_T P(T | w_0 … w_m) · −log P(T | w_0 … w_{m−1}). It is inf for a word that is impossible there, 0 beyond the length.
+    Σ_T P(T | w_0 … w_m) · −log P(T | w_0 … w_{m−1}). It is inf for an impossible word, and 0 beyond the length.
 
     Args:
         states: what follows each prefix of the sentences.

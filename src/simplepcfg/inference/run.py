@@ -98,8 +98,8 @@ class Run(TrainedModel):
     def syntactic_surprisal(self, sentences: Iterable[Sentence]) -> list[list[float | None]]:
         """Return, for each word of each sentence, how unexpected its preterminal was, in nats.
 
-        That is −log P(preterminal | the words before), in expectation over the preterminals that the word may have given
-        it and the words before; None where the run does not look at a word.
+        That is −log P(preterminal | the words before), in expectation over the preterminals that the word may have,
+        given it and the words before; None where the run does not look at a word.
         """
         return syntactic_surprisals(self, sentences)
 

@@ -8,7 +8,8 @@ from torch import Tensor
 from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.forward.arguments import ForwardArguments
 from simplepcfg.ops.forward.naive import naive_forward
-from simplepcfg.ops.forward.scaled import Alphas, operands, scaled_alphas, scaled_gradients
+from simplepcfg.ops.forward.replayed import alphas_and_logs, gradients, launch_bound_graphs
+from simplepcfg.ops.forward.scaled import Alphas, operands
 
 
 def scaled_forward(arguments: ForwardArguments) -> Tensor:
@@ -17,22 +18,17 @@ def scaled_forward(arguments: ForwardArguments) -> Tensor:
     return _Forward.apply(arguments.lengths, arguments.precision, *tensors)
 
 
-def log_sentences(alphas: Alphas) -> Tensor:
-    """Compute log p of each sentence from α: [B]."""
-    whole = alphas.best.double().sum(0) + alphas.scales.double().sum(0) + alphas.sums[-1].double().log()
-    return whole.to(alphas.scales.dtype)
-
-
 class _Forward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, lengths: Any, precision: Any, *tensors: Any) -> Tensor:
         arguments = _arguments(lengths, precision, tensors)
         factors = operands(arguments)
-        alphas = scaled_alphas(arguments, factors)
+        ctx.graphs = launch_bound_graphs(arguments, factors)
+        alphas, log_p = alphas_and_logs(arguments, factors, ctx.graphs)
         extra = () if alphas.between is None else (alphas.between,)
         ctx.save_for_backward(*tensors, *factors, alphas.alpha, alphas.best, alphas.scales, alphas.sums, *extra)
         ctx.settings = lengths, precision, len(factors)
-        return log_sentences(alphas)
+        return log_p
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -47,8 +43,8 @@ class _Forward(torch.autograd.Function):
             return None, None, *differentiable_gradients(naive, tensors, needs, grads)
         factors, (alpha, best, scales, sums, *between) = saved[:count], saved[count:]
         alphas = Alphas(alpha, best, scales, sums, between[0] if between else None)
-        by_emissions, by_start, by_factors = scaled_gradients(
-            _arguments(lengths, precision, tensors), factors, alphas, grads[0]
+        by_emissions, by_start, by_factors = gradients(
+            _arguments(lengths, precision, tensors), factors, alphas, grads[0], ctx.graphs
         )
         found = [by_emissions, by_start, *by_factors]
         return None, None, *(one.to(two.dtype) for one, two in zip(found, tensors, strict=True))

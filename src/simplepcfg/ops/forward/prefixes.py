@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +13,9 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.forward.arguments import ForwardArguments, Transitions, check_arguments
 from simplepcfg.ops.forward.filtering import Chain
+from simplepcfg.ops.forward.replayed import launch_bound_graphs
 from simplepcfg.ops.forward.scaled import operands, scaled_alphas, times
+from simplepcfg.ops.replay import Results, Rules, replayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,14 @@ def forward_prefixes(
     longer = F.pad(log_emissions, (0, 0, 0, 1))
     given = check_arguments(longer, start, transitions, None, precision)
     factors = operands(given)
-    alphas = scaled_alphas(given, factors)
-    divided = alphas.best.double() + alphas.scales.double()
-    logs = (divided.cumsum(0) + alphas.sums.double().log()).T  # [B, n + 1], of one word on
+    graphs = launch_bound_graphs(given, factors)
+    if graphs is None:
+        logs, next_state = _logs_and_next_states(given, factors)
+    else:
+        question, tensors = ("forward prefixes", precision), (given.log_emissions, given.start, Rules(factors))
+        run = partial(_run_prefixes, precision)
+        logs, next_state = replayed(graphs, question, run, tensors, 5 * given.log_emissions.nbytes)
     log_prefix = F.pad(logs[:, :n], (1, 0))
-    next_state = _next_states(given, factors, alphas.alpha)
     posts, at = torch.arange(n + 1), ends[:, None]
     beyond, end = (posts > at).to(logs.device), (posts == at).to(logs.device)
     log_prefix = log_prefix.clamp(max=0.0).masked_fill(beyond, -math.inf)
@@ -85,6 +91,21 @@ def _checked_ends(lengths: Tensor | None, batch: int, n: int) -> Tensor:
     if tuple(ends.shape) != (batch,) or not bool(((ends >= 0) & (ends <= n)).all()):
         raise InputError(f"lengths = {ends.tolist()}; give {batch} lengths of 0 to n = {n}")
     return ends
+
+
+def _run_prefixes(
+    precision: str | None, log_emissions: Tensor, start: Tensor, factors: tuple[Tensor, ...]
+) -> tuple[Results, None]:
+    given = ForwardArguments(log_emissions, start, factors, None, precision)
+    return _logs_and_next_states(given, factors), None
+
+
+def _logs_and_next_states(given: ForwardArguments, factors: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """Compute log p of the first one, two, … words, [B, n + 1], and the distributions of ``_next_states``."""
+    alphas = scaled_alphas(given, factors)
+    divided = alphas.best.double() + alphas.scales.double()
+    logs = (divided.cumsum(0) + alphas.sums.double().log()).T
+    return logs, _next_states(given, factors, alphas.alpha)
 
 
 def _next_states(given: ForwardArguments, factors: tuple[Tensor, ...], alpha: Tensor) -> Tensor:

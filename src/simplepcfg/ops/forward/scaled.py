@@ -74,6 +74,12 @@ def scaled_alphas(arguments: ForwardArguments, factors: tuple[Tensor, ...]) -> A
     return Alphas(alpha, best, scales, sums, between)
 
 
+def log_sentences(alphas: Alphas) -> Tensor:
+    """Compute log p of each sentence from α: [B]."""
+    whole = alphas.best.double().sum(0) + alphas.scales.double().sum(0) + alphas.sums[-1].double().log()
+    return whole.to(alphas.scales.dtype)
+
+
 def scaled_gradients(
     arguments: ForwardArguments, factors: tuple[Tensor, ...], alphas: Alphas, grad: Tensor
 ) -> tuple[Tensor, Tensor, list[Tensor]]:

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.backends import resolve_backend
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments, check_shapes, check_values
+from simplepcfg.ops.graphs import clear_graphs, graph_memory, without_graphs
+from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments, check_shapes
 from simplepcfg.ops.inside.autograd import chart_inside, chart_span_marginals
-from simplepcfg.ops.inside.graphs import clear_graphs, graph_memory, without_graphs
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside, log_sum_exp_inside
 from simplepcfg.ops.inside.naive import naive_inside
 from simplepcfg.ops.inside.operators import operator_inside
@@ -79,10 +79,10 @@ def inside(
     >>> inside(emissions, torch.ones(1), rules, rules).exp()    # two trees of probability (1/4)²
     tensor([0.1250])
     """
-    arguments = check_shapes(log_emissions, root, left, right, lengths, span_bonus, precision)
+    given = (log_emissions, root, left, right, lengths, span_bonus, precision)
     if torch.compiler.is_compiling() and backend in ("auto", "torch", "triton"):
-        return operator_inside(backend, arguments)
-    arguments = check_values(arguments)
+        return operator_inside(backend, check_shapes(*given))
+    arguments = check_arguments(*given)
     return BACKENDS[resolve_backend(backend, log_emissions, BACKENDS)](arguments)
 
 

@@ -12,6 +12,9 @@ from simplepcfg.ops.products import check_precision
 
 # Rules may be this far below 0, so that finite differences can be taken at a rule of probability 0.
 LARGEST_NEGATIVE_RULE = 1e-3
+# Shapes, dtypes and precisions that were right and need no conversion, so that recurring calls are checked quickly.
+_RIGHT_LAYOUTS: set[tuple[object, ...]] = set()
+LAYOUTS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,12 @@ class InsideArguments:
         return self.left.dim() == 3
 
 
+def needs_gradient(arguments: InsideArguments) -> bool:
+    """Return whether results are to be differentiated with respect to some argument."""
+    given = (arguments.log_emissions, arguments.root, arguments.left, arguments.right, arguments.span_bonus)
+    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in given)
+
+
 def check_arguments(
     log_emissions: Tensor,
     root: Tensor,
@@ -53,7 +62,7 @@ def check_arguments(
     precision: str | None,
 ) -> InsideArguments:
     """Check shapes, dtypes and values, and convert to one floating-point dtype; InputError names what is wrong."""
-    return check_values(check_shapes(log_emissions, root, left, right, lengths, span_bonus, precision))
+    return check_values(check_shapes_once(log_emissions, root, left, right, lengths, span_bonus, precision))
 
 
 def check_shapes(
@@ -101,6 +110,38 @@ def check_shapes(
         None if span_bonus is None else span_bonus.to(dtype),
         precision,
     )
+
+
+def check_shapes_once(
+    log_emissions: Tensor,
+    root: Tensor,
+    left: Tensor,
+    right: Tensor,
+    lengths: Tensor | Sequence[int] | None,
+    span_bonus: Tensor | None,
+    precision: str | None,
+) -> InsideArguments:
+    """Compute ``check_shapes``, without repeating the checks for shapes and dtypes that have been right before."""
+    layout = (
+        *(log_emissions.shape, root.shape, left.shape, right.shape),
+        *(log_emissions.dtype, root.dtype, left.dtype, right.dtype),
+        None if span_bonus is None else (span_bonus.shape, span_bonus.dtype),
+        precision,
+        left.is_cuda,
+        right.is_cuda,
+    )
+    if layout in _RIGHT_LAYOUTS:
+        if lengths is not None:
+            lengths = _lengths_tensor(lengths, log_emissions.shape[0])
+        return InsideArguments(log_emissions, root, left, right, lengths, span_bonus, precision)
+    found = check_shapes(log_emissions, root, left, right, lengths, span_bonus, precision)
+    given = (log_emissions, root, left, right, span_bonus)
+    checked = (found.log_emissions, found.root, found.left, found.right, found.span_bonus)
+    if all(one is other for one, other in zip(given, checked, strict=True)):  # none needs a conversion
+        if len(_RIGHT_LAYOUTS) >= LAYOUTS:
+            _RIGHT_LAYOUTS.clear()
+        _RIGHT_LAYOUTS.add(layout)
+    return found
 
 
 def check_values(arguments: InsideArguments) -> InsideArguments:

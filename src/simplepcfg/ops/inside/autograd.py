@@ -1,15 +1,17 @@
 """Differentiation of the backends with a hand-written backward pass: the autograd function and what it calls."""
 
 import math
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from simplepcfg.ops.double_backward import distinct_views
-from simplepcfg.ops.inside.arguments import InsideArguments
-from simplepcfg.ops.inside.graphs import graphs_of
+from simplepcfg.ops.graphs import graphs_of
+from simplepcfg.ops.inside.arguments import InsideArguments, needs_gradient
+from simplepcfg.ops.inside.graphs import Lease, plain_chart, replayed_forward
+from simplepcfg.ops.inside.launching import launching
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
 from simplepcfg.ops.inside.saved_charts import chart_of, empty_handle, make_handle
 from simplepcfg.ops.inside.scaled import TorchChart
@@ -50,12 +52,15 @@ def chart_inside(backend: str, arguments: InsideArguments) -> Tensor:
     """Compute log Z of each sentence by the chart of a backend; see ``inside``."""
     if arguments.log_emissions.shape[1] == 1:
         return log_einsum_exp_inside(arguments)
-    inputs = (*tensors_of(arguments), arguments.precision, backend, saves_chart(arguments))
     # torch.func needs a function with a separate set-up, which takes longer to call.
     if torch._C._are_functorch_transforms_active():
+        inputs = (*tensors_of(arguments), arguments.precision, backend, needs_gradient(arguments))
         log_z: Tensor = _TransformableInside.apply(*inputs)[0]
         return log_z
-    return _ChartInside.apply(*inputs)
+    if needs_gradient(arguments) or forward_ad._current_level >= 0:  # forward-mode derivatives are refused there
+        return _ChartInside.apply(*tensors_of(arguments), arguments, backend)
+    with torch.no_grad():
+        return _filled(backend, arguments, False)[0]
 
 
 def chart_span_marginals(backend: str, arguments: InsideArguments) -> tuple[Tensor, Tensor]:
@@ -64,9 +69,9 @@ def chart_span_marginals(backend: str, arguments: InsideArguments) -> tuple[Tens
     marginals = arguments.log_emissions.new_zeros(batch, n + 1, n + 1)
     if n == 1:
         return marginals.new_full((batch,), -math.inf), marginals
-    with _without_autocast(arguments), _on_device(arguments):
-        chart = chart_class(backend)(arguments)
-        log_z = chart.fill()
+    log_z, chart = _filled(backend, arguments, True)
+    assert chart is not None
+    with launching(log_z.device):
         chart.backward(torch.ones_like(log_z), False, False, False, marginals)
     return log_z, marginals
 
@@ -83,25 +88,25 @@ def tensors_of(arguments: InsideArguments) -> tuple[Tensor | None, ...]:
     )
 
 
-def saves_chart(arguments: InsideArguments) -> bool:
-    """Return whether a backward pass may follow."""
-    inputs = tensors_of(arguments)[:5]
-    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
-
-
 def forward_chart(backend: str, arguments: InsideArguments, save: bool) -> tuple[Tensor, Tensor]:
     """Fill a chart; return log Z [B] and the handle of the chart, an empty one unless ``save``."""
-    with _without_autocast(arguments), _on_device(arguments):
-        graphs = graphs_of(arguments.log_emissions.device) if backend == "triton" else None
-        chart: Chart | None = None
-        if graphs is not None:
-            replayed = graphs.forward(arguments, save)
-            if replayed is not None:
-                return replayed
-            chart = graphs.plain_chart(arguments)
+    log_z, chart = _filled(backend, arguments, save)
+    return log_z, empty_handle() if chart is None else make_handle(chart)
+
+
+def _filled(backend: str, arguments: InsideArguments, save: bool) -> tuple[Tensor, Chart | Lease | None]:
+    """Fill a chart, by a graph if this shape recurs on a GPU; return log Z [B], and the chart if ``save``."""
+    device = arguments.log_emissions.device
+    graphs = graphs_of(device) if backend == "triton" else None
+    if graphs is not None:
+        replayed = replayed_forward(graphs, arguments, save)
+        if replayed is not None:
+            return replayed
+    with launching(device):
+        chart: Chart | None = None if graphs is None else plain_chart(graphs, arguments)
         chart = chart or chart_class(backend)(arguments)
         log_z = chart.fill()
-    return log_z, make_handle(chart) if save else empty_handle()
+    return log_z, chart if save else None
 
 
 def backward_chart(
@@ -113,7 +118,7 @@ def backward_chart(
     host, or if the chart was not saved.
     """
     need_words, need_root, need_rules, need_bonus = needs
-    with _without_autocast(arguments), _on_device(arguments):
+    with launching(arguments.log_emissions.device):
         chart = chart_of(handle)
         if chart is None:
             chart = chart_class(backend)(arguments)
@@ -128,55 +133,53 @@ def backward_chart(
 class _ChartInside(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        log_z, handle = _fill(*inputs)
-        _save(ctx, inputs, handle)
+        *tensors, arguments, backend = inputs
+        log_z, chart = _filled(backend, arguments, True)
+        ctx.save_for_backward(*tensors, make_handle(chart))
+        ctx.precision, ctx.backend = arguments.precision, backend
         return log_z
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return _gradients(ctx, grads[0])
+        return *_gradients(ctx, grads[0]), None, None, None
 
 
 class _TransformableInside(torch.autograd.Function):
     @staticmethod
     def forward(*inputs: Any) -> tuple[Tensor, Tensor]:
-        return _fill(*inputs)
+        log_emissions, root, left, right, span_bonus, lengths, precision, backend, save = inputs
+        arguments = InsideArguments(log_emissions, root, left, right, lengths, span_bonus, precision)
+        return forward_chart(backend, arguments, save)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
         ctx.mark_non_differentiable(output[1])
-        _save(ctx, inputs, output[1])
+        if any(ctx.needs_input_grad):
+            ctx.save_for_backward(*inputs[:6], output[1])
+            ctx.precision, ctx.backend = inputs[6:8]
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return _gradients(ctx, grads[0])
-
-
-def _fill(*inputs: Any) -> tuple[Tensor, Tensor]:
-    log_emissions, root, left, right, span_bonus, lengths, precision, backend, save = inputs
-    arguments = InsideArguments(log_emissions, root, left, right, lengths, span_bonus, precision)
-    return forward_chart(backend, arguments, save)
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], handle: Tensor) -> None:
-    if any(ctx.needs_input_grad):
-        ctx.save_for_backward(*inputs[:6], handle)
-        ctx.precision, ctx.backend = inputs[6:8]
+        return *_gradients(ctx, grads[0]), None, None, None, None
 
 
 def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    """Compute the gradients of the nine inputs of the autograd functions."""
+    """Compute the gradients of log_emissions, root, left, right and span_bonus."""
     needs = ctx.needs_input_grad[:5]
-    nothing = (None,) * 4  # lengths, precision, backend, save
     *saved, handle = ctx.saved_tensors
     if torch.is_grad_enabled():  # create_graph: the gradient itself must be differentiable
-        return *differentiable_gradients(saved, needs, grad), *nothing
+        return tuple(differentiable_gradients(saved, needs, grad))
     log_emissions, root, left, right, span_bonus, lengths = saved
-    arguments = InsideArguments(log_emissions, root, left, right, lengths, span_bonus, ctx.precision)
     needed = (needs[0], needs[1], needs[2] or needs[3], needs[4])
-    words, by_root, rules, bonus = backward_chart(ctx.backend, arguments, handle, grad, needed)
+    chart = None if needs[4] else chart_of(handle)
+    if isinstance(chart, Lease):
+        bonus = None
+        words, by_root, rules = chart.backward(grad, *needed[:3], None)
+    else:
+        arguments = InsideArguments(log_emissions, root, left, right, lengths, span_bonus, ctx.precision)
+        words, by_root, rules, bonus = backward_chart(ctx.backend, arguments, handle, grad, needed)
     by_left, by_right = (None, None) if rules is None else rules.chunk(2, -2)
-    return words, by_root, by_left, by_right, bonus, *nothing
+    return words, by_root, by_left, by_right, bonus
 
 
 def differentiable_gradients(saved: Any, needs: tuple[bool, ...], grad: Tensor) -> list[Tensor | None]:
@@ -186,21 +189,7 @@ def differentiable_gradients(saved: Any, needs: tuple[bool, ...], grad: Tensor) 
     kind = log_emissions.dtype
     arguments = InsideArguments(log_emissions, root, left.to(kind), right.to(kind), lengths, span_bonus, None)
     wanted = [tensor for tensor, need in zip(inputs, needs, strict=True) if need]
-    with _without_autocast(arguments):
+    with launching(log_emissions.device):
         log_z = log_einsum_exp_inside(arguments)
         found = iter(torch.autograd.grad(log_z, wanted, grad, create_graph=True, allow_unused=True))
     return [next(found) if need else None for need in needs]
-
-
-def _without_autocast(arguments: InsideArguments) -> AbstractContextManager[Any]:
-    """Return a context without automatic mixed precision: ``precision`` says how the products are computed."""
-    kind = arguments.log_emissions.device.type
-    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
-
-
-def _on_device(arguments: InsideArguments) -> AbstractContextManager[Any]:
-    """Return a context in which the GPU of the tensors is the current one, on which Triton launches its kernels."""
-    device = arguments.log_emissions.device
-    if device.type != "cuda" or device.index == torch.cuda.current_device():
-        return nullcontext()
-    return torch.cuda.device(device)

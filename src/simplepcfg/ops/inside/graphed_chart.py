@@ -8,7 +8,8 @@ from torch import Tensor
 
 from simplepcfg.ops.capture import Launch
 from simplepcfg.ops.inside.arguments import InsideArguments
-from simplepcfg.ops.inside.packed_chart import PackedChart
+from simplepcfg.ops.inside.launching import launching
+from simplepcfg.ops.inside.packed_chart import PackedChart, are_stacked, view_stacked
 from simplepcfg.ops.inside.padded_chart import PaddedChart
 from simplepcfg.ops.inside.precision import precision_of
 
@@ -20,6 +21,8 @@ Kind = tuple[bool, bool, bool]
 # Gradients of rules of up to this many bytes are computed by the graph and copied, which takes the host less time than
 # launching their products. Larger ones are computed after the graph, straight into the tensor that is returned.
 SMALL_RULES = 64 * 2**20
+# Rules of at least this many bytes are read where they are if their addresses recur.
+LARGE_RULES = 16 * 2**20
 
 
 class GraphedChart:
@@ -30,30 +33,33 @@ class GraphedChart:
 
     What the graphs themselves allocate, such as the derivatives of all rows, is shared with the graphs of other charts.
     It is only valid until the next replay of any of them, so results are copied, or computed from it, at once.
+
+    With ``in_place`` the graphs read the rules where they are. Every call must then have rules at the addresses of the
+    first one. They belong to the caller and are referred to from ``load`` until ``release_rules`` only.
     """
 
-    def __init__(self, arguments: InsideArguments) -> None:
+    def __init__(self, arguments: InsideArguments, in_place: bool = False) -> None:
         self.holder: Callable[[], object] = lambda: None
-        self.bytes = graph_bytes(arguments)
+        self.bytes = graph_bytes(arguments, in_place)
         left = arguments.left
         *batch, nonterminals, symbols = left.shape
-        stored = precision_of(arguments).stored
-        self._rules = torch.empty(*batch, 2 * nonterminals, symbols, dtype=stored, device=left.device)
-        self._left, self._right = self._rules.chunk(2, -2)
+        # A tensor on the device "meta" has no memory.
+        place = torch.device("meta") if in_place else left.device
+        rules = torch.zeros(*batch, 2 * nonterminals, symbols, dtype=precision_of(arguments).stored, device=place)
+        self._in_place, self._own_rules, self._sides = in_place, rules, list(rules.chunk(2, -2))
         bonus = arguments.span_bonus
+        # A chart is made of these before the first batch is copied.
         static = InsideArguments(
-            torch.empty_like(arguments.log_emissions, memory_format=torch.contiguous_format),
-            torch.empty_like(arguments.root, memory_format=torch.contiguous_format),
-            self._left,
-            self._right,
+            torch.zeros_like(arguments.log_emissions, memory_format=torch.contiguous_format),
+            torch.zeros_like(arguments.root, memory_format=torch.contiguous_format),
+            self._sides[0],
+            self._sides[1],
             None,
-            None if bonus is None else torch.empty_like(bonus, memory_format=torch.contiguous_format),
+            None if bonus is None else torch.zeros_like(bonus, memory_format=torch.contiguous_format),
             arguments.precision,
         )
-        for tensor in (static.log_emissions, static.root, self._rules, static.span_bonus):
-            if tensor is not None:
-                tensor.zero_()  # a chart is made of these before the first batch is copied
         self._static = static
+        self._copied = [static.log_emissions, static.root] + ([] if static.span_bonus is None else [static.span_bonus])
         self._chart = (PackedChart if arguments.lengths is None else PaddedChart)(static)
         self._chart.gradient_dtype = left.dtype
         self._grad = static.log_emissions.new_zeros(self._chart.batch)
@@ -61,9 +67,11 @@ class GraphedChart:
         self._marginals: Tensor | None = None
         self._forward: Launch | None = None
         self._backward: dict[Kind, Launch] = {}
-        # By kind: the derivatives of all rows, and the gradients of the emissions, the root and the rules.
-        self._results: dict[Kind, tuple[Tensor, Gradients]] = {}
+        # By kind: the gradients of the emissions, the root and the rules; for large rules the derivatives of all rows,
+        # from which the gradients of emissions and rules are still to be computed.
+        self._results: dict[Kind, tuple[Tensor | None, Gradients]] = {}
         self._has_small_rules = _has_small_rules(arguments)
+        self.load(arguments)
 
     def hold(self, holder: object) -> None:
         """Keep the chart unchanged for as long as ``holder`` lives."""
@@ -74,28 +82,44 @@ class GraphedChart:
         """Whether no backward pass may follow that reads the chart."""
         return self.holder() is None
 
+    @property
+    def rules(self) -> Tensor:
+        """The rules that the chart reads, [(B,) 2N, N + P]."""
+        return self._chart.rules
+
+    @rules.setter
+    def rules(self, rules: Tensor) -> None:
+        self._chart.rules = rules
+
+    def release_rules(self) -> None:
+        """Refer no longer to rules of the caller."""
+        self._chart.rules = self._own_rules
+
     def load(self, arguments: InsideArguments) -> None:
         """Copy the inputs of a batch of this shape into the buffers."""
-        self._static.log_emissions.copy_(arguments.log_emissions)
-        self._static.root.copy_(arguments.root)
-        self._left.copy_(arguments.left)
-        self._right.copy_(arguments.right)
-        if self._static.span_bonus is not None:
-            assert arguments.span_bonus is not None
-            self._static.span_bonus.copy_(arguments.span_bonus)
+        given = [arguments.log_emissions, arguments.root]
+        if arguments.span_bonus is not None:
+            given.append(arguments.span_bonus)
+        with torch.no_grad():
+            torch._foreach_copy_(self._copied, given)  # one launch for all
+            if not self._in_place:
+                torch._foreach_copy_(self._sides, [arguments.left, arguments.right])
+        if self._in_place:
+            self.rules = view_stacked(arguments.left)
         if isinstance(self._chart, PaddedChart):
             assert arguments.lengths is not None
             self._chart.set_lengths(arguments.lengths)
 
-    def run_forward(self) -> None:
+    def run(self) -> None:
         """Run the forward pass on the buffers."""
-        if self._static.span_bonus is not None:
-            self._chart.bonus.copy_(self._chart.row_bonus())
-        self._log_z = self._chart.fill()
+        with launching(self._chart.device):
+            if self._static.span_bonus is not None:
+                self._chart.bonus.copy_(self._chart.row_bonus())
+            self._log_z = self._chart.fill()
 
-    def capture_forward(self, capture: Capture) -> None:
+    def capture(self, capture: Capture) -> None:
         """Capture the forward pass, which must have run before."""
-        self._forward = capture(self.run_forward)
+        self._forward = capture(self.run)
 
     def forward(self) -> Tensor:
         """Replay the forward pass and return log Z, [B]."""
@@ -107,23 +131,30 @@ class GraphedChart:
         """Return whether the backward pass of this kind has been captured."""
         return kind in self._backward
 
-    def run_backward(self, kind: Kind) -> None:
+    def run_backward(self, kind: Kind) -> tuple[Tensor | None, Gradients]:
         """Run the part of the backward pass that the graph of this kind contains."""
         need_words, need_rules, has_marginals = kind
         if has_marginals:
             if self._marginals is None:
-                assert self._static.span_bonus is not None
-                self._marginals = torch.zeros_like(self._static.span_bonus)
+                posts = self._chart.plan.n + 1
+                self._marginals = self._grad.new_zeros(self._chart.batch, posts, posts)
             self._marginals.zero_()
         chart, marginals = self._chart, self._marginals if has_marginals else None
-        by_root, by_child = chart.adjoints(self._grad, marginals, need_words or need_rules)
-        words = chart.emission_gradients(by_child) if need_words and self._has_small_rules else None
-        rules = chart.rule_gradients(by_child) if need_rules and self._has_small_rules else None
-        self._results[kind] = (by_child, [words, by_root, rules])
+        with launching(chart.device):
+            by_root, by_child = chart.adjoints(self._grad, marginals, need_words or need_rules)
+            if not self._has_small_rules:
+                return by_child, [None, by_root, None]
+            words = chart.emission_gradients(by_child) if need_words else None
+            rules = chart.rule_gradients(by_child) if need_rules else None
+            return None, [words, by_root, rules]
 
     def capture_backward(self, kind: Kind, capture: Capture) -> None:
         """Capture the backward pass of this kind, which must have run before."""
-        self._backward[kind] = capture(lambda: self.run_backward(kind))
+
+        def run() -> None:
+            self._results[kind] = self.run_backward(kind)
+
+        self._backward[kind] = capture(run)
 
     def backward(
         self,
@@ -141,11 +172,13 @@ class GraphedChart:
         if marginals is not None:
             assert self._marginals is not None
             marginals.copy_(self._marginals)
-        if self._has_small_rules:
-            words, rules = (None if each is None else each.clone() for each in (words, rules))
+        if by_child is None:
+            words = None if words is None else words.clone()
+            rules = None if rules is None else rules.clone()
         else:
-            words = self._chart.emission_gradients(by_child) if need_words else None
-            rules = self._chart.rule_gradients(by_child) if need_rules else None
+            with launching(self._chart.device):
+                words = self._chart.emission_gradients(by_child) if need_words else None
+                rules = self._chart.rule_gradients(by_child) if need_rules else None
         assert by_root is not None
         return [words, by_root.clone() if need_root else None, rules]
 
@@ -153,31 +186,53 @@ class GraphedChart:
         self, grad: Tensor, need_words: bool, need_root: bool, need_rules: bool, marginals: Tensor | None
     ) -> list[Tensor | None]:
         """Compute the same as ``backward``, launched kernel by kernel."""
-        return self._chart.backward(grad, need_words, need_root, need_rules, marginals)
+        with launching(self._chart.device):
+            return self._chart.backward(grad, need_words, need_root, need_rules, marginals)
 
 
-def is_launch_bound(arguments: InsideArguments) -> bool:
+def is_launch_bound(arguments: InsideArguments, products: int = 3) -> bool:
     """Return whether launching the kernels of a call one by one takes longer than running them, about.
 
-    On an H200 a call of 3e12 operations in bfloat16 was 1.4 to 2.2 times faster as a graph, one of 11e12 no faster.
+    ``products`` is the number of matrix products with rules for each span: one forward and two backward. On an H200 a
+    call of 3e12 operations in bfloat16 was 1.4 to 2.2 times faster as a graph, one of 11e12 no faster.
     """
     batch, n, nonterminals, preterminals = arguments.sizes
     spans, words = batch * n * (n - 1) // 2, batch * n
-    flops = 12 * nonterminals * (nonterminals * spans + preterminals * words)
+    flops = 4 * products * nonterminals * (nonterminals * spans + preterminals * words)
     return flops <= (MOST_FLOPS_BF16 if arguments.precision == "bf16" else MOST_FLOPS)
 
 
-def graph_bytes(arguments: InsideArguments) -> int:
-    """Estimate the memory that a graphed chart of this shape holds, from the sizes of its largest tensors."""
+def graph_bytes(arguments: InsideArguments, in_place: bool = False) -> int:
+    """Estimate the memory that a graphed chart of this shape holds, from the sizes of its largest tensors.
+
+    A call that is launched kernel by kernel needs β, η and ζ, their derivatives and the gradient of the rules. A
+    replayed one needs the same, the emissions once more and, unless they are read in place, the rules once more. With
+    16 sentences of 40 words, N = 4096 and P = 8192 in bfloat16 these are 323 + 323 + 201 MB, + 21 MB and + 201 MB:
+    1.03 times as much in place, and 1.26 times otherwise. Workspaces of cuBLAS for two more streams come on top.
+
+    The gradient is counted here if the graph computes it. Otherwise it belongs to the caller.
+    """
     batch, n, nonterminals, preterminals = arguments.sizes
     stored, work = precision_of(arguments).stored.itemsize, precision_of(arguments).work.itemsize
     rows = batch * n * (n + 1) // 2
     charts = 6 * nonterminals * rows * stored  # β, η, ζ and their derivatives
     partial = 2 * nonterminals * batch * n * work  # sums that a pair of widths passes on
     words = batch * n * preterminals * (arguments.log_emissions.element_size() + stored)
-    rules = (arguments.left.numel() + arguments.right.numel()) * stored
+    rules = 0 if in_place else (arguments.left.numel() + arguments.right.numel()) * stored
     gradients = words + _rule_bytes(arguments) if _has_small_rules(arguments) else 0
     return charts + partial + words + rules + gradients
+
+
+def place_of_rules(arguments: InsideArguments) -> tuple[int, int] | None:
+    """Return the addresses of the rules if a graph can read them there; None if it has to copy them.
+
+    It can if left and right are the two halves of a tensor of the right dtype. Small rules are always copied, so that
+    one graph serves them wherever they are.
+    """
+    left, right = arguments.left, arguments.right
+    if _rule_bytes(arguments) < LARGE_RULES or not are_stacked(left, right, precision_of(arguments).stored):
+        return None
+    return left.data_ptr(), right.data_ptr()
 
 
 def _rule_bytes(arguments: InsideArguments) -> int:
@@ -191,11 +246,11 @@ def _has_small_rules(arguments: InsideArguments) -> bool:
 def graph_key(arguments: InsideArguments) -> tuple[object, ...]:
     """Return what must be equal for two batches to share a graph."""
     return (
-        arguments.sizes,
+        arguments.log_emissions.shape,
         arguments.log_emissions.dtype,
+        arguments.root.shape,
+        arguments.left.shape,
         arguments.left.dtype,
-        arguments.root.dim(),
-        arguments.left.dim(),
         arguments.lengths is None,
         arguments.span_bonus is None,
         arguments.precision,

@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.backends import resolve_backend
-from simplepcfg.ops.inside.arguments import InsideArguments, check_lengths, check_values
+from simplepcfg.ops.inside.arguments import InsideArguments, check_lengths, check_values, needs_gradient
 from simplepcfg.ops.inside.autograd import (
     backward_chart,
     differentiable_gradients,
     forward_chart,
-    saves_chart,
     tensors_of,
 )
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
@@ -31,7 +30,7 @@ def operator_inside(backend: str, arguments: InsideArguments) -> Tensor:
     """Compute log Z of each sentence by the operator; ``arguments`` come from ``check_shapes``."""
     if arguments.log_emissions.shape[1] == 1:
         return log_einsum_exp_inside(arguments)
-    log_z, _ = inside_forward(*tensors_of(arguments), arguments.precision, backend, saves_chart(arguments))
+    log_z, _ = inside_forward(*tensors_of(arguments), arguments.precision, backend, needs_gradient(arguments))
     return log_z
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.packed_chart import PackedChart
+from simplepcfg.ops.inside.plan import padded_tables
 
 # Padding is worth its additional work if that takes a GPU less time than the host needs to launch the kernels one by
 # one, some milliseconds. With bfloat16 operands GPUs multiply at least five times as fast.
@@ -61,14 +62,12 @@ class PaddedChart(PackedChart):
 
     def set_lengths(self, lengths: Tensor) -> None:
         """Copy lengths [B] from the host, without waiting for the device."""
-        values, first, n = lengths.tolist(), self.plan.first, self.plan.n
-        tops = [first[w] + b * (n - w + 1) if w > 1 else -1 for b, w in enumerate(values)]
-        both = torch.tensor([values, tops], dtype=torch.int32)
-        if self.device.type == "cuda":
-            both = both.pin_memory()
-        both = both.to(self.device, non_blocking=True)
-        self._lengths.copy_(both[0, :, None])
-        self.plan.top_rows.copy_(both[1])
+        self.set_tables(padded_tables(lengths, self.plan.n, self.device).to(self.device, non_blocking=True))
+
+    def set_tables(self, tables: Tensor) -> None:
+        """Copy the result of ``padded_tables``, on the device."""
+        self._lengths.copy_(tables[0, :, None])
+        self.plan.top_rows.copy_(tables[1])
 
     def fill(self) -> Tensor:
         """Run the forward pass; see ``Chart.fill``."""

@@ -117,3 +117,17 @@ def make_plan(n: int, lengths: tuple[int, ...], device: torch.device) -> Plan:
         stream, event = plan.made
         event.record(stream)
     return plan
+
+
+def padded_tables(lengths: Tensor, n: int, device: torch.device) -> Tensor:
+    """Return the lengths of sentences, and the rows of whole sentences if all of them have the rows of n words.
+
+    The result is [2, B] int32 on the host, pinned for a GPU. The row of a sentence of one word is -1.
+    """
+    values = lengths.tolist()
+    batch = len(values)
+    # Rows of width w begin at B · Σ_{v<w} (n − v + 1).
+    first = [batch * ((w - 1) * (n + 1) - w * (w - 1) // 2) for w in range(n + 1)]
+    tops = [first[w] + b * (n - w + 1) if w > 1 else -1 for b, w in enumerate(values)]
+    both = torch.tensor([values, tops], dtype=torch.int32)
+    return both.pin_memory() if device.type == "cuda" else both

@@ -8,11 +8,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.inside.arguments import check_arguments
+from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
+from simplepcfg.ops.prefix.charts import chosen_backend, inside_rows
 from simplepcfg.ops.prefix.closure import Closure, left_corner_closure, termination_probabilities
 from simplepcfg.ops.prefix.growing import GrowingPrefix
 from simplepcfg.ops.prefix.left_to_right import LeftToRight, left_to_right
 from simplepcfg.ops.prefix.prefix_grammar import differentiable_prefix, prefix_rules
+from simplepcfg.ops.replay import usable_graphs
 
 __all__ = [
     "Closure",
@@ -139,11 +141,23 @@ def prefix_states(
     with torch.no_grad():
         if closure is None:
             closure = left_corner_closure(arguments.root, arguments.left, arguments.right)
-        states = left_to_right(arguments, closure, backend)
+        states = _left_to_right(arguments, closure, backend)
         # The probability of the added word itself is dropped.
-        log_prefix = F.pad(states.log_next()[:, :n], (1, 0))
+        log_prefix = F.pad(states.log_next[:, :n], (1, 0))
         within = None if arguments.lengths is None else arguments.lengths - 1
-        return PrefixStates(_within(log_prefix, within), _within(states.log_sentences(), within), states)
+        return PrefixStates(_within(log_prefix, within), _within(states.log_sentences, within), states)
+
+
+def _left_to_right(arguments: InsideArguments, closure: Closure, backend: str) -> LeftToRight:
+    """Compute the states of all prefixes, on a GPU by a CUDA graph if the shape of the batch recurs."""
+    if chosen_backend(backend, arguments.log_emissions) == "triton":
+        from simplepcfg.ops.inside.replayed_chart import forward_uses_graph
+        from simplepcfg.ops.prefix.replayed import replayed_states
+
+        graphs = usable_graphs(arguments.log_emissions.device)
+        if graphs is not None and forward_uses_graph(arguments):
+            return replayed_states(graphs, arguments, closure)
+    return left_to_right(arguments, closure, inside_rows(arguments, backend))
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,6 @@ BACKENDS = ("torch", "triton")
 class InsideRows(Protocol):
     """Rows of a filled chart in float64, relative to each word's largest emission, where value = row · 2^exponent."""
 
-    def __init__(self, arguments: InsideArguments) -> None: ...
-
     def left_children(self, j: int) -> tuple[Tensor, Tensor]:
         """Return η(i, j) for i = 0 … j − 1: [B, j, N] and exponents [B, j]; 0 and DEAD for missing spans."""
         ...
@@ -32,18 +30,23 @@ class InsideRows(Protocol):
         ...
 
 
+def chosen_backend(backend: str, like: Tensor) -> str:
+    """Return the name of the backend of the inside chart; InputError if there is none of this name."""
+    found = default_backend(like) if backend == "auto" else backend
+    if found not in BACKENDS:
+        raise InputError(f"backend {backend!r} gives no prefix probabilities; take one of auto, {', '.join(BACKENDS)}")
+    check_kernels(found, like)
+    return found
+
+
 def inside_rows(arguments: InsideArguments, backend: str) -> InsideRows:
     """Run the inside algorithm and return its chart."""
-    if backend == "auto":
-        backend = default_backend(arguments.log_emissions)
-    if backend == "torch":
+    if chosen_backend(backend, arguments.log_emissions) == "torch":
         return _ScaledRows(arguments)
-    if backend == "triton":
-        check_kernels(backend, arguments.log_emissions)
-        from simplepcfg.ops.prefix.packed_rows import PackedRows
+    from simplepcfg.ops.inside.packed_chart import PackedChart
+    from simplepcfg.ops.prefix.packed_rows import PackedRows
 
-        return PackedRows(arguments)
-    raise InputError(f"backend {backend!r} gives no prefix probabilities; take one of auto, {', '.join(BACKENDS)}")
+    return PackedRows(PackedChart(arguments))
 
 
 class _ScaledRows(ScaledChart):

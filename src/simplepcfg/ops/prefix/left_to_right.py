@@ -11,7 +11,7 @@ from torch import Tensor
 
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.scales import DEAD
-from simplepcfg.ops.prefix.charts import InsideRows, inside_rows
+from simplepcfg.ops.prefix.charts import InsideRows
 from simplepcfg.ops.prefix.closure import Closure
 
 # States are scaled to a maximum of about 2^PEAK. Their products with rows of a chart, which are at most 2^256, and sums
@@ -26,12 +26,12 @@ class LeftToRight:
     """The states before each word, which are joint probabilities with the words before: value = row · 2^exponent."""
 
     arguments: InsideArguments
-    rows: InsideRows
     predicted: Tensor  # [B, n, N] float64, g: the expected number of each nonterminal that begins at this word
     waiting: Tensor  # [B, n, N] float64, r: nonterminals whose left child ends here, whose right child begins here
     exponents: Tensor  # [B, n]
-    best: Tensor  # [B, n]: the largest log-emission of each word, to which rows of the chart are relative
-    log_words: Tensor  # [B, n]: the sum of ``best`` over the words before, to which the states are relative
+    log_words: Tensor  # [B, n]: the sum of the largest log-emissions of the words before, to which they are relative
+    log_next: Tensor  # [B, n]: log P(a sentence begins with w_0 … w_j) for each j
+    log_sentences: Tensor  # [B, n]: log P(w_0 … w_{m−1} is a whole sentence) for each m; −inf for fewer than two words
 
     def tag_weights(self, positions: slice, scale: Tensor, kind: torch.dtype) -> Tensor:
         """Compute the weight of each preterminal at each position, times ``scale`` [B, positions]: [B, positions, P].
@@ -56,29 +56,10 @@ class LeftToRight:
         step = max(1, RULE_BYTES // (8 * nonterminals * copies))
         return [slice(start, min(start + step, preterminals)) for start in range(0, preterminals, step)]
 
-    def log_next(self) -> Tensor:
-        """Compute log P(a sentence begins with w_0 … w_j) for each j: [B, n]."""
-        words, word_exponents = self.rows.word_children()  # L_P e_j and R_P e_j
-        states = torch.stack([self.predicted, self.waiting], 2)  # [B, n, 2, N]
-        # Exponents are added as integers before the conversion to logs, to avoid rounding.
-        digits, twos = torch.frexp(torch.linalg.vecdot(states, words))
-        logs = digits.log() + (twos + self.exponents[..., None] + word_exponents) * math.log(2)
-        return torch.logsumexp(logs, -1) + self.log_words + self.best
 
-    def log_sentences(self) -> Tensor:
-        """Compute log P(w_0 … w_{m−1} is a whole sentence) for m = 0 … n − 1: [B, n]; −inf for fewer than two words."""
-        found = torch.full_like(self.exponents, -math.inf)
-        log_root = self.arguments.root.double().log()
-        for m in range(2, found.shape[1]):
-            beta, exponents = self.rows.prefix(m)
-            found[:, m] = torch.logsumexp(beta.log() + log_root, -1) + exponents * math.log(2) + self.log_words[:, m]
-        return found
-
-
-def left_to_right(arguments: InsideArguments, closure: Closure, backend: str) -> LeftToRight:
+def left_to_right(arguments: InsideArguments, closure: Closure, rows: InsideRows) -> LeftToRight:
     """Compute the states before every word of every sentence; those beyond the end of a sentence are arbitrary."""
     batch, n, nonterminals, _ = arguments.sizes
-    rows = inside_rows(arguments, backend)
     best = best_emissions(arguments)
     predicted = best.new_empty(batch, n, nonterminals)
     waiting = torch.zeros_like(predicted)
@@ -90,7 +71,29 @@ def left_to_right(arguments: InsideArguments, closure: Closure, backend: str) ->
         predicted[:, j] = torch.matmul(found.unsqueeze(1), closure.carry).squeeze(1)
     log_words = best.cumsum(1).roll(1, 1)
     log_words[:, 0] = 0.0
-    return LeftToRight(arguments, rows, predicted, waiting, exponents, best, log_words)
+    log_next = _log_next(rows, predicted, waiting, exponents) + log_words + best
+    return LeftToRight(
+        arguments, predicted, waiting, exponents, log_words, log_next, _log_sentences(arguments, rows, log_words)
+    )
+
+
+def _log_next(rows: InsideRows, predicted: Tensor, waiting: Tensor, exponents: Tensor) -> Tensor:
+    """Compute log P(a sentence begins with w_0 … w_j), relative to the largest emissions of its words: [B, n]."""
+    words, word_exponents = rows.word_children()  # L_P e_j and R_P e_j
+    states = torch.stack([predicted, waiting], 2)  # [B, n, 2, N]
+    # Exponents are added as integers before the conversion to logs, to avoid rounding.
+    digits, twos = torch.frexp(torch.linalg.vecdot(states, words))
+    logs = digits.log() + (twos + exponents[..., None] + word_exponents) * math.log(2)
+    return torch.logsumexp(logs, -1)
+
+
+def _log_sentences(arguments: InsideArguments, rows: InsideRows, log_words: Tensor) -> Tensor:
+    found = torch.full_like(log_words, -math.inf)
+    log_root = arguments.root.double().log()
+    for m in range(2, found.shape[1]):
+        beta, exponents = rows.prefix(m)
+        found[:, m] = torch.logsumexp(beta.log() + log_root, -1) + exponents * math.log(2) + log_words[:, m]
+    return found
 
 
 def sum_products(rows: Tensor, exponents: Tensor, others: Tensor, other_exponents: Tensor) -> tuple[Tensor, Tensor]:

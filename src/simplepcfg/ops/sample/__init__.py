@@ -8,12 +8,14 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.descent import Nodes
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
-from simplepcfg.ops.sample.draws import draw_uniforms, pick, pick_from_logs
-from simplepcfg.ops.sample.lengths import LengthTable, length_table
+from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments, needs_gradient
+from simplepcfg.ops.replay import usable_graphs
+from simplepcfg.ops.sample.draws import draw_uniforms
+from simplepcfg.ops.sample.lengths import length_table
 from simplepcfg.ops.sample.naive import naive_sample
 from simplepcfg.ops.sample.requests import check_request
-from simplepcfg.ops.sample.top_down import WEIGHTS_AT_ONCE, draw_from_chart, draw_nodes
+from simplepcfg.ops.sample.roots import draw_lengths_and_roots
+from simplepcfg.ops.sample.top_down import draw_from_chart, draw_nodes
 from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, stack_trees, tree_log_probabilities
 
 __all__ = ["BACKENDS", "sample_derivations", "sample_trees"]
@@ -62,12 +64,19 @@ def sample_trees(
     uniforms = draw_uniforms(batch * samples, n, generator, log_emissions.device)
     if n == 1:
         return empty_trees(batch * samples, arguments.log_emissions).view(batch, samples)
-    sentence = torch.arange(batch, device=log_emissions.device)
-    sentence = sentence.repeat_interleave(samples, output_size=batch * samples)
+    sentence = torch.arange(batch * samples, device=log_emissions.device) // samples
+    if backend == "triton" and (graphs := usable_graphs(arguments.log_emissions.device)) is not None:
+        from simplepcfg.ops.inside.replayed_chart import forward_uses_graph
+        from simplepcfg.ops.sample.replayed import replayed_trees
+
+        if forward_uses_graph(arguments):
+            spans, splits, labels, tags, scores = replayed_trees(graphs, arguments, samples, uniforms)
+            if needs_gradient(arguments):
+                scores = tree_log_probabilities(arguments, sentence, spans, splits, labels, tags)
+            return Trees(spans, splits, labels, tags, scores).view(batch, samples)
     with torch.no_grad():
-        found = _draw(arguments, samples, uniforms, backend)
-    scores = tree_log_probabilities(arguments, sentence, *found)
-    return Trees(*found, scores).view(batch, samples)
+        trees = _draw(arguments, samples, uniforms, backend)
+    return Trees(*trees, tree_log_probabilities(arguments, sentence, *trees)).view(batch, samples)
 
 
 def _draw(arguments: InsideArguments, samples: int, uniforms: Tensor, backend: str) -> TreeTensors:
@@ -116,27 +125,32 @@ def sample_derivations(
     check_request(count, max_length)
     backend = resolve_backend(backend, left, BACKENDS)
     with torch.no_grad():
+        if backend == "triton":
+            from simplepcfg.ops.sample import fused, replayed
+
+            graphs = usable_graphs(left.device)
+            if graphs is not None and replayed.is_launch_bound(left, max_length):
+                uniforms = draw_uniforms(count, max_length, generator, left.device)
+                found = replayed.replayed_derivations(graphs, root, left, right, max_length, uniforms)
+                spans, splits, labels, tags, lengths, log_kept = found
+                _check_kept(log_kept, max_length)
+                return (spans, splits, labels, tags), lengths, log_kept
         table = length_table(root, left, right, max_length)
         log_kept = table.log_lengths.logsumexp(0)
-        if float(log_kept) == -math.inf:
-            raise InputError(
-                f"no sentence of at most {max_length} words has a probability above 0; raise max_length, or a "
-                "temperature near 0"
-            )
+        _check_kept(log_kept, max_length)
         uniforms = draw_uniforms(count, max_length, generator, left.device)
-        lengths = pick_from_logs(table.log_lengths[None], uniforms[None, :, 0])[0]
-        nodes = Nodes.begin(_roots(table, root, lengths, uniforms[:, 1]), lengths, max_length)
+        lengths, roots = draw_lengths_and_roots(table, root, uniforms)
+        nodes = Nodes.begin(roots, lengths, max_length)
         if backend == "triton":
-            from simplepcfg.ops.sample import fused
-
             fused.draw_by_length(nodes, table, uniforms)
         else:
             draw_nodes(nodes, table, torch.zeros_like(lengths), uniforms)
     return nodes.to_tensors(), lengths, log_kept
 
 
-def _roots(table: LengthTable, root: Tensor, lengths: Tensor, uniform: Tensor) -> Tensor:
-    """Draw the root symbol of each tree, given its length."""
-    weights = table.beta.double() * root.double()  # [longest + 1, N]
-    parts = zip(*(tensor.split(max(1, WEIGHTS_AT_ONCE // root.shape[0])) for tensor in (lengths, uniform)), strict=True)
-    return torch.cat([pick(weights[some], numbers) for some, numbers in parts])
+def _check_kept(log_kept: Tensor, max_length: int) -> None:
+    if float(log_kept) == -math.inf:
+        raise InputError(
+            f"no sentence of at most {max_length} words has a probability above 0; raise max_length, or a "
+            "temperature near 0"
+        )

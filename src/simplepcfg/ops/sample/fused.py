@@ -17,15 +17,20 @@ CHILDREN_AT_ONCE = 1024
 
 def draw_from_chart(arguments: InsideArguments, samples: int, uniforms: Tensor) -> Nodes:
     """Draw ``samples`` trees of each sentence; ``uniforms`` has one row for each tree, sentence by sentence."""
-    batch, n, states, tags = arguments.sizes
     chart = PackedChart(arguments)
+    return draw_from_packed_chart(chart, chart.plan.length_of_sentence, samples, uniforms)
+
+
+def draw_from_packed_chart(chart: PackedChart, lengths: Tensor, samples: int, uniforms: Tensor) -> Nodes:
+    """Fill a chart and draw trees from it; ``lengths`` are those of the sentences in the order of its plan."""
+    batch, n, states, tags = chart.arguments.sizes
     log_z = chart.fill()
     plan = chart.plan
     places = plan.order.long().argsort()
     top = chart.beta[plan.top_rows.clamp(min=0).long()][places]
-    roots = root_symbols(arguments, top, log_z, uniforms[:, 1].view(batch, samples))
-    lengths = plan.length_of_sentence.long()[places]
-    nodes = Nodes.begin(roots.view(-1), lengths.repeat_interleave(samples, output_size=batch * samples), n)
+    roots = root_symbols(chart.arguments, top, log_z, uniforms[:, 1].view(batch, samples))
+    lengths = lengths.long()[places][:, None].expand(-1, samples).reshape(-1)
+    nodes = Nodes.begin(roots.view(-1), lengths, n)
     strides = (samples, chart.rules.stride(0) if chart.rules.dim() == 3 else 0)
     _draw(
         nodes,

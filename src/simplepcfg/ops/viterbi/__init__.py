@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.backends import resolve_backend
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
+from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments, needs_gradient
+from simplepcfg.ops.replay import usable_graphs
 from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, stack_trees, tree_log_probabilities
 from simplepcfg.ops.viterbi.chart import ViterbiChart
 from simplepcfg.ops.viterbi.naive import naive_best_tree
@@ -67,6 +68,14 @@ def viterbi(
     sentence = torch.arange(batch, device=log_emissions.device)
     if n == 1:
         return empty_trees(batch, log_emissions)
+    if backend == "triton" and (graphs := usable_graphs(arguments.log_emissions.device)) is not None:
+        from simplepcfg.ops.viterbi.replayed import replayed_trees, uses_graph
+
+        if uses_graph(arguments):
+            spans, splits, labels, tags, scores = replayed_trees(graphs, arguments)
+            if needs_gradient(arguments):
+                scores = tree_log_probabilities(arguments, sentence, spans, splits, labels, tags)
+            return Trees(spans, splits, labels, tags, scores)
     found = BACKENDS[backend](arguments)
     return Trees(*found, tree_log_probabilities(arguments, sentence, *found))
 

@@ -1,0 +1,31 @@
+"""Prefix probabilities by a CUDA graph that is replayed if the shape of a batch recurs. This module imports Triton."""
+
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+
+from simplepcfg.ops.graphs import DeviceGraphs
+from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.plan import Plan
+from simplepcfg.ops.inside.replayed_chart import chart_inputs, forward_room, make_chart
+from simplepcfg.ops.prefix.closure import Closure
+from simplepcfg.ops.prefix.left_to_right import LeftToRight, left_to_right
+from simplepcfg.ops.prefix.packed_rows import PackedRows
+from simplepcfg.ops.replay import Results, Rules, replayed
+
+
+def replayed_states(graphs: DeviceGraphs, arguments: InsideArguments, closure: Closure) -> LeftToRight:
+    """Compute ``left_to_right``; see ``replayed``."""
+    batch, n, nonterminals, _ = arguments.sizes
+    room = forward_room(arguments) + 12 * 8 * batch * n * nonterminals
+    inputs = (closure.start, Rules((closure.carry,)), *chart_inputs(arguments))
+    run = partial(_run, arguments.precision)
+    return LeftToRight(arguments, *replayed(graphs, ("prefixes", arguments.precision), run, inputs, room))
+
+
+def _run(precision: str | None, start: Tensor, carry: tuple[Tensor], *inputs: Any) -> tuple[Results, Plan]:
+    chart = make_chart(precision, *inputs)
+    found = left_to_right(chart.arguments, Closure(start, *carry), PackedRows(chart))
+    results = (found.predicted, found.waiting, found.exponents, found.log_words, found.log_next, found.log_sentences)
+    return results, chart.plan
