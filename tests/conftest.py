@@ -14,6 +14,9 @@ if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
     speed_up()
 
+# Tests start hundreds of processes that import the package: let them keep its bytecode, whatever the shell says.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Several processes share the cores already; what tests start themselves inherits this.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
