@@ -119,8 +119,8 @@ def test_a_span_bonus(harness: Harness, name: str) -> None:
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_one_graph_for_all_lengths(harness: Harness, name: str) -> None:
     question = QUESTIONS[name]
-    for seed, lengths in enumerate([[3, 2], [1, 3], [2, 1], [2, 2]]):
-        tensors = inputs(seed)
+    kept = [inputs(seed) for seed in range(4)]  # all alive, so that their addresses differ
+    for tensors, lengths in zip(kept, [[3, 2], [1, 3], [2, 1], [2, 2]], strict=True):
         tensors[0][0, lengths[0] :] = torch.nan  # beyond the end anything may stand
         found = question(tensors, lengths=torch.tensor(lengths))
         for ours, theirs in zip(found, plain(question, tensors, lengths=torch.tensor(lengths)), strict=True):
@@ -143,18 +143,19 @@ def test_sentences_without_a_tree(harness: Harness, name: str) -> None:
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_inference_mode(harness: Harness, name: str) -> None:
     question = QUESTIONS[name]
+    kept = [inputs(seed) for seed in range(4)]  # all alive, so that their addresses differ
     with torch.inference_mode():
-        for seed in range(3):
-            assert_equal(question(inputs(seed)), plain(question, inputs(seed)))
-    assert_equal(question(inputs(4)), plain(question, inputs(4)))
+        for tensors in kept[:3]:
+            assert_equal(question(tensors), plain(question, tensors))
+    assert_equal(question(kept[3]), plain(question, kept[3]))
     assert harness.graphs.count == 1
 
 
 def test_span_marginals_and_inside_share_a_graph(harness: Harness) -> None:
     from simplepcfg.ops.inside import inside
 
-    for seed in range(3):
-        tensors = inputs(seed)
+    kept = [inputs(seed) for seed in range(3)]  # all alive, so that their addresses differ
+    for tensors in kept:
         log_z, _ = marginals(tensors)
         assert torch.equal(log_z, inside(*tensors, backend="triton"))
     assert harness.graphs.count == 1
@@ -228,8 +229,9 @@ def test_switches(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: False)
     assert replay.usable_graphs(torch.device("cpu")) is harness.graphs
     assert harness.graphs.count == 0
+    tensors = inputs(0)  # held, since the addresses of rules are part of what tells graphs apart
     for _ in range(3):
-        trees(inputs(0))
+        trees(tensors)
     assert harness.graphs.count == 1
     harness.graphs.close()
     assert replay.usable_graphs(torch.device("cpu")) is None
@@ -344,9 +346,8 @@ def test_graphs_are_off_in_the_thread_of_autograd_too(harness: Harness) -> None:
 
 def test_layouts_of_rules(harness: Harness) -> None:
     """Copies of rules have the strides of the rules: rows of a wider tensor, transposed or expanded ones."""
-    for seed in range(4):
-        generator = torch.Generator().manual_seed(seed)
-        wide = torch.rand(8, 9, generator=generator, dtype=torch.float64)
+    kept = [torch.rand(8, 9, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) for seed in range(4)]
+    for seed, wide in enumerate(kept):  # all alive, so that their addresses differ
         emissions, start = (tensor.detach() for tensor in chain(seed)[:2])
         for factors in ((wide[:5, :3], wide[:3, :5]), (wide.T[:5, :3], wide.T[:3, :5]), (wide[:5, :1].expand(5, 5),)):
             assert_equal((log_p((emissions, start, *factors)),), (plain(log_p, (emissions, start, *factors)),))
