@@ -67,6 +67,7 @@ def syntactic_surprisals(states: PrefixTable, log_emissions: Tensor, lengths: Te
     Args:
         states: what follows each prefix of the sentences.
         log_emissions: of the same sentences, [B, n, P].
+        lengths: of the sentences, [B]; None where all have n words.
     """
     with torch.no_grad():
         batch, n, preterminals = log_emissions.shape

@@ -1,0 +1,36 @@
+"""Rows of results that are made from the JSON of commands."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+import collect
+
+
+def test_suites_count_once_and_unpublished_ones_do_not(tmp_path: Path) -> None:
+    def item(name: str, group: str, accuracy: float, counted: bool = True) -> dict[str, object]:
+        found = {"model": "a", "level": "set", "name": name, "group": group}
+        return found | {"accuracy": accuracy, "counted": counted}
+
+    items = [item("x (1)", "x", 0.2), item("x (2)", "x", 0.4), item("y", "y", 0.9)]
+    items += [item("z", "z", 0.0, counted=False), item("w", collect.NOT_PUBLISHED, 0.0)]
+    (tmp_path / "a-syntaxgym.json").write_text(json.dumps(items))
+    pairs = [{"model": "a", "level": "mean", "accuracy": 0.5, "items": 7}, {"model": "a", "level": "set"}]
+    (tmp_path / "a-blimp.json").write_text(json.dumps(pairs))
+    assert collect.tested(tmp_path) == [
+        {"system": "a", "syntaxgym": pytest.approx(60.0), "suites": 2, "blimp": 50.0, "pairs": 7}
+    ]
+
+
+def test_an_evaluation_becomes_a_row_a_system(tmp_path: Path) -> None:
+    system = {"name": "run", "sentences": 3, "sentence_f1": 61.234, "corpus_f1": 50.0, "perplexity": None}
+    system["intervals"] = {"sentence_f1": {"low": 60.06, "high": 62.0}}
+    right = {"name": "right-branching", "sentences": 3, "sentence_f1": 45.0, "corpus_f1": 40.0, "perplexity": None}
+    path = tmp_path / "evaluated.json"
+    path.write_text(json.dumps([system, right]))
+    (row,) = collect.evaluated(path)
+    assert (row["system"], row["sentence_f1"], row["right_branching"]) == ("run", 61.23, 45.0)
+    assert row["interval"] == "60.1 to 62.0"
