@@ -48,9 +48,7 @@ def log_likelihoods(
     model.eval()
     try:
         with torch.no_grad():
-            grammar: Any = model.grammar() if model.shares_rules else None
-            if precision is not None and hasattr(grammar, "precision"):
-                grammar = replace(grammar, precision=precision)
+            grammar = shared_grammar(model, precision) if model.shares_rules else None
             source = model.config.sizes(1) if grammar is None else grammar
             lengths = [sizes[index] for index in scorable]
             limits = (cells_a_batch(source, device), sentences_a_batch(model, device))
@@ -79,6 +77,12 @@ def log_likelihoods(
     finally:
         model.train(was_training)
     return result
+
+
+def shared_grammar(model: Any, precision: str | None = None) -> Any:
+    """Return the grammar of a model whose rules all sentences share, with this precision of products if it has one."""
+    grammar = model.grammar()
+    return replace(grammar, precision=precision) if precision is not None and hasattr(grammar, "precision") else grammar
 
 
 def cells_a_batch(source: Grammar | ModelSizes, device: torch.device) -> int:

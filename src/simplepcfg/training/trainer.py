@@ -30,6 +30,7 @@ from simplepcfg.training.step.counters import copy_to_state
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.dropout import StateDropout
 from simplepcfg.training.step.ema import WeightEMA
+from simplepcfg.training.step.kernels_ahead import compile_first_kernels
 from simplepcfg.training.step.rule_count_check import require_rules, rule_count_ratio
 from simplepcfg.training.step.step import Step
 from simplepcfg.training.step.teacher_loss import TeacherSchedule
@@ -138,6 +139,7 @@ class Trainer:
                 self._metrics, self._timings = self._open_records(files)
             try:
                 with side_stream(self.device), without_graphs():
+                    self._compile_kernels()
                     while self.stopped_by is None:
                         self._train_epoch()
                         self._finish_epoch(self._validate())
@@ -155,6 +157,21 @@ class Trainer:
         timings = files.enter_context(JsonLines(self.folder.timings))
         timings.write({"session": datetime.now(UTC).isoformat(), "step": self.state.step})
         return metrics, timings
+
+    def _compile_kernels(self) -> None:
+        """Compile what the next steps and the validation launch on a GPU, before the first of them."""
+        if self.device.type != "cuda":
+            return
+        self.model.train()
+        self.dropout.draw(self.state.step)
+        compile_first_kernels(
+            self.step,
+            self.model,
+            self.corpus.train,
+            self.curriculum.batches(self.state.epoch)[self.state.batch :],
+            self.corpus.valid,
+            validation_precision(self.config.training.precision, self.device),
+        )
 
     def _train_epoch(self) -> None:
         state = self.state

@@ -55,13 +55,20 @@ class BatchGradient:
 
 
 @dataclass(frozen=True, slots=True)
-class CapturedGradient:
-    """A captured gradient of one shape with the tensors that its graph reads."""
+class StaticInputs:
+    """What a captured gradient reads; a graph knows only the addresses, so it must live as long as the graph."""
 
     words: Tensor  # [B, n], overwritten before each replay
-    replay: Launch
-    tables: object  # kept alive, since the graph reads from their addresses
+    tables: object
     checks: DeferredChecks
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedGradient:
+    """A captured gradient of one shape."""
+
+    replay: Launch
+    inputs: StaticInputs
 
 
 class BatchGradientRunner:
@@ -109,16 +116,21 @@ class BatchGradientRunner:
             self._gradient(to_device(words, self._device), None, total)
             return False
         self._captured.move_to_end(key)
-        captured.words.copy_(pinned(words, self._device), non_blocking=True)
-        random = self._random_state() if captured.checks.has_conditions else None
+        captured.inputs.words.copy_(pinned(words, self._device), non_blocking=True)
+        random = self._random_state() if captured.inputs.checks.has_conditions else None
         captured.replay()
-        if not captured.checks.any_true():
+        if not captured.inputs.checks.any_true():
             return True
         if random is not None:
             self._set_random_state(random)  # so that a compound model samples the same z
         # A deferred check failed, so the replayed gradients are wrong: the plain run overwrites them.
         self._gradient(to_device(words, self._device), None, total)
         return False
+
+    def computation(self, words: Tensor, lengths: Tensor) -> Launch:
+        """Return the gradient of words [B, n] and lengths [B], both on the CPU, as a function that can be captured."""
+        equal = bool((lengths == words.shape[1]).all())
+        return self._prepare(words, None if equal else lengths, len(words))[0]
 
     def _random_state(self) -> Tensor:
         return torch.cuda.get_rng_state(self._device) if self._device.type == "cuda" else torch.get_rng_state()
@@ -132,19 +144,10 @@ class BatchGradientRunner:
     def _capture(self, key: tuple[int, int, int], words: Tensor) -> CapturedGradient | None:
         """Capture a shape; where memory or an operation does not allow it, say so once and stop capturing."""
         assert self._capturer is not None
-        batch, n, total = key
+        total = key[2]
         while len(self._captured) >= self._limit:
             self._evict_least_recent()
-        static = words.to(self._device)
-        # The cache of tables in ops is bounded, too, but what a graph reads must live as long as the graph.
-        tables = make_plan(n, (n,) * batch, static.device)
-        checks = DeferredChecks(static.device)
-
-        def run() -> None:
-            checks.clear()
-            with deferring_checks(checks):
-                self._gradient(static, None, total)
-
+        run, inputs = self._prepare(words, None, total)
         try:
             replay = self._capturer.capture(run)
         except (RuntimeError, ResourceError) as error:
@@ -154,8 +157,23 @@ class BatchGradientRunner:
             reason = "too little memory" if short else str(error).strip().partition("\n")[0]
             self._note(f"steps are not captured but launched one by one: {reason}")
             return None
-        self._captured[key] = CapturedGradient(static, replay, tables, checks)
+        self._captured[key] = CapturedGradient(replay, inputs)
         return self._captured[key]
+
+    def _prepare(self, words: Tensor, lengths: Tensor | None, total: int) -> tuple[Launch, StaticInputs]:
+        """Return a function that computes the gradient without waiting for the GPU, and the tensors that it reads."""
+        batch, n = words.shape
+        static = words.to(self._device)
+        # The cache of tables in ops is bounded, too, but what a graph reads must live as long as the graph.
+        tables = make_plan(n, (n,) * batch if lengths is None else tuple(lengths.tolist()), static.device)
+        inputs = StaticInputs(static, tables, DeferredChecks(static.device))
+
+        def run() -> None:
+            inputs.checks.clear()
+            with deferring_checks(inputs.checks):
+                self._gradient(static, lengths, total)
+
+        return run, inputs
 
     def _evict_least_recent(self) -> None:
         """Drop the least recently used graph; its shape must occur twice before it is captured anew."""

@@ -79,6 +79,10 @@ class FusedUpdate(CapturedUpdate):
         self._rates[0].fill_(rate)
         self._rates[1].fill_(ema_weight)
 
+    def launch(self) -> None:
+        """Launch the kernels of an update with the rates of the last one."""
+        self._update()
+
     def _update(self) -> None:
         settings, counters = self._settings, self._counters
         scalars = finish_step(

@@ -1,12 +1,12 @@
 """One step of training: the gradients of a batch, their sum over processes, and the optimiser update."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import nn
 
 from simplepcfg.data.batching import Batch
-from simplepcfg.ops.capture import Capturer, GraphCapturer
+from simplepcfg.ops.capture import Capturer, GraphCapturer, Launch
 from simplepcfg.training.config.schema import TrainingConfig
 from simplepcfg.training.step.batch_gradients import BatchGradient, BatchGradientRunner
 from simplepcfg.training.step.counters import StepCounters
@@ -94,6 +94,11 @@ class Step:
         self.update(rate, 0.0 if self._ema is None else self._ema.weight_at(number))
         if self._timer is not None:
             self._timer.stop(len(batch), batch.words.shape[1], int(batch.lengths.sum()), replayed)
+
+    def computations(self, batches: Iterable[Batch]) -> list[Launch]:
+        """Return the gradients of these batches and the update, for `compile_kernels` before the first step."""
+        parts = [self.gradient_runner.computation(batch.words, batch.lengths) for batch in batches]
+        return [*parts, self.update.launch] if isinstance(self.update, FusedUpdate) else parts
 
     def _compute_gradients(self, batch: Batch, total: int) -> bool:
         """Compute the gradients of this process's shard; return whether they were replayed.
