@@ -12,18 +12,19 @@ from simplepcfg.errors import InputError
 from simplepcfg.models import NeuralHMMConfig, build_model
 from simplepcfg.training import Interrupted, RunFolder, train
 from simplepcfg.training.config.schema import TrainingConfig
-from simplepcfg.training.step.branching_bias import BranchingBias, branching_bonus
-from step_checks import FakeCapturer, make_step, mixed_batches, tiny_model
+from simplepcfg.training.step.branching_bias import BranchingBias
+from simplepcfg.training.step.span_prior import branching_prior
+from step_checks import FakeCapturer, largest_difference, make_step, mixed_batches, tiny_model, weights
 from toy_runs import SignalAt, differences
 
-CPU = torch.device("cpu")
 LENGTHS = torch.tensor([5, 3])
 
 
 @pytest.mark.parametrize("weight", [0.5, -0.5])
 def test_trees_of_one_side_gather_most(weight: float) -> None:
     """Over all trees of sentences of five and three words."""
-    bonus, most = branching_bonus(weight, 2, 5, LENGTHS, CPU)
+    prior = branching_prior(weight, 5, LENGTHS)
+    bonus, most = prior.bonus, prior.most
     for sentence, n in enumerate(LENGTHS.tolist()):
         trees = [[span for span, _ in tree if span[1] - span[0] > 1] for tree in binary_trees(0, n)]
         gathered = [float(sum(bonus[sentence, i, j] for i, j in tree)) for tree in trees]
@@ -32,9 +33,6 @@ def test_trees_of_one_side_gather_most(weight: float) -> None:
         assert len(best) == n - 1
         assert all((j == n) if weight > 0 else (i == 0) for i, j in best)
         assert min(gathered) == pytest.approx(0.5)  # the whole sentence is a span of every tree
-    torch.testing.assert_close(
-        branching_bonus(weight, 1, 4, None, CPU)[0], branching_bonus(weight, 1, 4, torch.tensor([4]), CPU)[0]
-    )
 
 
 def test_ends_after_its_steps() -> None:
@@ -50,7 +48,7 @@ def test_a_model_without_trees_says_so() -> None:
     BranchingBias(model, TrainingConfig())
 
 
-def test_what_is_counted_is_a_bound_and_nothing_is_captured() -> None:
+def test_what_is_counted_is_a_bound_captured_or_not() -> None:
     """The counted loss is −log of the biased sum plus the largest bonus of a tree: never below −log p."""
     batches = [batch for batch in mixed_batches(40) if batch.words.shape[1] > 2][:12]
     for batch in batches:
@@ -58,23 +56,36 @@ def test_what_is_counted_is_a_bound_and_nothing_is_captured() -> None:
         with torch.no_grad():
             exact = float(model.loss(batch.words, batch.lengths).sum())
         step = make_step(model, capturer=capturer, captured_shapes=8)
-        captured = capturer.captured
         for _ in range(3):
             step.gradients.clear()
             step(batch, len(batch), 0.0, branching_bias=0.5)
-        assert not step.gradient_runner.shapes
-        assert capturer.captured <= captured + 1  # the update
-        bonus, most = branching_bonus(0.5, *batch.words.shape, batch.lengths, CPU)
+        equal = len(set(batch.lengths.tolist())) == 1
+        assert len(step.gradient_runner.shapes) == int(equal)
+        prior = branching_prior(0.5, batch.words.shape[1], batch.lengths)
         with torch.no_grad():
-            biased = float((model.loss(batch.words, batch.lengths, span_bonus=bonus) + most).sum())
+            biased = float((model.loss(batch.words, batch.lengths, span_bonus=prior.bonus) + prior.most).sum())
         counted = step.counters.read()
         assert any(value == pytest.approx(3 * biased, rel=1e-5) for value in counted)
         assert biased >= exact
 
 
+def test_captured_steps_follow_the_bias_of_each_step() -> None:
+    """A shape with a bias and the same shape without one are captured apart, and the weight may change."""
+    words = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]])
+    batch, weights_found = collate(words.tolist(), range(2)), []
+    for shapes in (0, 8):
+        model, capturer = tiny_model(), FakeCapturer()
+        step = make_step(model, capturer=capturer, captured_shapes=shapes)
+        for weight in (0.5, 0.5, 0.0, 0.0, -0.7, 0.0, 0.2, -0.7):
+            step(batch, 2, 0.01, branching_bias=weight)
+        assert len(step.gradient_runner.shapes) == (2 if shapes else 0)
+        weights_found.append(weights(model))
+    assert largest_difference(*weights_found) == 0
+
+
 @pytest.mark.parametrize("weight", [1.0, -1.0])
 def test_trees_branch_to_that_side_afterwards(weight: float) -> None:
-    """Words drawn at random have no structure: the lean alone decides, and stays when it has ended."""
+    """Words drawn at random have no structure: the bias alone decides, and stays when it has ended."""
     torch.manual_seed(0)
     model = tiny_model(dtype=torch.float32)
     step, generator = make_step(model), torch.Generator().manual_seed(1)

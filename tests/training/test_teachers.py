@@ -19,7 +19,8 @@ from simplepcfg.training.config.schema import RunConfig, TrainingConfig
 from simplepcfg.training.loop import train
 from simplepcfg.training.machine.signals import Interrupted
 from simplepcfg.training.reporting.progress import Reporter, StepReport
-from simplepcfg.training.step.teacher_loss import TeacherSchedule, TeacherSignal, span_divergence, taught_losses
+from simplepcfg.training.step.span_prior import SpanPrior
+from simplepcfg.training.step.teacher_loss import TeacherSchedule, TeacherSignal, sentence_losses, span_divergence
 from simplepcfg.training.storage.checksums import DamagedFileError
 from simplepcfg.training.storage.run_folder import RunFolder, load_run
 from simplepcfg.training.storage.teacher_marginals import TeacherMarginals
@@ -94,10 +95,14 @@ def test_gradients_by_finite_differences(form: str, kind: str, bias: bool) -> No
             targets[row, i, n] = 0.8 if 2 <= n - i < n else float(n - i == n)
         targets[row, 0, 2] += 0.2 if n == 3 else 0.1
     signal = TeacherSignal(form, 0.7, targets, torch.tensor([2.6, 1.8]))
-    bonus = 0.3 * torch.rand(2, 5, 5, dtype=torch.float64).triu(2) if bias else None
+    prior = None
+    if bias:
+        prior = SpanPrior(0.3 * torch.rand(2, 5, 5, dtype=torch.float64).triu(2), torch.ones(2, dtype=torch.float64))
+    if form == "prior":
+        prior = signal.prior() if prior is None else signal.prior() + prior
 
     def total() -> torch.Tensor:
-        return taught_losses(model, words, lengths, signal, bonus).sum()
+        return sentence_losses(model, words, lengths, prior, signal if form == "targets" else None).sum()
 
     parameters = list(model.parameters())
     gradients = torch.autograd.grad(total(), parameters, allow_unused=True)

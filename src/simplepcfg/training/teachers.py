@@ -10,7 +10,7 @@ from torch import Tensor
 
 from simplepcfg.data.batching import collate, evaluation_batches
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.likelihood import cells_a_batch, sentences_a_batch
+from simplepcfg.evaluation.likelihood import cells_a_batch, sentences_a_batch, shared_grammar
 from simplepcfg.ops.mbr import best_tree_mask
 from simplepcfg.pretrained import run_directory
 from simplepcfg.training.config.schema import RunConfig
@@ -91,8 +91,9 @@ def _marginals(teacher: LoadedRun, sentences: Sequence[Sequence[str]]) -> list[T
     encoded = [teacher.vocabulary.encode(tokens) for tokens in sentences]
     model: Any = teacher.model
     found: list[Tensor] = [torch.zeros(0)] * len(encoded)
+    precision = "tf32" if teacher.device.type == "cuda" else None  # they are kept in float16
     with torch.no_grad():
-        shared = model.grammar() if model.shares_rules else None
+        shared = shared_grammar(model, precision) if model.shares_rules else None
         source = teacher.config.model.sizes(1) if shared is None else shared
         limits = (cells_a_batch(source, teacher.device), sentences_a_batch(model, teacher.device))
         for indices in evaluation_batches([len(ids) for ids in encoded], *limits):

@@ -14,51 +14,41 @@ from simplepcfg.ops.deferred_checks import DeferredChecks, deferring_checks
 from simplepcfg.ops.inside import without_graphs
 from simplepcfg.ops.inside.plan import make_plan
 from simplepcfg.training.machine.failures import is_out_of_memory
-from simplepcfg.training.step.branching_bias import branching_bonus
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.gradients import Gradients
-from simplepcfg.training.step.teacher_loss import TeacherSignal, taught_losses
+from simplepcfg.training.step.span_prior import SpanPrior
+from simplepcfg.training.step.teacher_loss import TeacherSignal, sentence_losses
 
 # A shape is captured when it occurs for the second time: the first run compiles kernels and builds tables.
 CAPTURE_AT = 2
+Shape = tuple[int, int, int, bool]  # batch size, length, divisor, and whether there is a prior
 
 
 class BatchGradient:
-    """Computes gradients of the mean negative log-likelihood per sentence into fixed buffers, and counts the batch."""
+    """Computes gradients of the mean loss per sentence into fixed buffers, and counts the batch."""
 
     def __init__(self, model: nn.Module, gradients: Gradients, counters: StepCounters) -> None:
         self._model, self._gradients, self._counters = model, gradients, counters
-        self.branching_bias = 0.0  # see `branching_bonus`; steps with a bias are never captured
-        self.teacher: TeacherSignal | None = None  # nor are steps with a teacher
+        self.targets: TeacherSignal | None = None  # teachers' soft targets; steps with them are never captured
 
-    def __call__(self, words: Tensor, lengths: Tensor | None, total: int) -> None:
+    def __call__(self, words: Tensor, lengths: Tensor | None, total: int, prior: SpanPrior | None = None) -> None:
         """Compute the gradients of words [B, n] with lengths [B] on the CPU, or None where all have n words.
 
-        The mean is over `total` sentences, those of the other processes included.
+        The loss is the negative log-likelihood, or with a prior or soft targets an upper bound of it. The mean is over
+        `total` sentences, those of the other processes included.
         """
         with without_graphs():  # whole steps are captured, and their memory is estimated without other graphs
-            losses = self._losses(words, lengths)  # [B]
+            losses = sentence_losses(self._model, words, lengths, prior, self.targets)  # [B]
         weights = self._counters.count(losses.detach(), lengths, words.shape[1], total)
         self._gradients.store(torch.autograd.grad(losses, self._gradients.parameters, weights, allow_unused=True))
-
-    def _losses(self, words: Tensor, lengths: Tensor | None) -> Tensor:
-        """Return the loss of each sentence [B]; with a branching bias or a teacher it is an upper bound."""
-        if not self.branching_bias:
-            if self.teacher is not None:
-                return taught_losses(self._model, words, lengths, self.teacher)
-            return self._model.loss(words, lengths)  # type: ignore[operator]
-        batch, n = words.shape
-        bonus, most = branching_bonus(self.branching_bias, batch, n, lengths, words.device)
-        if self.teacher is not None:
-            return taught_losses(self._model, words, lengths, self.teacher, bonus) + most
-        return self._model.loss(words, lengths, span_bonus=bonus) + most  # type: ignore[operator]
 
 
 @dataclass(frozen=True, slots=True)
 class StaticInputs:
     """What a captured gradient reads; a graph knows only the addresses, so it must live as long as the graph."""
 
-    words: Tensor  # [B, n], overwritten before each replay
+    words: Tensor  # [B, n], overwritten before each replay, as the prior is
+    prior: SpanPrior | None
     tables: object
     checks: DeferredChecks
 
@@ -80,7 +70,7 @@ class BatchGradientRunner:
 
     def __init__(
         self,
-        gradient: Callable[[Tensor, Tensor | None, int], None],
+        gradient: Callable[[Tensor, Tensor | None, int, SpanPrior | None], None],
         device: torch.device,
         capturer: Capturer | None = None,
         limit: int = 0,
@@ -89,34 +79,44 @@ class BatchGradientRunner:
         self._gradient, self._device, self._capturer = gradient, device, capturer
         self._limit = limit if capturer is not None else 0
         self._note = note
-        self._seen: Counter[tuple[int, int, int]] = Counter()
-        self._captured: OrderedDict[tuple[int, int, int], CapturedGradient] = OrderedDict()
+        self._seen: Counter[Shape] = Counter()
+        self._captured: OrderedDict[Shape, CapturedGradient] = OrderedDict()
 
     @property
     def shapes(self) -> list[tuple[int, int, int]]:
         """Batch size, length and divisor of the captured shapes, the most recently used last."""
-        return list(self._captured)
+        return [(batch, n, total) for batch, n, total, _ in self._captured]
 
-    def __call__(self, words: Tensor, lengths: Tensor, total: int, *, uncaptured: bool = False) -> bool:
-        """Compute the gradients of words [B, n] and lengths [B], both on the CPU; return whether they were replayed.
+    def __call__(
+        self,
+        words: Tensor,
+        lengths: Tensor,
+        total: int,
+        prior: SpanPrior | None = None,
+        *,
+        uncaptured: bool = False,
+    ) -> bool:
+        """Compute the gradients of words [B, n] and lengths [B] with their prior, all on the CPU.
 
-        `uncaptured` marks a step with work that no captured step does, such as a branching bias.
+        Returns whether they were replayed. `uncaptured` marks a step with work that cannot be captured.
         """
         batch, n = words.shape
         equal = bool((lengths == n).all())
         if uncaptured or not self._limit or not equal:
-            self._gradient(to_device(words, self._device), None if equal else lengths, total)
+            self._launch(words, None if equal else lengths, total, prior)
             return False
-        key = (batch, n, total)
+        key = (batch, n, total, prior is not None)
         captured = self._captured.get(key)
         if captured is None:
             self._seen[key] += 1
-            captured = self._capture(key, words) if self._seen[key] >= CAPTURE_AT else None
+            captured = self._capture(key, words, prior) if self._seen[key] >= CAPTURE_AT else None
         if captured is None:
-            self._gradient(to_device(words, self._device), None, total)
+            self._launch(words, None, total, prior)
             return False
         self._captured.move_to_end(key)
         captured.inputs.words.copy_(pinned(words, self._device), non_blocking=True)
+        if prior is not None and captured.inputs.prior is not None:
+            captured.inputs.prior.copy_(prior)
         random = self._random_state() if captured.inputs.checks.has_conditions else None
         captured.replay()
         if not captured.inputs.checks.any_true():
@@ -124,13 +124,17 @@ class BatchGradientRunner:
         if random is not None:
             self._set_random_state(random)  # so that a compound model samples the same z
         # A deferred check failed, so the replayed gradients are wrong: the plain run overwrites them.
-        self._gradient(to_device(words, self._device), None, total)
+        self._launch(words, None, total, prior)
         return False
 
-    def computation(self, words: Tensor, lengths: Tensor) -> Launch:
+    def computation(self, words: Tensor, lengths: Tensor, prior: SpanPrior | None = None) -> Launch:
         """Return the gradient of words [B, n] and lengths [B], both on the CPU, as a function that can be captured."""
         equal = bool((lengths == words.shape[1]).all())
-        return self._prepare(words, None if equal else lengths, len(words))[0]
+        return self._prepare(words, None if equal else lengths, len(words), prior)[0]
+
+    def _launch(self, words: Tensor, lengths: Tensor | None, total: int, prior: SpanPrior | None) -> None:
+        moved = None if prior is None else prior.to(self._device)
+        self._gradient(to_device(words, self._device), lengths, total, moved)
 
     def _random_state(self) -> Tensor:
         return torch.cuda.get_rng_state(self._device) if self._device.type == "cuda" else torch.get_rng_state()
@@ -141,13 +145,13 @@ class BatchGradientRunner:
         else:
             torch.set_rng_state(state)
 
-    def _capture(self, key: tuple[int, int, int], words: Tensor) -> CapturedGradient | None:
+    def _capture(self, key: Shape, words: Tensor, prior: SpanPrior | None) -> CapturedGradient | None:
         """Capture a shape; where memory or an operation does not allow it, say so once and stop capturing."""
         assert self._capturer is not None
         total = key[2]
         while len(self._captured) >= self._limit:
             self._evict_least_recent()
-        run, inputs = self._prepare(words, None, total)
+        run, inputs = self._prepare(words, None, total, prior)
         try:
             replay = self._capturer.capture(run)
         except (RuntimeError, ResourceError) as error:
@@ -160,18 +164,21 @@ class BatchGradientRunner:
         self._captured[key] = CapturedGradient(replay, inputs)
         return self._captured[key]
 
-    def _prepare(self, words: Tensor, lengths: Tensor | None, total: int) -> tuple[Launch, StaticInputs]:
+    def _prepare(
+        self, words: Tensor, lengths: Tensor | None, total: int, prior: SpanPrior | None
+    ) -> tuple[Launch, StaticInputs]:
         """Return a function that computes the gradient without waiting for the GPU, and the tensors that it reads."""
         batch, n = words.shape
         static = words.to(self._device)
         # The cache of tables in ops is bounded, too, but what a graph reads must live as long as the graph.
         tables = make_plan(n, (n,) * batch if lengths is None else tuple(lengths.tolist()), static.device)
-        inputs = StaticInputs(static, tables, DeferredChecks(static.device))
+        moved = None if prior is None else prior.to(self._device)
+        inputs = StaticInputs(static, moved, tables, DeferredChecks(static.device))
 
         def run() -> None:
             inputs.checks.clear()
             with deferring_checks(inputs.checks):
-                self._gradient(static, lengths, total)
+                self._gradient(static, lengths, total, moved)
 
         return run, inputs
 

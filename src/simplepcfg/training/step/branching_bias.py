@@ -6,9 +6,6 @@ Without a bias chance decides in the first steps, and the whole grammar is learn
 
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from simplepcfg.errors import InputError
 from simplepcfg.training.config.schema import TrainingConfig
 
@@ -30,21 +27,3 @@ class BranchingBias:
     def at(self, step: int) -> float:
         """Return the bias of the step with this number, counted from 0."""
         return self._weight if step < self._steps else 0.0
-
-
-def branching_bonus(
-    weight: float, batch: int, n: int, lengths: Tensor | None, device: torch.device
-) -> tuple[Tensor, Tensor]:
-    """Return the log-weight of each span [B, n + 1, n + 1] and the largest total log-weight of a tree [B].
-
-    A positive `weight` is given to spans that end the sentence; the absolute value of a negative one to spans that
-    begin it. A purely right- or left-branching tree has one such span of each width. `lengths` [B] may be None where
-    all sentences have n words.
-    """
-    ends = torch.full((batch,), n) if lengths is None else lengths.cpu()
-    if weight > 0:
-        bonus = torch.zeros(batch, n + 1, n + 1).scatter_(2, ends.view(-1, 1, 1).expand(-1, n + 1, 1), weight)
-    else:
-        bonus = torch.zeros(batch, n + 1, n + 1)
-        bonus[:, 0] = -weight
-    return bonus.to(device), (abs(weight) * (ends - 1)).to(device)

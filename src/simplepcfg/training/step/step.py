@@ -14,6 +14,7 @@ from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.fused_update import FusedUpdate, can_fuse
 from simplepcfg.training.step.gradients import Gradients
+from simplepcfg.training.step.span_prior import SpanPrior, branching_prior
 from simplepcfg.training.step.teacher_loss import TeacherSignal
 from simplepcfg.training.step.timing import StepTimer
 from simplepcfg.training.step.update import DeviceUpdate, HostUpdate, Update, learning_rate_groups
@@ -43,7 +44,7 @@ class Step:
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        self.device = parameters[0].device
+        self.device, self._dtype = parameters[0].device, parameters[0].dtype
         on_gpu = self.device.type == "cuda"
         if capturer is None and on_gpu and captured_shapes:
             capturer = GraphCapturer(self.device)
@@ -83,10 +84,14 @@ class Step:
         log-weight of spans at one end of the sentence, `teacher` what teachers say about the batch. With `stop` this
         process asks all processes to end; each of them reads the request from its counters after the same step.
         """
-        self._gradient.branching_bias, self._gradient.teacher = branching_bias, teacher
+        prior = branching_prior(branching_bias, batch.words.shape[1], batch.lengths) if branching_bias else None
+        if teacher is not None and teacher.form == "prior":
+            prior = teacher.prior() if prior is None else teacher.prior() + prior
+            teacher = None
+        self._gradient.targets = teacher
         if self._timer is not None:
             self._timer.start(self.device)
-        replayed = self._compute_gradients(batch, total)
+        replayed = self._compute_gradients(batch, total, prior)
         if self._group.size > 1:
             self.counters.batch[4].fill_(float(stop))
             self.counters.batch[5].fill_(float(self._group.held_error is not None))
@@ -100,15 +105,17 @@ class Step:
         parts = [self.gradient_runner.computation(batch.words, batch.lengths) for batch in batches]
         return [*parts, self.update.launch] if isinstance(self.update, FusedUpdate) else parts
 
-    def _compute_gradients(self, batch: Batch, total: int) -> bool:
+    def _compute_gradients(self, batch: Batch, total: int, prior: SpanPrior | None) -> bool:
         """Compute the gradients of this process's shard; return whether they were replayed.
 
         A process that holds an error contributes zeros, since the others wait for its sums.
         """
         try:
             if len(batch) and self._group.held_error is None:
-                biased = self._gradient.branching_bias != 0 or self._gradient.teacher is not None
-                return self.gradient_runner(batch.words, batch.lengths, total, uncaptured=biased)
+                if prior is not None:
+                    prior = prior.to(torch.device("cpu"), self._dtype)
+                uncaptured = self._gradient.targets is not None
+                return self.gradient_runner(batch.words, batch.lengths, total, prior, uncaptured=uncaptured)
         except Exception as error:
             self._group.hold_error(error)
         self.gradients.clear()

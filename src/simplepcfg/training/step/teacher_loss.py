@@ -15,6 +15,7 @@ from torch.nn import functional
 from simplepcfg.data.batching import Batch
 from simplepcfg.errors import InputError
 from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.training.step.span_prior import SpanPrior
 from simplepcfg.training.storage.teacher_marginals import TeacherMarginals
 
 
@@ -26,6 +27,10 @@ class TeacherSignal:
     weight: float
     marginals: Tensor  # [B, n + 1, n + 1]
     best: Tensor  # [B], the largest sum of marginals that a tree of each sentence has
+
+    def prior(self) -> SpanPrior:
+        """Return the signal as a prior over trees."""
+        return SpanPrior(self.weight * self.marginals, self.weight * self.best)
 
 
 class TeacherSchedule:
@@ -61,24 +66,28 @@ class TeacherSchedule:
         return TeacherSignal(self._settings.teacher_form, weight, tables, self.marginals.best[batch.indices])
 
 
-def taught_losses(
-    model: Any, words: Tensor, lengths: Tensor | None, signal: TeacherSignal, span_bonus: Tensor | None = None
+def sentence_losses(
+    model: Any, words: Tensor, lengths: Tensor | None, prior: SpanPrior | None, targets: TeacherSignal | None
 ) -> Tensor:
-    """Return the loss of each sentence [B] with the teachers' part; it is at least the negative log-likelihood.
+    """Return the loss of each sentence [B]: its negative log-likelihood, or with a prior or soft targets a bound."""
+    if targets is not None:
+        losses = _losses_with_targets(model, words, lengths, prior, targets)
+    elif prior is not None:
+        losses = model.loss(words, lengths, span_bonus=prior.bonus)
+    else:
+        losses = model.loss(words, lengths)
+    return losses if prior is None else losses + prior.most
 
-    `span_bonus` [B, n + 1, n + 1] is a further log-weight of spans, whose largest sum the caller adds.
-    """
+
+def _losses_with_targets(
+    model: Any, words: Tensor, lengths: Tensor | None, prior: SpanPrior | None, signal: TeacherSignal
+) -> Tensor:
     kind = next(model.parameters()).dtype
     targets = signal.marginals.to(words.device, kind)
-    if signal.form == "prior":
-        bonus = signal.weight * targets if span_bonus is None else signal.weight * targets + span_bonus
-        most = signal.weight * signal.best.to(words.device, kind)
-        losses: Tensor = model.loss(words, lengths, span_bonus=bonus) + most
-        return losses
-    # The marginals are the gradient with respect to the bonus, which is 0 where there is no other.
-    bonus = torch.zeros_like(targets) if span_bonus is None else span_bonus.to(kind).detach()
+    # The marginals are the gradient with respect to the bonus, which is 0 where there is no prior.
+    bonus = torch.zeros_like(targets) if prior is None else prior.bonus.to(kind).detach()
     bonus.requires_grad_()
-    losses = model.loss(words, lengths, span_bonus=bonus)
+    losses: Tensor = model.loss(words, lengths, span_bonus=bonus)
     (gradient,) = torch.autograd.grad(losses.sum(), bonus, create_graph=True)
     return losses + signal.weight * span_divergence(-gradient, targets)
 
