@@ -90,8 +90,8 @@ def test_card_equals_cpu() -> None:
     assert found == pytest.approx(expected, rel=1e-5)
 
 
-def test_steps_that_lean_equal_those_of_a_cpu() -> None:
-    """Launched one by one while they do, captured afterwards."""
+def test_steps_with_a_branching_bias_equal_those_of_a_cpu() -> None:
+    """Captured with their bias, and then without one."""
     on_cpu = tiny_model("cpu", dtype=torch.float64, sizes=SIZES)
     expected = run_steps(make_step(on_cpu), mixed_batches(30, shapes=6), biased=12)
     on_gpu = model_on_gpu(dtype=torch.float64)

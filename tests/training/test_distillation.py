@@ -11,6 +11,7 @@ from simplepcfg.training.config.files import load_config
 from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.distillation import DistillationFolder, distil, student_config
 from simplepcfg.training.machine.signals import Interrupted
+from simplepcfg.training.seeds import SeedsFailed
 from simplepcfg.training.storage.run_folder import load_run
 from tiny_runs import SETTINGS, tiny_sentences
 
@@ -42,10 +43,10 @@ def test_student_is_the_run_it_would_be_alone(tmp_path: Path) -> None:
         "members of second: 1 run",
         "student",
     ]
-    loop.train(student_config(configs, folder, 2.0, 4000), tmp_path / "alone")
+    loop.train(student_config(first, configs, folder, 5.0, 0), tmp_path / "alone")
     assert all(map(torch.equal, weights(folder.student), weights(tmp_path / "alone")))
     settings = load_run(folder.student, "cpu").config.training
-    assert (settings.teacher_weight, settings.teacher_steps) == (2.0, 4000)
+    assert (settings.teacher_weight, settings.teacher_steps) == (5.0, 0)
     assert [Path(teacher).parts[-3:] for teacher in settings.teacher] == [
         ("members", "first", "seed-0"),
         ("members", "second", "seed-0"),
@@ -61,7 +62,7 @@ def test_student_is_the_run_it_would_be_alone(tmp_path: Path) -> None:
 
 def test_weight_of_the_configuration_is_kept(tmp_path: Path) -> None:
     config = configuration(tmp_path, "training.teacher_weight=0.5")
-    found = student_config({"one": config}, DistillationFolder(tmp_path), 2.0, 10).training
+    found = student_config(config, ["one"], DistillationFolder(tmp_path), 2.0, 10).training
     assert (found.teacher_weight, found.teacher_steps) == (0.5, 10)
 
 
@@ -79,6 +80,30 @@ def test_interrupted_student_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     distil(configs, tmp_path / "parts", 1)
     whole, parts = (DistillationFolder(tmp_path / name).student for name in ("whole", "parts"))
     assert all(map(torch.equal, weights(whole), weights(parts)))
+
+
+def test_members_side_by_side_and_a_student_of_its_own(tmp_path: Path) -> None:
+    first, second = configuration(tmp_path), configuration(tmp_path, "model.nonterminals=3")
+    configs, student = {"first": first, "second": second}, configuration(tmp_path, "model.nonterminals=4")
+    one, both = (DistillationFolder(tmp_path / name) for name in ("one", "both"))
+    distil(configs, one.path, 1, student=student)
+    told: list[str] = []
+    distil(configs, both.path, 1, student=student, jobs=2, note=told.append)
+    assert {line.partition(":")[0] for line in told} >= {"first seed-0", "second seed-0", "student"}
+    for folder in (Path("members/first/seed-0"), Path("members/second/seed-0"), Path("student")):
+        assert all(map(torch.equal, weights(one.path / folder), weights(both.path / folder)))
+    assert load_run(both.student, "cpu").config.model.nonterminals == 4
+    with pytest.raises(InputError, match="the student prepares words in another way than first"):
+        distil(configs, tmp_path / "other", 1, student=configuration(tmp_path, "data.lowercase=false"))
+
+
+def test_members_that_fail_are_named(tmp_path: Path) -> None:
+    good, bad = configuration(tmp_path), configuration(tmp_path, f'data.train="{tmp_path / "missing"}"')
+    with pytest.raises(SeedsFailed, match=r"1 of 2 runs failed \(bad seed-0\): .*missing.*; the others are kept"):
+        distil({"good": good, "bad": bad}, tmp_path / "all", 1, jobs=2)
+    folder = DistillationFolder(tmp_path / "all")
+    assert (folder.members("good").folder(0) / "model.safetensors").exists()
+    assert not folder.members("bad").exists()
 
 
 def test_no_configuration(tmp_path: Path) -> None:

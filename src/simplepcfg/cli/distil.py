@@ -19,7 +19,7 @@ SUMMARY = "Train several grammars, and one that learns from them."
 def command(
     configs: Annotated[
         list[str],
-        typer.Argument(metavar="CONFIG...", help="TOML files or built-in names; the student is of the first."),
+        typer.Argument(metavar="CONFIG...", help="TOML files or built-in names, of the members."),
     ],
     train: Annotated[str, typer.Option("--train", metavar="FILE", help="Training text, one sentence a line.")],
     valid: Annotated[str, typer.Option("--valid", metavar="FILE", help="Validation text.")],
@@ -27,6 +27,10 @@ def command(
     trees: Annotated[
         str | None,
         typer.Option("--test", metavar="TREES", help="Evaluate members, ensemble and student on these, at the end."),
+    ] = None,
+    student: Annotated[
+        str | None,
+        typer.Option("--student", metavar="CONFIG", help="Of the student; that of the first members by default."),
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", metavar="K", min=1, help="Members of each configuration.")] = 4,
     jobs: Annotated[int, typer.Option("--jobs", metavar="K", min=1, help="Members that train at a time.")] = 1,
@@ -46,7 +50,8 @@ def command(
     \b
     Example:
       simplepcfg distil sn-pcfg --train train.txt --valid valid.txt --test test.trees --out runs/distilled
-      simplepcfg distil sn-pcfg sn-pcfg-paper --train train.txt --valid valid.txt --seeds 2 --jobs 2 --out runs/mixed
+      simplepcfg distil sn-pcfg-1024 sn-pcfg-biased tn-pcfg-biased --student sn-pcfg --seeds 2 --jobs 6 \\
+        --train train.txt --valid valid.txt --out runs/mixed
     """
     from simplepcfg.data.readers import sniff
     from simplepcfg.training.config.files import load_config
@@ -69,6 +74,7 @@ def command(
         chosen,
         out,
         seeds,
+        student=None if student is None else load_config(student, changes),
         jobs=jobs,
         device=device,
         make_reporter=lambda folder, config: make_reporter(quiet, (), folder, config.model_dump()),

@@ -28,13 +28,26 @@ def compile_kernels(computations: Iterable[Launch], device: torch.device) -> int
     capturer = GraphCapturer(device, "relaxed")  # buffers may still have to be allocated
     with _collecting_missing_kernels() as missing:
         for computation in computations:
-            with suppress(RuntimeError):
+            with suppress(RuntimeError), _other_random_numbers(device):
                 capturer.capture(computation)
     threads = max(1, min(len(missing), os.cpu_count() or 1, MOST_THREADS))
     with ThreadPoolExecutor(threads, "compile", torch.cuda.set_device, (device,)) as pool:
         for (kernel, _), specialization in missing.items():
             pool.submit(_compile, kernel, specialization)
     return len(missing)
+
+
+@contextmanager
+def _other_random_numbers(device: torch.device) -> Iterator[None]:
+    """Draw from a copy of the GPU's random state: a capture that fails leaves the state it used unusable."""
+    index = torch.cuda.current_device() if device.index is None else device.index
+    generator = torch.cuda.default_generators[index]
+    own = generator.graphsafe_get_state()
+    generator.graphsafe_set_state(generator.clone_state())
+    try:
+        yield
+    finally:
+        generator.graphsafe_set_state(own)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.loop import TrainingResult, train, with_absolute_paths
 from simplepcfg.training.machine.signals import Interrupted
 from simplepcfg.training.reporting.progress import Reporter
-from simplepcfg.training.seeds import MakeReporter, SeedsFolder, train_seeds
+from simplepcfg.training.seeds import MakeReporter, SeedsFolder, train_groups, train_seeds
 from simplepcfg.training.storage.run_folder import RunFolder
 
 
@@ -37,42 +37,33 @@ def distil(
     directory: str | Path,
     seeds: int,
     *,
-    teacher_weight: float = 2.0,
-    teacher_steps: int = 4000,
+    student: RunConfig | None = None,
+    teacher_weight: float = 5.0,
+    teacher_steps: int = 0,
     jobs: int = 1,
     device: str = "auto",
     make_reporter: MakeReporter = lambda folder, config: Reporter(),
     note: Callable[[str], None] = lambda text: None,
 ) -> TrainingResult:
-    """Train `seeds` members of each configuration, by its name, and then a student of the first configuration.
+    """Train `seeds` members of each configuration, by its name, and then a student, by default of the first one.
 
     The student learns from the span marginals of all members with the weight `teacher_weight`, which falls to 0 over
-    `teacher_steps`; a configuration that names another weight or number of steps keeps them. What is in the folder
-    already is not trained again, and what was interrupted goes on. Returns the result of the student's training.
-    Raises InputError if the folder was begun with other settings, and whatever `train_seeds` and `train` raise.
+    `teacher_steps`, or stays if they are 0; a configuration that names another weight or number of steps keeps them.
+    `jobs` members train at a time. What is in the folder already is not trained again, and what was interrupted goes
+    on. Returns the result of the student's training. Raises InputError if the folder was begun with other settings,
+    and whatever `train_seeds` and `train` raise.
 
         distil({"sn-pcfg": load_config("sn-pcfg", ["data.train=train.txt", "data.valid=valid.txt"])}, "runs/four", 4)
     """
     folder = DistillationFolder(Path(directory))
-    _refuse_what_cannot_be_taught(configs)
+    _refuse_what_cannot_be_taught({**configs, "the student": student} if student is not None else configs)
     for name, config in configs.items():
         _refuse_other_settings(folder.members(name), config, seeds)
-    for name, config in configs.items():
-        note(f"members of {name}: {seeds} {'run' if seeds == 1 else 'runs'}")
-        begun = folder.members(name).exists()
-        try:
-            train_seeds(
-                None if begun else config,
-                folder.members(name).path,
-                seeds,
-                device=device,
-                jobs=jobs,
-                make_reporter=make_reporter,
-                note=note,
-            )
-        except Interrupted as error:
-            raise Interrupted(_how_to_go_on(folder), error.signal_number) from None
-    taught = student_config(configs, folder, teacher_weight, teacher_steps)
+    try:
+        _train_members(configs, folder, seeds, jobs, device, make_reporter, note)
+    except Interrupted as error:
+        raise Interrupted(_how_to_go_on(folder), error.signal_number) from None
+    taught = student_config(student or next(iter(configs.values())), configs, folder, teacher_weight, teacher_steps)
     note("student")
     run = RunFolder(folder.student)
     reporter = make_reporter(run.path, taught)
@@ -84,17 +75,42 @@ def distil(
         raise Interrupted(_how_to_go_on(folder), error.signal_number) from None
 
 
+def _train_members(
+    configs: Mapping[str, RunConfig],
+    folder: DistillationFolder,
+    seeds: int,
+    jobs: int,
+    device: str,
+    make_reporter: MakeReporter,
+    note: Callable[[str], None],
+) -> None:
+    """Train what is missing of the members, one after the other or `jobs` of all configurations at a time."""
+    counted = f"{seeds} {'run' if seeds == 1 else 'runs'}"
+    if jobs > 1:
+        groups = {name: folder.members(name) for name in configs}
+        for name, config in configs.items():
+            note(f"members of {name}: {counted}")
+            if not groups[name].exists():
+                groups[name].create(config, seeds)
+        train_groups(groups, jobs, device=device, note=note)
+        return
+    for name, config in configs.items():
+        note(f"members of {name}: {counted}")
+        members = folder.members(name)
+        new = None if members.exists() else config
+        train_seeds(new, members.path, seeds, device=device, make_reporter=make_reporter, note=note)
+
+
 def student_config(
-    configs: Mapping[str, RunConfig], folder: DistillationFolder, weight: float, steps: int
+    config: RunConfig, members: Iterable[str], folder: DistillationFolder, weight: float, steps: int
 ) -> RunConfig:
-    """Return the configuration of the student, which is the first one with all members as teachers."""
-    first = next(iter(configs.values()))
-    teachers = tuple(str(folder.members(name).path.absolute()) for name in configs)
+    """Return a configuration with the members of these names as teachers."""
+    teachers = tuple(str(folder.members(name).path.absolute()) for name in members)
     settings: dict[str, object] = {"teacher": teachers}
     for key, value in (("teacher_weight", weight), ("teacher_steps", steps)):
-        if key not in first.training.model_fields_set:
+        if key not in config.training.model_fields_set:
             settings[key] = value
-    return first.model_copy(update={"training": first.training.model_copy(update=settings)})
+    return config.model_copy(update={"training": config.training.model_copy(update=settings)})
 
 
 def _refuse_what_cannot_be_taught(configs: Mapping[str, RunConfig]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -147,6 +147,36 @@ def train_seeds(
     return outcomes
 
 
+def train_groups(
+    groups: Mapping[str, SeedsFolder],
+    jobs: int,
+    *,
+    device: str = "auto",
+    note: Callable[[str], None] = lambda text: None,
+) -> None:
+    """Begin or go on with the runs of several folders, `jobs` at a time, each in a process of its own.
+
+    A run that fails does not end the others; SeedsFailed says at the end which, and a folder none of whose runs has
+    begun is withdrawn. Raises Interrupted when all were stopped.
+    """
+    tasks = {
+        f"{name} seed-{seed}": _task(folder, seed, folder.read_config(), (), device, ())
+        for name, folder in groups.items()
+        for seed in folder.seeds()
+    }
+    ended, signal_number = run_side_by_side(_in_a_process, tasks, jobs, note)
+    if signal_number is not None:
+        raise Interrupted("stopped, all saved", signal_number)
+    failed = {name: item for name, item in ended.items() if item.error is not None}
+    if failed:
+        for folder in groups.values():
+            folder.withdraw()
+        first = next(iter(failed.values()))
+        listed = ", ".join(failed)
+        message = f"{len(failed)} of {len(tasks)} runs failed ({listed}): {first.error}; the others are kept"
+        raise SeedsFailed(message, first.exit_code or 1)
+
+
 def train_one(
     folder: SeedsFolder, seed: int, shared: RunConfig, overrides: Sequence[str], device: str, reporter: Reporter
 ) -> TrainingResult:
@@ -194,10 +224,7 @@ def _side_by_side(
     logs: Sequence[str],
     note: Callable[[str], None],
 ) -> list[SeedOutcome]:
-    tasks = {
-        f"seed-{seed}": (folder, seed, shared.model_dump(mode="json"), tuple(overrides), device, tuple(logs))
-        for seed in seeds
-    }
+    tasks = {f"seed-{seed}": _task(folder, seed, shared, overrides, device, logs) for seed in seeds}
     ended, signal_number = run_side_by_side(_in_a_process, tasks, jobs, note)
     if signal_number is not None:
         raise _interrupted(folder, signal_number)
@@ -206,6 +233,13 @@ def _side_by_side(
         for seed in seeds
         for item in (ended[f"seed-{seed}"],)
     ]
+
+
+def _task(
+    folder: SeedsFolder, seed: int, shared: RunConfig, overrides: Sequence[str], device: str, logs: Sequence[str]
+) -> tuple:
+    """Return what a process needs to train one run."""
+    return folder, seed, shared.model_dump(mode="json"), tuple(overrides), device, tuple(logs)
 
 
 def _in_a_process(tell: Callable[[str], None], task: tuple) -> Ended:

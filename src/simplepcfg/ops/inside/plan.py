@@ -76,7 +76,12 @@ class Plan:
 
 @lru_cache(maxsize=256)
 def make_plan(n: int, lengths: tuple[int, ...], device: torch.device) -> Plan:
-    """Return the plan of a batch of these lengths, cached because it cannot be created during CUDA graph capture."""
+    """Return the plan of a batch of these lengths, cached because it cannot be created during CUDA graph capture.
+
+    Raises RuntimeError if it is: the tables of a cached plan would be written by replays of that graph alone.
+    """
+    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        raise RuntimeError(f"the plan of a chart of {n} words was not made before a CUDA graph is captured")
     sizes = torch.tensor(lengths)
     falling, order = sizes.sort(descending=True, stable=True)
     batch = len(lengths)

@@ -172,6 +172,8 @@ class BatchGradientRunner:
         static = words.to(self._device)
         # The cache of tables in ops is bounded, too, but what a graph reads must live as long as the graph.
         tables = make_plan(n, (n,) * batch if lengths is None else tuple(lengths.tolist()), static.device)
+        if lengths is not None:
+            lengths = pinned(lengths, self._device)  # memory cannot be pinned while a graph is captured
         moved = None if prior is None else prior.to(self._device)
         inputs = StaticInputs(static, moved, tables, DeferredChecks(static.device))
 

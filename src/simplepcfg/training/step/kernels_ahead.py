@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from simplepcfg.data.batching import Batch, collate
+from simplepcfg.data.batching import Batch, collate, pinned
 from simplepcfg.data.encoded_text import sentence_lengths
 from simplepcfg.evaluation.likelihood import shared_grammar
 from simplepcfg.ops.capture import Launch
@@ -42,7 +42,7 @@ def compile_first_kernels(
 
 
 def _validation(model: Any, batch: Batch, precision: str | None, device: torch.device) -> Launch:
-    words = batch.to(device).words
+    words, lengths = batch.to(device).words, pinned(batch.lengths, device)
     make_plan(words.shape[1], tuple(batch.lengths.tolist()), words.device)  # it cannot be made while it is captured
     checks = DeferredChecks(device)
 
@@ -51,7 +51,7 @@ def _validation(model: Any, batch: Batch, precision: str | None, device: torch.d
         model.eval()
         try:
             with torch.no_grad(), deferring_checks(checks):
-                shared_grammar(model, precision).log_partition(words, batch.lengths)
+                shared_grammar(model, precision).log_partition(words, lengths)
         finally:
             model.train(was_training)
 
