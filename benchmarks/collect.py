@@ -3,11 +3,11 @@
     python benchmarks/collect.py trees EVALUATED.json --trees "GUM test" --text "GUM and PTB" --machine "NVIDIA H200"
     python benchmarks/collect.py word-models FOLDER --text "1.0 million words" --machine "NVIDIA H200"
 
-EVALUATED.json is that of `simplepcfg evaluate … --json`. FOLDER holds the JSON of `simplepcfg test syntaxgym`, `test
-minimal-pairs`, `evaluate` on held-out novels and `test reading-times` by both columns of times, as NAME-syntaxgym.json,
-NAME-blimp.json, NAME-novels.json, NAME-times-mean_rt.json and NAME-times-mean_rt_shifted.json, which may hold several
-models each. `--name MODEL=TEXT:SEED` says what a model is called in the table; with a `--name`, models without one are
-left out.
+EVALUATED.json is that of `simplepcfg evaluate … --json`, or scores.json of `simplepcfg distil`. FOLDER holds the JSON
+of `simplepcfg test syntaxgym`, `test minimal-pairs`, `evaluate` on held-out novels and `test reading-times` by both
+columns of times, as NAME-syntaxgym.json, NAME-blimp.json, NAME-novels.json, NAME-times-mean_rt.json and
+NAME-times-mean_rt_shifted.json, which may hold several models each. `--name MODEL=TEXT:SEED` says what a model is
+called in the table; with a `--name`, models without one are left out.
 """
 
 import argparse
@@ -70,9 +70,9 @@ def main() -> None:
 
 
 def evaluated(path: Path) -> list[Row]:
-    """The systems of one evaluation."""
+    """The systems of one evaluation, a row each; of a group of runs, each run."""
     rows = []
-    systems = json.loads(path.read_text())
+    systems = [run for each in json.loads(path.read_text()) for run in each.get("members") or [each]]
     right = next((each["sentence_f1"] for each in systems if each["name"] == "right-branching"), None)
     for each in systems:
         if each["name"] == "right-branching":

@@ -34,3 +34,15 @@ def test_an_evaluation_becomes_a_row_a_system(tmp_path: Path) -> None:
     (row,) = collect.evaluated(path)
     assert (row["system"], row["sentence_f1"], row["right_branching"]) == ("run", 61.23, 45.0)
     assert row["interval"] == "60.1 to 62.0"
+
+
+def test_runs_of_a_group_have_a_row_each(tmp_path: Path) -> None:
+    run = {"sentences": 3, "sentence_f1": 61.0, "corpus_f1": 50.0, "perplexity": 20.0}
+    group = {"name": "both", "runs": 2, "members": [run | {"name": "a"}, run | {"name": "b", "sentence_f1": 62.0}]}
+    path = tmp_path / "scores.json"
+    path.write_text(json.dumps([group, run | {"name": "student"}]))
+    assert [(row["system"], row["sentence_f1"]) for row in collect.evaluated(path)] == [
+        ("a", 61.0),
+        ("b", 62.0),
+        ("student", 61.0),
+    ]

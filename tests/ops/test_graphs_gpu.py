@@ -326,26 +326,28 @@ def test_large_rules(moves: bool) -> None:
     assert current().has_replayed
 
 
-def test_reserved_memory() -> None:
-    """A replayed call reserves little more than a launched one, beside workspaces of cuBLAS for two more streams."""
+def test_allocated_memory() -> None:
+    """A replayed call has little more memory allocated than a launched one, graphs and their buffers included.
+
+    What the allocator reserves beyond that depends on which of its segments earlier calls have left half full.
+    """
     emissions, root, left, right = inputs(0, n=40, states=4096, tags=8192, rules=torch.bfloat16)
     both = torch.cat([left, right]).detach()
     tensors = (emissions, root, *(half.detach().requires_grad_() for half in both.chunk(2)))
     del left, right
-    reserved = {}
+    allocated = {}
     for name, call in (("launched", plain), ("replayed", answer)):
         call(tensors, precision="bf16")  # compiles kernels
         clear_graphs()
         torch.cuda.synchronize()
-        torch.cuda.empty_cache()
-        before = torch.cuda.memory_allocated()  # free parts of the segments that hold these tensors may be used, too
+        before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
         for _ in range(4):
             call(tensors, precision="bf16")
         torch.cuda.synchronize()
-        reserved[name] = torch.cuda.max_memory_reserved() - before
+        allocated[name] = torch.cuda.max_memory_allocated() - before
     assert current().has_replayed
-    assert reserved["replayed"] <= 1.1 * reserved["launched"] + 150e6, reserved
+    assert allocated["replayed"] <= 1.1 * allocated["launched"] + 150e6, allocated
 
 
 def test_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:

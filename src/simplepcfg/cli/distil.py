@@ -93,8 +93,8 @@ def config_name(config: str) -> str:
 
 
 def report(members: list[str], together: bool, student: str, trees: str, out: Path, device: str, quiet: bool) -> None:
-    """Print and write the table of members, all of them together, student and right branching."""
-    from simplepcfg.evaluation.columns import columns_to_json
+    """Print and write the table of members, all of them together, student and right branching, with intervals."""
+    from simplepcfg.evaluation.columns import columns_to_json, with_intervals
     from simplepcfg.evaluation.rendering import markdown_report, rich_table
     from simplepcfg.inference.systems import evaluate_systems
 
@@ -103,6 +103,7 @@ def report(members: list[str], together: bool, student: str, trees: str, out: Pa
 
     columns = evaluate_systems(members, trees, together=together, device=device, remark=say)
     columns += evaluate_systems([student, "right-branching"], trees, device=device, remark=say)
+    columns = with_intervals(columns)
     results_console().print(rich_table(columns, title=f"on {trees}"))
     write_text(markdown_report(columns, f"on {trees}") + "\n", str(out / "table.md"))
     write_json(columns_to_json(columns), str(out / "scores.json"))

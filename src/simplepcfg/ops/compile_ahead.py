@@ -1,6 +1,7 @@
 """Compile the Triton kernels of a computation on several threads, before it first runs."""
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -26,10 +27,13 @@ def compile_kernels(computations: Iterable[Launch], device: torch.device) -> int
     if device.type != "cuda" or not has_triton():
         return 0
     capturer = GraphCapturer(device, "relaxed")  # buffers may still have to be allocated
-    with _collecting_missing_kernels() as missing:
+    graphs = []  # kept, since the memory that they share goes with the last of them
+    with _collecting_missing_kernels() as missing, warnings.catch_warnings():
+        # A computation all of whose kernels are new leaves an empty graph.
+        warnings.filterwarnings("ignore", message="The CUDA Graph is empty", category=UserWarning)
         for computation in computations:
             with suppress(RuntimeError), _other_random_numbers(device):
-                capturer.capture(computation)
+                graphs.append(capturer.capture(computation))
     threads = max(1, min(len(missing), os.cpu_count() or 1, MOST_THREADS))
     with ThreadPoolExecutor(threads, "compile", torch.cuda.set_device, (device,)) as pool:
         for (kernel, _), specialization in missing.items():
