@@ -215,6 +215,20 @@ TABLES = {
         },
         ("question", *SIZES, "machine"),
     ),
+    "inside-floor": Table(
+        "inside_floor.csv",
+        "python benchmarks/inside_floor.py",
+        {
+            **SIZES,
+            "flops_ms": "flops alone (ms)",
+            "products_ms": "products, width by width (ms)",
+            "splits_ms": "split sums (ms)",
+            "floor_ms": "floor (ms)",
+            "graph_ms": "one graph (ms)",
+            "ratio": "times the floor",
+        },
+        (*SIZES, "machine"),
+    ),
     "step-parts": Table(
         "step_parts.csv",
         "python benchmarks/step_parts.py",
