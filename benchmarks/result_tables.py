@@ -215,6 +215,19 @@ TABLES = {
         },
         ("question", *SIZES, "machine"),
     ),
+    "inside-cpu-parts": Table(
+        "inside_cpu_parts.csv",
+        "python benchmarks/inside_cpu_parts.py",
+        {
+            **SIZES,
+            "products_percent": "matrix products (%)",
+            "split_sums_percent": "split sums (%)",
+            "copies_percent": "copies (%)",
+            "rest_percent": "the rest (%)",
+            "most_by_split_sums": "times as fast without split sums",
+        },
+        (*SIZES, "machine"),
+    ),
     "inside-floor": Table(
         "inside_floor.csv",
         "python benchmarks/inside_floor.py",
