@@ -179,7 +179,7 @@ class TrainingConfig(BaseModel):
         default=600,
         ge=0,
         description="Number of steps with the branching bias, where training.branching_bias is not 0. Their perplexity "
-        "is an upper bound; on a GPU they are not captured as CUDA graphs.",
+        "is an upper bound.",
     )
     teacher: tuple[str, ...] = Field(
         default=(),
@@ -190,7 +190,8 @@ class TrainingConfig(BaseModel):
         default="prior",
         description="`prior`: every span of a tree counts for exp of training.teacher_weight times the teachers' "
         "marginal of it. `targets`: the loss has training.teacher_weight times the divergence of the model's span "
-        "marginals from the teachers', summed over spans, which takes more time and memory.",
+        "marginals from the teachers', summed over spans, which takes more time and memory; on a GPU such steps are not "
+        "captured as CUDA graphs.",
     )
     teacher_weight: float = Field(
         default=1.0, ge=0, le=100, description="How much the teachers count at the first step."
@@ -200,8 +201,7 @@ class TrainingConfig(BaseModel):
         ge=0,
         lt=LIMIT,
         description="Steps over which training.teacher_weight falls to 0, in equal parts; 0 keeps it to the end. The "
-        "perplexity of training text is an upper bound until then; on a GPU these steps are not captured as CUDA "
-        "graphs.",
+        "perplexity of training text is an upper bound until then.",
     )
     ema_decay: float = Field(
         default=0.0,
