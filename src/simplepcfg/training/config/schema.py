@@ -190,8 +190,8 @@ class TrainingConfig(BaseModel):
         default="prior",
         description="`prior`: every span of a tree counts for exp of training.teacher_weight times the teachers' "
         "marginal of it. `targets`: the loss has training.teacher_weight times the divergence of the model's span "
-        "marginals from the teachers', summed over spans, which takes more time and memory; on a GPU such steps are not "
-        "captured as CUDA graphs.",
+        "marginals from the teachers', summed over spans, which takes more time and memory; on a GPU such steps are "
+        "not captured as CUDA graphs.",
     )
     teacher_weight: float = Field(
         default=1.0, ge=0, le=100, description="How much the teachers count at the first step."
