@@ -3,6 +3,7 @@
 import itertools
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -75,27 +76,11 @@ def dense_tree_log_weights(
     log_emissions: Tensor, root: Tensor, rules: Tensor, span_bonus: Tensor | None = None
 ) -> list[tuple[tuple[tuple[Span, int], ...], Tensor]]:
     """(tree, log-probability summed over its symbols) for every tree of one sentence, all in logs, differentiable."""
-    n, split = log_emissions.shape[0], root.shape[0]
-    log_rules = exact_log(rules)
-    found: list[tuple[tuple[tuple[Span, int], ...], Tensor]] = []
+    n = log_emissions.shape[0]
     if n == 1:  # a preterminal is no sentence
-        return found
-    for tree in binary_trees(0, n):
-        splits = dict(tree)
-
-        def columns(i: int, j: int) -> slice:
-            return slice(split, None) if j - i == 1 else slice(split)
-
-        def node(i: int, j: int, splits: dict[Span, int] = splits) -> Tensor:
-            if j - i == 1:
-                return log_emissions[i]
-            k = splits[i, j]
-            pairs = log_rules[:, columns(i, k), columns(k, j)] + node(i, k, splits)[:, None] + node(k, j, splits)
-            total = exact_log_sum(pairs.flatten(1))
-            return total if span_bonus is None else total + span_bonus[i, j]
-
-        found.append((tree, exact_log_sum(exact_log(root) + node(0, n))))
-    return found
+        return []
+    weights = _weights_of_trees(log_emissions, root, rules, span_bonus)
+    return list(zip(binary_trees(0, n), weights, strict=True))
 
 
 def dense_log_partition(*args: Tensor | None) -> Tensor:
@@ -104,12 +89,35 @@ def dense_log_partition(*args: Tensor | None) -> Tensor:
     return exact_log_sum(torch.stack(weights)) if weights else torch.tensor(-math.inf, dtype=torch.float64)
 
 
+def _weights_of_trees(log_emissions: Tensor, root: Tensor, rules: Tensor, span_bonus: Tensor | None) -> Tensor:
+    """[trees], in the order of `binary_trees`: a row for every tree over a span, and no sum over them."""
+    split, log_rules = root.shape[0], exact_log(rules)
+
+    def columns(i: int, j: int) -> slice:
+        return slice(split, None) if j - i == 1 else slice(split)
+
+    @cache
+    def of_span(i: int, j: int) -> Tensor:  # [trees, symbols]
+        if j - i == 1:
+            return log_emissions[i][None]
+        found = []
+        for k in range(i + 1, j):
+            children = of_span(i, k)[:, None, :, None] + of_span(k, j)[:, None]  # [trees, trees, symbols, symbols]
+            pairs = log_rules[:, columns(i, k), columns(k, j)] + children.flatten(0, 1)[:, None]
+            found.append(exact_log_sum(pairs.flatten(2)))
+        total = torch.cat(found)
+        return total if span_bonus is None else total + span_bonus[i, j]
+
+    return exact_log_sum(exact_log(root) + of_span(0, log_emissions.shape[0]))
+
+
 def dense_derivations(
     log_emissions: Tensor, root: Tensor, rules: Tensor, span_bonus: Tensor | None = None
 ) -> list[tuple[float, dict[Span, int]]]:
     """(log-probability, symbol of each span) of every derivation of one sentence: for tiny grammars only."""
-    log_emissions, log_root, log_rules = (t.detach() for t in (log_emissions, exact_log(root), exact_log(rules)))
     n, preterminals = log_emissions.shape
+    log_emit, log_root, log_rules = (t.detach().tolist() for t in (log_emissions, exact_log(root), exact_log(rules)))
+    bonus = None if span_bonus is None else span_bonus.tolist()
     nonterminals = root.shape[0]
     found = []
     for tree in binary_trees(0, n):
@@ -118,10 +126,10 @@ def dense_derivations(
             for tags in itertools.product(range(preterminals), repeat=n):
                 label = dict(zip(spans, symbols, strict=True))
                 label |= {(i, i + 1): nonterminals + tag for i, tag in enumerate(tags)}
-                weight = float(log_root[label[0, n]])
+                weight = log_root[label[0, n]]
                 for (i, j), k in tree:
-                    weight += float(log_rules[label[i, j], label[i, k], label[k, j]])
-                    weight += 0.0 if span_bonus is None else float(span_bonus[i, j])
-                weight += sum(float(log_emissions[i, tag]) for i, tag in enumerate(tags))
+                    weight += log_rules[label[i, j]][label[i, k]][label[k, j]]
+                    weight += 0.0 if bonus is None else bonus[i][j]
+                weight += sum(log_emit[i][tag] for i, tag in enumerate(tags))
                 found.append((weight, label))
     return found

@@ -2,8 +2,10 @@
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import getitem
 
 import torch
 from torch import Tensor
@@ -58,18 +60,23 @@ def derivations(
     """All of one sentence, those of probability 0 too: log-emissions [n, P]."""
     emissions = log_emissions.detach().double().tolist()
     log_root, log_left, log_right = (t.detach().double().log().tolist() for t in (root, left, right))
+    bonus = None if span_bonus is None else span_bonus.tolist()
     n, nonterminals, preterminals = len(emissions), len(log_root), len(emissions[0])
+    tagged = [
+        ({(i, i + 1): nonterminals + tag for i, tag in enumerate(tags)}, sum(map(getitem, emissions, tags)))
+        for tags in itertools.product(range(preterminals), repeat=n)
+    ]
     found = []
     for tree in binary_trees(0, n) if n > 1 else ():
         spans = [span for span, _ in tree]
         for symbols in itertools.product(range(nonterminals), repeat=len(spans)):
-            for tags in itertools.product(range(preterminals), repeat=n):
-                label = dict(zip(spans, symbols, strict=True))
-                label |= {(i, i + 1): nonterminals + tag for i, tag in enumerate(tags)}
-                weight = log_root[label[0, n]] + sum(emissions[i][tag] for i, tag in enumerate(tags))
+            above = dict(zip(spans, symbols, strict=True))
+            for words, emitted in tagged:
+                label = above | words
+                weight = log_root[label[0, n]] + emitted
                 for (i, j), k in tree:
                     weight += log_left[label[i, j]][label[i, k]] + log_right[label[i, j]][label[k, j]]
-                    weight += 0.0 if span_bonus is None else float(span_bonus[i, j])
+                    weight += 0.0 if bonus is None else bonus[i][j]
                 found.append(Derivation(dict(tree), label, weight))
     return found
 
@@ -88,6 +95,17 @@ def answers(*rules: Tensor, span_bonus: Tensor | None = None) -> Answers:
     n, nonterminals = log_emissions.shape[0], root.shape[0]
     found = derivations(*rules, span_bonus=span_bonus)
     shares, log_z = probabilities(found)
+    totals: defaultdict[tuple[object, ...], float] = defaultdict(float)  # summing in tensors takes ten times as long
+    for derivation, share in zip(found, shares, strict=True):
+        totals["root", derivation.symbols[0, n]] += share
+        for rule in derivation.rules():
+            totals[rule] += share
+        for (i, j), symbol in derivation.symbols.items():
+            if j - i == 1:
+                totals["tags", i, symbol - nonterminals] += share
+            else:
+                totals["spans", i, j] += share
+                totals["symbols", i, j, symbol] += share
     wide = {"dtype": torch.float64}
     result = Answers(
         log_z,
@@ -99,16 +117,8 @@ def answers(*rules: Tensor, span_bonus: Tensor | None = None) -> Answers:
         torch.zeros(*left.shape, **wide),
         -sum(p * math.log(p) for p in shares if p > 0) if log_z > -math.inf else -math.inf,
     )
-    for derivation, share in zip(found, shares, strict=True):
-        result.root[derivation.symbols[0, n]] += share
-        for side, parent, child in derivation.rules():
-            getattr(result, side)[parent, child] += share
-        for (i, j), symbol in derivation.symbols.items():
-            if j - i == 1:
-                result.tags[i, symbol - nonterminals] += share
-            else:
-                result.spans[i, j] += share
-                result.symbols[i, j, symbol] += share
+    for (name, *place), total in totals.items():
+        getattr(result, str(name))[tuple(place)] = total
     return result
 
 

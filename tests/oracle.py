@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -27,42 +28,43 @@ def tree_log_weights(
 
     All in log space, so that no grammar is too peaked for it.
     """
-    n = log_emissions.shape[0]
-    nonterminals = root.shape[0]
-    log_left, log_right = exact_log(left), exact_log(right)
-    found = []
-    for tree in binary_trees(0, n):
-        splits = dict(tree)
-
-        def node(span: Span, splits: dict[Span, int] = splits, tree: tuple[tuple[Span, int], ...] = tree) -> Tensor:
-            i, j = span
-            if j - i == 1:
-                return log_emissions[i]
-            k = splits[span]
-            total = exact_log_sum(columns(log_left, i, k) + node((i, k), splits, tree)) + exact_log_sum(
-                columns(log_right, k, j) + node((k, j), splits, tree)
-            )
-            return total if span_bonus is None else total + span_bonus[i, j]
-
-        def columns(rules: Tensor, i: int, j: int) -> Tensor:
-            return rules[:, nonterminals:] if j - i == 1 else rules[:, :nonterminals]
-
-        found.append((tree, exact_log_sum(exact_log(root) + node((0, n)))))
-    return found
+    weights = _weights_of_trees(log_emissions, root, left, right, span_bonus)
+    return list(zip(binary_trees(0, log_emissions.shape[0]), weights, strict=True))
 
 
 def log_partition(*args: Tensor | None) -> Tensor:
     """log Z of one sentence by summing over trees."""
-    weights = [weight for _, weight in tree_log_weights(*args)]  # type: ignore[arg-type]
-    return exact_log_sum(torch.stack(weights)) if weights else torch.tensor(-math.inf, dtype=torch.float64)
+    return exact_log_sum(_weights_of_trees(*args))  # type: ignore[arg-type]
+
+
+def _weights_of_trees(
+    log_emissions: Tensor, root: Tensor, left: Tensor, right: Tensor, span_bonus: Tensor | None = None
+) -> Tensor:
+    """[trees], in the order of `binary_trees`: a row for every tree over a span, and no sum over them."""
+    nonterminals = root.shape[0]
+    log_left, log_right = exact_log(left), exact_log(right)
+
+    @cache
+    def of_span(i: int, j: int) -> Tensor:  # [trees, symbols]
+        if j - i == 1:
+            return log_emissions[i][None]
+        pairs = [as_child(log_left, i, k)[:, None] + as_child(log_right, k, j) for k in range(i + 1, j)]
+        total = torch.cat([weights.flatten(0, 1) for weights in pairs])
+        return total if span_bonus is None else total + span_bonus[i, j]
+
+    @cache
+    def as_child(log_rules: Tensor, i: int, j: int) -> Tensor:  # [trees, N]
+        columns = log_rules[:, nonterminals:] if j - i == 1 else log_rules[:, :nonterminals]
+        return exact_log_sum(columns + of_span(i, j)[:, None])
+
+    return exact_log_sum(exact_log(root) + of_span(0, log_emissions.shape[0]))
 
 
 def derivation_sum(log_emissions: Tensor, root: Tensor, left: Tensor, right: Tensor) -> float:
     """Z of one sentence by summing over every assignment of symbols to every tree: for tiny grammars only."""
-    log_emissions, root, left, right = (t.detach() for t in (log_emissions, root, left, right))
     n, preterminals = log_emissions.shape
     nonterminals = root.shape[0]
-    emit = log_emissions.exp()
+    at_root, to_left, to_right, emit = (t.detach().tolist() for t in (root, left, right, log_emissions.exp()))
     total = 0.0
     for tree in binary_trees(0, n):
         spans = [span for span, _ in tree]
@@ -70,11 +72,11 @@ def derivation_sum(log_emissions: Tensor, root: Tensor, left: Tensor, right: Ten
             for tags in itertools.product(range(preterminals), repeat=n):
                 label = dict(zip(spans, symbols, strict=True))
                 label |= {(i, i + 1): nonterminals + tag for i, tag in enumerate(tags)}
-                weight = float(root[label[0, n]])
+                weight = at_root[label[0, n]]
                 for (i, j), k in tree:
-                    weight *= float(left[label[i, j], label[i, k]] * right[label[i, j], label[k, j]])
+                    weight *= to_left[label[i, j]][label[i, k]] * to_right[label[i, j]][label[k, j]]
                 for i, tag in enumerate(tags):
-                    weight *= float(emit[i, tag])
+                    weight *= emit[i][tag]
                 total += weight
     return total
 
