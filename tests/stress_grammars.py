@@ -47,7 +47,7 @@ class Stress:
         return Stress.of(case.log_emissions[:1, :words], root, left, right)
 
 
-AGES = (0, 50, 300, 1000)
+AGES = (0, 20, 100, 300)
 HELD_OUT = 24
 LONGEST_LEARNED = 6
 
@@ -77,7 +77,7 @@ def training_run(nonterminals: int = 24, preterminals: int = 49, embedding: int 
         model = SimpleNPCFG(
             SimpleNPCFGConfig(nonterminals=nonterminals, preterminals=preterminals, embedding=embedding), len(ids) + 1
         )
-    optimiser = torch.optim.Adam(model.parameters(), lr=2e-3, betas=(0.75, 0.999), fused=True)
+    optimiser = torch.optim.Adam(model.parameters(), lr=6e-3, betas=(0.75, 0.999), fused=True)
     generator = torch.Generator().manual_seed(2)
     ages = {}
     for step in range(AGES[-1] + 1):
