@@ -1,10 +1,12 @@
 """Runs so small that they train in a second, for tests of what is done with a run."""
 
 import os
+from itertools import islice
 from pathlib import Path
 from threading import Thread
 
-from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.data.synthetic import generate_treebank, generate_trees
+from simplepcfg.data.trees import SpanTree
 from simplepcfg.training.config.files import load_config
 from simplepcfg.training.loop import train
 
@@ -21,6 +23,11 @@ SETTINGS = [
 def tiny_sentences(count: int = 120, seed: int = 5) -> list[str]:
     """Sentences of the built-in treebank."""
     return [" ".join(tree.words) for tree in generate_treebank(count, seed)]
+
+
+def short_trees(count: int, longest: int = 8) -> list[SpanTree]:
+    """Trees of the built-in treebank without its long sentences, which take most of the time of learning it."""
+    return list(islice((tree for tree in generate_trees(3) if len(tree.words) <= longest), count))
 
 
 def make_tiny_run(folder: Path, *settings: str) -> Path:

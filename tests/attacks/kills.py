@@ -28,14 +28,14 @@ def kill_training(folder: Path, count: int, seed: int = 0) -> Outcome:
     """Half of the kills at a write, a rename or a sync, half at any moment."""
     latest = {"half": 9, "fsync": 20, "replace": 12, "replaced": 12}
     moments = _moments(random.Random(seed), count, latest)
-    return _driven("kill -9 while training", [str(DRIVER), str(folder), json.dumps(moments)])
+    return _driven("kill -9 while training", [str(DRIVER), str(folder), json.dumps([[0, moments]])])
 
 
 def kill_taught_training(folder: Path, count: int, seed: int = 0) -> Outcome:
     """The same of a run with two teachers, most of it before and while their marginals are computed and saved."""
     latest = {"marginals": 16, "half": 16, "fsync": 30, "replace": 16, "replaced": 16}
     moments = _moments(random.Random(seed), count, latest)
-    return _driven("kill -9 while training with teachers", [str(DRIVER), str(folder), json.dumps(moments), "2"])
+    return _driven("kill -9 while training with teachers", [str(DRIVER), str(folder), json.dumps([[2, moments]])])
 
 
 def _moments(rng: random.Random, count: int, latest: dict[str, int]) -> list[str]:

@@ -73,6 +73,7 @@ def test_time_grows_with_the_work() -> None:
 
 def test_no_random_number_is_drawn() -> None:
     before = torch.get_rng_state()
+    recommendation._flops_a_second.cache_clear()
     recommendation.estimated_seconds(load_config("sn-pcfg-small"), [5], 50, CPU)
     assert torch.equal(before, torch.get_rng_state())
 

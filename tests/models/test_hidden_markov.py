@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from model_checks import check_gradients
-from simplepcfg.data.synthetic import generate_treebank
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.models import (
@@ -18,6 +17,7 @@ from simplepcfg.models import (
     RankHMMConfig,
     build_model,
 )
+from tiny_runs import short_trees
 
 WORDS = 8  # ids 1 … 7
 KINDS = {"hmm": NeuralHMMConfig, "lhmm": LowRankHMMConfig, "rank-hmm": RankHMMConfig}
@@ -128,8 +128,8 @@ def test_impossible_sizes_are_named(kind: str, setting: dict[str, int], message:
 
 @pytest.mark.parametrize("kind", CASES[:4])
 def test_better_than_words_alone(kind: str) -> None:
-    """On the built-in treebank, after some seconds, clearly below the entropy of its words one by one."""
-    sentences = [[*tree.words, "<eos>"] for tree in generate_treebank(300, 3)]
+    """On the built-in treebank, after a second, clearly below the entropy of its words one by one."""
+    sentences = [[*tree.words, "<eos>"] for tree in short_trees(300)]
     ids: dict[str, int] = {}
     encoded = [[ids.setdefault(word, len(ids) + 1) for word in sentence] for sentence in sentences]
     longest = max(map(len, encoded))

@@ -1,12 +1,12 @@
 """Kills training with SIGKILL at given moments, resumes it, and compares with a run that was left alone.
 
-    python kill_driver.py FOLDER '["half:2", "replace:5", "share:0.3", ...]' [TEACHERS]
+    python kill_driver.py FOLDER '[[0, ["half:2", "replace:5", "share:0.3", ...]], [TEACHERS, [MOMENT, ...]], ...]'
 
-Prints one JSON object a moment: {"moment", "killed", "differences"}. A moment is the k-th write, cut in half
-(half), the k-th fsync, the instant before (replace) or after (replaced) the k-th rename, the k-th time that a teacher
-is asked for marginals (marginals), or an instant from outside, some milliseconds after metrics.jsonl has grown to a
-share of its final length. Each run is a fork of this process. With TEACHERS, so many runs are trained first, from whose
-span marginals the others learn; these are then computed and saved a few sentences at a time.
+Prints one JSON object a moment: {"teachers", "moment", "killed", "differences"}. A moment is the k-th write, cut in
+half (half), the k-th fsync, the instant before (replace) or after (replaced) the k-th rename, the k-th time that a
+teacher is asked for marginals (marginals), or an instant from outside, some milliseconds after metrics.jsonl has grown
+to a share of its final length. Each run is a fork of this process. With TEACHERS above 0, so many runs are trained
+first, from whose span marginals the others learn; these are then computed and saved a few sentences at a time.
 """
 
 import builtins
@@ -17,7 +17,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +32,23 @@ from toy_runs import TOY_SETTINGS, differences, toy_sentences
 TEACHER_SENTENCES = 8  # of the sixty that are computed together, and then saved
 
 
-def main(folder: Path, moments: list[str], teachers: int = 0) -> None:
-    text = folder / "train.txt"
-    text.write_text("\n".join(toy_sentences(random.Random(1), 60)) + "\n", "utf-8")
+def main(folder: Path, series: list[tuple[int, list[str]]]) -> None:
     # What torch imports only when it is first used would otherwise be imported again in every fork.
     parameter = torch.nn.Parameter(torch.zeros(1))
     parameter.sum().backward()
     torch.optim.Adam([parameter]).step()
     gc.freeze()  # or every fork copies and searches all of it
+    for number, (teachers, moments) in enumerate(series):
+        place = folder / str(number)
+        place.mkdir()
+        for outcome in outcomes(place, moments, teachers):
+            print(json.dumps({"teachers": teachers, **outcome}), flush=True)
+
+
+def outcomes(folder: Path, moments: list[str], teachers: int) -> Iterator[dict[str, Any]]:
+    """Kill and resume a run at every moment."""
+    text = folder / "train.txt"
+    text.write_text("\n".join(toy_sentences(random.Random(1), 60)) + "\n", "utf-8")
     names = [str(folder / f"teacher-{number}") for number in range(teachers)]
     for seed, name in enumerate(names, start=1):
         assert forked(lambda seed=seed, name=name: run(text, RunFolder(Path(name)), settings=[f"seed={seed}"])) == 0
@@ -55,7 +64,7 @@ def main(folder: Path, moments: list[str], teachers: int = 0) -> None:
         resumed = forked(lambda broken=broken: run(text, broken, broken.config.exists(), settings))
         found = differences(whole, broken) if resumed == 0 else [f"resuming ended with status {resumed}"]
         killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-        print(json.dumps({"moment": moment, "killed": killed, "differences": found}), flush=True)
+        yield {"moment": moment, "killed": killed, "differences": found}
 
 
 def run(text: Path, folder: RunFolder, resume: bool = False, settings: Sequence[str] = ()) -> None:
@@ -160,4 +169,4 @@ def check_readable(folder: RunFolder) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), json.loads(sys.argv[2]), *map(int, sys.argv[3:]))
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]))

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from simplepcfg.data.synthetic import generate_treebank
 from simplepcfg.evaluation.perplexity import perplexity, unigram_log_likelihood
 from simplepcfg.inference.run import Run
 from simplepcfg.training import Interrupted, RunFolder, load_config, load_run, train
 from simplepcfg.training.storage.checkpoint import Checkpoint
+from tiny_runs import short_trees
 from toy_runs import SignalAt, differences
 
 SMALL = [
@@ -48,6 +48,7 @@ def test_signal_then_resume_equals_undisturbed(make_config, tmp_path: Path, step
                 "model.preterminals=48",
                 "model.init_logit_std=1",
                 "training.epochs=8",
+                "training.batch_size=8",
                 "training.learning_rate=0.01",
             ],
             marks=pytest.mark.slow,
@@ -59,9 +60,9 @@ def test_signal_then_resume_equals_undisturbed(make_config, tmp_path: Path, step
 def test_each_learns_more_than_word_frequencies(
     tmp_path: Path, builtin: str, sentences: int, settings: list[str]
 ) -> None:
-    trees = list(generate_treebank(sentences + 50, 3))
+    trees = short_trees(sentences + 50)
     text = [" ".join(tree.words) for tree in trees]
-    schedule = ["training.epochs=3", "training.batch_size=8", "training.learning_rate=0.02", "data.vocabulary_size=0"]
+    schedule = ["training.epochs=3", "training.batch_size=16", "training.learning_rate=0.03", "data.vocabulary_size=0"]
     config = load_config(builtin, [*SMALL, *schedule, *settings], environment={})
     result = train(config, tmp_path / "run", train_text=text[:sentences], valid_text=text[sentences:])
     loaded = load_run(tmp_path / "run")

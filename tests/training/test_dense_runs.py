@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from simplepcfg.data.synthetic import generate_treebank
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.perplexity import unigram_log_likelihood
 from simplepcfg.inference.run import Run
@@ -14,6 +13,7 @@ from simplepcfg.models import build_model
 from simplepcfg.training import load_config, load_run, train
 from simplepcfg.training.machine.memory import estimate
 from simplepcfg.training.step.rule_count_check import rule_count_ratio
+from tiny_runs import short_trees
 
 SMALL = [
     "model.nonterminals=8",
@@ -24,15 +24,15 @@ SMALL = [
     "training.device=cpu",
     "training.threads=1",
     "training.epochs=3",
-    "training.batch_size=8",
-    "training.learning_rate=0.02",
+    "training.batch_size=16",
+    "training.learning_rate=0.03",
 ]
 SETTINGS = {"n-pcfg": [], "c-pcfg": ["model.latent=3", "model.encoder=16"]}
 
 
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_learns_more_than_word_frequencies(tmp_path: Path, kind: str) -> None:
-    trees = list(generate_treebank(440, 3))
+    trees = short_trees(440)
     text = [" ".join(tree.words) for tree in trees]
     config = load_config(kind, [*SMALL, *SETTINGS[kind]], environment={})
     train(config, tmp_path / "run", train_text=text[:400], valid_text=text[400:])

@@ -1,5 +1,7 @@
 """Several seeds of one configuration: the same runs as by themselves, resumed, and kept apart when one fails."""
 
+import multiprocessing
+import os
 import signal
 from pathlib import Path
 
@@ -10,10 +12,13 @@ from simplepcfg.errors import InputError
 from simplepcfg.training import loop, seeds
 from simplepcfg.training.config.files import load_config
 from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.training.machine import side_by_side
 from simplepcfg.training.machine.signals import Interrupted
 from simplepcfg.training.seeds import SeedsFailed, SeedsFolder, train_seeds
 from simplepcfg.training.storage.run_folder import load_run
 from tiny_runs import SETTINGS, tiny_sentences
+
+FORKING = multiprocessing.get_context("fork") if hasattr(os, "fork") else None
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +109,12 @@ def test_an_interruption_stops_all_and_resume_goes_on(
     assert len(train_seeds(None, folder)) == 3
 
 
-def test_a_mistake_of_all_leaves_the_folder_free(config: RunConfig, tmp_path: Path) -> None:
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_mistake_of_all_leaves_the_folder_free(
+    config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Both fail before they compute anything; in new processes, as above, importing torch would take seconds each.
+    monkeypatch.setattr(side_by_side.multiprocessing, "get_context", lambda _: FORKING)
     wrong = config.model_copy(update={"data": config.data.model_copy(update={"train": str(tmp_path / "none.txt")})})
     for jobs in (1, 2):
         with pytest.raises((InputError, SeedsFailed), match=r"none\.txt"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 
@@ -58,7 +59,7 @@ def estimated_seconds(config: RunConfig, lengths: Sequence[int], vocabulary: int
     steps = -(-len(lengths) // batch)
     squares = sum(length * length for length in lengths)
     flops = steps * _flops_a_step(model, vocabulary) + _chart_flops(model, sum(lengths), squares)
-    return config.training.epochs * BESIDE_PRODUCTS * flops / _flops_a_second()
+    return config.training.epochs * BESIDE_PRODUCTS * flops / _flops_a_second(torch.get_num_threads())
 
 
 def time_note(config: RunConfig, lengths: Sequence[int], vocabulary: int, device: torch.device) -> str | None:
@@ -96,8 +97,12 @@ def _chart_flops(model: ModelConfig, words: int, squares: int) -> float:
     return 12.0 * states * states * squares / 2 + 12.0 * states * tags * words
 
 
-def _flops_a_second() -> float:
-    """What one product of a common size reaches on this CPU, in bursts too short for other programs to matter."""
+@cache
+def _flops_a_second(threads: int) -> float:
+    """What one product of a common size reaches on this CPU, in bursts too short for other programs to matter.
+
+    Measured once in a process for each number of threads, which must be the present one.
+    """
     left = torch.full((_MEASURED_SIZE, _MEASURED_SIZE), 0.5)  # no draw: runs repeat bit for bit
     left @ left
     begun = time.perf_counter()
