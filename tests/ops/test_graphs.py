@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from graph_checks import assert_equal, check_threads, remembered_without_graphs
 from graph_stand_in import CPU, Failing, Harness
 from random_grammars import random_case
 from simplepcfg.ops import graphs
-from simplepcfg.ops.graphs import DeviceGraphs, without_graphs
+from simplepcfg.ops.graphs import DeviceGraphs
 from simplepcfg.ops.inside import graphed_chart, inside, padded_chart
 from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.inside.graphed_chart import graph_bytes
@@ -41,13 +42,7 @@ def answer(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]
 
 
 def plain(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
-    with without_graphs():
-        return answer(tensors, **options)
-
-
-def assert_equal(found: tuple[Tensor, ...], expected: tuple[Tensor, ...]) -> None:
-    for ours, theirs in zip(found, expected, strict=True):
-        assert torch.equal(ours, theirs)
+    return remembered_without_graphs(answer, tensors, **options)
 
 
 @pytest.mark.parametrize(
@@ -286,21 +281,7 @@ def test_threads(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("fill", "adjoints", "emission_gradients", "rule_gradients"):
         monkeypatch.setattr(PackedChart, name, locked(getattr(PackedChart, name)))
     expected = [plain(inputs(seed)) for seed in range(3)]
-    wrong: list[object] = []
-
-    def work(seed: int) -> None:
-        try:
-            for _ in range(3):
-                assert_equal(answer(inputs(seed)), expected[seed])
-        except BaseException as error:
-            wrong.append(error)
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    check_threads([lambda seed=seed: answer(inputs(seed)) for seed in range(3)], expected, times=3)
     assert 1 <= harness.graphs.count <= 2
 
 

@@ -3,14 +3,15 @@
 Needs torch, triton and pytest alone.
 """
 
-import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from graph_checks import assert_equal, check_streams, check_threads
 from simplepcfg.ops import graphs
 from simplepcfg.ops.graphs import DeviceGraphs, graphs_of
 from simplepcfg.ops.inside import clear_graphs, graph_memory, inside, without_graphs
@@ -60,12 +61,6 @@ def answer(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]
 def plain(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
     with without_graphs():
         return answer(tensors, **options)
-
-
-def assert_equal(found: tuple[Tensor, ...], expected: tuple[Tensor, ...]) -> None:
-    torch.cuda.synchronize()
-    for ours, theirs in zip(found, expected, strict=True):
-        assert torch.equal(ours, theirs), float((ours.double() - theirs.double()).abs().max())
 
 
 def current() -> DeviceGraphs:
@@ -174,19 +169,8 @@ def test_second_derivatives_and_a_second_backward_pass() -> None:
 
 
 def test_streams() -> None:
-    """Calls on several streams, without a wait between them, do not disturb one another."""
-    streams = [torch.cuda.Stream(GPU) for _ in range(3)]
     several = [inputs(seed) for seed in range(6)]
-    expected = [plain(tensors) for tensors in several]
-    torch.cuda.synchronize()
-    for _ in range(4):
-        found = []
-        for k, tensors in enumerate(several):
-            with torch.cuda.stream(streams[k % 3]):
-                found.append(answer(tensors))
-        torch.cuda.synchronize()
-        for ours, theirs in zip(found, expected, strict=True):
-            assert_equal(ours, theirs)
+    check_streams([partial(answer, tensors) for tensors in several], [plain(tensors) for tensors in several])
     assert current().has_replayed
 
 
@@ -194,25 +178,7 @@ def test_threads() -> None:
     several = [inputs(seed) for seed in range(4)]
     expected = [plain(tensors) for tensors in several]
     torch.cuda.synchronize()
-    wrong: list[BaseException] = []
-
-    def work(k: int) -> None:
-        try:
-            with torch.cuda.stream(torch.cuda.Stream(GPU)):
-                for _ in range(10):
-                    found = answer(several[k])
-                    torch.cuda.current_stream().synchronize()
-                    for ours, theirs in zip(found, expected[k], strict=True):
-                        assert torch.equal(ours, theirs)
-        except BaseException as error:
-            wrong.append(error)
-
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    check_threads([partial(answer, tensors) for tensors in several], expected, times=10)
 
 
 def test_within_a_capture_of_the_caller() -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from graph_checks import assert_equal, remembered_without_graphs
 from graph_stand_in import Harness
 from random_grammars import random_case
 from simplepcfg.ops.graphs import without_graphs
@@ -44,13 +45,7 @@ def answer(seed: int, both: Tensor, **options: object) -> tuple[Tensor, ...]:
 
 
 def plain(seed: int, both: Tensor, **options: object) -> tuple[Tensor, ...]:
-    with without_graphs():
-        return answer(seed, both, **options)
-
-
-def assert_equal(found: tuple[Tensor, ...], expected: tuple[Tensor, ...]) -> None:
-    for ours, theirs in zip(found, expected, strict=True):
-        assert torch.equal(ours, theirs)
+    return remembered_without_graphs(answer, seed, both, **options)
 
 
 @pytest.mark.parametrize(("batched", "small"), [(False, True), (False, False), (True, False)])

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from graph_checks import assert_equal, check_threads, remembered_without_graphs
 from graph_stand_in import Harness
 from random_grammars import random_case, with_zeros
 from simplepcfg.ops import replay
@@ -61,7 +62,7 @@ def prefixes(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ..
 
 def samples(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
     generator = torch.Generator().manual_seed(1)
-    found = sample_trees(*tensors, 5, generator, backend="triton", **options)
+    found = sample_trees(*tensors, 2, generator, backend="triton", **options)
     state = generator.get_state().double()  # as many numbers are drawn
     return found.spans, found.splits, found.labels, found.tags, found.log_probability, state
 
@@ -71,13 +72,10 @@ WITH_BONUS = ("span marginals", "viterbi", "samples")
 
 
 def plain(question: Question, tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
-    with without_graphs():
-        return question(tensors, **options)
-
-
-def assert_equal(found: tuple[Tensor, ...], expected: tuple[Tensor, ...]) -> None:
-    for ours, theirs in zip(found, expected, strict=True):
-        assert torch.equal(ours, theirs)
+    if any(tensor.requires_grad for tensor in tensors):
+        with without_graphs():
+            return question(tensors, **options)
+    return remembered_without_graphs(question, tensors, **options)
 
 
 @pytest.mark.parametrize("batched", [False, True])
@@ -258,21 +256,7 @@ def test_threads(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(replayed_viterbi, "_best_trees", locked)
     expected = [plain(trees, inputs(seed)) for seed in range(3)]
-    wrong: list[object] = []
-
-    def work(seed: int) -> None:
-        try:
-            for _ in range(3):
-                assert_equal(trees(inputs(seed)), expected[seed])
-        except BaseException as error:
-            wrong.append(error)
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    check_threads([lambda seed=seed: trees(inputs(seed)) for seed in range(3)], expected, times=3)
 
 
 def chain(seed: int, kind: str = "dense") -> tuple[Tensor, ...]:

@@ -3,13 +3,14 @@
 Needs torch, triton and pytest alone.
 """
 
-import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 import torch
 from torch import Tensor
 
+from graph_checks import assert_equal, check_streams, check_threads
 from simplepcfg.ops import graphs
 from simplepcfg.ops.forward import forward, forward_prefixes
 from simplepcfg.ops.graphs import DeviceGraphs, clear_graphs, graph_memory, graphs_of, without_graphs
@@ -126,12 +127,6 @@ def plain(question: Question, tensors: tuple[Tensor, ...], **options: object) ->
         return question(tensors, **options)
 
 
-def assert_equal(found: tuple[Tensor, ...], expected: tuple[Tensor, ...]) -> None:
-    torch.cuda.synchronize()
-    for ours, theirs in zip(found, expected, strict=True):
-        assert torch.equal(ours, theirs), float((ours.double() - theirs.double()).abs().max())
-
-
 def current() -> DeviceGraphs:
     found = graphs_of(GPU)
     assert found is not None
@@ -219,19 +214,9 @@ def test_mixed_lengths_give_the_same_bits_in_all_calls(name: str) -> None:
 
 @ALL
 def test_streams(name: str) -> None:
-    """Calls on several streams, without a wait between them, do not disturb one another."""
-    question, streams = QUESTIONS[name], [torch.cuda.Stream(GPU) for _ in range(3)]
-    several = [inputs(seed) for seed in range(6)]
+    question, several = QUESTIONS[name], [inputs(seed) for seed in range(6)]
     expected = [plain(question, tensors) for tensors in several]
-    torch.cuda.synchronize()
-    for _ in range(4):
-        found = []
-        for k, tensors in enumerate(several):
-            with torch.cuda.stream(streams[k % 3]):
-                found.append(question(tensors))
-        torch.cuda.synchronize()
-        for ours, theirs in zip(found, expected, strict=True):
-            assert_equal(ours, theirs)
+    check_streams([partial(question, tensors) for tensors in several], expected)
     assert current().has_replayed
 
 
@@ -240,25 +225,7 @@ def test_threads(name: str) -> None:
     question, several = QUESTIONS[name], [inputs(seed) for seed in range(2)]
     expected = [plain(question, tensors) for tensors in several]
     torch.cuda.synchronize()
-    wrong: list[BaseException] = []
-
-    def work(k: int) -> None:
-        try:
-            with torch.cuda.stream(torch.cuda.Stream(GPU)):
-                for _ in range(10):
-                    found = question(several[k])
-                    torch.cuda.current_stream().synchronize()
-                    for ours, theirs in zip(found, expected[k], strict=True):
-                        assert torch.equal(ours, theirs)
-        except BaseException as error:
-            wrong.append(error)
-
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    check_threads([partial(question, tensors) for tensors in several], expected, times=10)
 
 
 @pytest.mark.parametrize("name", CAPTURABLE)
