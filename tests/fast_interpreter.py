@@ -4,15 +4,16 @@ At every launch and at every call of a device function, the interpreter lists al
 replace its builtin functions. For every tensor it makes the table of NumPy types, the type of a block and the constants
 of its shape anew, for every operation it works out the type of the result and how shapes are broadcast, and it checks
 integers for overflow by a dozen operations of its own. Here the first is done once, types, shapes and constants are
-remembered, operands of one type and shape are taken as they are, and NumPy checks for overflow. A process that
-interprets kernels compiles none, so that the replaced functions can stay in place.
+remembered, also what a scalar becomes in another type or as a block, operands of one type and shape are taken as they
+are, bfloat16 is a shift of bits, and NumPy checks for overflow. A process that interprets kernels compiles none, so
+that the replaced functions can stay in place.
 """
 
 import importlib.util
 import math
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,6 +43,9 @@ def speed_up() -> None:
     semantic.binary_op_sanitize_overflow_impl = _check_overflow
     _take_equal_operands_as_they_are(semantic, tl.core)
     _remember_constants(semantic, tl.core)
+    _remember_casts_of_scalars(semantic, tl.core)
+    _make_handles_quickly(interpreter, tl.core)
+    interpreter._convert_float = _shift_bits(interpreter._convert_float, tl.core)
     interpreter._patched_once = True
 
 
@@ -83,18 +87,20 @@ def _unwrap_constants_by_class(core: Any) -> None:
 
 def _remember_block_types(core: Any) -> None:
     """Give equal types of blocks the attributes of the first one, and their sizes as a tuple of Python."""
-    make, seen = core.block_type.__init__, {}
+    make, pointer = core.block_type.__init__, core.pointer_type
+    seen: dict[tuple[object, ...], dict[str, Any]] = {}
 
     def remembering(self: Any, element_ty: Any, shape: Any) -> None:
-        sizes = tuple([size.value if isinstance(size, core.constexpr) else size for size in shape])
-        if not {type(size) for size in sizes} <= {int}:
+        of_pointer = (element_ty.address_space, element_ty.const) if element_ty.__class__ is pointer else ()
+        key = (element_ty.name, of_pointer, *shape)  # constants of Triton are equal to their values
+        known = seen.get(key)
+        if known is None:
             make(self, element_ty, shape)
-            return
-        key = (element_ty.name, sizes, element_ty.is_ptr() and (element_ty.address_space, element_ty.const))
-        if key not in seen:
-            make(self, element_ty, shape)
-            seen[key] = {**self.__dict__, "sizes": sizes}
-        self.__dict__.update(seen[key])
+            sizes = tuple([size.value if isinstance(size, core.constexpr) else size for size in shape])
+            if {type(size) for size in sizes} <= {int}:
+                seen[element_ty.name, of_pointer, *sizes] = {**self.__dict__, "sizes": sizes}
+        else:
+            self.__dict__.update(known)
 
     core.block_type.__init__ = remembering
 
@@ -127,6 +133,7 @@ def _take_equal_operands_as_they_are(semantic: Any, core: Any) -> None:
         semantic.computation_type_impl,
     )
     known: dict[tuple[object, ...], Any] = {}
+    numbers = {int, float, bool}
 
     def promoted(
         self: Any,
@@ -143,7 +150,23 @@ def _take_equal_operands_as_they_are(semantic: Any, core: Any) -> None:
             same = left is right and not left.is_ptr() and (not div_or_mod or left.primitive_bitwidth >= 32)
             if same or (left.is_ptr() and allow_lhs_ptr and right.is_int()):
                 return broadcasted(self, lhs, rhs)
+        elif arithmetic_check:
+            if lhs.__class__ is tensor and rhs.__class__ in numbers and rhs == rhs and not lhs.dtype.is_ptr():
+                kind, constant = beside_number(self, lhs.dtype, rhs, False, div_or_mod)
+                return broadcasted(self, self.cast(lhs, kind), constant)
+            if rhs.__class__ is tensor and lhs.__class__ in numbers and lhs == lhs and not rhs.dtype.is_ptr():
+                kind, constant = beside_number(self, rhs.dtype, lhs, True, div_or_mod)
+                return broadcasted(self, constant, self.cast(rhs, kind))
         return promote(self, lhs, rhs, allow_lhs_ptr, allow_rhs_ptr, arithmetic_check, div_or_mod)
+
+    def beside_number(self: Any, dtype: Any, number: Any, number_first: bool, div_or_mod: bool) -> tuple[Any, Any]:
+        """The type in which a tensor and a number are combined, and the number in it."""
+        key = (dtype.name, number.__class__, number, math.copysign(1, number), number_first, div_or_mod)
+        if key not in known:
+            types = (self.to_tensor_type(number), True, dtype, False)
+            kind = computed(self, *(types if number_first else (*types[2:], *types[:2])), div_or_mod)
+            known[key] = kind, self._cast_to_computation_type(number, kind)
+        return known[key]
 
     def computed(self: Any, a: Any, a_is_scalar: bool, b: Any, b_is_scalar: bool, div_or_mod: bool) -> Any:
         key = (a.name, a_is_scalar, b.name, b_is_scalar, div_or_mod)
@@ -160,8 +183,11 @@ def _take_equal_operands_as_they_are(semantic: Any, core: Any) -> None:
 
     def splat(self: Any, scalar: Any, like: Any) -> Any:
         sizes = like.type.__dict__.get("sizes") or tuple(like.type.shape)
-        made = self.builder.create_splat(SimpleNamespace(shape=sizes), scalar.handle)
-        return tensor(made, block_type(scalar.dtype, list(sizes)))
+        blocks = scalar.__dict__.setdefault("blocks", {})
+        if sizes not in blocks:
+            made = self.builder.create_splat(SimpleNamespace(shape=sizes), scalar.handle)
+            blocks[sizes] = made, block_type(scalar.dtype, list(sizes))
+        return tensor(*blocks[sizes])
 
     semantic.binary_op_type_checking_impl = promoted
     semantic.computation_type_impl = computed
@@ -182,6 +208,57 @@ def _remember_constants(semantic: Any, core: Any) -> None:
         return known[key]
 
     semantic.scalar_constant = remembered
+
+
+def _remember_casts_of_scalars(semantic: Any, core: Any) -> None:
+    """Convert a scalar once for each type, and nothing that has the type already."""
+    cast, tensor = semantic.cast, core.tensor
+
+    def remembered(self: Any, input: Any, dst_ty: Any, fp_downcast_rounding: Any = None) -> Any:
+        if input.__class__ is not tensor or fp_downcast_rounding is not None:
+            return cast(self, input, dst_ty, fp_downcast_rounding)
+        kind = dst_ty.scalar
+        if input.dtype is kind:
+            return input
+        if input.type.is_block() or kind.is_ptr():
+            return cast(self, input, dst_ty)
+        casts = input.__dict__.setdefault("casts", {})
+        if kind.name not in casts:
+            casts[kind.name] = cast(self, input, dst_ty)
+        return casts[kind.name]
+
+    semantic.cast = remembered
+
+
+def _make_handles_quickly(interpreter: Any, core: Any) -> None:
+    """Check the size of an array's items without three calls of functions."""
+    pointer = core.pointer_type
+    check = interpreter.TensorHandle.__post_init__
+
+    def init(self: Any, data: Any, dtype: Any, attr: dict[str, Any] | None = None) -> None:
+        self.data, self.dtype, self.attr = data, dtype, {} if attr is None else attr
+        if dtype.__class__ is not pointer and data.itemsize * 8 > dtype.primitive_bitwidth:
+            check(self)
+
+    interpreter.TensorHandle.__init__ = init
+
+
+def _shift_bits(convert: Callable[..., Any], core: Any) -> Callable[..., Any]:
+    """Convert between float32 and bfloat16, of one range of exponents, by a shift unless a number is subnormal."""
+
+    @wraps(convert)
+    def shifted(given: Any, source: Any, target: Any, rounding_mode: Any) -> Any:
+        if rounding_mode is None and source is core.float32 and target is core.bfloat16:
+            bits = np.ascontiguousarray(given).view(np.uint32)
+            if not ((bits & np.uint32(0x7FFFFFFF)) - np.uint32(1) < np.uint32(0x007FFFFF)).any():
+                return (bits >> np.uint32(16)).astype(np.uint16).reshape(given.shape)
+        elif rounding_mode is None and source is core.bfloat16 and target is core.float32:
+            bits = np.ascontiguousarray(given).view(np.uint16)
+            if not ((bits & np.uint16(0x7FFF)) - np.uint16(1) < np.uint16(0x007F)).any():
+                return (bits.astype(np.uint32) << np.uint32(16)).reshape(given.shape)
+        return convert(given, source, target, rounding_mode)
+
+    return shifted
 
 
 def _check_overflow(self: Any, lhs: Any, rhs: Any, binary_op: Callable[..., Any]) -> None:

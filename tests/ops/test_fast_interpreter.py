@@ -1,5 +1,6 @@
 """What the tests change in Triton's interpreter keeps its checks."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -72,3 +73,38 @@ def test_types_of_results() -> None:
     promotion_kernel[(1,)](narrow, wide, torch.tensor([7], dtype=torch.int32), out)
     assert torch.equal(out, torch.cat([narrow.float() / 3, narrow.float() + wide, torch.tensor([7.5, 8.5, 0.0, 0.0])]))
     assert out.signbit().tolist() == [False] * 7 + [True]  # constants that compare equal are not one
+
+
+@pytest.mark.parametrize("subnormal", [False, True])
+def test_bfloat16_is_what_the_interpreter_makes_of_it(subnormal: bool) -> None:
+    """Of all numbers of 16 bits, and of many of 32."""
+    shifted = triton.runtime.interpreter._convert_float
+    narrow = np.arange(2**16, dtype=np.uint16)
+    generator = np.random.default_rng(0)
+    wide = np.concatenate([narrow.astype(np.uint32) << 16, generator.integers(0, 2**32, 2**16, dtype=np.uint32)])
+    if not subnormal:
+        narrow, wide = narrow[~is_subnormal(narrow, 7)], wide[~is_subnormal(wide, 23)]
+    given = [(narrow, tl.bfloat16, tl.float32, None), (wide.view(np.float32), tl.float32, tl.bfloat16, None)]
+    for arguments in given:
+        found, expected = shifted(*arguments), shifted.__wrapped__(*arguments)
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        assert (found == expected).all()
+
+
+def is_subnormal(bits: np.ndarray, mantissa: int) -> np.ndarray:
+    magnitude = bits & ((1 << (8 * bits.itemsize - 1)) - 1)
+    return (magnitude > 0) & (magnitude < 1 << mantissa)
+
+
+@triton.jit
+def scalar_kernel(count, out):
+    places = tl.arange(0, 4)
+    for step in range(2):
+        tl.store(out + 4 * step + places, count * step + places.to(tl.float32) + count)
+
+
+def test_scalars_are_converted_anew_in_every_launch() -> None:
+    out = torch.empty(8)
+    for count in (3, 2**20, 7):
+        scalar_kernel[(1,)](count, out)
+        assert out.tolist() == [float(count * (step + 1) + place) for step in range(2) for place in range(4)]
