@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 from threading import Thread
 
-from simplepcfg.data.synthetic import generate_treebank, generate_trees
+from simplepcfg.data.synthetic import generate_trees
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.training.config.files import load_config
 from simplepcfg.training.loop import train
@@ -20,14 +20,14 @@ SETTINGS = [
 ]
 
 
-def tiny_sentences(count: int = 120, seed: int = 5) -> list[str]:
-    """Sentences of the built-in treebank."""
-    return [" ".join(tree.words) for tree in generate_treebank(count, seed)]
+def tiny_sentences(count: int = 120, seed: int = 44) -> list[str]:
+    """Sentences of the built-in treebank, of at most twelve words."""
+    return [" ".join(tree.words) for tree in short_trees(count, seed, longest=12)]
 
 
-def short_trees(count: int, longest: int = 8) -> list[SpanTree]:
-    """Trees of the built-in treebank without its long sentences, which take most of the time of learning it."""
-    return list(islice((tree for tree in generate_trees(3) if len(tree.words) <= longest), count))
+def short_trees(count: int, seed: int = 3, longest: int = 8) -> list[SpanTree]:
+    """Trees of the built-in treebank without its long sentences, which take most of the time that a text takes."""
+    return list(islice((tree for tree in generate_trees(seed) if len(tree.words) <= longest), count))
 
 
 def make_tiny_run(folder: Path, *settings: str) -> Path:

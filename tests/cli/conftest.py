@@ -8,8 +8,7 @@ import pytest
 
 from command_calls import Call, Outcome
 from simplepcfg.cli.main import run as run_command
-from simplepcfg.data.synthetic import generate_treebank
-from tiny_runs import make_tiny_run, tiny_sentences
+from tiny_runs import make_tiny_run, short_trees, tiny_sentences
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +48,7 @@ def eos_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trees_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Gold trees of the built-in treebank, each with a full stop."""
     path = tmp_path_factory.mktemp("trees") / "gold.trees"
-    trees = generate_treebank(25, seed=9)
+    trees = short_trees(25, seed=9, longest=12)
     path.write_text("".join(f"(TOP {tree.to_brackets()} (. .))\n" for tree in trees))
     return path
 

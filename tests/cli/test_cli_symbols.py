@@ -90,7 +90,7 @@ def test_random_trees_and_entropy(run: Path) -> None:
     drawn, alone = loaded.sample_trees(sentences, 400, seed=3)
     assert [item.log_probability for item in alone] == [-math.inf] * 400
     share = sum((1, 6) in {(i, j) for i, j, _ in item.tree.spans} for item in drawn) / 400
-    exact = float(loaded.span_marginals(sentences)[0][1, 5])
+    exact = float(loaded.span_marginals(sentences)[0][1, 6])
     assert abs(share - exact) < 5 * math.sqrt(exact * (1 - exact) / 400)
     kept = loaded.sample_trees(sentences[:1], 20, [{"require": [[1, 6]]}])[0]
     assert all((1, 6) in {(i, j) for i, j, _ in item.tree.spans} for item in kept)
