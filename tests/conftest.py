@@ -5,22 +5,9 @@ import os
 from collections.abc import Iterator
 
 import pytest
-import torch
-
-from fast_interpreter import speed_up
-
-if not torch.cuda.is_available():
-    # Before anything imports triton: its kernels then run on the CPU, slowly, so that they are tested here too.
-    os.environ.setdefault("TRITON_INTERPRET", "1")
-    speed_up()
 
 # Tests start hundreds of processes that import the package: let them keep its bytecode, whatever the shell says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-
-if "PYTEST_XDIST_WORKER" in os.environ:
-    # Several processes share the cores already; what tests start themselves inherits this.
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    torch.set_num_threads(1)
 
 OPT_IN = ("gpu", "slow", "browser", "peer")
 # Started first where several processes share the files, so that none is left with a long one at the end.
@@ -43,6 +30,24 @@ LONGEST = (
     "cli/test_bad_input.py",
     "test_experiments.py",
 )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Prepare a process that runs tests; one that only hands them out to others starts sooner without torch."""
+    if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
+        return
+    import torch
+
+    from fast_interpreter import speed_up
+
+    if not torch.cuda.is_available():
+        # Before anything imports triton: its kernels then run on the CPU, slowly, so that they are tested here too.
+        os.environ.setdefault("TRITON_INTERPRET", "1")
+        speed_up()
+    if hasattr(config, "workerinput"):
+        # Several processes share the cores already; what tests start themselves inherits this.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        torch.set_num_threads(1)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -76,8 +81,17 @@ def pytest_sessionfinish() -> None:
 
 
 @pytest.fixture(scope="module")
+def nothing_to_collect() -> None:
+    """Objects of earlier tests are set aside, so that a collection looks at those of this module alone."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
     """Tiny tensors gain nothing from threads, and lose much on a busy machine."""
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -18,6 +18,8 @@ from simplepcfg.ops.inside import BACKENDS
 
 CPU = torch.device("cpu")
 
+pytestmark = pytest.mark.usefixtures("nothing_to_collect")
+
 
 @pytest.fixture(scope="module")
 def machine() -> Machine:

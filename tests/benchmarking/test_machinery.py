@@ -20,6 +20,8 @@ import machinery_pieces  # noqa: E402
 
 PIECES = {piece.name: piece for piece in machinery_pieces.STEP_PIECES}
 
+pytestmark = pytest.mark.usefixtures("nothing_to_collect")
+
 
 def loss_and_gradient(piece: machinery_pieces.Piece | None) -> tuple[torch.Tensor, torch.Tensor]:
     """The batch's sums and the gradient of one step in bf16, by the kernels that a GPU runs but for one piece."""

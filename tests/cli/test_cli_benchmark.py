@@ -8,7 +8,7 @@ from command_calls import Call
 
 
 @pytest.fixture(autouse=True)
-def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+def _cheap(monkeypatch: pytest.MonkeyPatch, nothing_to_collect: None) -> None:
     """No process of its own for the memory, no measuring of the machine."""
     from simplepcfg.benchmarking import inside
     from simplepcfg.benchmarking.timing import Machine

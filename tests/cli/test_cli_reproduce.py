@@ -12,6 +12,7 @@ import pytest
 from command_calls import Call
 from reproduce_cases import SMALL, no_training, results, write_text
 from simplepcfg import load
+from simplepcfg.benchmarking import timing
 from simplepcfg.errors import ResourceError
 from simplepcfg.reproduction import runner
 from simplepcfg.training.reporting.progress import Reporter, StepReport
@@ -222,9 +223,12 @@ def test_a_result_cut_short_by_a_crash_is_done_again(call: Call, data: Path, tmp
     assert [record["row"] for record in results(tmp_path)] == ["random", "oracle"]
 
 
+@pytest.mark.usefixtures("nothing_to_collect")
 def test_speed(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a process of its own for the memory of each backend, which tests/benchmarking measures."""
     monkeypatch.setattr("simplepcfg.benchmarking.inside.peak_on_cpu", lambda *_: 1e6)
+    monkeypatch.setitem(timing.PRODUCT_SIZE, "cpu", 256)
+    monkeypatch.setitem(timing.COPIED_NUMBERS, "cpu", 1 << 20)
     out = tmp_path / "out"
     asked = ["reproduce", "speed", "--out", out, "--rows", "2x4x4x8", "--device", "cpu"]
     first = call(*asked)

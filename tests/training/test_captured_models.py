@@ -36,13 +36,6 @@ def tiny(kind: str) -> torch.nn.Module:
     return tiny_model_of(KINDS[kind](), WORDS)
 
 
-@pytest.fixture(scope="module")
-def nothing_to_collect() -> None:
-    """Objects of earlier tests are set aside, so that a collection looks at those of this module alone."""
-    gc.collect()
-    gc.freeze()
-
-
 @pytest.mark.usefixtures("nothing_to_collect")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_step_leaves_no_garbage(kind: str) -> None:

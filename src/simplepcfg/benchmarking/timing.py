@@ -11,6 +11,9 @@ import torch
 
 QUANTILES = (0.2, 0.5, 0.8)
 DTYPES = {"bf16": torch.bfloat16, "tf32": torch.float32, "fp32": torch.float32}
+# What peak rates are measured with: a square product, and a copy of so many numbers, more than caches hold.
+PRODUCT_SIZE = {"cpu": 1536, "cuda": 8192}
+COPIED_NUMBERS = {"cpu": 1 << 26, "cuda": 1 << 28}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,7 @@ class Machine:
     def flops_per_second(self, precision: str) -> float:
         """Return the rate of one large matrix product in this precision."""
         if precision not in self._rates:
-            size = 8192 if self.device.type == "cuda" else 1536
+            size = PRODUCT_SIZE["cuda" if self.device.type == "cuda" else "cpu"]
             a = torch.rand(size, size, device=self.device).to(DTYPES[precision])
             out = torch.empty_like(a)
             with matrix_mode(precision):
@@ -126,7 +129,7 @@ class Machine:
     @cached_property
     def bytes_per_second(self) -> float:
         """The rate of reads and writes when a tensor that exceeds all caches is copied."""
-        count = 1 << (28 if self.device.type == "cuda" else 26)
+        count = COPIED_NUMBERS["cuda" if self.device.type == "cuda" else "cpu"]
         source = torch.rand(count, device=self.device)
         target = torch.empty_like(source)
         times = measure(lambda: target.copy_(source), self.device, 10, 1.0)
