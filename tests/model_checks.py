@@ -26,9 +26,9 @@ def check_gradients(network: nn.Module) -> None:
         assert parameter.grad.abs().sum() > 0, name
 
 
-def train_on(network: nn.Module, words: Tensor, steps: int) -> None:
+def train_on(network: nn.Module, words: Tensor, steps: int = 50) -> None:
     """So many steps of Adam on one batch."""
-    optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
+    optimiser = torch.optim.Adam(network.parameters(), lr=0.03)
     for _ in range(steps):
         optimiser.zero_grad()
         network.loss(words).mean().backward()  # type: ignore[operator]

@@ -174,7 +174,7 @@ def test_training_lowers_the_loss(which: str) -> None:
     network = model(which, nonterminals=16, preterminals=24, embedding=32)
     words = torch.tensor([[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 1]])
     before = float(network.loss(words).mean().detach())
-    train_on(network, words, 120)
+    train_on(network, words)
     with torch.no_grad():
         assert -float(network.log_likelihood(words).mean()) < before / 2
 
