@@ -72,10 +72,11 @@ def test_random_trees_are_as_frequent_as_their_posterior(zeros: bool, with_bonus
     bonus = bonus_of(4) if with_bonus else None
     drawn = grammar.sample_trees(WORDS, LENGTHS, samples=6_000, generator=seeded(3), span_bonus=bonus)
     assert drawn.labels.shape == (4, 6_000, 3)
+    listed = drawn.to_list()
     for b, length in enumerate(LENGTHS.tolist()[:3]):
         weights = every_tree(grammar, WORDS[b, :length], None if bonus is None else bonus[b])
         shares = torch.tensor(list(weights.values()), dtype=torch.float64).softmax(0).tolist()
-        trees = drawn.to_list()[b]
+        trees = listed[b]
         counts = Counter(symbols_of(tree) for tree in trees)
         assert set(counts) <= {name for name, weight in weights.items() if weight > -math.inf}
         assert abs(chi_square([counts[name] for name in weights], shares)) < 5

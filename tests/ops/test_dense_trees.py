@@ -72,13 +72,13 @@ def test_frequencies_are_marginals(batched: bool, with_bonus: bool) -> None:
     bonus = bonus_of(2, 4) if with_bonus else None
     lengths = torch.tensor([4, 3])
     drawn = dense_sample_trees(*case.tensors(), 6_000, seeded(11), lengths=lengths, span_bonus=bonus)
-    for b, length in enumerate(lengths.tolist()):
+    for b, (length, trees) in enumerate(zip(lengths.tolist(), drawn.to_list(), strict=True)):
         weights = every_tree(case, b, length, bonus)
         shares = torch.tensor(list(weights.values()), dtype=torch.float64).softmax(0).tolist()
-        counts = Counter(symbols_of(tree, 2) for tree in drawn.to_list()[b])
+        counts = Counter(symbols_of(tree, 2) for tree in trees)
         assert set(counts) <= {name for name, weight in weights.items() if weight > -math.inf}
         assert abs(chi_square([counts[name] for name in weights], shares)) < 5
-        for tree in drawn.to_list()[b][:5]:
+        for tree in trees[:5]:
             assert tree.log_probability == pytest.approx(weights[symbols_of(tree, 2)])
 
 
@@ -95,8 +95,8 @@ def test_tree_log_probabilities_have_gradients() -> None:
 def test_float32_and_very_peaked_grammars() -> None:
     """The chart is in float64 whatever the rules are: no span is too improbable to be drawn."""
     case = random_dense_case(3, 12, 4, 6, scale=40.0, dtype=torch.float32)
-    drawn = dense_sample_trees(*case.tensors(), 50, seeded())
-    exact = dense_sample_trees(*case.to(torch.float64).tensors(), 50, seeded(), backend="naive")
+    drawn = dense_sample_trees(*case.tensors(), 12, seeded())
+    exact = dense_sample_trees(*case.to(torch.float64).tensors(), 12, seeded(), backend="naive")
     assert torch.equal(drawn.labels, exact.labels)
     assert drawn.log_probability.dtype == torch.float32
     log_z = dense_inside(*case.to(torch.float64).tensors())
