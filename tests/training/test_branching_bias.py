@@ -100,15 +100,24 @@ def test_trees_branch_to_that_side_afterwards(weight: float) -> None:
     assert on_side > 0.9 * len(spans)
 
 
+LEVERS = ("training.branching_bias=0.5", "training.branching_bias_steps=5")
+
+
+@pytest.fixture(scope="module")
+def biased(make_config, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    folder = RunFolder(tmp_path_factory.mktemp("biased") / "run")
+    train(make_config(*LEVERS), folder.path)
+    return folder
+
+
 @pytest.mark.parametrize("step", [2, 7])
-def test_resumed_equals_undisturbed(make_config, tmp_path: Path, step: int) -> None:
-    """Before and after the last step that leans."""
-    levers = ("training.branching_bias=0.5", "training.branching_bias_steps=5")
-    whole, broken, plain = (RunFolder(tmp_path / name) for name in ("whole", "broken", "plain"))
-    train(make_config(*levers), whole.path)
-    train(make_config(), plain.path)
+def test_resumed_equals_undisturbed(
+    make_config, biased: RunFolder, whole: RunFolder, tmp_path: Path, step: int
+) -> None:
+    """Before and after the last step that leans; `whole` is a run without bias."""
+    broken = RunFolder(tmp_path / "broken")
     with pytest.raises(Interrupted):
-        train(make_config(*levers), broken.path, reporter=SignalAt(step, signal.SIGTERM))
+        train(make_config(*LEVERS), broken.path, reporter=SignalAt(step, signal.SIGTERM))
     train(None, broken.path, resume=True)
-    assert differences(whole, broken) == []
-    assert differences(whole, plain) != []
+    assert differences(biased, broken) == []
+    assert differences(biased, whole) != []

@@ -23,16 +23,21 @@ SMALL = [
 COMPOUND = ["model.kind=sc-pcfg", "model.latent=3", "model.encoder=6"]
 
 
+@pytest.fixture(scope="module")
+def undisturbed(make_config, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    folder = RunFolder(tmp_path_factory.mktemp("compound") / "whole")
+    train(make_config(*COMPOUND), folder.path)
+    return folder
+
+
 @pytest.mark.parametrize("step", [1, 5, 8])
-def test_signal_then_resume_equals_undisturbed(make_config, tmp_path: Path, step: int) -> None:
-    config = make_config(*COMPOUND)
-    whole, broken = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "broken")
-    train(config, whole.path)
+def test_signal_then_resume_equals_undisturbed(make_config, undisturbed: RunFolder, tmp_path: Path, step: int) -> None:
+    config, broken = make_config(*COMPOUND), RunFolder(tmp_path / "broken")
     with pytest.raises(Interrupted):
         train(config, broken.path, reporter=SignalAt(step, signal.SIGTERM))
     train(None, broken.path, resume=True)
-    assert differences(whole, broken) == []
-    assert len(Checkpoint.load(whole.checkpoint).random) > 0
+    assert differences(undisturbed, broken) == []
+    assert len(Checkpoint.load(undisturbed.checkpoint).random) > 0
 
 
 @pytest.mark.parametrize(
