@@ -13,6 +13,7 @@ OPT_IN = ("gpu", "slow", "browser", "peer")
 # Started first where several processes share the files, so that none is left with a long one at the end.
 LONGEST = (
     "ops/test_stress.py",
+    "training/test_distillation.py",
     "training/test_distributed.py",
     "ops/test_replayed_questions.py",
     "training/test_resume.py",
