@@ -13,6 +13,7 @@ import oracle
 from finite_differences import check_second_derivatives
 from random_grammars import Case, random_case, with_dead_states, with_zeros
 from simplepcfg.errors import InputError
+from simplepcfg.ops import products
 from simplepcfg.ops.inside import BACKENDS, inside, scaled_chart, span_marginals
 
 CPU_BACKENDS = ["naive", "log_sum_exp", "log_einsum_exp", "torch", "triton"]
@@ -372,10 +373,12 @@ def test_every_backend_is_tested_here() -> None:
     assert set(CPU_BACKENDS) == set(BACKENDS) - references
 
 
-@pytest.mark.parametrize("batched", [False, True])
-def test_split_sums_do_not_depend_on_how_a_processor_multiplies(monkeypatch, batched):
-    """Small products in batches, or factors multiplied and added up: the same log Z and gradients."""
-    monkeypatch.setattr(scaled_chart, "BATCHED_PRODUCTS", batched)
+@pytest.mark.parametrize("least", [0, 1 << 30])
+@pytest.mark.parametrize("cache_bytes", [1, 200, 1 << 20])
+def test_split_sums_do_not_depend_on_how_a_processor_multiplies(monkeypatch, least, cache_bytes):
+    """Products in batches or multiply and sum, all spans at once or a few at a time: equal log Z and gradients."""
+    monkeypatch.setattr(products, "LEAST_BMM_COLUMNS", least)
+    monkeypatch.setattr(scaled_chart, "CACHE_BYTES", cache_bytes)
     case = random_case(batch=3, n=6, nonterminals=4, preterminals=5, seed=8)
     inputs = tuple(t.requires_grad_() for t in (case.log_emissions, case.root, case.left, case.right))
     weights = torch.arange(1.0, 4.0, dtype=torch.float64)

@@ -12,6 +12,8 @@ from simplepcfg.ops.backends import has_triton
 PRECISIONS = (None, "bf16", "tf32", "fp32")
 # Rows begin at multiples of this many elements, the alignment that tensor cores and bulk copies require.
 ROW_ALIGNMENT = 64
+# Without MKL, torch.bmm on a CPU loops over the matrices: where they have fewer columns, multiply and sum is faster.
+LEAST_BMM_COLUMNS = 0 if torch.backends.mkl.is_available() else 1024
 
 
 def check_precision(precision: str | None) -> None:
@@ -87,6 +89,14 @@ def add_mm_wide(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
     if a.is_cuda:
         return torch.addmm(total, a, b, out_dtype=total.dtype, out=total)
     return total.addmm_(a.to(total.dtype), b.to(total.dtype))
+
+
+def weighted_sums(weights: Tensor, rows: Tensor) -> Tensor:
+    """Compute Σ_k weights[…, k] · rows[…, k, :] of [*, K] and [*, K, X]: [*, X]. ``rows`` may be overwritten."""
+    *outer, count, columns = rows.shape
+    if rows.device.type == "cpu" and columns < LEAST_BMM_COLUMNS:
+        return rows.mul_(weights.unsqueeze(-1)).sum(-2)
+    return torch.bmm(weights.reshape(-1, 1, count), rows.view(-1, count, columns)).view(*outer, columns)
 
 
 def aligned_rows(like: Tensor, rows: int, columns: int, dtype: torch.dtype) -> Tensor:

@@ -116,12 +116,8 @@ class Backward:
         eta, zeta = chart.splits[width]
         to_eta, to_zeta = self.gradients.children(width)
         factors = chart.factors[width]
-        parts = chart.sentence_chunks(width)
-        if parts is None:
-            _add_child_gradients(alpha, factors, eta, zeta, to_eta, to_zeta)
-        else:
-            for p in parts:
-                _add_child_gradients(alpha[p], factors[p], eta[p], zeta[p], to_eta[p], to_zeta[p])
+        for p in chart.chunks(width):
+            _add_child_gradients(alpha[p], factors[p], eta[p], zeta[p], to_eta[p], to_zeta[p])
         if width in chart.log_space_spans:
             where, exponents = chart.log_space_spans[width]
             bonus = chart.bonus(width)

@@ -12,11 +12,11 @@ from torch import Tensor
 from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.scales import DEAD, range_of, shift_to_peak
 from simplepcfg.ops.inside.square import Square
+from simplepcfg.ops.products import row_parts, weighted_sums
 
-# Split sums are computed for so many sentences at a time that the temporary tensor stays in the cache of one core.
+# Split sums are computed for so many spans at a time that the temporary tensor stays in the cache of one core.
 CACHE_BYTES = 1 << 20
-# Without MKL, torch.bmm of small matrices on a CPU loops over them and is much slower than multiply and sum.
-BATCHED_PRODUCTS = torch.backends.mkl.is_available()
+EVERYTHING = (slice(None), slice(None))  # all sentences, all spans
 
 
 class ScaledChart:
@@ -28,9 +28,7 @@ class ScaledChart:
         self.dtype, self.device = arguments.log_emissions.dtype, arguments.log_emissions.device
         self.lengths = arguments.lengths_on_device
         self.range = range_of(self.dtype)
-        left, right, split = arguments.left, arguments.right, self.nonterminals
-        self.all_rules = torch.cat([left, right], -2)  # [(B,) 2N, N + P], so that one matrix product gives η and ζ
-        self.rules, self.word_rules = self.all_rules[..., :split], self.all_rules[..., split:]
+        self.take_rules()
         posts = (self.batch, self.n + 1, self.n + 1)
         self.square = Square(self.empty(*posts, self.nonterminals))
         self.exponents = Square(self.empty(*posts))
@@ -42,6 +40,12 @@ class ScaledChart:
         self.with_parents: dict[int, Tensor] = {}  # by width, if lengths differ: flat indices of spans with a parent
         # By width: indices of the spans that were recomputed in log space, and their exponents.
         self.log_space_spans: dict[int, tuple[tuple[Tensor, ...], Tensor]] = {}
+
+    def take_rules(self) -> None:
+        """Arrange the rules such that one matrix product gives η and ζ."""
+        split = self.nonterminals
+        self.all_rules = torch.cat([self.arguments.left, self.arguments.right], -2)  # [(B,) 2N, N + P]
+        self.rules, self.word_rules = self.all_rules[..., :split], self.all_rules[..., split:]
 
     def empty(self, *size: int) -> Tensor:
         """Allocate an uninitialised tensor with the dtype and device of the chart."""
@@ -57,7 +61,7 @@ class ScaledChart:
             if width < self.n:
                 self._children(width, exponents)
             else:
-                self._recompute_in_log_space(width, exponents)
+                self.recompute_in_log_space(width, exponents)
             ends = self.whole_sentences(width)
             if ends is not None:
                 top[ends], exponent[ends] = self.beta[width][ends, 0], exponents[ends, 0]
@@ -83,29 +87,37 @@ class ScaledChart:
         fraction = torch.exp2(bonus - whole).masked_fill(forbidden, 0.0)
         return whole.masked_fill(forbidden, DEAD).to(self.dtype), fraction.to(self.dtype)
 
-    def sentence_chunks(self, width: int) -> list[slice] | None:
-        """Split the batch so that [spans, splits, N] temporaries stay in cache; None if no split is needed."""
-        each = (self.n - width + 1) * (width - 1) * self.nonterminals * self.dtype.itemsize
-        if each * self.batch <= CACHE_BYTES or self.device.type != "cpu":
-            return None
-        step = max(1, CACHE_BYTES // each)
-        return [slice(start, start + step) for start in range(0, self.batch, step)]
+    def chunks(self, width: int) -> list[tuple[slice, slice]]:
+        """Split sentences and spans into slices whose [spans, splits, N] temporaries stay in cache."""
+        spans = self.n - width + 1
+        each = (width - 1) * self.nonterminals * self.dtype.itemsize
+        if each * spans * self.batch <= CACHE_BYTES or self.device.type != "cpu":
+            return [EVERYTHING]
+        if each * spans <= CACHE_BYTES:
+            return [(part, slice(None)) for part in row_parts(self.batch, CACHE_BYTES // (each * spans))]
+        parts = row_parts(spans, CACHE_BYTES // each)
+        return [(slice(b, b + 1), part) for b in range(self.batch) for part in parts]
 
     def _words(self) -> None:
         emissions = self.arguments.log_emissions
         if self.lengths is not None:
             beyond = torch.arange(self.n, device=self.device) >= self.lengths[:, None]
             emissions = emissions.masked_fill(beyond[:, :, None], -math.inf)
-        # Every tree contains every word once: each word's largest emission is divided out here and added to log Z at
-        # the end.
-        best = emissions.amax(-1)  # [B, n]
+        self.words, exponents, best = self.scaled_emissions(emissions)
+        self.log_words = best.double().sum(-1)
+        self._store(1, *self._with_maxima(product(self.words, self.word_rules)), exponents)
+
+    def scaled_emissions(self, emissions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return exp(emissions) [..., P] divided by each word's largest, their exponents, and the log of the largest.
+
+        Every tree contains every word once: what is divided out here is added to log Z at the end.
+        """
+        best = emissions.amax(-1)
         dead = best == -math.inf
         best.masked_fill_(dead, 0.0)
-        self.log_words = best.double().sum(-1)
         # The factor 2^peak keeps products with small rules above the subnormal numbers, which have few digits.
-        self.words = (emissions - best[..., None]).exp_().mul_(2.0**self.range.peak)
-        exponents = torch.full_like(best, -self.range.peak).masked_fill_(dead, DEAD)
-        self._store(1, *self._with_maxima(product(self.words, self.word_rules)), exponents)
+        words = (emissions - best[..., None]).exp_().mul_(2.0**self.range.peak)
+        return words, torch.full_like(best, -self.range.peak).masked_fill_(dead, DEAD), best
 
     def split_sums(self, width: int) -> Tensor:
         """Compute β of every span of this width, Σ over splits of η ⊙ ζ, and return its exponents, [B, spans]."""
@@ -115,11 +127,13 @@ class ScaledChart:
         # The product of two rows with maxima near 2^peak is near 2^(2 peak), the scale of β.
         exponents = splits.amax(-1)
         factors = self.factors[width] = (splits - exponents.unsqueeze(-1)).exp2_()
-        parts = self.sentence_chunks(width)
-        if parts is None:
+        parts = self.chunks(width)
+        if parts == [EVERYTHING]:
             beta = _sum_splits(eta, zeta, factors)
         else:
-            beta = torch.cat([_sum_splits(eta[part], zeta[part], factors[part]) for part in parts])
+            beta = self.empty(*factors.shape[:2], self.nonterminals)
+            for part in parts:
+                beta[part] = _sum_splits(eta[part], zeta[part], factors[part])
         self.beta[width] = beta
         bonus = self.bonus(width)
         if bonus is not None:
@@ -129,7 +143,7 @@ class ScaledChart:
             exponents += whole
         return exponents
 
-    def _recompute_in_log_space(self, width: int, exponents: Tensor) -> bool:
+    def recompute_in_log_space(self, width: int, exponents: Tensor) -> bool:
         """Recompute in log space the spans whose products of η and ζ underflowed; return whether there were any.
 
         This happens if η and ζ have their maxima at different states.
@@ -161,7 +175,7 @@ class ScaledChart:
         """Compute η and ζ of every span of this width by one matrix product with [L | R]."""
         children, maxima, lowest = self._with_maxima(self._multiply(width))
         # If η and ζ did not underflow, neither did β, so that one check suffices for all three.
-        if lowest < self.range.safe and self._recompute_in_log_space(width, exponents):
+        if lowest < self.range.safe and self.recompute_in_log_space(width, exponents):
             children, maxima, lowest = self._with_maxima(self._multiply(width))
         self._store(width, children, maxima, lowest, exponents)
 
@@ -200,13 +214,7 @@ class ScaledChart:
 
 def _sum_splits(eta: Tensor, zeta: Tensor, factors: Tensor) -> Tensor:
     """Compute Σ over splits of factor · η ⊙ ζ: [B, spans, N]."""
-    products = torch.mul(eta, zeta)
-    if not BATCHED_PRODUCTS and eta.device.type == "cpu":
-        return products.mul_(factors.unsqueeze(-1)).sum(2)
-    batch, spans, splits, states = eta.shape
-    rows = batch * spans
-    products = products.view(rows, splits, states)
-    return torch.bmm(factors.view(rows, 1, splits), products).view(batch, spans, states)
+    return weighted_sums(factors, torch.mul(eta, zeta))
 
 
 def product(rows: Tensor, rules: Tensor) -> Tensor:
