@@ -75,7 +75,7 @@ class Algorithms(Generic[Sampled, Counts]):
     def _prefix_log_probabilities(self, sentences: Sentences) -> Tensor:
         raise self._unsupported("prefix probabilities")
 
-    def _prefix_states(self, sentences: Sentences) -> PrefixTable:
+    def _prefix_states(self, sentences: Sentences, ends: bool = True) -> PrefixTable:
         raise self._unsupported("prefix probabilities")
 
     def _next_tags(self, sentences: Sentences) -> tuple[Tensor, Tensor]:

@@ -229,12 +229,16 @@ class Grammar(Algorithms[Sampled, Counts]):
 
         The expectation is over the preterminals of the word given it and the words before it.
         """
-        return syntactic_surprisals(self.prefix_states(words, lengths), self.log_emissions(words, lengths), lengths)
+        states = self.prefix_states(words, lengths, ends=False)
+        return syntactic_surprisals(states, self.log_emissions(words, lengths), lengths)
 
-    def prefix_states(self, words: Tensor, lengths: Tensor | None = None) -> PrefixTable:
-        """Compute what follows each prefix, the empty one and the whole sentence included; not differentiable."""
+    def prefix_states(self, words: Tensor, lengths: Tensor | None = None, *, ends: bool = True) -> PrefixTable:
+        """Compute what follows each prefix, the empty one and the whole sentence included; not differentiable.
+
+        With ``ends=False`` what follows the whole sentence may be left out.
+        """
         with torch.no_grad():
-            return self._prefix_states(self._sentences(words, lengths))
+            return self._prefix_states(self._sentences(words, lengths), ends)
 
     def next_word_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Compute log P(next word | sentence as a prefix): [B, V + 1] float64, the last column for its end.

@@ -116,7 +116,7 @@ class DenseGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     def _prefix_log_probabilities(self, sentences: Sentences) -> Tensor:
         return dense_prefixes(*self._inputs(sentences), lengths=sentences.lengths).log_prefix
 
-    def _prefix_states(self, sentences: Sentences) -> DensePrefixes:
+    def _prefix_states(self, sentences: Sentences, ends: bool = True) -> DensePrefixes:
         return dense_prefixes(*self._inputs(sentences), lengths=sentences.lengths)
 
     def _next_tags(self, sentences: Sentences) -> tuple[Tensor, Tensor]:

@@ -125,7 +125,7 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
             return prefix_log_probabilities(sentences.log_emissions, *self._chain, lengths=sentences.lengths)
         return self._prefix_states(sentences).log_prefix
 
-    def _prefix_states(self, sentences: Sentences) -> ForwardPrefixes:
+    def _prefix_states(self, sentences: Sentences, ends: bool = True) -> ForwardPrefixes:
         return forward_prefixes(
             sentences.log_emissions, *self._chain, lengths=sentences.lengths, precision=self.precision
         )

@@ -164,9 +164,9 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
             *self._rules(sentences), lengths=sentences.lengths, closure=closure, **self._numerics
         )
 
-    def _prefix_states(self, sentences: Sentences) -> PrefixStates:
+    def _prefix_states(self, sentences: Sentences, ends: bool = True) -> PrefixStates:
         return prefix_states(
-            *self._rules(sentences), lengths=sentences.lengths, closure=self.closure(), **self._numerics
+            *self._rules(sentences), lengths=sentences.lengths, closure=self.closure(), ends=ends, **self._numerics
         )
 
     def _next_tags(self, sentences: Sentences) -> tuple[Tensor, Tensor]:

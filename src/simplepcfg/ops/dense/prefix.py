@@ -31,6 +31,10 @@ class DensePrefixes:
         """Return P(preterminal of the next word given the prefix): [B, positions, P] in the dtype ``kind``."""
         return self.tags[:, positions].to(kind)
 
+    def tags_at(self, sentences: Tensor, positions: Tensor, kind: torch.dtype = torch.float64) -> Tensor:
+        """Return ``next_tags`` of some prefixes, given by sentence [R] and position [R]: [R, P]."""
+        return self.tags[sentences, positions].to(kind)
+
 
 def dense_prefixes(
     log_emissions: Tensor, root: Tensor, rules: Tensor, *, lengths: Tensor | None = None

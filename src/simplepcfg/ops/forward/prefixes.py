@@ -35,6 +35,10 @@ class ForwardPrefixes:
         """Return P(state of the next word given the prefix): [B, positions, S] in the dtype ``kind``."""
         return self.next_state[:, positions].to(kind)
 
+    def tags_at(self, sentences: Tensor, positions: Tensor, kind: torch.dtype = torch.float64) -> Tensor:
+        """Return ``next_tags`` of some prefixes, given by sentence [R] and position [R]: [R, S]."""
+        return self.next_state[sentences, positions].to(kind)
+
 
 @torch.no_grad()
 def forward_prefixes(

@@ -12,7 +12,7 @@ from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.prefix.charts import chosen_backend, inside_rows
 from simplepcfg.ops.prefix.closure import Closure, left_corner_closure, termination_probabilities
 from simplepcfg.ops.prefix.growing import GrowingPrefix
-from simplepcfg.ops.prefix.left_to_right import LeftToRight, left_to_right
+from simplepcfg.ops.prefix.left_to_right import LeftToRight, Places, left_to_right
 from simplepcfg.ops.prefix.prefix_grammar import differentiable_prefix, prefix_rules
 from simplepcfg.ops.replay import usable_graphs
 
@@ -72,7 +72,7 @@ def prefix_log_probabilities(
         if closure is None:
             closure = left_corner_closure(arguments.root, arguments.left, arguments.right)
         return differentiable_prefix(arguments, closure, backend)
-    states = prefix_states(*tensors, lengths=lengths, closure=closure, precision=precision, backend=backend)
+    states = prefix_states(*tensors, lengths=lengths, closure=closure, precision=precision, backend=backend, ends=False)
     return states.log_prefix
 
 
@@ -81,8 +81,8 @@ class PrefixStates:
     """Probabilities of each prefix w_0 … w_{m−1}, m = 0 … n, and the states that predict the next word."""
 
     log_prefix: Tensor  # [B, n + 1] float64: log P(a sentence begins with the prefix)
-    log_sentence: Tensor  # [B, n + 1] float64: log P(the prefix is a whole sentence)
-    states: LeftToRight  # of the sentences with one arbitrary word added at the end
+    log_sentence: Tensor  # [B, n + 1] float64, or [B, n] without ``ends``: log P(the prefix is a whole sentence)
+    states: LeftToRight  # of the sentences, with ``ends`` after one arbitrary word has been added
 
     @property
     def preterminals(self) -> int:
@@ -94,15 +94,24 @@ class PrefixStates:
 
         The sum is 1 minus the probability that the sentence ends. After a prefix of probability 0 all entries are 0.
         """
-        log_prefix = self.log_prefix[:, positions]
+        return self._tags((slice(None), positions), kind)
+
+    def tags_at(self, sentences: Tensor, positions: Tensor, kind: torch.dtype = torch.float64) -> Tensor:
+        """Compute ``next_tags`` of some prefixes, given by sentence [R] and position [R]: [R, P]."""
+        if self.states.arguments.batched_rules:
+            return self.next_tags(slice(0, int(positions.max()) + 1), kind)[sentences, positions]
+        return self._tags((sentences, positions), kind)
+
+    def _tags(self, at: Places, kind: torch.dtype) -> Tensor:
+        log_prefix = self.log_prefix[at]
         impossible = log_prefix == -math.inf
         scale = (
-            self.states.exponents[:, positions] * math.log(2)
-            + self.states.log_words[:, positions]
+            self.states.exponents[at] * math.log(2)
+            + self.states.log_words[at]
             - log_prefix.masked_fill(impossible, 0.0)
         )
         scale = scale.exp().masked_fill(impossible, 0.0)
-        return self.states.tag_weights(positions, scale, kind).masked_fill_(impossible[..., None], 0.0)
+        return self.states.tag_weights(at, scale, kind).masked_fill_(impossible[..., None], 0.0)
 
 
 def prefix_states(
@@ -115,10 +124,13 @@ def prefix_states(
     closure: Closure | None = None,
     precision: str | None = None,
     backend: str = "auto",
+    ends: bool = True,
 ) -> PrefixStates:
     """Compute the probability and the state of every prefix of every sentence, including the empty one.
 
-    The arguments are those of ``prefix_log_probabilities``, but n and lengths may be 0. Not differentiable.
+    The arguments are those of ``prefix_log_probabilities``, but n and lengths may be 0. Not differentiable. With
+    ``ends=False`` the end of each sentence and what may follow it need not be computed: what is said about the next
+    word and about the end is then right for prefixes shorter than the sentence, and others may be missing.
 
     Raises:
         InputError: as ``prefix_log_probabilities`` does, or if an argument requires gradients.
@@ -129,23 +141,28 @@ def prefix_states(
     if log_emissions.dim() != 3:
         raise InputError(f"log_emissions has shape {list(log_emissions.shape)}; it must be [B, n, P]")
     n = log_emissions.shape[1]
-    # One arbitrary word is added: the state before it predicts what follows each sentence.
-    longer = F.pad(log_emissions, (0, 0, 0, 1))
+    # One arbitrary word is added: the state before it predicts what follows each sentence. The chart of the Triton
+    # backend always needs it, since it has no rows for sentences of one word.
+    extra = 1 if ends or n == 0 or chosen_backend(backend, log_emissions) == "triton" else 0
+    longer = F.pad(log_emissions, (0, 0, 0, extra))
+    charted = None
     if lengths is not None:
+        lengths = lengths.cpu()
         if tuple(lengths.shape) != longer.shape[:1] or not bool(((lengths >= 0) & (lengths <= n)).all()):
             raise InputError(f"lengths = {lengths.tolist()}; give {len(longer)} lengths of 0 to n = {n}")
-        beyond = torch.arange(n + 1, device=longer.device) >= lengths.to(longer.device)[:, None]
+        beyond = torch.arange(n + extra, device=longer.device) >= lengths.to(longer.device)[:, None]
         longer = longer.masked_fill(beyond[..., None], 0.0)
-        lengths = lengths + 1
-    arguments = check_arguments(longer, root, left, right, lengths, None, precision)
+        charted = (lengths + extra).clamp(min=1)
+        lengths = None if bool((lengths == n).all()) else lengths
+    arguments = check_arguments(longer, root, left, right, charted, None, precision)
     with torch.no_grad():
         if closure is None:
             closure = left_corner_closure(arguments.root, arguments.left, arguments.right)
         states = _left_to_right(arguments, closure, backend)
         # The probability of the added word itself is dropped.
         log_prefix = F.pad(states.log_next[:, :n], (1, 0))
-        within = None if arguments.lengths is None else arguments.lengths - 1
-        return PrefixStates(_within(log_prefix, within), _within(states.log_sentences, within), states)
+        whole = None if lengths is None else lengths - 1 + extra
+        return PrefixStates(_within(log_prefix, lengths), _within(states.log_sentences, whole), states)
 
 
 def _left_to_right(arguments: InsideArguments, closure: Closure, backend: str) -> LeftToRight:
@@ -157,7 +174,7 @@ def _left_to_right(arguments: InsideArguments, closure: Closure, backend: str) -
         graphs = usable_graphs(arguments.log_emissions.device)
         if graphs is not None and forward_uses_graph(arguments):
             return replayed_states(graphs, arguments, closure)
-    return left_to_right(arguments, closure, inside_rows(arguments, backend))
+    return left_to_right(arguments, closure, inside_rows(arguments, closure, backend))
 
 
 @dataclass(frozen=True)

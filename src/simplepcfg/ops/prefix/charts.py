@@ -2,14 +2,13 @@
 
 from typing import Protocol
 
-import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.backends import check_kernels, default_backend
 from simplepcfg.ops.inside.arguments import InsideArguments
-from simplepcfg.ops.inside.scaled_chart import ScaledChart
-from simplepcfg.ops.inside.scales import DEAD
+from simplepcfg.ops.prefix.closure import Closure
+from simplepcfg.ops.prefix.scaled_rows import ScaledRows
 
 BACKENDS = ("torch", "triton")
 
@@ -39,41 +38,11 @@ def chosen_backend(backend: str, like: Tensor) -> str:
     return found
 
 
-def inside_rows(arguments: InsideArguments, backend: str) -> InsideRows:
-    """Run the inside algorithm and return its chart."""
+def inside_rows(arguments: InsideArguments, closure: Closure, backend: str) -> InsideRows:
+    """Run the inside algorithm and return its chart, without spans that end with the last word of a sentence."""
     if chosen_backend(backend, arguments.log_emissions) == "torch":
-        return _ScaledRows(arguments)
+        return ScaledRows(arguments, closure.transposed_rules(arguments.left, arguments.right))
     from simplepcfg.ops.inside.packed_chart import PackedChart
     from simplepcfg.ops.prefix.packed_rows import PackedRows
 
     return PackedRows(PackedChart(arguments))
-
-
-class _ScaledRows(ScaledChart):
-    """The scaled chart, in whose square η(i, j) is at [i, j].
-
-    The last word of each sentence is the one that stands for any next word: no span that ends with it is asked for.
-    """
-
-    def __init__(self, arguments: InsideArguments) -> None:
-        super().__init__(arguments)
-        self.beta_exponents: dict[int, Tensor] = {}  # by width: [B, spans]
-        self.fill()
-
-    def split_sums(self, width: int) -> Tensor:
-        # This tensor is updated in place if a span is recomputed in log space.
-        self.beta_exponents[width] = super().split_sums(width)
-        return self.beta_exponents[width]
-
-    def have_parents(self, width: int, lengths: Tensor) -> Tensor:
-        return torch.arange(width, self.n + 1, device=self.device) < lengths[:, None]
-
-    def left_children(self, j: int) -> tuple[Tensor, Tensor]:
-        return self.square.cells[:, :j, j].double(), self.exponents.cells[:, :j, j].double()
-
-    def word_children(self) -> tuple[Tensor, Tensor]:
-        return self.square.rows(1).double(), self.exponents.rows(1).double()
-
-    def prefix(self, m: int) -> tuple[Tensor, Tensor]:
-        exponents = self.beta_exponents[m][:, 0].double()
-        return self.beta[m][:, 0].double(), exponents.masked_fill(exponents < DEAD / 2, DEAD)

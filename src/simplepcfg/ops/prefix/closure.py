@@ -1,6 +1,6 @@
 """Left-corner closure and termination probability of a grammar, in float64."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -11,9 +11,13 @@ from simplepcfg.errors import InputError, NumericalError
 ROW_SUM_TOLERANCE = 1e-2
 # The probabilities of all left corners of a symbol sum to 1. A larger deviation means that the inverse is inaccurate.
 CORNER_SUM_TOLERANCE = 1e-6
-# Gaussian elimination loses the relative precision of small entries. The fixed-point equation C = I + L_N C has no
-# subtractions, so that each of these iterations restores it.
+# So many nonterminals are eliminated at a time, by the inverse of a small matrix.
+BLOCK = 256
+# Inversion loses the relative precision of small entries. The fixed-point equation C = I + L_N C has no subtractions,
+# so that each of these iterations restores it.
 REFINEMENTS = 2
+# The exponent of the largest entry of float32 rows that are multiplied with ``Closure.float32_carry``.
+FLOAT32_PEAK = 60
 # At a double root Newton's method only halves the error in each step.
 MOST_STEPS = 100
 
@@ -24,6 +28,31 @@ class Closure:
 
     start: Tensor  # [N] or [B, N]: root · C, the expected number of each nonterminal on the left edge of a tree
     carry: Tensor  # [N, N] or [B, N, N]: R_N · C, the same for the left edge of a right child
+    _transposed: list[Tensor] = field(default_factory=list, init=False, repr=False, compare=False)  # once computed
+    _float32: list[Tensor | None] = field(default_factory=list, init=False, repr=False, compare=False)  # likewise
+
+    def transposed_rules(self, left: Tensor, right: Tensor) -> Tensor | None:
+        """Return the transpose of [L; R], [N + P, 2N], of the grammar's rules, computed once; None for batched rules.
+
+        BLAS libraries for ARM take twice the time, or more, for a product with rules that are not transposed in memory.
+        """
+        if left.dim() == 3:
+            return None
+        if not self._transposed or self._transposed[0].dtype != left.dtype:
+            self._transposed[:] = [torch.cat([left.T, right.T], -1)]
+        return self._transposed[0]
+
+    def float32_carry(self) -> Tensor | None:
+        """Return ``carry`` in float32, computed once; None if its smallest and largest entries are too far apart.
+
+        If they are not, rows with a maximum near 2^FLOAT32_PEAK that are multiplied with it lose nothing to underflow:
+        every result is at least 2^−1, and entries of rows below 2^−126 contribute at most N · 2^(40 − 126).
+        """
+        if not self._float32:
+            least, largest = self.carry.aminmax()
+            fits = float(least) >= 2.0**-FLOAT32_PEAK and float(largest) <= 2.0**40
+            self._float32.append(self.carry.float() if fits else None)
+        return self._float32[0]
 
 
 def left_corner_closure(root: Tensor, left: Tensor, right: Tensor) -> Closure:
@@ -41,14 +70,48 @@ def left_corner_closure(root: Tensor, left: Tensor, right: Tensor) -> Closure:
     nonterminals = root.shape[-1]
     left, right = _normalised(left, "left"), _normalised(right, "right")
     to_states, to_words = left[..., :nonterminals], left[..., nonterminals:].sum(-1)
-    diagonal = torch.eye(nonterminals, dtype=torch.bool, device=left.device)
+    roots = root.double()
+    # Roots of several sentences under one grammar are so many rows.
+    roots = roots.expand(*left.shape[:-2], -1).unsqueeze(-2) if left.dim() == 3 else roots.view(-1, nonterminals)
+    found = _times_closure(torch.cat([right[..., :nonterminals], roots], -2), to_states, to_words)
+    if not bool(found.isfinite().all()):
+        raise NumericalError(_no_first_word(to_states, to_words))
+    shape = torch.broadcast_shapes(root.shape, (*left.shape[:-2], nonterminals))
+    return Closure(found[..., nonterminals:, :].reshape(shape), found[..., :nonterminals, :].contiguous())
+
+
+def _times_closure(rows: Tensor, to_states: Tensor, ends: Tensor) -> Tensor:
+    """Multiply ``rows`` [(B,) M, n] with (I − to_states)⁻¹ by block elimination: [(B,) M, n].
+
+    ``ends`` [(B,) n] is what is missing in the rows of to_states to a sum of 1. Only non-negative numbers are added,
+    which keeps the relative precision of every entry. The result is not finite if the matrix is singular.
+    """
+    n = to_states.shape[-1]
+    if n <= BLOCK:
+        return rows @ _small_closure(to_states, ends)
+    half = n // 2
+    inner, across = to_states[..., :half, :half], to_states[..., :half, half:]
+    # Chains within the first half end with a word or in the second half.
+    both = torch.cat([rows[..., :half], to_states[..., half:, :half]], -2)
+    both = _times_closure(both, inner, ends[..., :half] + across.sum(-1))
+    first, back = both[..., : rows.shape[-2], :], both[..., rows.shape[-2] :, :]
+    # A chain between two symbols of the second half may go through the first half and back.
+    second = _times_closure(
+        rows[..., half:] + first @ across,
+        to_states[..., half:, half:] + back @ across,
+        ends[..., half:] + (back @ ends[..., :half].unsqueeze(-1)).squeeze(-1),
+    )
+    return torch.cat([first + second @ back, second], -1)
+
+
+def _small_closure(to_states: Tensor, ends: Tensor) -> Tensor:
+    """Invert I − to_states [(B,) n, n]; a row is NaN if chains from its symbol do not end with probability 1."""
+    diagonal = torch.eye(to_states.shape[-1], dtype=torch.bool, device=to_states.device)
     others = to_states.masked_fill(diagonal, 0.0)
     # 1 − L[A, A] is computed as the sum over the other children, to avoid cancellation.
-    leaves = others.sum(-1) + to_words
+    leaves = others.sum(-1) + ends
     corners, failed = torch.linalg.inv_ex(torch.diag_embed(leaves) - others)
-    sure = (corners @ to_words.unsqueeze(-1)).squeeze(-1)
-    if bool(failed.any()) or not bool(((sure - 1).abs() < CORNER_SUM_TOLERANCE).all()):
-        raise NumericalError(_no_first_word(to_states, to_words))
+    sure = ((corners @ ends.unsqueeze(-1)).squeeze(-1) - 1).abs() < CORNER_SUM_TOLERANCE
     corners = corners.clamp(min=0.0)  # negative entries are due to rounding
     if bool((to_states == 0).any()):
         # Unreachable symbols get exactly 0, so that sentences of probability 0 keep it.
@@ -56,8 +119,7 @@ def left_corner_closure(root: Tensor, left: Tensor, right: Tensor) -> Closure:
     identity = diagonal.double()
     for _ in range(REFINEMENTS):
         corners = (identity + others @ corners) / leaves.unsqueeze(-1)
-    start = (root.double().unsqueeze(-2) @ corners).squeeze(-2)
-    return Closure(start, right[..., :nonterminals] @ corners)
+    return corners.masked_fill(~(sure & (failed == 0).unsqueeze(-1)).unsqueeze(-1), torch.nan)
 
 
 def reachable(edges: Tensor) -> Tensor:
