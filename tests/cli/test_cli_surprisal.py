@@ -65,6 +65,19 @@ def test_records_from_python(tiny_run: Path) -> None:
     assert together[1][1].surprisal == math.inf  # one word is no sentence of this grammar
 
 
+@pytest.mark.parametrize("name", ["tiny_run", "eos_run"])
+def test_records_without_ends(name: str, request: pytest.FixtureRequest) -> None:
+    run = load(request.getfixturevalue(name))
+    sentences = [*tiny_sentences(12, seed=5), "dog", "the dog , in the garden .", "."]
+    every, fewer = run.surprisal(sentences), run.surprisal(sentences, ends=False)
+    for sentence, records, others in zip(sentences, every, fewer, strict=True):
+        assert [record.word for record in others] == sentence.split()
+        for record, other in zip(records, others, strict=False):
+            assert (record.word, record.token) == (other.word, other.token)
+            assert record.surprisal == pytest.approx(other.surprisal, abs=1e-6)
+            assert record.entropy == pytest.approx(other.entropy, abs=1e-6)
+
+
 def test_batches_do_not_matter(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = [sentence.split() for sentence in tiny_sentences(40, seed=3)]
     found = load(tiny_run).surprisal(text)
@@ -72,7 +85,7 @@ def test_batches_do_not_matter(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) 
     alone = load(tiny_run).surprisal(text)
     monkeypatch.setattr(surprisal, "CELLS_A_NONTERMINAL", 500)
     assert surprisal._cells_a_batch(load(tiny_run)) == 2000
-    monkeypatch.setattr(surprisal, "CHART_BYTES", 32 * 700)
+    monkeypatch.setattr(surprisal, "CHART_BYTES", 16 * 700)
     assert surprisal._cells_a_batch(load(tiny_run)) == 700
     for one, other in zip(found, alone, strict=True):
         assert [record.surprisal for record in one] == pytest.approx([r.surprisal for r in other], abs=1e-5)

@@ -1,11 +1,13 @@
 """Tables of words and regions: what is read, what is added, what is refused."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.psycholinguistics.item_tables import read_item_table, score_item_table, scored_rows
+from simplepcfg.evaluation.psycholinguistics.word_model import WordSurprisal
 from toy_word_models import UnigramModel
 
 MODEL = UnigramModel({"the": 0.0, "dog": 2.0, "barks": 3.0, "cat": 1.0, "no": 4.0})
@@ -31,6 +33,22 @@ def test_sentences_of_rows(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert found[0] == ["1", "a", "1", "The dog", "300", "the dog", "2.885390", "2.885390", "0", "NA", "NA"]
     assert found[3] == ["1", "b", "2", "zorks.", "NA", "<unk>", "14.426950", "5.770780", "1", "1.442695", "0"]
+
+
+def test_the_end_is_asked_for_where_a_last_region_has_no_tokens(tmp_path: Path) -> None:
+    class Asked(UnigramModel):
+        def surprisal(self, sentences: Sequence[Sequence[str]], *, ends: bool = True) -> list[list[WordSurprisal]]:
+            asked.append(ends)
+            found = super().surprisal(sentences)
+            return found if ends else [records[:-1] for records in found]
+
+    asked: list[bool] = []
+    model = Asked({"the": 1.0, "dog": 2.0})
+    for text, end in (("1\tThe\n1\tdog.\n", False), ("1\tThe\n1\tdog.\n2\tdog\n2\t.\n", True)):
+        table = read_item_table(written(tmp_path, f"item\tword\n{text}"))
+        scores = score_item_table(model, table)
+        assert asked.pop() is end
+        assert [score.surprisal for score in scores] == [1.0, 2.0, *([2.0, 1.0] if end else [])]
 
 
 def test_words_without_tokens_and_of_probability_zero(tmp_path: Path) -> None:

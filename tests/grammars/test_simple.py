@@ -13,6 +13,8 @@ from simplepcfg.grammars import (
     FactoredEmissions,
     SimpleGrammar,
 )
+from simplepcfg.grammars import emissions as emissions_module
+from simplepcfg.grammars.emissions import tabulated
 from simplepcfg.ops.inside import span_marginals
 
 WORDS = torch.tensor([[1, 2, 3, 4, 5, 1], [6, 5, 0, 0, 0, 0], [3, 3, 3, 1, 0, 0], [2, 0, 0, 0, 0, 0]])
@@ -47,6 +49,18 @@ def test_factored_emissions_are_the_table_they_factor() -> None:
     factored = FactoredEmissions.normalised(features, embeddings)
     table = (features @ embeddings.T).log_softmax(-1)  # column w - 1 is word w
     torch.testing.assert_close(factored.log_probabilities(WORDS[:1]), table.T[WORDS[:1] - 1])
+
+
+def test_emissions_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emissions_module, "TABLE_WORDS", 3)
+    factored = FactoredEmissions.normalised(torch.randn(5, 3), torch.randn(7, 3))
+    table = tabulated(factored, 4 * 5 * 8)
+    assert isinstance(table, DenseEmissions)
+    torch.testing.assert_close(table.of_words(0, 8), factored.of_words(0, 8))
+    assert tabulated(factored, 4 * 5 * 8 - 1) is factored
+    assert tabulated(table, 1 << 20) is table
+    batched = FactoredEmissions.normalised(torch.randn(2, 5, 3), torch.randn(7, 3))
+    assert tabulated(batched, 1 << 20) is batched
 
 
 def test_a_detached_grammar_says_the_same_without_gradients() -> None:

@@ -206,6 +206,22 @@ class NoEmissions:
 
 NO_EMISSIONS = NoEmissions()
 
+# So many words are looked up at a time for a table.
+TABLE_WORDS = 1024
+
+
+def tabulated(emissions: Emissions, most_bytes: int) -> Emissions:
+    """Return the same emissions as a table of all words, or as they are if it would need more than ``most_bytes``."""
+    one = emissions.of_words(0, 1)
+    words = emissions.vocabulary_size
+    if isinstance(emissions, DenseEmissions) or one.dim() == 3 or one.nbytes * words > most_bytes:
+        return emissions
+    table = one.new_empty(one.shape[-1], words)
+    for start in range(0, words, TABLE_WORDS):
+        stop = min(start + TABLE_WORDS, words)
+        table[:, start:stop] = emissions.of_words(start, stop).T
+    return DenseEmissions(table)
+
 
 def check_words(words: Tensor, lengths: Tensor | None, emissions: Emissions) -> None:
     """InputError for an id inside a sentence that is no word's: padding, negative, or beyond the vocabulary.

@@ -43,14 +43,25 @@ def log_words_after(emissions: Emissions, tags: Tensor, log_end: Tensor) -> Tens
 def next_word_entropies(states: PrefixTable, emissions: Emissions) -> Tensor:
     """Entropy in nats of what comes after each prefix, a word or the end: [B, n + 1]; 0 where there is no prefix.
 
-    Probabilities of words are in the precision of the emissions, and their entropies are summed in float64.
+    It is [B, n] where the states leave out what follows whole sentences. Probabilities of words are in the precision of
+    the emissions, and their entropies are summed in float64.
     """
     with torch.no_grad():
-        batch, posts = states.log_prefix.shape
-        possible = states.log_prefix > -math.inf
-        ending = states.log_sentence - states.log_prefix.masked_fill(~possible, 0.0)
+        batch, posts = states.log_sentence.shape
+        log_prefix = states.log_prefix[:, :posts]
+        possible = log_prefix > -math.inf
+        ending = states.log_sentence - log_prefix.masked_fill(~possible, 0.0)
         entropy: Tensor = torch.special.entr(ending.exp().masked_fill(~possible, 0.0))
-        kind = emissions.of_words(0, 1).dtype
+        one = emissions.of_words(0, 1)
+        kind = one.dtype
+        if one.dim() == 2 and not one.is_cuda:
+            # Only prefixes that exist. A GPU would have to wait until the host knows how many there are.
+            sentences, places = possible.nonzero(as_tuple=True)
+            for part in _chunks(len(sentences), 8 * states.preterminals, PREFIX_BYTES):
+                at = (sentences[part], places[part])
+                for probabilities in _next_words(emissions, states.tags_at(*at, kind)[None]):
+                    entropy[at] += torch.special.entr(probabilities[0]).sum(-1, dtype=torch.float64)
+            return entropy
         for positions in _chunks(posts, 8 * batch * states.preterminals, PREFIX_BYTES):
             for probabilities in _next_words(emissions, states.next_tags(positions, kind)):
                 # Each of so many words is improbable: entr, −p log p, is small, and its sum needs float64 alone.

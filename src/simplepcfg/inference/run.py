@@ -72,13 +72,15 @@ class Run(TrainedModel):
         return log_probabilities(self, [item.tokens for _, item in prepared], bonus)
 
     @overload
-    def surprisal(self, sentences: Iterable[Sentence], *, regions: Literal[False] = False) -> SurprisalTables: ...
+    def surprisal(
+        self, sentences: Iterable[Sentence], *, regions: Literal[False] = False, ends: bool = True
+    ) -> SurprisalTables: ...
 
     @overload
     def surprisal(self, sentences: Iterable[Sequence[str]], *, regions: Literal[True]) -> RegionTables: ...
 
     def surprisal(
-        self, sentences: Iterable[Sentence] | Iterable[Sequence[str]], *, regions: bool = False
+        self, sentences: Iterable[Sentence] | Iterable[Sequence[str]], *, regions: bool = False, ends: bool = True
     ) -> SurprisalTables | RegionTables:
         """Return, for each sentence, the surprisal of each word and of the end, and the entropy before it, in nats.
 
@@ -89,10 +91,11 @@ class Run(TrainedModel):
 
         With `regions` a sentence is a list of the texts of its regions, as written, `["The horse", "fell."]`; they are
         tokenised as one running sentence, and the record of a region has the sum over its tokens. `to_frame()` of
-        either answer is a pandas data frame.
+        either answer is a pandas data frame. With `ends=False` the records of the end, and of an `<eos>` that is added,
+        are left out, which takes less time.
         """
         if not regions:
-            return surprisal_records(self, sentences)
+            return surprisal_records(self, sentences, ends)
         return RegionTables(region_surprisals(self, region_texts(sentences)))
 
     def syntactic_surprisal(self, sentences: Iterable[Sentence]) -> list[list[float | None]]:

@@ -12,37 +12,45 @@ from simplepcfg.errors import NumericalError
 from simplepcfg.evaluation.likelihood import MAX_CELLS
 from simplepcfg.evaluation.psycholinguistics.word_model import END, WordSurprisal
 from simplepcfg.grammars import SimpleGrammar
+from simplepcfg.grammars.emissions import tabulated
 from simplepcfg.grammars.prefix import next_word_entropies, surprisals
 from simplepcfg.inference.batches import cells_a_batch, in_batches
 from simplepcfg.inference.sentences import Sentence
 from simplepcfg.inference.surprisal_tables import SurprisalTable, SurprisalTables
 from simplepcfg.inference.trained_model import TrainedModel
 
-# Bytes of the chart of a batch on a CPU, and the float32 numbers of a cell for each nonterminal.
-CHART_BYTES, FLOATS_A_CELL = 1 << 30, 2
-# With 1024 nonterminals the usual batches stay: twelve times their size took 4 % less time and twice the memory.
-CELLS_A_NONTERMINAL = 8
+# Bytes of the chart of a batch on a CPU, a float32 number a cell for each nonterminal.
+CHART_BYTES = 1 << 30
+# With 1024 nonterminals twelve times the usual batches took 4 % less time and twice the memory.
+CELLS_A_NONTERMINAL = 16
+# The emissions of all words are held on a CPU if they need at most so many bytes.
+EMISSION_BYTES = 1 << 29
 
 
-def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence]) -> SurprisalTables:
+def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence], ends: bool = True) -> SurprisalTables:
     """Return the surprisal of each word of each sentence; see ``Run.surprisal``."""
     prepared = run.prepare(sentences)
+    # A sentence of which nothing is left has no end to ask for either.
+    tokens = [item.tokens if ends else item.tokens[: len(item.kept)] for _, item in prepared]
+    cells, emissions = _cells_a_batch(run), run.grammar.emissions
+    if run.device.type == "cpu" and sum(len(item) ** 2 for item in tokens) > cells:
+        emissions = tabulated(emissions, EMISSION_BYTES)  # each of several batches needs those of all words
 
     def compute(batch: Batch) -> list[tuple[list[float], list[float]]]:
-        states = run.grammar.prefix_states(batch.words, batch.lengths)
-        entropies = next_word_entropies(states, run.grammar.emissions).tolist()
+        states = run.grammar.prefix_states(batch.words, batch.lengths, ends=ends)
+        entropies = next_word_entropies(states, emissions).tolist()
         words = surprisals(states.log_prefix).tolist()
-        ends = (states.log_prefix - states.log_sentence).nan_to_num(math.inf, posinf=math.inf).tolist()
         lengths = batch.lengths.tolist()
-        return [([*words[b][:n], ends[b][n]], entropies[b][: n + 1]) for b, n in enumerate(lengths)]
+        if not ends:
+            return [(words[b][:n], entropies[b][:n]) for b, n in enumerate(lengths)]
+        last = (states.log_prefix - states.log_sentence).nan_to_num(math.inf, posinf=math.inf).tolist()
+        return [([*words[b][:n], last[b][n]], entropies[b][: n + 1]) for b, n in enumerate(lengths)]
 
-    # A sentence of which nothing is left has no end to ask for either.
-    tokens = [item.tokens for _, item in prepared]
-    found = in_batches(run, tokens, compute, lambda: ([], []), least=1, cells=_cells_a_batch(run))
+    found = in_batches(run, tokens, compute, lambda: ([], []), least=1, cells=cells)
     if any(math.isnan(value) for values, _ in found for value in values):
         raise NumericalError(f"{run.name}: surprisals are NaN; its weights are damaged, train it again")
     return SurprisalTables(
-        _records(run, words, item, *values) for (words, item), values in zip(prepared, found, strict=True)
+        _records(run, words, item, *values, ends) for (words, item), values in zip(prepared, found, strict=True)
     )
 
 
@@ -76,19 +84,19 @@ def _cells_a_batch(run: TrainedModel) -> int:
     if run.device.type == "cuda" or not (run.shares_rules and isinstance(run.grammar, SimpleGrammar)):
         return usual
     states = run.grammar.nonterminals
-    return max(usual, min(MAX_CELLS, CELLS_A_NONTERMINAL * states, CHART_BYTES // (FLOATS_A_CELL * 4 * states)))
+    return max(usual, min(MAX_CELLS, CELLS_A_NONTERMINAL * states, CHART_BYTES // (4 * states)))
 
 
 def _records(
-    run: TrainedModel, words: Sequence[str], item: Prepared, values: list[float], entropies: list[float]
+    run: TrainedModel, words: Sequence[str], item: Prepared, values: list[float], entropies: list[float], ends: bool
 ) -> SurprisalTable:
-    """Return a record for every original word, then for an added `<eos>`, then for the end."""
+    """Return a record for every original word and, with ``ends``, for an added `<eos>` and for the end."""
     tokens = [token if token in run.vocabulary else UNK for token in item.tokens]
     scored = [*zip(tokens, values, entropies, strict=False)]
     records = SurprisalTable(WordSurprisal(word, None, None, None) for word in words)
     for index, place in enumerate(item.kept):
         records[place] = WordSurprisal(words[place], *scored[index])
     records += [WordSurprisal(EOS, *rest) for rest in scored[len(item.kept) :]]
-    if values:
+    if values and ends:
         records.append(WordSurprisal(END, END, values[-1], entropies[-1]))
     return records

@@ -100,8 +100,8 @@ class NgramModel:
             for tokens in sentences
         ]
 
-    def surprisal(self, sentences: Sequence[Words]) -> list[list[WordSurprisal]]:
-        """A record for every word and one for the end of each sentence; see ``Run.surprisal``."""
+    def surprisal(self, sentences: Sequence[Words], *, ends: bool = True) -> list[list[WordSurprisal]]:
+        """A record for every word and one for the end of each sentence, with `ends` or not; see ``Run.surprisal``."""
         return [self._records(words) for words in sentences]
 
     def _records(self, words: Words) -> list[WordSurprisal]:

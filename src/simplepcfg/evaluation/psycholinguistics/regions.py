@@ -63,10 +63,17 @@ def region_surprisals(model: WordModel, sentences: Sequence[Sequence[str]]) -> l
     end of the sentence: that is where the model decides what the full stop says.
     """
     tokenised = [tokenise_regions(regions) for regions in sentences]
-    tables = model.surprisal([item.words for item in tokenised])
+    ends = any(_last_region_is_dropped(model, item) for item in tokenised)
+    tables = model.surprisal([item.words for item in tokenised], ends=ends)
     return [
         _of_sentence(regions, item, table) for regions, item, table in zip(sentences, tokenised, tables, strict=True)
     ]
+
+
+def _last_region_is_dropped(model: WordModel, item: TokenisedRegions) -> bool:
+    """Whether the model looks at no token of the last region that has any, which then gets the surprisal of the end."""
+    kept = model.preprocessing.apply(item.words).kept
+    return bool(item.region_of) and all(item.region_of[place] != item.region_of[-1] for place in kept)
 
 
 def _of_sentence(

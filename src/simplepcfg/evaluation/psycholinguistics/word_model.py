@@ -42,8 +42,11 @@ class WordModel(Protocol):
     def score(self, sentences: Sequence[Words], /) -> list[float]:
         """log p (nats) of each sentence, its end included."""
 
-    def surprisal(self, sentences: Sequence[Words], /) -> Sequence[Sequence[WordSurprisal]]:
-        """For each sentence a record a word, then for an `<eos>` that was added, then for its end."""
+    def surprisal(self, sentences: Sequence[Words], /, *, ends: bool = True) -> Sequence[Sequence[WordSurprisal]]:
+        """For each sentence a record a word, then for an `<eos>` that was added, then for its end.
+
+        With `ends=False` nobody needs the records after the words, and they may be left out.
+        """
 
 
 class SequenceModel(WordModel, Protocol):
