@@ -12,7 +12,7 @@ from simplepcfg.ops import backends
 from simplepcfg.ops.inside import inside, span_marginals
 from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.marginals import outside_rows
-from simplepcfg.ops.prefix.charts import inside_rows
+from simplepcfg.ops.prefix import prefix_states
 from simplepcfg.ops.sample import sample_derivations, sample_trees
 from simplepcfg.ops.viterbi import viterbi
 
@@ -26,13 +26,13 @@ QUESTIONS: dict[str, Callable[[str], object]] = {
     "viterbi": lambda backend: viterbi(*CASE, backend=backend),
     "sample_trees": lambda backend: sample_trees(*CASE, 2, GENERATOR, backend=backend),
     "sample_derivations": lambda backend: sample_derivations(*CASE[1:], 2, 5, GENERATOR, backend=backend),
-    "prefixes": lambda backend: inside_rows(ARGUMENTS, backend),
+    "prefixes": lambda backend: prefix_states(*CASE, backend=backend),
     "outside rows": lambda backend: outside_rows(ARGUMENTS, backend),
 }
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_a_card_is_needed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_is_needed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_INTERPRET", "0")
     with pytest.raises(InputError, match="backend 'triton' needs a CUDA GPU but the tensors are on cpu; take backend"):
         QUESTIONS[name]("triton")

@@ -1,4 +1,4 @@
-"""Steps that lean to one side: what they count, that they end, and that the trees then branch to that side."""
+"""Steps with a branching bias: what they count, that they end, and that the trees then branch to that side."""
 
 import signal
 from pathlib import Path
@@ -114,7 +114,7 @@ def biased(make_config, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 def test_resumed_equals_undisturbed(
     make_config, biased: RunFolder, whole: RunFolder, tmp_path: Path, step: int
 ) -> None:
-    """Before and after the last step that leans; `whole` is a run without bias."""
+    """Before and after the last step with a bias; `whole` is a run without bias."""
     broken = RunFolder(tmp_path / "broken")
     with pytest.raises(Interrupted):
         train(make_config(*LEVERS), broken.path, reporter=SignalAt(step, signal.SIGTERM))

@@ -161,7 +161,7 @@ def test_nonfinite_steps_move_nothing(shapes: int) -> None:
     assert largest_difference(weights(clean), weights(model)) == 0
 
 
-def test_replayed_steps_do_not_wait_for_the_card() -> None:
+def test_replayed_steps_do_not_wait_for_the_gpu() -> None:
     model = model_on_gpu("bf16")
     batches = [batch for batch in mixed_batches(40, shapes=3) if len(set(batch.lengths.tolist())) == 1]
     timer = StepTimer()

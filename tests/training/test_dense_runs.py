@@ -80,7 +80,7 @@ def test_the_identity_holds(kind: str) -> None:
     assert ratio == pytest.approx(1.0, abs=1e-5)
 
 
-def test_the_large_size_fits_a_card() -> None:
+def test_the_large_size_fits_a_gpu() -> None:
     """(B, n, N, P) = (16, 40, 256, 512) within 10 GB, by the estimate; the precision changes nothing."""
     config = load_config("n-pcfg", ["model.nonterminals=256", "model.preterminals=512"], environment={})
     for precision in ("fp32", "bf16"):
