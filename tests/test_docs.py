@@ -68,6 +68,17 @@ def test_python_blocks_run(page: Path, number: int, tmp_path: Path, monkeypatch:
         torch.set_num_threads(threads)
 
 
+def test_files_that_contributors_are_sent_to_exist() -> None:
+    """Paths in backquotes, from the top, within the package or within tests; the guide's example is yet to be made."""
+    named = re.findall(
+        r"`([\w./-]+/[\w.-]+\.(?:py|toml|md|csv))`", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    )
+    checked = [name for name in named if "NAME" not in name and "free_pcfg" not in name]
+    assert len(checked) > 20
+    places = (ROOT, ROOT / "src" / "simplepcfg", ROOT / "tests")
+    assert [name for name in checked if not any((place / name).exists() for place in places)] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):

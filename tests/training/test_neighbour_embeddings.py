@@ -99,6 +99,10 @@ def test_directions_turn_and_lengths_stay(share: float) -> None:
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_model_can_begin_so(kind: str) -> None:
     model = tiny_model_of(KINDS[kind](), WORDS)
+    if not hasattr(model, "word_embeddings"):
+        with pytest.raises(InputError, match="word_neighbours"):
+            set_neighbour_embeddings(model, SENTENCES, 0.7, seed=0)
+        return
     width = model.config.embedding
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     set_neighbour_embeddings(model, SENTENCES, 0.7, seed=0)

@@ -1,4 +1,4 @@
-"""A step as two runner: the same weights whether run or replayed, and nothing moves on what is not finite."""
+"""A step of two parts: the same weights whether run or replayed, and nothing moves on what is not finite."""
 
 import math
 from collections.abc import Callable
@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from model_checks import tiny_model_of
-from simplepcfg.errors import ResourceError
+from simplepcfg.errors import InputError, ResourceError
 from simplepcfg.models import MODELS, NPCFGConfig, SimpleCPCFG, SimpleCPCFGConfig, SimpleNPCFG
 from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.training.machine.device import set_precision
 from simplepcfg.training.step.batch_gradients import BatchGradientRunner
 from simplepcfg.training.step.counters import StepCounters, copy_to_state
 from simplepcfg.training.step.distributed import Group
@@ -268,3 +269,11 @@ def test_weights_shrink_by_their_decay(capturer: FakeCapturer | None) -> None:
         run_steps(step, mixed_batches(1), rate=lambda number: 0.01)
     for name, now in weights(shrinking).items():
         torch.testing.assert_close(now, weights(plain)[name] - 0.01 * 0.5 * before[name])
+
+
+def test_a_model_without_a_choice_of_precision_trains_in_float32() -> None:
+    model = torch.nn.Linear(2, 2)
+    for precision in ("auto", "fp32"):
+        set_precision(model, precision, torch.device("cuda"))
+    with pytest.raises(InputError, match=r"precision = bf16: this model has no choice of precision; use fp32"):
+        set_precision(model, "bf16", torch.device("cuda"))

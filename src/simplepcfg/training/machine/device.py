@@ -52,11 +52,10 @@ def validation_precision(precision: str, device: torch.device) -> str | None:
 
 
 def set_precision(model: nn.Module, precision: str, device: torch.device) -> None:
-    """Set the precision that the model trains with; raise InputError if it supports fp32 only."""
-    precision = chosen_precision(precision, device)
+    """Set the precision that the model trains with; raise InputError for one that has no choice and is not fp32."""
     if hasattr(model, "precision"):
-        model.precision = precision  # type: ignore[assignment]
-    elif precision != "fp32":
+        model.precision = chosen_precision(precision, device)  # type: ignore[assignment]
+    elif precision not in ("auto", "fp32"):
         raise InputError(f"training.precision = {precision}: this model has no choice of precision; use fp32")
 
 
