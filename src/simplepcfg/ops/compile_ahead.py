@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from simplepcfg.errors import ResourceError
 from simplepcfg.ops.backends import has_triton
 from simplepcfg.ops.capture import GraphCapturer, Launch
 
@@ -21,7 +22,7 @@ def compile_kernels(computations: Iterable[Launch], device: torch.device) -> int
 
     Kernels are otherwise compiled where they are first launched, one after the other. Each computation is recorded as
     a CUDA graph that is thrown away: nothing runs, no tensor changes. A computation that cannot be recorded to its end,
-    since it waits for the GPU, counts up to there. A kernel that does not compile is left for the launch that needs
+    since it waits for the GPU or needs too much memory, counts up to there. A kernel that does not compile is left for the launch that needs
     it, which raises the error. Must be called on a stream other than the default one (see `side_stream`).
     """
     if device.type != "cuda" or not has_triton():
@@ -32,8 +33,10 @@ def compile_kernels(computations: Iterable[Launch], device: torch.device) -> int
         # A computation all of whose kernels are new leaves an empty graph.
         warnings.filterwarnings("ignore", message="The CUDA Graph is empty", category=UserWarning)
         for computation in computations:
-            with suppress(RuntimeError), _other_random_numbers(device):
+            with suppress(RuntimeError, ResourceError), _other_random_numbers(device):
                 graphs.append(capturer.capture(computation))
+    graphs.clear()
+    torch.cuda.empty_cache()  # returns their memory to the device
     threads = max(1, min(len(missing), os.cpu_count() or 1, MOST_THREADS))
     with ThreadPoolExecutor(threads, "compile", torch.cuda.set_device, (device,)) as pool:
         for (kernel, _), specialization in missing.items():

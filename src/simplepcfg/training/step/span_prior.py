@@ -25,8 +25,9 @@ class SpanPrior:
         return SpanPrior(self.bonus + other.bonus, self.most + other.most)
 
     def to(self, device: torch.device, dtype: torch.dtype | None = None) -> SpanPrior:
-        """Return the prior on a device, without waiting for the copy."""
-        return SpanPrior(to_device(self.bonus.to(dtype), device), to_device(self.most.to(dtype), device))
+        """Return the prior on a device, without waiting for the copy; None keeps the dtype."""
+        tensors = (self.bonus, self.most) if dtype is None else (self.bonus.to(dtype), self.most.to(dtype))
+        return SpanPrior(*(to_device(tensor, device) for tensor in tensors))
 
     def copy_(self, other: SpanPrior) -> None:
         """Overwrite the tensors by those of another prior of the same shape, without waiting for the copy."""
