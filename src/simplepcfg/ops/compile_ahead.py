@@ -22,8 +22,9 @@ def compile_kernels(computations: Iterable[Launch], device: torch.device) -> int
 
     Kernels are otherwise compiled where they are first launched, one after the other. Each computation is recorded as
     a CUDA graph that is thrown away: nothing runs, no tensor changes. A computation that cannot be recorded to its end,
-    since it waits for the GPU or needs too much memory, counts up to there. A kernel that does not compile is left for the launch that needs
-    it, which raises the error. Must be called on a stream other than the default one (see `side_stream`).
+    since it waits for the GPU or needs too much memory, counts up to there. A kernel that does not compile is left for
+    the launch that needs it, which raises the error. Must be called on a stream other than the default one (see
+    `side_stream`).
     """
     if device.type != "cuda" or not has_triton():
         return 0
