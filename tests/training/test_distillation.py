@@ -93,6 +93,8 @@ def test_members_side_by_side_and_a_student_of_its_own(tmp_path: Path) -> None:
     for folder in (Path("members/first/seed-0"), Path("members/second/seed-0"), Path("student")):
         assert all(map(torch.equal, weights(one.path / folder), weights(both.path / folder)))
     assert load_run(both.student, "cpu").config.model.nonterminals == 4
+    with pytest.raises(InputError, match="nonterminals"):
+        distil(configs, both.path, 1, student=configuration(tmp_path, "model.nonterminals=5"))
     with pytest.raises(InputError, match="the student prepares words in another way than first"):
         distil(configs, tmp_path / "other", 1, student=configuration(tmp_path, "data.lowercase=false"))
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from simplepcfg.errors import ResourceError
 from simplepcfg.ops.backends import has_triton
 from simplepcfg.ops.capture import GraphCapturer, Launch
 
@@ -34,7 +33,8 @@ def compile_kernels(computations: Iterable[Launch], device: torch.device) -> int
         # A computation all of whose kernels are new leaves an empty graph.
         warnings.filterwarnings("ignore", message="The CUDA Graph is empty", category=UserWarning)
         for computation in computations:
-            with suppress(RuntimeError, ResourceError), _other_random_numbers(device):
+            # Whatever fails here fails again, and is reported, when the computation is run for its result.
+            with suppress(Exception), _other_random_numbers(device):
                 graphs.append(capturer.capture(computation))
     graphs.clear()
     torch.cuda.empty_cache()  # returns their memory to the device

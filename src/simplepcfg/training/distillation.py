@@ -68,9 +68,8 @@ def distil(
     run = RunFolder(folder.student)
     reporter = make_reporter(run.path, taught)
     try:
-        if run.config.exists():
-            return train(None, run.path, resume=True, device=device, reporter=reporter)
-        return train(taught, run.path, device=device, reporter=reporter)
+        # A student that was begun with another configuration is refused.
+        return train(taught, run.path, resume=run.config.exists(), device=device, reporter=reporter)
     except Interrupted as error:
         raise Interrupted(_how_to_go_on(folder), error.signal_number) from None
 

@@ -173,7 +173,9 @@ def train_groups(
             folder.withdraw()
         first = next(iter(failed.values()))
         listed = ", ".join(failed)
-        message = f"{len(failed)} of {len(tasks)} runs failed ({listed}): {first.error}; the others are kept"
+        message = (
+            f"{len(failed)} of {len(tasks)} runs failed ({listed}): {first.error}; the others are kept, begin again"
+        )
         raise SeedsFailed(message, first.exit_code or 1)
 
 

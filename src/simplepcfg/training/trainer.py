@@ -32,6 +32,7 @@ from simplepcfg.training.step.dropout import StateDropout
 from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.kernels_ahead import compile_first_kernels
 from simplepcfg.training.step.rule_count_check import require_rules, rule_count_ratio
+from simplepcfg.training.step.stability import stability_advice
 from simplepcfg.training.step.step import Step
 from simplepcfg.training.step.teacher_loss import TeacherSchedule
 from simplepcfg.training.step.timing import StepTimer
@@ -45,7 +46,6 @@ from simplepcfg.training.text.corpus import Corpus
 from simplepcfg.training.text.curriculum import Curriculum
 
 MAX_SKIPPED_IN_A_ROW = 20
-SAFE_NETWORK_LR_MULTIPLIER = 0.1
 # On a GPU the counters are read every so many steps, with the values of the read before, so that the host never waits.
 COUNTER_READ_INTERVAL = 16
 DELAYED_READ_DEVICES = {"cuda"}
@@ -160,7 +160,7 @@ class Trainer:
 
     def _compile_kernels(self) -> None:
         """Compile what the next steps and the validation launch on a GPU, before the first of them."""
-        if self.device.type != "cuda":
+        if self.device.type != "cuda" or self.stopped_by is not None:
             return
         self.model.train()
         self.dropout.draw(self.state.step)
@@ -241,22 +241,11 @@ class Trainer:
         )
         self._stop_requested = counters["stop"] > 0
         if counters["longest_in_a_row"] >= MAX_SKIPPED_IN_A_ROW:
+            advice = stability_advice(self.config, self.model, self.device)
             raise NumericalError(
                 f"{MAX_SKIPPED_IN_A_ROW} steps in a row without a finite gradient and a probability of at most 1 "
-                f"(norm {counters['last_norm']}) by step {self.state.step}; {self._stability_advice()}"
+                f"(norm {counters['last_norm']}) by step {self.state.step}; {advice}"
             )
-
-    def _stability_advice(self) -> str:
-        """Return what to try where steps are not finite; large updates of the networks are the likeliest cause."""
-        settings = self.config.training
-        advice = "lower training.learning_rate"
-        if settings.network_lr_multiplier > SAFE_NETWORK_LR_MULTIPLIER and not getattr(
-            self.config.model, "rms_norm", False
-        ):
-            advice = f"set training.network_lr_multiplier={SAFE_NETWORK_LR_MULTIPLIER} or {advice}"
-        if self.device.type != "cpu" and getattr(self.model, "precision", "fp32") != "fp32":
-            advice += " or set training.precision=fp32"
-        return advice
 
     def _validate(self) -> PerplexityReport:
         """Return the validation perplexity of the averaged weights; raise Interrupted if asked to stop."""

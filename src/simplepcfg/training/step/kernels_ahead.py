@@ -1,6 +1,7 @@
 """Compile the kernels of a run before its first step, on all cores of the host instead of one after the other."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import torch
@@ -32,8 +33,8 @@ def compile_first_kernels(
     bias have others, which are compiled where they are first launched.
     """
     sizes = sentence_lengths(train)
-    unequal = [indices for indices in batches if len({sizes[index] for index in indices}) > 1]
-    chosen = [collate(train, indices) for indices in [*batches[:BATCHES], *unequal[:1]]]
+    unequal = (indices for indices in batches if len({sizes[index] for index in indices}) > 1)
+    chosen = [collate(train, indices) for indices in [*batches[:BATCHES], *islice(unequal, 1)]]
     computations = step.computations(chosen)
     scorable = [index for index, size in enumerate(sentence_lengths(valid)) if size > 1][:SENTENCES]
     if scorable and model.shares_rules:
