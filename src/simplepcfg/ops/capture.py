@@ -36,6 +36,8 @@ class GraphCapturer:
     def capture(self, function: Launch) -> Launch:
         """Capture on the current stream, which must not be the default one (see `side_stream`)."""
         graph = torch.cuda.CUDAGraph()
+        generator = torch.cuda.default_generators[torch.cuda.current_device()]
+        random_state = generator.clone_state()
         # torch.cuda.graph would collect garbage and empty the cache before each capture, which is slow with many
         # shapes. A collection during the capture could free another graph, so the collector is off.
         collects = gc.isenabled()
@@ -48,6 +50,7 @@ class GraphCapturer:
             except BaseException:
                 with suppress(RuntimeError):  # An operation that cannot be captured has invalidated the capture.
                     graph.capture_end()
+                generator.graphsafe_set_state(random_state)  # a capture that fails leaves its own unusable
                 raise
             graph.capture_end()
         finally:

@@ -76,7 +76,8 @@ def left_corner_closure(root: Tensor, left: Tensor, right: Tensor) -> Closure:
     found = _times_closure(torch.cat([right[..., :nonterminals], roots], -2), to_states, to_words)
     if not bool(found.isfinite().all()):
         raise NumericalError(_no_first_word(to_states, to_words))
-    shape = torch.broadcast_shapes(root.shape, (*left.shape[:-2], nonterminals))
+    # torch.broadcast_shapes would import SymPy, which takes half a second.
+    shape = (*(left.shape[:-2] or root.shape[:-1]), nonterminals)
     return Closure(found[..., nonterminals:, :].reshape(shape), found[..., :nonterminals, :].contiguous())
 
 
