@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from command_calls import Call
+from simplepcfg.cli.distil import MEMBERS, STUDENT
+from simplepcfg.training.config.files import builtin_configs
 from tiny_runs import SETTINGS
 
 SET = [argument for setting in SETTINGS for argument in ("--set", setting)]
@@ -53,6 +55,13 @@ def test_refusals(call: Call, text_file: Path, arguments: list[str], said: str) 
     assert result.code == 2
     assert said in result.err
     assert not Path("x").exists()
+
+
+def test_the_members_by_default_are_for_a_gpu(call: Call, text_file: Path) -> None:
+    result = call("distil", "--train", text_file, "--valid", text_file, "--out", "x", "--device", "cpu")
+    assert result.code == 2
+    assert "name another CONFIG, such as sn-pcfg-small" in result.err
+    assert all(name in builtin_configs() for name in (*MEMBERS, STUDENT))
 
 
 def test_text_from_a_pipe_is_refused(call: Call, text_file: Path) -> None:
