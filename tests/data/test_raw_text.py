@@ -56,6 +56,7 @@ def test_a_stream_of_paragraphs_is_not_held() -> None:
         ("It costs $5.50, or 10%.", "It costs $ 5.50 , or 10 % ."),
         ("the dog 's bone is n't here .", "the dog 's bone is n't here ."),
         ("``Well,'' she said--and left…", "`` Well , '' she said -- and left …"),
+        ("He said, ''tis good; (''no, sir.'')", "He said , '' tis good ; ( '' no , sir . '' )"),
         ("naïve Ünïcode 漢字", "naïve Ünïcode 漢字"),
         ("", ""),
     ],

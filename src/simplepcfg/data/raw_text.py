@@ -125,9 +125,9 @@ def _tokens(piece: str) -> Iterator[str]:
             place += 1
         width = len(token)
         if not plain.startswith(token, place):
-            if token not in ("``", "''") or not plain.startswith('"', place):
+            if token not in ("``", "''") or not plain.startswith(('"', "''"), place):
                 break
-            width = 1
+            width = 1 if plain[place] == '"' else 2
         yield piece[place : place + width]
         place += width
     yield from piece[place:].split()  # empty, unless a token was changed in a way that is not known here
