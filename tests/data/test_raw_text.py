@@ -1,4 +1,4 @@
-"""Raw text: where sentences end, and words as they are written."""
+"""Raw text: where sentences end, and whether it looks tokenised."""
 
 import pytest
 
@@ -10,7 +10,6 @@ from simplepcfg.data.raw_text import (
     sentences_of_lines,
     split_raw,
     split_sentences_of_text,
-    tokenize,
 )
 
 
@@ -45,29 +44,6 @@ def test_a_stream_of_paragraphs_is_not_held() -> None:
         raise AssertionError("read too far")
 
     assert next(sentences_of_lines(lines())) == "One is here."
-
-
-@pytest.mark.parametrize(
-    ("sentence", "words"),
-    [
-        ("The old dog slept by the fire.", "The old dog slept by the fire ."),
-        ("I don’t—can’t—go,", "I do n’t — ca n’t — go ,"),
-        ('He said "no" (twice).', 'He said " no " ( twice ) .'),
-        ("It costs $5.50, or 10%.", "It costs $ 5.50 , or 10 % ."),
-        ("the dog 's bone is n't here .", "the dog 's bone is n't here ."),
-        ("``Well,'' she said--and left…", "`` Well , '' she said -- and left …"),
-        ("He said, ''tis good; (''no, sir.'')", "He said , '' tis good ; ( '' no , sir . '' )"),
-        ("naïve Ünïcode 漢字", "naïve Ünïcode 漢字"),
-        ("", ""),
-    ],
-)
-def test_words_are_as_written(sentence: str, words: str) -> None:
-    assert tokenize(sentence) == words.split()
-
-
-@pytest.mark.parametrize("text", ["''bye''.", "a '' b ``", '"" x "', "don't've", "a\u00a0b", "\x1e'"])
-def test_no_character_is_lost(text: str) -> None:
-    assert "".join(tokenize(text)) == "".join(text.split())
 
 
 def test_split_raw_is_the_package_s() -> None:

@@ -14,8 +14,9 @@ from simplepcfg.data.brackets import EMPTY_TREES, parse_trees
 from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS, Conventions, Losses, prepare_sentence, prepare_tree
 from simplepcfg.data.encodings import UTF8, read_lines, without_sgml
 from simplepcfg.data.formats import refuse_other_formats
+from simplepcfg.data.penn_words import tokenize
 from simplepcfg.data.prepared_folder import new_folder, replace_rare, write_toml
-from simplepcfg.data.raw_text import sentences_of_lines, tokenize
+from simplepcfg.data.raw_text import sentences_of_lines
 from simplepcfg.data.readers import words_of_text
 from simplepcfg.data.treebank_files import SPLITS, TRAIN, Source
 from simplepcfg.data.vocabulary import Vocabulary

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from simplepcfg.data.raw_text import plain_apostrophes, tokenize
+from simplepcfg.data.penn_words import plain_apostrophes, tokenize
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import EOS, SPECIAL_WORDS
 from simplepcfg.errors import InputError

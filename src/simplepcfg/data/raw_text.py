@@ -1,4 +1,4 @@
-"""Raw text as sentences of words: where sentences end, and Penn-style tokens written as they stand in the text."""
+"""Raw text as sentences of words: where sentences end, and whether words have been parted from punctuation."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
+
+from simplepcfg.data.penn_words import tokenize
 
 LOOKED_AT = 100  # sentences, before text is called untokenised
 UNTOKENIZED = "looks untokenised, with punctuation that is part of words, as in `fire.`"
@@ -24,10 +26,6 @@ _ABBREVIATIONS = """
 """
 ABBREVIATIONS = frozenset(_ABBREVIATIONS.split())
 
-# Marks that never stand inside a word, which Penn's conventions do not name.
-_DASHES = re.compile(r"(—+|―+|–(?=\s)|(?<=\s)–|…|--+)")
-# One character each, so that places in the text stay what they are.
-_APOSTROPHE = str.maketrans({"’": "'", "ʼ": "'", "＇": "'"})
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _CLOSING = "”’\"')]}»"
 
@@ -81,16 +79,6 @@ def sentences_of_paragraph(paragraph: str) -> list[str]:
     return found
 
 
-def tokenize(sentence: str) -> list[str]:
-    """Split a sentence into words and punctuation by Penn's conventions, each as it is written."""
-    return [token for piece in _DASHES.split(sentence) if piece for token in _tokens(piece)]
-
-
-def plain_apostrophes(word: str) -> str:
-    """Return a word with typewriter apostrophes ('), as training text and models write it."""
-    return word.translate(_APOSTROPHE)
-
-
 def looks_untokenized(words: Sequence[str]) -> bool:
     """Return whether the last word of a sentence ends in punctuation, as "fire." does, or an inner word in a comma."""
     listed = list(words)
@@ -116,23 +104,6 @@ def _goes_on(part: str) -> bool:
     return first.islower() or (first in "—–-,;" and len(part) > 1)
 
 
-def _tokens(piece: str) -> Iterator[str]:
-    """Penn tokens of a piece of text, found again in it: the tokeniser writes quotation marks in its own way."""
-    plain = piece.translate(_APOSTROPHE)
-    place = 0
-    for token in _penn().tokenize(plain):
-        while place < len(plain) and plain[place].isspace():
-            place += 1
-        width = len(token)
-        if not plain.startswith(token, place):
-            if token not in ("``", "''") or not plain.startswith(('"', "''"), place):
-                break
-            width = 1 if plain[place] == '"' else 2
-        yield piece[place : place + width]
-        place += width
-    yield from piece[place:].split()  # empty, unless a token was changed in a way that is not known here
-
-
 @cache
 def _punkt() -> Any:
     from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
@@ -140,10 +111,3 @@ def _punkt() -> Any:
     parameters = PunktParameters()
     parameters.abbrev_types = set(ABBREVIATIONS)
     return PunktSentenceTokenizer(parameters)
-
-
-@cache
-def _penn() -> Any:
-    from nltk.tokenize.destructive import NLTKWordTokenizer
-
-    return NLTKWordTokenizer()

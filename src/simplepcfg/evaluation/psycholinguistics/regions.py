@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from simplepcfg.data.raw_text import plain_apostrophes
+from simplepcfg.data.penn_words import plain_apostrophes
 from simplepcfg.data.vocabulary import UNK
 from simplepcfg.evaluation.psycholinguistics.word_model import WordModel, WordSurprisal, words_of_item
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from simplepcfg.data.penn_words import plain_apostrophes, tokenize
 from simplepcfg.data.preprocessing import Prepared, Preprocessing
-from simplepcfg.data.raw_text import plain_apostrophes, tokenize
 from simplepcfg.data.vocabulary import UNK, Vocabulary
 
 END = "<end>"
