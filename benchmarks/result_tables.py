@@ -69,6 +69,7 @@ TABLES = {
             "V": "V",
             "machine": "machine",
             "threads": "threads",
+            "first_seconds": "seconds, first time",
             "seconds": "seconds",
             "cpu_seconds": "CPU seconds",
             "floor_seconds": "floor (CPU seconds)",
@@ -187,6 +188,20 @@ TABLES = {
             "failure": "not measured because",
         },
         (*SIZES, "lengths", "machine"),
+    ),
+    "plain-call-host": Table(
+        "plain_call_host.csv",
+        "python benchmarks/plain_call_host.py",
+        {
+            **SIZES,
+            "graph_us": "one graph (µs)",
+            "call_us": "the call (µs)",
+            "in_this_thread_us": "in one thread (µs)",
+            "empty_function_us": "an empty function (µs)",
+            "call_over_graph": "call over one graph",
+            "in_this_thread_over_graph": "in one thread over one graph",
+        },
+        (*SIZES, "machine"),
     ),
     "plain-questions-gpu": Table(
         "plain_questions_gpu.csv",

@@ -26,7 +26,7 @@ from simplepcfg.training.config.files import load_config
 from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.machine.device import resolve_device
 from simplepcfg.training.storage.checksums import DamagedFileError, verify_checksum_line
-from simplepcfg.training.storage.tensor_files import check_shapes, load_weights, read_checked_tensor_file, stored_shapes
+from simplepcfg.training.storage.tensor_files import check_shapes, read_checked_tensor_file, stored_shapes, take_weights
 from simplepcfg.version import __version__
 
 # Version of the folder as a whole: which files there are and what they mean. A later version is refused.
@@ -266,15 +266,14 @@ def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
     chosen = resolve_device(device)
     try:
         shapes = stored_shapes(folder.model)
-        with without_memory():  # No memory is taken for a model that the weights do not fit.
-            check_shapes(build_model(config.model, len(vocabulary)), shapes, folder.model)
+        with without_memory():  # Initial weights would be overwritten at once, and drawing them takes time.
+            model = build_model(config.model, len(vocabulary))
+        check_shapes(model, shapes, folder.model)
         tensors, best, checksum, _ = read_checked_tensor_file(folder.model)
     except DamagedFileError as error:
         raise folder.with_advice(error) from None
     folder.check_vocabulary(vocabulary, checksum)
-    with torch.random.fork_rng(devices=[]):  # The random initial weights are overwritten at once.
-        model = build_model(config.model, len(vocabulary))
-    load_weights(model, tensors, folder.model)
+    take_weights(model, tensors, folder.model)
     for name, tensor in model.state_dict().items():
         if not bool(tensor.isfinite().all()):
             raise NumericalError(f"{folder.model}: {name} is not finite; the weights are damaged, train it again")
