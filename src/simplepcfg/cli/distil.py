@@ -15,7 +15,7 @@ from simplepcfg.errors import InputError
 NAME = "distil"
 SUMMARY = "Train several grammars, and one that learns from them."
 # What gave the best trees: small grammars of two families, and a large one that learns from them.
-MEMBERS, STUDENT = ("sn-pcfg-1024", "tn-pcfg-biased"), "sn-pcfg"
+MEMBERS, STUDENT = ("sn-pcfg-1024", "rank-pcfg-biased"), "sn-pcfg"
 
 
 def command(
@@ -38,7 +38,7 @@ def command(
         str | None,
         typer.Option("--student", metavar="CONFIG", help="Of the student; that of the first members by default."),
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", metavar="K", min=1, help="Members of each configuration.")] = 2,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="K", min=1, help="Members of each configuration.")] = 4,
     jobs: Annotated[int, typer.Option("--jobs", metavar="K", min=1, help="Members that train at a time.")] = 1,
     settings: Annotated[
         list[str] | None,
@@ -56,7 +56,7 @@ def command(
     \b
     Example:
       simplepcfg distil --jobs 4 --train train.txt --valid valid.txt --test test.trees --out runs/distilled
-      simplepcfg distil sn-pcfg-small --seeds 4 --train train.txt --valid valid.txt --out runs/small
+      simplepcfg distil sn-pcfg-small --seeds 2 --train train.txt --valid valid.txt --out runs/small
     """
     from simplepcfg.data.readers import sniff
     from simplepcfg.training.config.files import load_config
