@@ -5,8 +5,8 @@
 TABLE has a row a word, as the command wants it; without it, words of the built-in treebank. The run has as many
 preterminals as nonterminals, and its weights are drawn: how long it takes does not depend on them. Its vocabulary is
 filled up with words that do not occur. Making it is outside the clock. The command runs twice: the first time Python
-and Triton compile what they then keep, as on a new machine, and the second time is `seconds`. On a CPU, where that makes
-no difference, it runs once. Appends a row to results/surprisal.csv.
+and Triton compile what they then keep, as on a new machine, and the second time is `seconds`. On a CPU, where that
+makes no difference, it runs once. Appends a row to results/surprisal.csv.
 
 The floor is what the matrix products of the inside algorithm alone would take, two with N × N rules for each span of
 two words or more, at the rate of one large product on this device; on a CPU it is in seconds of
