@@ -25,6 +25,7 @@ PAGES = tuple(
         "docs/pictures.md",
         "docs/recipes.md",
         "docs/trees.md",
+        "docs/tree-experiments.md",
         "docs/linguists.md",
     )
 )
@@ -102,10 +103,13 @@ def latest(rows: Sequence[Row], setting: Sequence[str]) -> list[Row]:
 
 
 def folded(rows: Sequence[Row], table: Table) -> list[Row]:
-    """One row for all that differ in the folded columns alone, in their order of appearance."""
+    """One row for all that differ in the folded columns alone; rows with the same first setting stand together."""
     if not table.fold:
         return list(rows)
     groups: dict[tuple[str, ...], list[Row]] = {}
+    first = table.setting[0]
+    appearance = list(dict.fromkeys(row.get(first, "") for row in rows))
+    rows = sorted(rows, key=lambda row: appearance.index(row.get(first, "")))
     for row in rows:
         alike = tuple(row.get(name, "") for name in table.setting if name not in table.fold)
         groups.setdefault(alike, []).append(row)
