@@ -116,7 +116,7 @@ def test_evaluate_together(call: Call, tiny_run: Path, other_run: Path, trees_fi
     result = call("evaluate", tiny_run, other_run, "right-branching", trees_file, "--ensemble", "--json", "-")
     assert result.code == 0
     reports = json.loads(result.out)
-    assert [report["name"] for report in reports][2:] == ["right-branching", "mean of 2 runs"]
+    assert [report["name"] for report in reports][2:] == ["right-branching", "geometric mean of 2 runs"]
     assert reports[3]["sentence_f1"] is not None
     assert reports[3]["perplexity"] is None
     for arguments, named in (

@@ -24,9 +24,9 @@ def test_members_student_and_table(call: Call, text_file: Path, trees_file: Path
     result = call(*command)
     assert result.code == 0
     assert "the student is in runs/d/student" in result.err
-    assert "mean of 2 runs" in result.out
+    assert "geometric mean of 2 runs" in result.out
     systems = json.loads(Path("runs/d/scores.json").read_text())
-    names = ["runs/d/members/sn-pcfg-small", "mean of 2 runs", "runs/d/student", "right-branching"]
+    names = ["runs/d/members/sn-pcfg-small", "geometric mean of 2 runs", "runs/d/student", "right-branching"]
     assert [system["name"] for system in systems] == names
     assert all(name in Path("runs/d/table.md").read_text() for name in names)
     again = call(*command)

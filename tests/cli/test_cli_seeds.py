@@ -29,7 +29,7 @@ def test_seeds_are_trained_resumed_and_evaluated(call: Call, text_file: Path, tr
     assert (taken.code, "train --resume runs/two" in taken.err) == (2, True)
     group, together = json.loads(call("evaluate", "runs/two", trees_file, "--ensemble", "--json", "-").out)
     assert group["runs"] == 2
-    assert together["name"] == "mean of 2 runs"
+    assert together["name"] == "geometric mean of 2 runs"
 
 
 @pytest.mark.parametrize(

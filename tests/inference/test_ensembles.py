@@ -70,6 +70,22 @@ def test_votes_have_the_largest_expected_f1(runs: list[Run], weigh: str) -> None
         assert expected(frozenset((i, j) for i, j, _ in tree.spans)) == pytest.approx(best)
 
 
+@pytest.mark.parametrize("weigh", ["equal", "agreement"])
+def test_the_geometric_mean_by_hand(runs: list[Run], weigh: str) -> None:
+    sentences = [s for s in tiny_sentences(60, seed=8) if 4 <= len(s.split()) <= 7][:6]
+    group = simplepcfg.ensemble(runs, weigh=weigh)
+    weights = group.weights(sentences)
+    tables = [run.span_marginals(sentences) for run in runs]
+    for number, tree in enumerate(group.parse_spans(sentences)):
+
+        def total(spans: frozenset[tuple[int, int]], place: int = number) -> float:
+            chances = [[float(table[place][i, j]) + 1e-3 for table in tables] for i, j in spans]
+            return sum(math.prod(p**weight for p, weight in zip(each, weights, strict=True)) for each in chances)
+
+        best = max(total(spans) for spans in all_trees(0, len(tree.words)))
+        assert total(frozenset((i, j) for i, j, _ in tree.spans)) == pytest.approx(best)
+
+
 def test_agreement_by_hand() -> None:
     right, left = right_branching(4), left_branching(4)  # inside: (1, 4), (2, 4) and (0, 3), (0, 2)
     both = [(0, 4), (0, 2), (2, 4)]  # shares one of two spans with either
@@ -98,7 +114,7 @@ def test_a_run_without_a_record_has_no_likelihood(runs: list[Run], tmp_path: Pat
         simplepcfg.ensemble([runs[0], copy], weigh="likelihood")
 
 
-@pytest.mark.parametrize("by", ["marginals", "trees"])
+@pytest.mark.parametrize("by", ["geometric", "marginals", "trees"])
 def test_equal_runs_are_one_run(runs: list[Run], by: str) -> None:
     alone = runs[0].parse_spans(SENTENCES)
     for weigh in ("equal", "likelihood", "agreement"):
@@ -107,7 +123,7 @@ def test_equal_runs_are_one_run(runs: list[Run], by: str) -> None:
 
 def test_a_weight_of_nothing_leaves_a_run_out(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ensemble, "_weights", lambda *_: [0.0, 1.0, 0.0])
-    for by in ("marginals", "trees"):
+    for by in ("geometric", "marginals", "trees"):
         group = Ensemble(runs, by=by, weigh="agreement")
         assert group.parse_spans(SENTENCES) == runs[1].parse_spans(SENTENCES)
 

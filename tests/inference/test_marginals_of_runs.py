@@ -197,7 +197,7 @@ def test_an_ensemble_obeys_constraints(runs: list[Run]) -> None:
 def test_an_ensemble_evaluates_trees_only(runs: list[Run], tmp_path: Path) -> None:
     gold = generate_treebank(20, seed=3)
     report = simplepcfg.ensemble(runs).evaluate(gold)
-    assert report.name == "mean of 3 runs"
+    assert report.name == "geometric mean of 3 runs"
     assert report.sentence_f1 is not None
     assert report.perplexity is None
     with pytest.raises(InputError, match="evaluated on trees"):

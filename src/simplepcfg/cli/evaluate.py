@@ -40,11 +40,14 @@ def command(
         typer.Option("--decode", help="Of runs: the tree of the largest sum of span marginals, or the most probable."),
     ] = Decode.mbr,
     ensemble: Annotated[
-        bool, typer.Option("--ensemble", help="Also evaluate the runs together, by the mean of their span marginals.")
+        bool, typer.Option("--ensemble", help="Also evaluate the runs together, as one parser.")
     ] = False,
     by: Annotated[
-        By, typer.Option("--by", help="With --ensemble: by the mean of span marginals, or by votes of the runs' trees.")
-    ] = By.marginals,
+        By,
+        typer.Option(
+            "--by", help="With --ensemble: by the geometric or arithmetic mean of span marginals, or votes of trees."
+        ),
+    ] = By.geometric,
     weigh: Annotated[
         Weigh, typer.Option("--weigh", help="With --ensemble: by what each run counts; never by gold trees.")
     ] = Weigh.equal,
@@ -122,7 +125,7 @@ def command(
         raise InputError(f"nothing to evaluate on {file}; name a run folder, a baseline, or --predictions FILE")
     if ensemble and decode is Decode.viterbi:
         raise InputError("--ensemble averages span marginals; leave out --decode viterbi")
-    if not ensemble and (by is not By.marginals or weigh is not Weigh.equal):
+    if not ensemble and (by is not By.geometric or weigh is not Weigh.equal):
         raise InputError("--by and --weigh are for runs together; give --ensemble, too")
     for path in (json, sentences, csv, write_labels):
         if path is not None:

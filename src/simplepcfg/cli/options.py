@@ -43,8 +43,9 @@ class Decode(StrEnum):
 
 
 class By(StrEnum):
-    """What several runs are averaged by."""
+    """What several runs are combined by."""
 
+    geometric = "geometric"
     marginals = "marginals"
     trees = "trees"
 

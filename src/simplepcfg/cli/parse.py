@@ -63,8 +63,12 @@ def command(
         typer.Option("--with", metavar="RUN", help="Another run, whose span marginals are averaged in; repeatable."),
     ] = None,
     by: Annotated[
-        By, typer.Option("--by", help="Of several runs: by the mean of span marginals, or by votes of their trees.")
-    ] = By.marginals,
+        By,
+        typer.Option(
+            "--by",
+            help="Of several runs: by the geometric or arithmetic mean of span marginals, or votes of their trees.",
+        ),
+    ] = By.geometric,
     weigh: Annotated[Weigh, typer.Option("--weigh", help="Of several runs: by what each counts.")] = Weigh.equal,
     raw: Raw = False,
     device: Device = "auto",
@@ -92,7 +96,7 @@ def command(
     if labels is not None:
         decode = Decode.viterbi
     members = _members(run, others)
-    if len(members) == 1 and (by is not By.marginals or weigh is not Weigh.equal):
+    if len(members) == 1 and (by is not By.geometric or weigh is not Weigh.equal):
         raise InputError("--by and --weigh are for several runs; give a folder of runs, or --with RUN")
     run, others = members[0], members[1:]
     _refuse_baseline([run, *(others or [])], decode, constraints, others)

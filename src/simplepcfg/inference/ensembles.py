@@ -1,4 +1,4 @@
-"""Ensembles: several runs as one parser, by the mean of their span marginals or by votes of their trees."""
+"""Ensembles: several runs as one parser, by a mean of their span marginals or by votes of their trees."""
 
 from __future__ import annotations
 
@@ -39,18 +39,22 @@ from simplepcfg.training.storage.runs_inside import runs_inside
 if TYPE_CHECKING:
     from nltk.tree import Tree
 
-MEANS = ("marginals", "trees")
+# Ways to combine runs, and what reports call the result.
+MEANS = {"geometric": "geometric mean", "marginals": "mean", "trees": "trees"}
+# Added to each marginal, so that a single run cannot exclude a span from the geometric mean.
+LEAST_MARGINAL = 1e-3
 
 Tagged = Sequence[tuple[Sequence[str], Sequence[str] | None]]
 
 
 def ensemble(
-    runs: Iterable[Run | str | PathLike[str]], device: str = "auto", *, by: str = "marginals", weigh: str = "equal"
+    runs: Iterable[Run | str | PathLike[str]], device: str = "auto", *, by: str = "geometric", weigh: str = "equal"
 ) -> Ensemble:
     """Return a parser that combines several runs, given as runs, their folders or folders of such folders.
 
-    `by="marginals"` takes the tree whose spans have the largest mean marginal, "trees" the one with the largest
-    expected F1 against the trees that the runs themselves would give. The runs count alike, or with
+    `by="geometric"` takes the tree whose spans have the largest geometric mean of the runs' marginals, so that spans
+    count that no run finds improbable; "marginals" that with the largest arithmetic mean; "trees" the one with the
+    largest expected F1 against the trees that the runs themselves would give. The runs count alike, or with
     `weigh="likelihood"` by the likelihood of their validation text, with "agreement" by how much their trees agree with
     those of the others. Raises InputError without runs or for a folder that cannot be loaded.
 
@@ -68,12 +72,12 @@ def ensemble(
 
 
 class Ensemble:
-    """Parser by the mean of several runs' span marginals.
+    """Parser by what several runs say together.
 
     Each run preprocesses and encodes the sentences itself; all runs must keep the same words.
     """
 
-    def __init__(self, runs: Sequence[Run], *, by: str = "marginals", weigh: str = "equal") -> None:
+    def __init__(self, runs: Sequence[Run], *, by: str = "geometric", weigh: str = "equal") -> None:
         if not runs:
             raise InputError("an ensemble of no runs; give at least one")
         if by not in MEANS:
@@ -86,7 +90,7 @@ class Ensemble:
     @property
     def name(self) -> str:
         """Name in reports."""
-        base = f"{'mean' if self.by == 'marginals' else 'trees'} of {len(self.runs)} runs"
+        base = f"{MEANS[self.by]} of {len(self.runs)} runs"
         return base if self.weigh == "equal" else f"{base}, by {self.weigh}"
 
     def weights(self, sentences: Iterable[Sentence] = ()) -> list[float]:
@@ -159,13 +163,17 @@ class Ensemble:
                 first = prepared
             self._refuse_other_words(run, sentences, first, prepared)
             pairs = [(words, item) for (words, _), item in zip(sentences, prepared, strict=True)]
-            if self.by == "marginals":
-                found = span_marginals(run, pairs, constraints)
-            else:
+            if self.by == "trees":
                 found = _votes(self._member_trees(run, sentences, constraints), prepared)
-            if self.weigh != "equal":
+            else:
+                found = span_marginals(run, pairs, constraints)
+                if self.by == "geometric":
+                    found = [(table + LEAST_MARGINAL).log() for table in found]
+            if self.weigh != "equal" or self.by == "geometric":
                 found = [weight * table for table in found]
             total = [a + b for a, b in zip(total, found, strict=True)] if total else found
+        if self.by == "geometric":
+            total = [table.exp() for table in total]
         forbidden = None
         if constraints is not None:
             bonuses = token_bonuses(constraints, [(w, item) for (w, _), item in zip(sentences, first, strict=True)])

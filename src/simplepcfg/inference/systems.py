@@ -78,7 +78,7 @@ def evaluate_systems(
     *,
     predictions: Sequence[str] = (),
     together: bool = False,
-    by: str = "marginals",
+    by: str = "geometric",
     weigh: str = "equal",
     decode: str = "mbr",
     importance: int = 0,
