@@ -4,10 +4,13 @@
 
 Needs torch and triton alone (PYTHONPATH=src where the package is not installed). Appends a row to
 results/plain_call_host.csv.
-Four ways, forward and backward: the call as one graph that the caller captures; the call; the call where autograd runs
-in the caller's thread (`torch.autograd.set_multithreading_enabled(False)`) instead of one of its own, to which it hands
-every backward pass on a GPU; and an autograd function with the same inputs and gradients that computes nothing.
-Microseconds, the median of runs of 200 calls that follow one another.
+Forward and backward in four ways, in microseconds, the median of runs of 200 calls that follow one another:
+
+- graph: the caller captures both as one CUDA graph;
+- call: a plain call;
+- in_this_thread: a plain call within `torch.autograd.set_multithreading_enabled(False)`; otherwise autograd hands every
+  backward pass on a GPU to a thread of its own;
+- empty_function: an autograd function with the same inputs and gradients that computes nothing.
 """
 
 import argparse

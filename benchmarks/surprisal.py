@@ -4,9 +4,9 @@
 
 TABLE has a row a word, as the command wants it; without it, words of the built-in treebank. The run has as many
 preterminals as nonterminals, and its weights are drawn: how long it takes does not depend on them. Its vocabulary is
-filled up with words that do not occur. Making it is outside the clock. The command runs twice: the first time Python
-and Triton compile what they then keep, as on a new machine, and the second time is `seconds`. On a CPU, where that
-makes no difference, it runs once. Appends a row to results/surprisal.csv.
+filled up with words that do not occur. Making it is outside the clock. On a GPU the command runs twice: the first time
+Python and Triton compile what they then keep, as on a new machine, and the second time is `seconds`. On a CPU it runs
+once. Appends a row to results/surprisal.csv.
 
 The floor is what the matrix products of the inside algorithm alone would take, two with N × N rules for each span of
 two words or more, at the rate of one large product on this device; on a CPU it is in seconds of
@@ -63,8 +63,9 @@ def main() -> None:
         run.save(Path(folder, "run"))
         del run
         command = ["score", "run", str(table), "--regions", "--device", str(device)]
-        first = measure(command, folder)
-        seconds, cpu, peak = first if device.type == "cpu" else measure(command, folder)
+        bytecode = None if device.type == "cpu" else Path(folder, "bytecode")
+        first = measure(command, folder, bytecode)
+        seconds, cpu, peak = first if device.type == "cpu" else measure(command, folder, bytecode)
     row = {
         "data": arguments.table.name if arguments.table else "built-in treebank",
         "words": words,
@@ -118,12 +119,14 @@ class Measured(NamedTuple):
     peak: int
 
 
-def measure(arguments: list[str], folder: str) -> Measured:
-    """Run the command, which keeps Python's bytecode in the folder."""
+def measure(arguments: list[str], folder: str, bytecode: Path | None) -> Measured:
+    """Run the command; Python's bytecode is kept in a folder of its own, or where it always is."""
     source = str(Path(simplepcfg.__file__).parents[1])
     paths = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
-    environ = {**os.environ, "PYTHONPATH": paths, "PYTHONPYCACHEPREFIX": str(Path(folder, "bytecode"))}
-    environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    environ = {**os.environ, "PYTHONPATH": paths}
+    if bytecode is not None:
+        environ["PYTHONPYCACHEPREFIX"] = str(bytecode)
+        environ.pop("PYTHONDONTWRITEBYTECODE", None)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     with open(Path(folder, "scored.tsv"), "wb") as out:

@@ -98,7 +98,7 @@ def test_refused_combinations(call: Call, tiny_run: Path, eos_run: Path, asked: 
         (["right-branching", "--constraints", asked], "no span marginals; leave out --constraints"),
         (["right-branching", "--with", tiny_run], "no span marginals; leave out --with"),
         ([tiny_run, "--with", "random"], "random trees have no span marginals"),
-        ([tiny_run, "--with", tiny_run, "--decode", "viterbi"], "averages span marginals"),
+        ([tiny_run, "--with", tiny_run, "--decode", "viterbi"], "combines span marginals"),
         ([tiny_run, "--with", tmp_path / "none"], "none"),
         ([tiny_run, "--with", eos_run], "an ensemble needs runs whose preprocessing keeps the same words"),
     ):

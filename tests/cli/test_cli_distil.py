@@ -4,10 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from command_calls import Call
 from simplepcfg.cli.distil import MEMBERS, STUDENT
+from simplepcfg.errors import InputError
 from simplepcfg.training.config.files import builtin_configs
+from simplepcfg.training.config.schema import RunConfig
 from tiny_runs import SETTINGS
 
 SET = [argument for setting in SETTINGS for argument in ("--set", setting)]
@@ -62,6 +65,25 @@ def test_the_members_by_default_are_for_a_gpu(call: Call, text_file: Path) -> No
     assert result.code == 2
     assert "name another CONFIG, such as sn-pcfg-small" in result.err
     assert all(name in builtin_configs() for name in (*MEMBERS, STUDENT))
+
+
+@pytest.mark.parametrize(("given", "student"), [([], STUDENT), (["--student", "sn-pcfg-small"], "sn-pcfg-small")])
+def test_members_and_student_by_default(
+    call: Call, text_file: Path, monkeypatch: pytest.MonkeyPatch, given: list[str], student: str
+) -> None:
+    asked: dict[str, object] = {}
+
+    def distil(configs: dict[str, RunConfig], out: Path, seeds: int, **settings: object) -> None:
+        asked.update(configs=tuple(configs), seeds=seeds, student=settings["student"])
+        raise InputError("that is all")
+
+    monkeypatch.setattr("simplepcfg.training.machine.device.resolve_device", lambda name: torch.device("cuda", 0))
+    monkeypatch.setattr("simplepcfg.training.distillation.distil", distil)
+    result = call("distil", *given, "--train", text_file, "--valid", text_file, "--out", "x")
+    assert "that is all" in result.err
+    assert (asked["configs"], asked["seeds"]) == (MEMBERS, 4)
+    assert isinstance(asked["student"], RunConfig)
+    assert asked["student"].name == student
 
 
 def test_text_from_a_pipe_is_refused(call: Call, text_file: Path) -> None:

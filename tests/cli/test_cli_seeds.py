@@ -66,7 +66,7 @@ def test_several_runs_by_trees_and_weights(call: Call, text_file: Path, trees_fi
     for arguments, named in [
         (["evaluate", "pair", trees_file, "--by", "trees"], "give --ensemble"),
         (["parse", "pair/seed-0", trees_file, "--weigh", "agreement"], "several runs"),
-        (["parse", "pair", trees_file, "--decode", "viterbi"], "averages span marginals"),
+        (["parse", "pair", trees_file, "--decode", "viterbi"], "combines span marginals"),
     ]:
         refused = call(*arguments)
         assert (refused.code, named in refused.err) == (2, True)

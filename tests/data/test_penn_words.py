@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -11,7 +10,6 @@ from nltk.tokenize.destructive import NLTKWordTokenizer
 from nltk.tokenize.treebank import TreebankWordDetokenizer
 
 from simplepcfg.data.penn_words import plain_apostrophes, tokenize
-from simplepcfg.data.raw_text import split_sentences_of_text
 from tiny_runs import tiny_sentences
 
 # Where tokenize() differs by intention: its documentation says how.
@@ -161,11 +159,3 @@ def test_sentences_of_the_built_in_treebank_are_as_in_nltk() -> None:
     for sentence in tiny_sentences(200, seed=1):
         written = join([*sentence.split(), "."])
         assert tokenize(written) == [*nltk_words(written)] == [*sentence.split(), "."]
-
-
-def test_the_documentation_is_as_in_nltk() -> None:
-    pages = Path(__file__).parents[2].glob("docs/*.md")
-    sentences = [sentence for page in pages for sentence in split_sentences_of_text(page.read_text(encoding="utf-8"))]
-    assert len(sentences) > 1000
-    for sentence in sentences:
-        assert tokenize(sentence) == [*nltk_words(sentence)] or DIFFERENT.search(plain_apostrophes(sentence)), sentence

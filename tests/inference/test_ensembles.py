@@ -114,7 +114,7 @@ def test_a_run_without_a_record_has_no_likelihood(runs: list[Run], tmp_path: Pat
         simplepcfg.ensemble([runs[0], copy], weigh="likelihood")
 
 
-@pytest.mark.parametrize("by", ["geometric", "marginals", "trees"])
+@pytest.mark.parametrize("by", ["geometric", "arithmetic", "trees"])
 def test_equal_runs_are_one_run(runs: list[Run], by: str) -> None:
     alone = runs[0].parse_spans(SENTENCES)
     for weigh in ("equal", "likelihood", "agreement"):
@@ -123,7 +123,7 @@ def test_equal_runs_are_one_run(runs: list[Run], by: str) -> None:
 
 def test_a_weight_of_nothing_leaves_a_run_out(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ensemble, "_weights", lambda *_: [0.0, 1.0, 0.0])
-    for by in ("geometric", "marginals", "trees"):
+    for by in ("geometric", "arithmetic", "trees"):
         group = Ensemble(runs, by=by, weigh="agreement")
         assert group.parse_spans(SENTENCES) == runs[1].parse_spans(SENTENCES)
 

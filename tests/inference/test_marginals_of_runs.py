@@ -163,11 +163,11 @@ def test_span_marginals_are_over_the_words_as_given(runs: list[Run], eos_run: Ru
     assert torch.equal(changed[1], tables[1])
 
 
-def test_an_ensemble_averages_posteriors(runs: list[Run]) -> None:
+def test_an_ensemble_averages_span_marginals(runs: list[Run]) -> None:
     """Of runs with different symbols and vocabularies, sentence by sentence."""
     from simplepcfg.ops.mbr import best_trees
 
-    group = simplepcfg.ensemble(runs)
+    group = simplepcfg.ensemble(runs, by="arithmetic")
     trees = group.parse_spans(SENTENCES)
     assert [list(tree.words) for tree in trees] == [sentence.split() for sentence in SENTENCES]
     tables = [span_marginals(run, run.prepare(SENTENCES), None) for run in runs]
@@ -186,9 +186,10 @@ def test_an_ensemble_of_one_is_the_run(runs: list[Run]) -> None:
     assert simplepcfg.ensemble(runs[:1]).evaluate(gold).f1 == runs[0].evaluate(gold).f1
 
 
-def test_an_ensemble_obeys_constraints(runs: list[Run]) -> None:
+@pytest.mark.parametrize("by", ["geometric", "arithmetic", "trees"])
+def test_an_ensemble_obeys_constraints(runs: list[Run], by: str) -> None:
     asked = {"require": [[1, 5]], "forbid": [[3, 5]]}
-    tree = simplepcfg.ensemble(runs).parse_spans(SENTENCES[:1], [asked])[0]
+    tree = simplepcfg.ensemble(runs, by=by).parse_spans(SENTENCES[:1], [asked])[0]
     spans = {(i, j) for i, j, _ in tree.spans}
     assert (1, 5) in spans
     assert (3, 5) not in spans

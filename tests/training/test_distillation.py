@@ -95,6 +95,9 @@ def test_members_side_by_side_and_a_student_of_its_own(tmp_path: Path) -> None:
     assert load_run(both.student, "cpu").config.model.nonterminals == 4
     with pytest.raises(InputError, match="nonterminals"):
         distil(configs, both.path, 1, student=configuration(tmp_path, "model.nonterminals=5"))
+    with pytest.raises(InputError, match=r"training\.teacher .* differs"):
+        distil({**configs, "third": first}, both.path, 1, student=student)
+    assert not both.members("third").path.exists()  # refused before it is trained
     with pytest.raises(InputError, match="the student prepares words in another way than first"):
         distil(configs, tmp_path / "other", 1, student=configuration(tmp_path, "data.lowercase=false"))
 

@@ -57,6 +57,15 @@ def test_a_damaged_checkpoint_changes_nothing(run: RunFolder) -> None:
     load_run(run.path, "cpu")
 
 
+def test_a_loaded_model_does_not_depend_on_its_file(run: RunFolder) -> None:
+    weights = load_run(run.path, "cpu").model.state_dict()
+    before = {name: weight.clone() for name, weight in weights.items()}
+    with open(run.model, "r+b") as file:  # in place, as `cp` does
+        file.seek(run.model.stat().st_size // 2)
+        file.write(bytes(1000))
+    assert all(torch.equal(before[name], weight) for name, weight in weights.items())
+
+
 def test_a_damaged_model_is_written_again_from_the_checkpoint(run: RunFolder, whole: RunFolder) -> None:
     flip_bits(run.model, random.Random(0), 1, start=run.model.stat().st_size // 2)
     with pytest.raises(DamagedFileError, match=r"model\.safetensors: damaged .*train --resume .* writes the model"):

@@ -76,7 +76,7 @@ def command(
     if not configs:
         if resolve_device(device).type == "cpu":
             raise InputError(
-                f"without a GPU {' and '.join(MEMBERS)} would take days; name another CONFIG, such as sn-pcfg-small"
+                f"on a CPU {' and '.join(MEMBERS)} would take days; name another CONFIG, such as sn-pcfg-small"
             )
         configs, student = list(MEMBERS), student or STUDENT
     chosen = {config_name(config): load_config(config, changes) for config in configs}

@@ -124,7 +124,7 @@ def command(
     if not names and not groups and not predictions:
         raise InputError(f"nothing to evaluate on {file}; name a run folder, a baseline, or --predictions FILE")
     if ensemble and decode is Decode.viterbi:
-        raise InputError("--ensemble averages span marginals; leave out --decode viterbi")
+        raise InputError("--ensemble combines span marginals; leave out --decode viterbi")
     if not ensemble and (by is not By.geometric or weigh is not Weigh.equal):
         raise InputError("--by and --weigh are for runs together; give --ensemble, too")
     for path in (json, sentences, csv, write_labels):

@@ -46,7 +46,7 @@ class By(StrEnum):
     """What several runs are combined by."""
 
     geometric = "geometric"
-    marginals = "marginals"
+    arithmetic = "arithmetic"
     trees = "trees"
 
 

@@ -60,7 +60,7 @@ def command(
     ] = None,
     others: Annotated[
         list[str] | None,
-        typer.Option("--with", metavar="RUN", help="Another run, whose span marginals are averaged in; repeatable."),
+        typer.Option("--with", metavar="RUN", help="Another run, which parses together with the first; repeatable."),
     ] = None,
     by: Annotated[
         By,
@@ -136,7 +136,7 @@ def _refuse_baseline(names: list[str], decode: Decode, constraints: str | None, 
             option = "--constraints" if constraints else "--with"
             raise InputError(f"{name} trees have no span marginals; leave out {option}, or give the folder of a run")
     if others and decode is Decode.viterbi:
-        raise InputError(f"{others[0]} beside {names[0]} averages span marginals; leave out --decode viterbi, --labels")
+        raise InputError(f"{others[0]} beside {names[0]} combines span marginals; leave out --decode viterbi, --labels")
 
 
 def _refuse_k(k: int, decode: Decode) -> None:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from nltk.tree import Tree
 
 # Ways to combine runs, and what reports call the result.
-MEANS = {"geometric": "geometric mean", "marginals": "mean", "trees": "trees"}
+MEANS = {"geometric": "geometric mean", "arithmetic": "arithmetic mean", "trees": "trees"}
 # Added to each marginal, so that a single run cannot exclude a span from the geometric mean.
 LEAST_MARGINAL = 1e-3
 
@@ -52,9 +52,10 @@ def ensemble(
 ) -> Ensemble:
     """Return a parser that combines several runs, given as runs, their folders or folders of such folders.
 
-    `by="geometric"` takes the tree whose spans have the largest geometric mean of the runs' marginals, so that spans
-    count that no run finds improbable; "marginals" that with the largest arithmetic mean; "trees" the one with the
-    largest expected F1 against the trees that the runs themselves would give. The runs count alike, or with
+    `by="geometric"` takes the tree with the largest sum, over its spans, of the geometric mean of the runs' marginals,
+    each plus 0.001: a span that one run finds improbable counts little. "arithmetic" takes their arithmetic mean, and
+    "trees" the tree with the largest expected F1 against those that the runs themselves would give. The runs count
+    alike, or with
     `weigh="likelihood"` by the likelihood of their validation text, with "agreement" by how much their trees agree with
     those of the others. Raises InputError without runs or for a folder that cannot be loaded.
 
@@ -139,7 +140,7 @@ class Ensemble:
         ]
 
     def evaluate(self, data: str | PathLike[str] | Iterable[Sentence], name: str | None = None) -> EvaluationReport:
-        """Return F1 on trees or a file of trees; averaged marginals have no likelihood and so no perplexity."""
+        """Return F1 on trees or a file of trees; combined span marginals have no likelihood and so no perplexity."""
         items = list(read_trees(data)) if isinstance(data, str | PathLike) else listed(data)
         trees = [tree for item in items if (tree := as_tree(item)) is not None]
         if not items or len(trees) < len(items):

@@ -1,4 +1,7 @@
-"""Modules on torch's meta device, for their shapes alone, without the seconds that drawing on it takes to import."""
+"""Modules on torch's meta device, without the seconds that drawing on it takes to import.
+
+They have shapes and no numbers: to check weights, or to have weights assigned that were read from a file.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

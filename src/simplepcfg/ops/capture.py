@@ -36,7 +36,8 @@ class GraphCapturer:
     def capture(self, function: Launch) -> Launch:
         """Capture on the current stream, which must not be the default one (see `side_stream`)."""
         graph = torch.cuda.CUDAGraph()
-        generator = torch.cuda.default_generators[torch.cuda.current_device()]
+        index = torch.cuda.current_device() if self.device.index is None else self.device.index
+        generator = torch.cuda.default_generators[index]
         random_state = generator.clone_state()
         # torch.cuda.graph would collect garbage and empty the cache before each capture, which is slow with many
         # shapes. A collection during the capture could free another graph, so the collector is off.
@@ -50,9 +51,12 @@ class GraphCapturer:
             except BaseException:
                 with suppress(RuntimeError):  # An operation that cannot be captured has invalidated the capture.
                     graph.capture_end()
-                generator.graphsafe_set_state(random_state)  # a capture that fails leaves its own unusable
                 raise
             graph.capture_end()
+        except BaseException:
+            # The capture left the generator's state marked as capturing. Graphs captured before keep that state.
+            generator.graphsafe_set_state(random_state)
+            raise
         finally:
             if collects:
                 gc.enable()

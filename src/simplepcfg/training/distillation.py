@@ -9,7 +9,7 @@ from pathlib import Path
 
 from simplepcfg.errors import InputError
 from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.loop import TrainingResult, train, with_absolute_paths
+from simplepcfg.training.loop import TrainingResult, resumed_config, train, with_absolute_paths
 from simplepcfg.training.machine.signals import Interrupted
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.seeds import MakeReporter, SeedsFolder, train_groups, train_seeds
@@ -59,16 +59,17 @@ def distil(
     _refuse_what_cannot_be_taught({**configs, "the student": student} if student is not None else configs)
     for name, config in configs.items():
         _refuse_other_settings(folder.members(name), config, seeds)
+    taught = student_config(student or next(iter(configs.values())), configs, folder, teacher_weight, teacher_steps)
+    run = RunFolder(folder.student)
+    if run.config.exists():  # One that was begun with another configuration or other members is refused.
+        resumed_config(taught, run)
     try:
         _train_members(configs, folder, seeds, jobs, device, make_reporter, note)
     except Interrupted as error:
         raise Interrupted(_how_to_go_on(folder), error.signal_number) from None
-    taught = student_config(student or next(iter(configs.values())), configs, folder, teacher_weight, teacher_steps)
     note("student")
-    run = RunFolder(folder.student)
     reporter = make_reporter(run.path, taught)
     try:
-        # A student that was begun with another configuration is refused.
         return train(taught, run.path, resume=run.config.exists(), device=device, reporter=reporter)
     except Interrupted as error:
         raise Interrupted(_how_to_go_on(folder), error.signal_number) from None

@@ -103,7 +103,7 @@ def train(
     ):
         reporter = reporter if reporter is not None and group.is_leader else Reporter()
         with group.failing_together():
-            config = _resumed_config(config, folder) if resume else _new_config(config, folder)
+            config = resumed_config(config, folder) if resume else _new_config(config, folder)
             chosen = group.device(config.training.device if device == "auto" else device)
             vocabulary = _own_vocabulary(folder) if resume and folder.checkpoint.exists() else None
             taught = bool(config.training.teacher)
@@ -198,7 +198,7 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
     return config.model_copy(update={"data": absolute_paths(config.data), "training": training})
 
 
-def _resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
+def resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
     """Return the folder's configuration with the changes of `config`; raise InputError for one that is not allowed."""
     folder.require(folder.config)
     folder.refuse_foreign_files()

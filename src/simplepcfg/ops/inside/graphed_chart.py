@@ -172,13 +172,14 @@ class GraphedChart:
         if marginals is not None:
             assert self._marginals is not None
             marginals.copy_(self._marginals)
-        assert by_root is not None
         if by_child is None:
-            words, by_root = _copies(words, by_root)
-            return [words, by_root if need_root else None, None if rules is None else rules.clone()]
-        with launching(self._chart.device):
-            words = self._chart.emission_gradients(by_child) if need_words else None
-            rules = self._chart.rule_gradients(by_child) if need_rules else None
+            words = None if words is None else words.clone()
+            rules = None if rules is None else rules.clone()
+        else:
+            with launching(self._chart.device):
+                words = self._chart.emission_gradients(by_child) if need_words else None
+                rules = self._chart.rule_gradients(by_child) if need_rules else None
+        assert by_root is not None
         return [words, by_root.clone() if need_root else None, rules]
 
     def backward_without_graph(
@@ -187,15 +188,6 @@ class GraphedChart:
         """Compute the same as ``backward``, launched kernel by kernel."""
         with launching(self._chart.device):
             return self._chart.backward(grad, need_words, need_root, need_rules, marginals)
-
-
-def _copies(words: Tensor | None, by_root: Tensor) -> tuple[Tensor | None, Tensor]:
-    """Copy two tensors of the same dtype by one launch."""
-    if words is None:
-        return None, by_root.clone()
-    copies = [torch.empty_like(words), torch.empty_like(by_root)]
-    torch._foreach_copy_(copies, [words, by_root])
-    return copies[0], copies[1]
 
 
 def is_launch_bound(arguments: InsideArguments, products: int = 3) -> bool:

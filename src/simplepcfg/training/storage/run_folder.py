@@ -26,7 +26,12 @@ from simplepcfg.training.config.files import load_config
 from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.machine.device import resolve_device
 from simplepcfg.training.storage.checksums import DamagedFileError, verify_checksum_line
-from simplepcfg.training.storage.tensor_files import check_shapes, read_checked_tensor_file, stored_shapes, take_weights
+from simplepcfg.training.storage.tensor_files import (
+    assign_weights,
+    check_shapes,
+    read_checked_tensor_file,
+    stored_shapes,
+)
 from simplepcfg.version import __version__
 
 # Version of the folder as a whole: which files there are and what they mean. A later version is refused.
@@ -273,7 +278,7 @@ def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
     except DamagedFileError as error:
         raise folder.with_advice(error) from None
     folder.check_vocabulary(vocabulary, checksum)
-    take_weights(model, tensors, folder.model)
+    assign_weights(model, tensors, folder.model)
     for name, tensor in model.state_dict().items():
         if not bool(tensor.isfinite().all()):
             raise NumericalError(f"{folder.model}: {name} is not finite; the weights are damaged, train it again")

@@ -126,11 +126,14 @@ def load_weights(model: nn.Module, tensors: Mapping[str, torch.Tensor], path: Pa
     model.load_state_dict(dict(tensors))
 
 
-def take_weights(model: nn.Module, tensors: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Make `tensors` the weights of a model, which may be on torch's meta device; InputError if they do not fit."""
+def assign_weights(model: nn.Module, tensors: Mapping[str, torch.Tensor], path: Path) -> None:
+    """Make copies of `tensors` the weights of a model on torch's meta device; InputError if they do not fit.
+
+    The tensors themselves may be a mapping of the file into memory, which changes if the file is written over.
+    """
     check_shapes(model, {name: list(tensor.shape) for name, tensor in tensors.items()}, path)
     kinds = {name: weight.dtype for name, weight in model.state_dict().items()}
-    model.load_state_dict({name: tensor.to(kinds[name]) for name, tensor in tensors.items()}, assign=True)
+    model.load_state_dict({name: tensor.to(kinds[name], copy=True) for name, tensor in tensors.items()}, assign=True)
 
 
 def check_shapes(model: nn.Module, shapes: Mapping[str, list[int]], path: Path) -> None:
