@@ -9,7 +9,6 @@ import torch
 from command_calls import Call
 from simplepcfg.cli.distil import MEMBERS, STUDENT
 from simplepcfg.errors import InputError
-from simplepcfg.training.config.files import builtin_configs
 from simplepcfg.training.config.schema import RunConfig
 from tiny_runs import SETTINGS
 
@@ -60,16 +59,10 @@ def test_refusals(call: Call, text_file: Path, arguments: list[str], said: str) 
     assert not Path("x").exists()
 
 
-def test_the_members_by_default_are_for_a_gpu(call: Call, text_file: Path) -> None:
-    result = call("distil", "--train", text_file, "--valid", text_file, "--out", "x", "--device", "cpu")
-    assert result.code == 2
-    assert "name another CONFIG, such as sn-pcfg-small" in result.err
-    assert all(name in builtin_configs() for name in (*MEMBERS, STUDENT))
-
-
-@pytest.mark.parametrize(("given", "student"), [([], STUDENT), (["--student", "sn-pcfg-small"], "sn-pcfg-small")])
+@pytest.mark.parametrize("given", [None, "n-pcfg"])
+@pytest.mark.parametrize("kind", MEMBERS)
 def test_members_and_student_by_default(
-    call: Call, text_file: Path, monkeypatch: pytest.MonkeyPatch, given: list[str], student: str
+    call: Call, text_file: Path, monkeypatch: pytest.MonkeyPatch, kind: str, given: str | None
 ) -> None:
     asked: dict[str, object] = {}
 
@@ -77,13 +70,14 @@ def test_members_and_student_by_default(
         asked.update(configs=tuple(configs), seeds=seeds, student=settings["student"])
         raise InputError("that is all")
 
-    monkeypatch.setattr("simplepcfg.training.machine.device.resolve_device", lambda name: torch.device("cuda", 0))
+    monkeypatch.setattr("simplepcfg.training.machine.device.resolve_device", lambda name: torch.device(kind))
     monkeypatch.setattr("simplepcfg.training.distillation.distil", distil)
-    result = call("distil", *given, "--train", text_file, "--valid", text_file, "--out", "x")
+    student = [] if given is None else ["--student", given]
+    result = call("distil", *student, "--train", text_file, "--valid", text_file, "--out", "x")
     assert "that is all" in result.err
-    assert (asked["configs"], asked["seeds"]) == (MEMBERS, 4)
+    assert (asked["configs"], asked["seeds"]) == (MEMBERS[kind], 4)
     assert isinstance(asked["student"], RunConfig)
-    assert asked["student"].name == student
+    assert asked["student"].name == (given or STUDENT[kind])
 
 
 def test_text_from_a_pipe_is_refused(call: Call, text_file: Path) -> None:

@@ -50,7 +50,12 @@ def test_no_such_folder(call: Call, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("sentences", "language_model", "config"),
-    [(500, False, "demo"), (40_000, False, "sn-pcfg-english"), (40_000, True, "sn-pcfg-small-lm")],
+    [
+        (500, False, "demo"),
+        (6_000, False, "sn-pcfg-128"),
+        (40_000, False, "sn-pcfg-english"),
+        (40_000, True, "sn-pcfg-small-lm"),
+    ],
 )
 def test_recommended_without_a_gpu(sentences: int, language_model: bool, config: str) -> None:
     assert fitting_configuration(sentences, language_model, "cpu").config == config

@@ -14,8 +14,9 @@ from simplepcfg.errors import InputError
 
 NAME = "distil"
 SUMMARY = "Train several grammars, and one that learns from them."
-# What gave the best trees: small grammars of two families, and a large one that learns from them.
-MEMBERS, STUDENT = ("sn-pcfg-1024", "rank-pcfg-biased"), "sn-pcfg"
+# What gave the best trees, by type of device: members of two families, and the student.
+MEMBERS = {"cuda": ("sn-pcfg-1024", "rank-pcfg-biased"), "cpu": ("sn-pcfg-128", "rank-pcfg-64")}
+STUDENT = {"cuda": "sn-pcfg", "cpu": "sn-pcfg-128"}
 
 
 def command(
@@ -26,8 +27,8 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="CONFIG",
-            help=f"TOML files or built-in names, of the members. By default {' and '.join(MEMBERS)}, with {STUDENT} as "
-            "the student, for a GPU.",
+            help=f"TOML files or built-in names, of the members. By default {' and '.join(MEMBERS['cuda'])}, with "
+            f"{STUDENT['cuda']} as the student; on a CPU {' and '.join(MEMBERS['cpu'])}, with {STUDENT['cpu']}.",
         ),
     ] = None,
     trees: Annotated[
@@ -74,11 +75,8 @@ def command(
     refuse_set_twice(changes, texts)
     changes += [f"{key}={json.dumps(path, ensure_ascii=False)}" for key, path in texts.items()]
     if not configs:
-        if resolve_device(device).type == "cpu":
-            raise InputError(
-                f"on a CPU {' and '.join(MEMBERS)} would take days; name another CONFIG, such as sn-pcfg-small"
-            )
-        configs, student = list(MEMBERS), student or STUDENT
+        kind = "cpu" if resolve_device(device).type == "cpu" else "cuda"
+        configs, student = list(MEMBERS[kind]), student or STUDENT[kind]
     chosen = {config_name(config): load_config(config, changes) for config in configs}
     if len(chosen) < len(configs):
         raise InputError(f"two of {', '.join(configs)} have the same name; rename one, or ask for more --seeds")

@@ -15,6 +15,7 @@ from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.machine.device import resolve_device
 
 FEW_SENTENCES = 2_000  # below this no grammar of hundreds of symbols finds more than chance in a text
+MANY_SENTENCES = 20_000  # which a CPU goes over twice in the time that ten epochs of fewer take
 LONG = 12 * 3600  # seconds, after which something quicker is named
 LARGE_GPU = 20 * 2**30  # bytes; a grammar of 4096 nonterminals trains in less
 # What a step takes beside its matrix products (softmaxes, the optimiser, Python), as a factor: CPU seconds of an epoch
@@ -44,7 +45,8 @@ def fitting_configuration(sentences: int, language_model: bool = False, device: 
         if memory >= LARGE_GPU:
             return Recommendation("sn-pcfg-4096" if language_model else "sn-pcfg", "a GPU with room for 4096 symbols")
         return Recommendation("sn-pcfg-small", "a GPU with little memory")
-    return Recommendation("sn-pcfg-small-lm" if language_model else "sn-pcfg-english", "no GPU: 128 nonterminals")
+    name = "sn-pcfg-english" if sentences >= MANY_SENTENCES else "sn-pcfg-128"
+    return Recommendation("sn-pcfg-small-lm" if language_model else name, "no GPU: 128 nonterminals")
 
 
 def estimated_seconds(config: RunConfig, lengths: Sequence[int], vocabulary: int, device: torch.device) -> float | None:
