@@ -84,6 +84,8 @@ CURRENT_SYSTEMS = {
     *("sn-pcfg", "sn-pcfg-1024", "rank-pcfg-biased", "tn-pcfg-biased"),
     *("two each of sn-pcfg-1024 and rank-pcfg-biased", "two each of sn-pcfg-1024 and tn-pcfg-biased"),
     "two each of sn-pcfg-1024 and tn-pcfg-biased, geometric mean",
+    *("sn-pcfg-128", "rank-pcfg-64", "two each of sn-pcfg-128 and rank-pcfg-64, geometric mean"),
+    "sn-pcfg-128, student of two each of sn-pcfg-128 and rank-pcfg-64",
     "sn-pcfg, student of two each of sn-pcfg-1024 and rank-pcfg-biased",
     "sn-pcfg, student of two each of sn-pcfg-1024 and tn-pcfg-biased",
 }
