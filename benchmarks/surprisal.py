@@ -73,7 +73,7 @@ def main() -> None:
         "N": arguments.nonterminals,
         "V": arguments.vocabulary,
         "device": device.type,
-        "first_seconds": round(first.seconds, 1),
+        "first_seconds": "" if bytecode is None else round(first.seconds, 1),
         "seconds": round(seconds, 1),
         "cpu_seconds": round(cpu, 1),
         "words_per_s": round(words / seconds, 1),
