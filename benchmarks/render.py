@@ -14,7 +14,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from result_tables import TABLES, Row, Table, cell, is_number
+from result_tables import TABLES
+from table_format import Row, Table, cell, is_number
 
 RESULTS = Path(__file__).parent / "results"
 PAGES = tuple(

@@ -80,6 +80,15 @@ def test_members_and_student_by_default(
     assert asked["student"].name == (given or STUDENT[kind])
 
 
+@pytest.mark.parametrize("option", ["--train", "--valid"])
+def test_a_missing_text_begins_no_folder(call: Call, text_file: Path, option: str) -> None:
+    result = call(
+        "distil", "sn-pcfg-small", "--train", text_file, "--valid", text_file, option, "none.txt", "--out", "x"
+    )
+    assert (result.code, "none.txt" in result.err) == (2, True)
+    assert not Path("x").exists()
+
+
 def test_text_from_a_pipe_is_refused(call: Call, text_file: Path) -> None:
     result = call("distil", "sn-pcfg-small", "--train", "-", "--valid", text_file, "--out", "x")
     assert (result.code, "save it to a file" in result.err) == (2, True)

@@ -69,6 +69,8 @@ def command(
         raise InputError("torchrun's processes share one run; distil without it, with --jobs K")
     if "-" in (train, valid):
         raise InputError("text from standard input can be read once, and every run reads it; save it to a file")
+    for path in (train, valid):
+        sniff(path)  # A file that cannot be read is refused before a folder is begun for it.
     if trees is not None and sniff(trees) != "trees":
         raise InputError(f"--test {trees} holds no bracketed trees; give a file of trees, or leave it out")
     changes, texts = list(settings or []), {"data.train": train, "data.valid": valid}

@@ -15,7 +15,8 @@ from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.machine.device import resolve_device
 
 FEW_SENTENCES = 2_000  # below this no grammar of hundreds of symbols finds more than chance in a text
-MANY_SENTENCES = 20_000  # which a CPU goes over twice in the time that ten epochs of fewer take
+# Fewer want ten epochs of sn-pcfg-128, more have enough with two of sn-pcfg-english (docs/tree-experiments.md).
+MANY_SENTENCES = 20_000
 LONG = 12 * 3600  # seconds, after which something quicker is named
 LARGE_GPU = 20 * 2**30  # bytes; a grammar of 4096 nonterminals trains in less
 # What a step takes beside its matrix products (softmaxes, the optimiser, Python), as a factor: CPU seconds of an epoch
