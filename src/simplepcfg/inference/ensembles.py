@@ -55,9 +55,8 @@ def ensemble(
     `by="geometric"` takes the tree with the largest sum, over its spans, of the geometric mean of the runs' marginals,
     each plus 0.001: a span that one run finds improbable counts little. "arithmetic" takes their arithmetic mean, and
     "trees" the tree with the largest expected F1 against those that the runs themselves would give. The runs count
-    alike, or with
-    `weigh="likelihood"` by the likelihood of their validation text, with "agreement" by how much their trees agree with
-    those of the others. Raises InputError without runs or for a folder that cannot be loaded.
+    alike, or with `weigh="likelihood"` by the likelihood of their validation text, with "agreement" by how much their
+    trees agree with those of the others. Raises InputError without runs or for a folder that cannot be loaded.
 
         simplepcfg.ensemble(["runs/seed-1", "runs/seed-2"], weigh="agreement").parse(["the old man sees a dog ."])
     """
