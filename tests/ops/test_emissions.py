@@ -131,6 +131,27 @@ def test_features_of_each_sentence(size: tuple[int, int, int], path: object) -> 
         assert float((one.double() - two).norm()) <= bound * float(two.norm()) + bound
 
 
+@pytest.mark.usefixtures("memory")
+@pytest.mark.parametrize("path", [emission_log_probabilities, fused_emissions])
+@pytest.mark.parametrize("own", [False, True])
+def test_no_gradient_where_preterminals_are_certain(path: object, own: bool) -> None:
+    """Rounding leaves nothing behind: features of length 300 times 2⁻⁹ would be a gradient of 0.6 for each position.
+
+    Preterminal t emits word t alone. The gradient by log emit, an expected count, differs between the occurrences of a
+    word, as in a sentence where several preterminals may have emitted it.
+    """
+    directions = torch.eye(5, 16) + 0.01 * weights(5, 16).float()
+    embeddings = torch.cat([directions, torch.zeros(15, 16)]).requires_grad_()
+    features = 300 * directions.detach().clone()
+    features = (features.expand(3, 5, 16) if own else features).clone().requires_grad_()
+    words = words_of(5)
+    grad = torch.where(words[..., None] == torch.arange(5), weights(3, 13, 5).abs().float(), 0.0)
+    found = path(features, embeddings, words)  # type: ignore[operator]
+    by_features, by_embeddings = torch.autograd.grad(found, [features, embeddings], grad)
+    assert float(by_features.norm()) < 1e-4
+    assert float(by_embeddings.norm()) < 1e-3
+
+
 @pytest.mark.filterwarnings(
     "ignore:overflow encountered in exp"
 )  # of the interpreter; such exponentials are recomputed

@@ -184,6 +184,21 @@ def test_repeats_bit_for_bit(name: str) -> None:
     assert all(torch.equal(one, two) for one, two in zip(first, answers(mine, inputs), strict=True))
 
 
+@pytest.mark.parametrize("precision", ["bf16", "tf32", "fp32"])
+def test_no_gradient_where_preterminals_are_certain(precision: str) -> None:
+    """Preterminal t emits word t alone, with a logit of 300 and more; counts differ between a word's occurrences."""
+    directions = torch.eye(200, 256, device=DEVICE) + draw(200, 256, scale=0.003).detach()
+    embeddings = torch.cat([directions, torch.zeros(800, 256, device=DEVICE)]).requires_grad_()
+    features = (300 * directions).requires_grad_()
+    words = words_of(200)
+    counts = draw(16, 40, 200).detach().abs()
+    grad = torch.where(words[..., None] == torch.arange(200, device=DEVICE), counts, 0.0)
+    found = emission_log_probabilities(features, embeddings, words, precision=precision)
+    by_features, by_embeddings = torch.autograd.grad(found, [features, embeddings], grad)
+    assert float(by_features.norm()) < 1e-2
+    assert float(by_embeddings.norm()) < 1e-1
+
+
 @pytest.mark.parametrize("name", ["rules", "emissions", "emissions, large", "normaliser", "networks"])
 def test_in_a_graph(name: str) -> None:
     """Captured once, replayed on other values: what eager gives for them."""

@@ -29,6 +29,9 @@ from simplepcfg.ops.products import (
 KEPT_BYTES = 512 << 20
 RECOMPUTED_BYTES = 128 << 20
 OCCURRENCES_AT_ONCE = 32
+# With fused kernels, a word whose log-probability is above this is certain. Its logit and the normaliser are products
+# that sum in different orders, so that what is left between them is not known, and Adam would make steps of it.
+CERTAIN = -(2.0**-14)
 
 
 def log_normaliser(features: Tensor, embeddings: Tensor, *, precision: str | None = None) -> Tensor:
@@ -122,15 +125,17 @@ class _EmissionLogProbabilities(torch.autograd.Function):
         if fused:
             matmul_wide(picked, saved[0].view(features.shape).transpose(-1, -2), logits)
         logits.sub_(log_sums.view(features.shape[:-1]).unsqueeze(-2))
-        if fused:  # the two products sum in different orders, which matters for logits in the millions
-            logits.clamp_(max=0.0)
-        ctx.save_for_backward(features, embeddings, rows, picked, *saved)
+        if fused:
+            logits.masked_fill_(logits > CERTAIN, 0.0)
+        if saved[2] is not None:
+            _clear_words(saved[2], rows, slice(0, len(saved[2])), features.shape[-2])
+        ctx.save_for_backward(features, embeddings, rows, logits, picked, *saved)
         ctx.precision, ctx.fused = precision, fused
         return logits
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        features, embeddings, rows, picked, *saved = ctx.saved_tensors
+        features, embeddings, rows, log_probabilities, picked, *saved = ctx.saved_tensors
         if torch.is_grad_enabled():
             found = differentiable_gradients(
                 lambda f, e: naive_emission_log_probabilities(f, e, rows),
@@ -139,9 +144,11 @@ class _EmissionLogProbabilities(torch.autograd.Function):
                 grads,
             )
             return *found, None, None, None, None
-        by_log_sums = grads[0].sum(-2).neg_().flatten()  # one number for each row of narrow_features
-        narrow = grads[0].to(picked.dtype)
-        expected, scales, by_embeddings = _gradients(saved, by_log_sums, ctx.precision, ctx.fused)
+        by_log_sums = grads[0].sum(-2).neg_()  # one number for each row of the features
+        by_kernel = features.is_cuda and has_triton()  # index_add_ on a GPU sums in no fixed order
+        by_logits = _by_word_logits(grads[0], by_log_sums, log_probabilities, rows, len(embeddings), by_kernel)
+        narrow = by_logits.to(picked.dtype)
+        expected, scales, by_embeddings = _gradients(saved, by_log_sums.flatten(), ctx.precision, ctx.fused, rows)
         by_features = torch.empty_like(expected).view(features.shape)
         by_rows = torch.empty_like(picked, dtype=by_embeddings.dtype)
         with matrix_mode(ctx.precision, features.device):
@@ -149,8 +156,6 @@ class _EmissionLogProbabilities(torch.autograd.Function):
             matmul_wide(narrow, saved[0].view(features.shape), by_rows)
         result = torch.empty_like(features, memory_format=torch.contiguous_format)
         _scale_rows(expected, scales, result.view_as(expected), ctx.fused, by_features.view_as(expected))
-        # index_add_ on a GPU sums in no fixed order.
-        by_kernel = features.is_cuda and has_triton()
         _add_occurrences(by_embeddings, by_rows.flatten(0, -2), rows.flatten(), by_kernel=by_kernel)
         return result, by_embeddings.to(embeddings.dtype), None, None, None, None
 
@@ -206,12 +211,43 @@ def _normalise(
     return log_sums, (narrow_features, narrow_embeddings, kept, None)
 
 
+def _clear_words(exponentials: Tensor, rows: Tensor, part: slice, tags: int) -> None:
+    """Set the exponentials of the batch's words to 0, since the backward pass treats these words on their own.
+
+    ``exponentials`` [n, V] are those of the rows ``part`` of [P], with ``rows`` [W] for all; or of [B · P], with
+    ``rows`` [B, W], a sentence's own.
+    """
+    if rows.dim() == 2:
+        rows = rows[torch.arange(part.start, part.stop, device=rows.device) // tags]
+    exponentials.scatter_(1, rows.expand(len(exponentials), -1), 0.0)
+
+
+def _by_word_logits(
+    grad: Tensor, by_log_sums: Tensor, log_probabilities: Tensor, rows: Tensor, words: int, by_kernel: bool
+) -> Tensor:
+    """Compute the gradient of the logits of a batch's words, [..., W, P], at the first occurrence of each word; else 0.
+
+    It is Σ grad over a word's occurrences − (Σ grad over all words) · p. Where a preterminal emits this word alone the
+    two cancel, and its features are large. So they are subtracted here in float32: if each were rounded and multiplied
+    by the features on its own, what is left would be a gradient that is not there, and training would follow it.
+    """
+    positions = torch.arange(rows.shape[-1], device=rows.device).expand_as(rows)
+    firsts = torch.full((*rows.shape[:-1], words), rows.shape[-1], device=rows.device)
+    first = firsts.scatter_reduce_(-1, rows, positions, "amin").gather(-1, rows)
+    offsets = torch.arange(0, rows.numel(), rows.shape[-1], device=rows.device).view(*rows.shape[:-1], 1)
+    sums = torch.zeros_like(grad, memory_format=torch.contiguous_format)
+    _add_occurrences(sums.flatten(0, -2), grad.flatten(0, -2).contiguous(), (first + offsets).flatten(), by_kernel)
+    sums.addcmul_(log_probabilities.exp(), by_log_sums.unsqueeze(-2))
+    return sums.mul_((first == positions).unsqueeze(-1))
+
+
 def _gradients(
-    saved: Sequence[Any], by_log_sums: Tensor, precision: str | None, fused: bool
+    saved: Sequence[Any], by_log_sums: Tensor, precision: str | None, fused: bool, rows: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute Σ_w exponential · embedding of each preterminal, its scale, and the gradient of the embeddings.
 
-    ``saved`` is what ``_normalise`` returned for the backward pass.
+    ``saved`` is what ``_normalise`` returned for the backward pass. The words ``rows`` of a batch are left out of the
+    sums; of exponentials that were kept they have been left out already.
 
     d log Σ / d logit is an exponential times the factor of its row, and ``by_log_sums`` scales the same rows. Instead
     of the exponentials, the features are scaled here, and the sums by the caller.
@@ -231,6 +267,8 @@ def _gradients(
                 scales[part] = by_log_sums[part] * exponentials_of_product(features[part], embeddings, exponentials)[1]
             elif kept is None:
                 softmax_of_product(features[part], embeddings, exponentials, None, False)
+            if kept is None and rows is not None:
+                _clear_words(exponentials, rows, part, tags // len(rows) if rows.dim() == 2 else tags)
             mm_wide(exponentials, embeddings, sums[part])
             weighted = _scale_rows(features[part], scales[part], torch.empty_like(features[part]), fused)
             if part.start:
