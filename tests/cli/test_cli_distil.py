@@ -39,6 +39,17 @@ def test_members_student_and_table(call: Call, text_file: Path, trees_file: Path
     assert (other.code, "was begun with other settings" in other.err) == (2, True)
 
 
+def test_one_member_of_two_teaches(call: Call, text_file: Path, trees_file: Path) -> None:
+    text = ["--train", text_file, "--valid", text_file]
+    result = call(
+        "distil", "sn-pcfg-small", *text, "--seeds", 2, "--keep", 1, "--test", trees_file, "--out", "runs/d", *SET
+    )
+    assert result.code == 0
+    assert result.err.count("student of sn-pcfg-small/seed-") == 1
+    names = [system["name"] for system in json.loads(Path("runs/d/scores.json").read_text())]
+    assert names == ["runs/d/members/sn-pcfg-small", "runs/d/student", "right-branching"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -41,9 +41,10 @@ def test_student_is_the_run_it_would_be_alone(tmp_path: Path) -> None:
     assert [line for line in told if "seed" not in line] == [
         "members of first: 1 run",
         "members of second: 1 run",
-        "student",
     ]
-    loop.train(student_config(first, configs, folder, 5.0, 0), tmp_path / "alone")
+    assert told[-1] == "student of first/seed-0, second/seed-0"
+    teachers = [folder.members(name).folder(0) for name in configs]
+    loop.train(student_config(first, teachers, 5.0, 0), tmp_path / "alone")
     assert all(map(torch.equal, weights(folder.student), weights(tmp_path / "alone")))
     settings = load_run(folder.student, "cpu").config.training
     assert (settings.teacher_weight, settings.teacher_steps) == (5.0, 0)
@@ -62,7 +63,7 @@ def test_student_is_the_run_it_would_be_alone(tmp_path: Path) -> None:
 
 def test_weight_of_the_configuration_is_kept(tmp_path: Path) -> None:
     config = configuration(tmp_path, "training.teacher_weight=0.5")
-    found = student_config(config, ["one"], DistillationFolder(tmp_path), 2.0, 10).training
+    found = student_config(config, [tmp_path / "one"], 2.0, 10).training
     assert (found.teacher_weight, found.teacher_steps) == (0.5, 10)
 
 
@@ -89,7 +90,7 @@ def test_members_side_by_side_and_a_student_of_its_own(tmp_path: Path) -> None:
     distil(configs, one.path, 1, student=student)
     told: list[str] = []
     distil(configs, both.path, 1, student=student, jobs=2, note=told.append)
-    assert {line.partition(":")[0] for line in told} >= {"first seed-0", "second seed-0", "student"}
+    assert {line.partition(":")[0] for line in told} >= {"first seed-0", "second seed-0"}
     for folder in (Path("members/first/seed-0"), Path("members/second/seed-0"), Path("student")):
         assert all(map(torch.equal, weights(one.path / folder), weights(both.path / folder)))
     assert load_run(both.student, "cpu").config.model.nonterminals == 4
@@ -100,6 +101,21 @@ def test_members_side_by_side_and_a_student_of_its_own(tmp_path: Path) -> None:
     assert not both.members("third").path.exists()  # refused before it is trained
     with pytest.raises(InputError, match="the student prepares words in another way than first"):
         distil(configs, tmp_path / "other", 1, student=configuration(tmp_path, "data.lowercase=false"))
+
+
+def test_members_with_the_best_likelihood_teach(tmp_path: Path) -> None:
+    configs, folder = {"one": configuration(tmp_path)}, DistillationFolder(tmp_path / "all")
+    distil(configs, folder.path, 3, keep=2)
+    runs = [folder.members("one").folder(seed) for seed in range(3)]
+    likelihoods = [load_run(run, "cpu").best["log_likelihood"] for run in runs]
+    assert len(set(likelihoods)) == 3
+    kept = [run for run, found in zip(runs, likelihoods, strict=True) if found > min(likelihoods)]
+    assert folder.best_members("one", 2) == kept
+    assert [Path(teacher) for teacher in load_run(folder.student, "cpu").config.training.teacher] == kept
+    assert folder.best_members("one", 9) == runs
+    distil(configs, folder.path, 3, keep=2)  # everything is there already
+    with pytest.raises(InputError, match=r"training\.teacher .* differs"):
+        distil(configs, folder.path, 3, keep=1)
 
 
 def test_members_that_fail_are_named(tmp_path: Path) -> None:

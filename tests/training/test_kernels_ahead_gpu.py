@@ -38,7 +38,7 @@ def test_first_steps_compile_nothing_more(compiled: list[str]) -> None:
         compile_first_kernels(step, ahead, sentences, indices, sentences, "tf32")
         torch.cuda.synchronize()
         assert largest_difference(weights(ahead), before) == 0
-        assert len(compiled) > 10
+        assert {"inside_split_fwd_kernel", "inside_split_bwd_kernel"} <= set(compiled)
         del compiled[:]
         losses = run_steps(step, batches)
         assert compiled == []

@@ -40,6 +40,15 @@ def command(
         typer.Option("--student", metavar="CONFIG", help="Of the student; that of the first members by default."),
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", metavar="K", min=1, help="Members of each configuration.")] = 4,
+    keep: Annotated[
+        int,
+        typer.Option(
+            "--keep",
+            metavar="K",
+            min=1,
+            help="Members of each configuration that teach: those with the best validation likelihood.",
+        ),
+    ] = 2,
     jobs: Annotated[int, typer.Option("--jobs", metavar="K", min=1, help="Members that train at a time.")] = 1,
     settings: Annotated[
         list[str] | None,
@@ -48,11 +57,11 @@ def command(
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Train K seeds of each configuration, then one grammar that learns from their span marginals.
+    """Train K seeds of each configuration, then one grammar that learns from the span marginals of the best of them.
 
     Members are in DIR/members/CONFIG/seed-0, …, the student in DIR/student: ordinary runs. The command can be stopped
-    at any point, and the same command goes on. With --test, DIR/table.md and DIR/scores.json say what the members, all
-    of them together, and the student are worth beside right-branching trees.
+    at any point, and the same command goes on. With --test, DIR/table.md and DIR/scores.json say what the members, the
+    teachers among them together, and the student are worth beside right-branching trees.
 
     \b
     Example:
@@ -87,6 +96,7 @@ def command(
         out,
         seeds,
         student=None if student is None else load_config(student, changes),
+        keep=keep,
         jobs=jobs,
         device=device,
         make_reporter=lambda folder, config: make_reporter(quiet, (), folder, config.model_dump()),
@@ -96,7 +106,8 @@ def command(
     if trees is not None:
         folder = DistillationFolder(out)
         members = [str(folder.members(name).path) for name in chosen]
-        report(members, seeds * len(chosen) > 1, str(folder.student), trees, out, device, quiet)
+        teachers = [str(path) for name in chosen for path in folder.best_members(name, keep)]
+        report(members, teachers, str(folder.student), trees, out, device, quiet)
 
 
 def config_name(config: str) -> str:
@@ -104,8 +115,10 @@ def config_name(config: str) -> str:
     return Path(config).stem if config.endswith(".toml") else config
 
 
-def report(members: list[str], together: bool, student: str, trees: str, out: Path, device: str, quiet: bool) -> None:
-    """Print and write the table of members, all of them together, student and right branching, with intervals."""
+def report(
+    members: list[str], teachers: list[str], student: str, trees: str, out: Path, device: str, quiet: bool
+) -> None:
+    """Print and write the table of members, teachers together, student and right branching, with intervals."""
     from simplepcfg.evaluation.columns import columns_to_json, with_intervals
     from simplepcfg.evaluation.rendering import markdown_report, rich_table
     from simplepcfg.inference.systems import evaluate_systems
@@ -113,7 +126,8 @@ def report(members: list[str], together: bool, student: str, trees: str, out: Pa
     def say(text: str) -> None:
         note(text, quiet)
 
-    columns = evaluate_systems(members, trees, together=together, device=device, remark=say)
+    together = len(teachers) > 1
+    columns = evaluate_systems(members, trees, together=together, ensemble_of=teachers, device=device, remark=say)
     columns += evaluate_systems([student, "right-branching"], trees, device=device, remark=say)
     columns = with_intervals(columns)
     results_console().print(rich_table(columns, title=f"on {trees}"))

@@ -78,6 +78,7 @@ def evaluate_systems(
     *,
     predictions: Sequence[str] = (),
     together: bool = False,
+    ensemble_of: Sequence[str] = (),
     by: str = "geometric",
     weigh: str = "equal",
     decode: str = "mbr",
@@ -89,7 +90,8 @@ def evaluate_systems(
     """Return a column for each system, in order, then for the ensemble of all runs if asked for, then predictions.
 
     A string is a baseline's name, a run's folder, or a folder of runs, which is a group, as ``System.named`` has it.
-    Together, `by` and `weigh` are those of `ensemble`.
+    Together, `by` and `weigh` are those of `ensemble`, and `ensemble_of` are the folders of its runs, which must be
+    among those of the systems; all of them by default.
     Each run's own preprocessing is applied to the file; baselines and predictions take that of the first run. Runs
     without trees (hidden Markov models), n-gram models and LSTMs have perplexity alone. With `labels` the symbols of
     the runs' most probable trees, and those of predictions, are compared with gold labels.
@@ -154,9 +156,10 @@ def evaluate_systems(
     if together:
         from simplepcfg.inference.ensembles import Ensemble
 
-        group = Ensemble([runs.get(name) for name in folders], by=by, weigh=weigh)
+        chosen = ensemble_of or folders
+        group = Ensemble([runs.get(name) for name in chosen], by=by, weigh=weigh)
         if weigh != "equal":
-            shown = zip(folders, group.weights(treebanks.get(common).original), strict=True)
+            shown = zip(chosen, group.weights(treebanks.get(common).original), strict=True)
             remark("weights: " + ", ".join(f"{folder} {weight:.3f}" for folder, weight in shown))
         columns.append(_alone(group.evaluate_treebank(treebanks.get(common))))
     for path in predictions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,9 @@ from simplepcfg.training.machine.signals import Interrupted
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.seeds import MakeReporter, SeedsFolder, train_groups, train_seeds
 from simplepcfg.training.storage.run_folder import RunFolder
+from simplepcfg.training.storage.tensor_files import read_tensor_file
+
+KEPT_MEMBERS = 2  # of each configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +27,25 @@ class DistillationFolder:
 
     @property
     def student(self) -> Path:
-        """The run that learned from all members."""
+        """The run that learned from the members."""
         return self.path / "student"
 
     def members(self, name: str) -> SeedsFolder:
         """The runs of one configuration."""
         return SeedsFolder(self.path / "members" / name)
+
+    def best_members(self, name: str, keep: int) -> list[Path]:
+        """Return the finished runs of one configuration with the largest validation likelihood, in the order of seeds.
+
+        All have the same validation text and vocabulary. Seeds of one configuration can end far apart, and those with
+        a low likelihood have worse trees, which a student would learn.
+        """
+        members = self.members(name)
+        runs = [members.folder(seed) for seed in members.seeds()] if members.exists() else []
+        finished = [run for run in runs if RunFolder(run).model.exists()]
+        likelihoods = {run: read_tensor_file(RunFolder(run).model)[1]["log_likelihood"] for run in finished}
+        best = sorted(finished, key=lambda run: likelihoods[run], reverse=True)[:keep]
+        return [run for run in finished if run in best]
 
 
 def distil(
@@ -38,6 +54,7 @@ def distil(
     seeds: int,
     *,
     student: RunConfig | None = None,
+    keep: int = KEPT_MEMBERS,
     teacher_weight: float = 5.0,
     teacher_steps: int = 0,
     jobs: int = 1,
@@ -47,8 +64,9 @@ def distil(
 ) -> TrainingResult:
     """Train `seeds` members of each configuration, by its name, and then a student, by default of the first one.
 
-    The student learns from the span marginals of all members with the weight `teacher_weight`, which falls to 0 over
-    `teacher_steps`, or stays if they are 0; a configuration that names another weight or number of steps keeps them.
+    The student learns from the span marginals of those `keep` members of each configuration that have the largest
+    validation likelihood, with the weight `teacher_weight`, which falls to 0 over `teacher_steps`, or stays if they
+    are 0; a configuration that names another weight or number of steps keeps them.
     `jobs` members train at a time. What is in the folder already is not trained again, and what was interrupted goes
     on. Returns the result of the student's training. Raises InputError if the folder was begun with other settings,
     and whatever `train_seeds` and `train` raise.
@@ -59,18 +77,26 @@ def distil(
     _refuse_what_cannot_be_taught({**configs, "the student": student} if student is not None else configs)
     for name, config in configs.items():
         _refuse_other_settings(folder.members(name), config, seeds)
-    taught = student_config(student or next(iter(configs.values())), configs, folder, teacher_weight, teacher_steps)
     run = RunFolder(folder.student)
+
+    def taught() -> RunConfig:
+        # The folder of members that are not there yet, or no longer, stands for them: a student has other teachers.
+        best = [folder.best_members(name, keep) or [folder.members(name).path] for name in configs]
+        teachers = [path for paths in best for path in paths]
+        return student_config(student or next(iter(configs.values())), teachers, teacher_weight, teacher_steps)
+
     if run.config.exists():  # One that was begun with another configuration or other members is refused.
-        resumed_config(taught, run)
+        resumed_config(taught(), run)
     try:
         _train_members(configs, folder, seeds, jobs, device, make_reporter, note)
     except Interrupted as error:
         raise Interrupted(_how_to_go_on(folder), error.signal_number) from None
-    note("student")
-    reporter = make_reporter(run.path, taught)
+    config = taught()
+    named = ", ".join("/".join(Path(teacher).parts[-2:]) for teacher in config.training.teacher)
+    note(f"student of {named}")
+    reporter = make_reporter(run.path, config)
     try:
-        return train(taught, run.path, resume=run.config.exists(), device=device, reporter=reporter)
+        return train(config, run.path, resume=run.config.exists(), device=device, reporter=reporter)
     except Interrupted as error:
         raise Interrupted(_how_to_go_on(folder), error.signal_number) from None
 
@@ -101,12 +127,9 @@ def _train_members(
         train_seeds(new, members.path, seeds, device=device, make_reporter=make_reporter, note=note)
 
 
-def student_config(
-    config: RunConfig, members: Iterable[str], folder: DistillationFolder, weight: float, steps: int
-) -> RunConfig:
-    """Return a configuration with the members of these names as teachers."""
-    teachers = tuple(str(folder.members(name).path.absolute()) for name in members)
-    settings: dict[str, object] = {"teacher": teachers}
+def student_config(config: RunConfig, teachers: Sequence[Path], weight: float, steps: int) -> RunConfig:
+    """Return a configuration with the runs in these folders as teachers."""
+    settings: dict[str, object] = {"teacher": tuple(str(path.absolute()) for path in teachers)}
     for key, value in (("teacher_weight", weight), ("teacher_steps", steps)):
         if key not in config.training.model_fields_set:
             settings[key] = value
