@@ -40,6 +40,10 @@ class TrainedModel:
         self.best = dict(best or {})
         self._grammar: Grammar | None = None
 
+    def __repr__(self) -> str:
+        words = f"{len(self.vocabulary):,} words"
+        return f"<{type(self).__name__} {self.name}: {self.config.model.kind}, {words}, on {self.device}>"
+
     @property
     def name(self) -> str:
         """Name of the run in reports: that of its folder or of its configuration."""
