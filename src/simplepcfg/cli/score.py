@@ -29,7 +29,9 @@ INEXACT = "no exact log-probability: log p(x | posterior mean) - KL"
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a trained run, or an n-gram model or LSTM.")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="Folder of a trained run, english, or an n-gram model or LSTM.")
+    ],
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="One sentence a line (.gz too); - is standard input.")
     ] = "-",

@@ -15,6 +15,7 @@ from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import Grammar, HiddenMarkovModel
 from simplepcfg.inference.sentences import Sentence, split_sentences
+from simplepcfg.pretrained import installed
 from simplepcfg.training.config.schema import RunConfig
 
 
@@ -46,7 +47,9 @@ class TrainedModel:
 
     @property
     def name(self) -> str:
-        """Name of the run in reports: that of its folder or of its configuration."""
+        """Name of the run in reports: its folder, the name of an installed grammar, or that of its configuration."""
+        if self.directory is not None and installed().get(self.directory.name) == self.directory:
+            return self.directory.name
         return str(self.directory) if self.directory is not None else self.config.name
 
     @property
