@@ -23,8 +23,9 @@ LARGE_GPU = 20 * 2**30  # bytes; a grammar of 4096 nonterminals trains in less
 # over those of its products were 1.6 with `sn-pcfg-small` and 1.8 with `sn-pcfg-english`.
 BESIDE_PRODUCTS = 1.8
 # What a step takes however small the model is: launching the operations of a step, and those of each width of span, and
-# the sums over split points, for each nonterminal at each. Seconds, measured on one ARM core of a server for 16 to 512
-# nonterminals and sentences of 5 to 40 words, where the estimate was 0.7 to 1.2 of the time that a step took.
+# the sums over split points, for each nonterminal at each. Seconds, fitted on one ARM core to 11 sizes (16 to
+# 512 nonterminals, 5 to 40 words), whose steps they give within 0.7 to 1.2. Whole runs take longer, since validation,
+# saving and other programs are not counted: `demo` and 660 sentences of `sn-pcfg-small` took up to twice the estimate.
 STEP_SECONDS, WIDTH_SECONDS, SPLIT_SECONDS = 8.5e-3, 0.6e-3, 3.7e-9
 _MEASURED_SIZE, _MEASURED_TIMES = 384, 5
 
