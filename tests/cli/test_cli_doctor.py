@@ -76,6 +76,19 @@ def test_time_grows_with_the_work() -> None:
     assert estimated_seconds(small, [10], 100, torch.device("cuda")) is None
 
 
+def test_time_of_a_small_model_is_not_that_of_its_products() -> None:
+    sizes = ["model.nonterminals=16", "model.preterminals=32", "model.embedding=32", "training.epochs=1"]
+    seconds = estimated_seconds(load_config("sn-pcfg-small", sizes), [12] * 1600, 420, CPU)
+    assert seconds is not None
+    assert 100 * 0.01 < seconds < 100 * 0.1  # a hundred steps, which launch hundreds of operations each
+
+
+def test_time_note_of_one_epoch() -> None:
+    note = time_note(load_config("sn-pcfg-small", ["training.epochs=1"]), [10] * 100, 100, CPU)
+    assert note is not None
+    assert "for 1 epoch, if" in note
+
+
 def test_no_random_number_is_drawn() -> None:
     before = torch.get_rng_state()
     recommendation._flops_a_second.cache_clear()
@@ -84,7 +97,8 @@ def test_no_random_number_is_drawn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.2, "about 1 seconds"), (300, "about 5 minutes"), (9000, "about 2.5 hours")]
+    ("seconds", "text"),
+    [(0.2, "about a second"), (40.2, "about 40 seconds"), (300, "about 5 minutes"), (9000, "about 2.5 hours")],
 )
 def test_spoken(seconds: float, text: str) -> None:
     assert spoken(seconds) == text

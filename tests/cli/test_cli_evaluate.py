@@ -139,6 +139,13 @@ def test_a_file_alone_is_not_enough(call: Call, trees_file: Path) -> None:
     assert "name a run" in call("evaluate", trees_file).err
 
 
+def test_a_run_without_a_file(call: Call, tiny_run: Path) -> None:
+    for name in (str(tiny_run), "right-branching"):
+        result = call("evaluate", name)
+        assert result.code == 2
+        assert f"nothing to evaluate {name} on; give a file of trees or sentences after it" in result.err
+
+
 @pytest.mark.parametrize("target", ["nowhere/report.json", "."])
 def test_a_bad_json_target_is_named_before_any_work(call: Call, trees_file: Path, tmp_path: Path, target: str) -> None:
     result = call("evaluate", "oracle", trees_file, "--json", tmp_path / target)

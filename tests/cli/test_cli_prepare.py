@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from command_calls import Call
+from simplepcfg.cli.preparing import LANGUAGE_MODELS
 from simplepcfg.data.synthetic import generate_treebank
 from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.training.config.files import load_config
 from tiny_runs import SETTINGS
 
 WSJ = """
@@ -122,7 +124,7 @@ def test_train_and_evaluate_on_it(call: Call, tmp_path: Path) -> None:
     outcome = call("prepare", "brackets", tmp_path / "trees", "--out", out)
     settings = [f"--set={name}" for name in SETTINGS if not name.startswith("data.")]
     command = outcome.err.splitlines()[-1].partition("simplepcfg ")[2].split()
-    assert command[:2] == ["train", "sn-pcfg"]
+    assert command[:2] == ["train", "demo"]  # so few trees are for a toy
     run = tmp_path / "run"
     assert call(*command, *settings, "--out", run, "--device", "cpu", "-q").code == 0
     assert Vocabulary.load(run / "vocabulary.txt") == Vocabulary.load(out / "vocabulary.txt")
@@ -138,7 +140,8 @@ def test_text_for_a_language_model(call: Call, tmp_path: Path) -> None:
     outcome = call("prepare", "text", tmp_path / "in", "--out", tmp_path / "out")
     assert outcome.code == 0
     assert (tmp_path / "out" / "test.txt").read_text() == "the <unk> rose N %\n"
-    assert "simplepcfg train sn-pcfg-4096 --train" in outcome.err
+    assert "\nfor 1 sentences on this machine: demo (1 sentences are few" in outcome.err
+    assert "next: simplepcfg train demo --train" in outcome.err  # the configuration that was just named
     assert call("prepare", "text", tmp_path / "in", "--out", tmp_path / "quiet", "-q").err == ""
 
 
@@ -190,4 +193,10 @@ def test_the_next_command_is_quoted(call: Call, tmp_path: Path) -> None:
     out = tmp_path / "my data"
     result = call("prepare", "text", source, "--out", out)
     assert result.code == 0
-    assert f"next: simplepcfg train sn-pcfg-4096 --train '{out}/train.txt'\n" in result.err
+    assert f"next: simplepcfg train demo --train '{out}/train.txt' --set data.lowercase=false" in result.err
+
+
+@pytest.mark.parametrize("config", LANGUAGE_MODELS)
+def test_language_models_keep_the_text_as_it_is(config: str) -> None:
+    data = load_config(config).data
+    assert (data.lowercase, data.numbers, data.punctuation) == (False, "keep", "keep")

@@ -109,10 +109,33 @@ def test_training_on_untokenised_text_says_so(call: Call, tmp_path: Path) -> Non
     small = ["model.nonterminals=2", "model.preterminals=3", "model.embedding=4", "training.epochs=1"]
     settings = [part for setting in small for part in ("--set", setting)]
     arguments = ("train", "sn-pcfg-small", "--train", tmp_path / "raw.txt", *settings)
-    assert "looks untokenised" in call(*arguments, "--out", tmp_path / "plain").err
+    assert "looks untokenised, with punctuation that is part of words, as in `cat.`" in (
+        call(*arguments, "--out", tmp_path / "plain").err
+    )
     refused = call(*arguments, "--out", tmp_path / "bad", "--set", "data.raw=true")
     assert refused.code == 2
     assert "data.raw = true needs data.tokenize = true" in refused.err
+
+
+def test_paragraphs_without_raw_get_a_remark(call: Call) -> None:
+    said = "several sentences on a line, as in `slept. Then`; --raw splits it"
+    text = "The dog slept. Then it woke.\n"
+    assert said in call("parse", "english", stdin=text).err
+    assert said not in call("parse", "english", "--raw", stdin=text).err
+    assert call("parse", "english", "-q", stdin=text).err == ""
+
+
+def test_input_without_sentences_is_told(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").touch()
+    result = call("parse", "english", tmp_path / "empty.txt")
+    assert (result.code, result.out) == (0, "")
+    assert result.err == f"{tmp_path / 'empty.txt'}: no sentences\n"
+
+
+def test_a_sentence_in_place_of_a_file(call: Call) -> None:
+    result = call("parse", "english", "The dog's bone.")
+    assert result.code == 2
+    assert "no such file; check the path or, if it is a sentence, pipe it: echo " in result.err
 
 
 def test_columns(call: Call) -> None:

@@ -69,3 +69,18 @@ def test_a_real_server(tiny_run: Path) -> None:
         assert process.wait(20) in (0, 130)
     finally:
         process.kill()
+
+
+def test_two_ctrl_c_while_it_starts_are_one_line(call: Call, tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import uvicorn
+
+    startup = uvicorn.Server.startup
+
+    async def interrupted(server: uvicorn.Server, sockets: list[socket.socket] | None = None) -> None:
+        await startup(server, sockets)
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(uvicorn.Server, "startup", interrupted)
+    result = call("serve", tiny_run, "--port", "0", "-q")
+    assert (result.code, result.err) == (130, "simplepcfg: interrupted\n")

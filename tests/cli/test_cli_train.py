@@ -39,7 +39,9 @@ def test_resume_goes_on_to_more_epochs(call: Call, text_file: Path) -> None:
     call("train", "sn-pcfg-small", "--train", text_file, "--out", "r", *SET)
     finished = call("train", "--resume", "r")
     assert finished.code == 0
-    assert "nothing left to do" in finished.err
+    assert (
+        "nothing left to do after epoch 1: all epochs are done; to go on, set training.epochs to more" in finished.err
+    )
     assert call("train", "--resume", "r", "--set", "training.epochs=2").code == 0
     assert load_config(Path("r/config.toml"), environment={}).training.epochs == 2
     assert Path("r/metrics.jsonl").read_text().count('"epoch", "epoch"') == 2
@@ -111,7 +113,14 @@ def test_resume_reads_no_environment(call: Call, text_file: Path, monkeypatch: p
 def test_resume_of_nothing_names_the_folder(call: Call) -> None:
     result = call("train", "--resume", "nosuch", "--seed", "4")
     assert result.code == 2
-    assert "nosuch: no such run folder" in result.err
+    assert "nosuch: no such run folder; give --resume one that `simplepcfg train` wrote" in result.err
+
+
+def test_a_text_in_place_of_a_configuration_gets_the_command(call: Call, text_file: Path) -> None:
+    result = call("train", text_file)
+    assert result.code == 2
+    assert "not valid TOML" in result.err
+    assert result.err.endswith(f"; to learn from this file: simplepcfg train sn-pcfg-small --train {text_file}\n")
 
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "..", ""])

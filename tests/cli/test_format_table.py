@@ -36,9 +36,10 @@ READ = {
 }
 REFUSED = {
     "latin1.txt": (b"the caf\xe9 sleeps", "byte 0xe9 is not UTF-8"),
-    "utf16.txt": (SENTENCE.encode("utf-16"), "is not UTF-8"),
+    "utf16.txt": (SENTENCE.encode("utf-16"), "is in UTF-16, not UTF-8"),
     "zeros.txt": (b"the \0 dog", "NUL byte"),
     "page.html": (b"<!DOCTYPE html>\n<p>the dog</p>", "XML or HTML"),
+    "line.html": (b"<html><p>the dog</p></html>", "XML or HTML"),
     "corpus.xml": (b'<?xml version="1.0"?>\n<corpus/>', "XML or HTML"),
     "records.jsonl": (b'{"text": "the dog"}\n', "JSON"),
     "document.docx": (archive(), "office document"),

@@ -5,11 +5,12 @@ import pytest
 import simplepcfg
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.raw_text import (
-    looks_untokenized,
-    mostly_untokenized,
+    paragraph_remark,
     sentences_of_lines,
     split_raw,
     split_sentences_of_text,
+    untokenized_remark,
+    untokenized_word,
 )
 
 
@@ -64,14 +65,39 @@ def test_split_raw_is_the_package_s() -> None:
     ],
 )
 def test_untokenised_text_is_told(sentence: str, raw: bool) -> None:
-    assert looks_untokenized(sentence.split()) is raw
+    assert (untokenized_word(sentence.split()) is not None) is raw
 
 
 def test_a_third_of_the_sentences_tells() -> None:
     plain, raw = ["the", "dog"], ["the", "dog."]
-    assert mostly_untokenized([[], raw, plain, plain])
-    assert not mostly_untokenized([raw, plain, plain, plain])
-    assert not mostly_untokenized([])
+    remark = untokenized_remark([[], raw, plain, plain])
+    assert remark is not None
+    assert remark.endswith("as in `dog.`")  # a word of the text
+    assert untokenized_remark([raw, plain, plain, plain]) is None
+    assert untokenized_remark([]) is None
+    assert str(untokenized_remark([["a", "x" * 1000 + "."]])).endswith("xxx…`")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("It slept. Then it woke.", "`slept. Then`"),
+        ('He did n\'t go. "No," he said.', '`go. "`'),
+        ("He met Mr. Fox in the U.S. Senate.", None),
+        ("He said that etc. and so on is short.", None),
+        ("It slept.", None),
+        ("", None),
+    ],
+)
+def test_several_sentences_on_a_line_are_told(line: str, found: str | None) -> None:
+    remark = paragraph_remark([Preprocessing(tokenize=True).split(line)])
+    assert remark is None if found is None else remark is not None and remark.endswith(found)
+
+
+def test_a_tenth_of_the_lines_tells() -> None:
+    plain, several = ["It", "slept", "."], ["It", "slept.", "It", "woke", "."]
+    assert paragraph_remark([several] + [plain] * 9) is not None
+    assert paragraph_remark([several] + [plain] * 10) is None
 
 
 def test_preprocessing_tokenises_where_it_is_asked_to() -> None:

@@ -58,7 +58,8 @@ def test_tree_errors_name_the_file(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("f", b"ok\ncaf\xe9\n", r"f:2: byte 0xe9 is not UTF-8; save the file as UTF-8$"),
-        ("f", "words".encode("utf-16"), r"f:1: byte 0xff is not UTF-8; save the file as UTF-8$"),
+        ("f", "words".encode("utf-16"), r"f: is in UTF-16, not UTF-8; save the file as UTF-8$"),
+        ("f", b"\xff\xff", r"f:1: byte 0xff is not UTF-8; save the file as UTF-8$"),
         ("f", "words".encode("utf-16-le"), r"f:1: holds a NUL byte"),
         ("f", gzip.compress(b"words", mtime=0), r"f:1: byte 0x8b is not UTF-8; it is compressed: name it \.gz$"),
     ],
@@ -71,10 +72,13 @@ def test_undecodable(tmp_path: Path, name: str, content: bytes, message: str) ->
 def test_broken_gzip(tmp_path: Path) -> None:
     path = tmp_path / "f.gz"
     whole = gzip.compress(os.urandom(3_000).hex().encode())
-    for content in (b"plain text", whole[: len(whole) // 2], whole[:100] + bytes(100) + whole[200:]):
+    for content in (whole[: len(whole) // 2], whole[:100] + bytes(100) + whole[200:]):
         path.write_bytes(content)
         with pytest.raises(InputError, match=r"f\.gz: not a whole gzip file.*compress it anew$"):
             list(read_sentences(path))
+    path.write_bytes(b"plain text")
+    with pytest.raises(InputError, match=r"f\.gz: is not compressed by gzip; name it without \.gz, or compress it$"):
+        list(read_sentences(path))
 
 
 @pytest.mark.parametrize("read", [open_text, read_sentences, read_trees, sniff])

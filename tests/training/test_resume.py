@@ -169,19 +169,29 @@ def test_a_run_is_never_overwritten(make_config, tmp_path: Path) -> None:
         train(make_config(), tmp_path / "run")
 
 
-@pytest.mark.parametrize("missing", ["config.toml", "vocabulary.txt", "model.safetensors"])
-def test_incomplete_folder_names_what_is_missing(make_config, tmp_path: Path, missing: str) -> None:
+@pytest.mark.parametrize(
+    ("missing", "advice"),
+    [
+        ("config.toml", "restore it from a copy"),
+        ("vocabulary.txt", "restore it from a copy"),
+        ("model.safetensors", "or it was removed: `simplepcfg train --resume .*` writes it"),
+    ],
+)
+def test_incomplete_folder_names_what_is_missing(make_config, tmp_path: Path, missing: str, advice: str) -> None:
     train(make_config("training.epochs=1"), tmp_path / "run")
     (tmp_path / "run" / missing).unlink()
-    with pytest.raises(InputError, match=f"not a complete run: {missing} is missing"):
+    with pytest.raises(InputError, match=f"not a complete run: {missing} is missing; .*{advice}"):
         load_run(tmp_path / "run")
 
 
 def test_no_folder_and_no_run(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such run folder; give one that `simplepcfg train` wrote"):
         load_run(tmp_path / "nowhere")
-    with pytest.raises(InputError, match=r"config\.toml is missing"):
+    with pytest.raises(InputError, match=r"config\.toml is missing; give a folder that `simplepcfg train` wrote"):
         train(None, tmp_path, resume=True)
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="file: is a file, not a run folder"):
+        load_run(tmp_path / "file")
 
 
 @pytest.mark.parametrize("name", ["checkpoint.safetensors", "model.safetensors"])

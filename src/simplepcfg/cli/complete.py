@@ -23,7 +23,7 @@ SURELY_ENDS = 0.999
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a trained run.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a trained run, or english.")],
     words: Annotated[
         list[str] | None,
         typer.Argument(metavar="WORDS", help="The beginning of a sentence; none: its first word is asked for."),

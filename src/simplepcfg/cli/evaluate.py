@@ -122,6 +122,11 @@ def command(
     """
     *names, file = arguments
     if not names and not groups and not predictions:
+        from simplepcfg.evaluation.treebank import BASELINES
+        from simplepcfg.inference.word_models import names_word_model
+
+        if file in BASELINES or names_word_model(file):
+            raise InputError(f"nothing to evaluate {file} on; give a file of trees or sentences after it")
         raise InputError(f"nothing to evaluate on {file}; name a run folder, a baseline, or --predictions FILE")
     if ensemble and decode is Decode.viterbi:
         raise InputError("--ensemble combines span marginals; leave out --decode viterbi")

@@ -82,6 +82,7 @@ def top(
 
     \b
     Start here:
+      echo "The old dog slept by the fire." | simplepcfg parse english
       simplepcfg demo
     """
     if context.invoked_subcommand is None:

@@ -1,9 +1,11 @@
 """Options and inputs that several commands share."""
 
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -83,20 +85,24 @@ def sentence_chunks(
 ) -> Iterator[list[Any]]:
     """Yield chunks of sentences of a file or of standard input (`-`), line for line; of trees, the trees.
 
-    With `raw` they are those of its paragraphs. Otherwise text that looks untokenised gets a remark, unless the run
-    tokenises.
+    With `raw` they are those of its paragraphs. Otherwise text that looks untokenised gets a remark or, if the run
+    tokenises, text that seems to have several sentences on a line. So does a file without any sentence.
     At a keyboard each line is answered at once. A sentence that is too long for this machine and `run` is a
     ResourceError that names its line, after all sentences before it.
     """
     at_keyboard = path == "-" and sys.stdin.isatty()
     if at_keyboard:
         note("type one sentence a line; Ctrl-D ends", quiet)
-    from simplepcfg.data.raw_text import UNTOKENIZED, mostly_untokenized
+    if path != "-" and any(map(str.isspace, path)) and not Path(path).exists():
+        command = f"echo {shlex.quote(path)} | simplepcfg COMMAND RUN"
+        raise InputError(f"{path}: no such file; check the path or, if it is a sentence, pipe it: {command}")
+    from simplepcfg.data.raw_text import paragraph_remark, untokenized_remark
     from simplepcfg.data.readers import read_sentences, read_trees, sniff
     from simplepcfg.inference.run import Run
 
     are_trees = sniff(path) == "trees"
-    tokenizes = raw or (run is not None and run.preprocessing.tokenize)
+    tokenizes = run is not None and run.preprocessing.tokenize
+    name = "standard input" if path == "-" else path
     split = str.split if run is None else run.preprocessing.split
     items: Iterator[Any] = (
         read_trees(path) if are_trees else read_sentences(path, keep_blank=True, split=split, raw=raw)
@@ -104,16 +110,19 @@ def sentence_chunks(
     size = 1 if at_keyboard and not raw else CHUNK
     done = 0
     while chunk := list(islice(items, size)):
-        if not (tokenizes or are_trees or done) and mostly_untokenized(chunk):
-            note(f"the text {UNTOKENIZED}; --raw splits it into sentences and words", quiet)
+        if not (raw or are_trees or done):
+            remark = paragraph_remark(chunk) if tokenizes else untokenized_remark(chunk)
+            if remark is not None:
+                note(f"the text {remark}; --raw splits it into sentences and words", quiet)
         too_long = run.first_too_long(chunk) if isinstance(run, Run) else None
         if too_long is not None:
             index, reason = too_long
             if index:
                 yield chunk[:index]
-            name = "standard input" if path == "-" else path
             kind = ": tree " if are_trees else ": sentence " if raw else ":"
             place = f"{name}{kind}{done + index + 1}"
             raise ResourceError(f"{place}: {reason}")
         yield chunk
         done += len(chunk)
+    if not done and not at_keyboard:
+        note(f"{name}: no sentences", quiet)

@@ -285,8 +285,6 @@ def _run(job: "Job", out: Path, quiet: bool, expected: dict[str, int] | None = N
         return
     from simplepcfg.training.machine.recommendation import fitting_configuration
 
-    *lines, last = summary(job, done, expected or {})
-    sentences = done.splits["train"].sentences
-    fitting = fitting_configuration(sentences, language_model=job.kind == "text")
-    for line in (*lines, f"for {sentences:,} sentences on this machine: {fitting}", last):
+    fitting = fitting_configuration(done.splits["train"].sentences, language_model=job.kind == "text")
+    for line in summary(job, done, expected or {}, fitting):
         note(line)

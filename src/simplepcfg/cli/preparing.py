@@ -10,8 +10,10 @@ from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS
 
 if TYPE_CHECKING:
     from simplepcfg.data.preparation import Job, Prepared, Progress
+    from simplepcfg.training.machine.recommendation import Recommendation
 
 SHOWN_TAGS = 12
+LANGUAGE_MODELS = ("sn-pcfg-4096", "sn-pcfg-small-lm")
 
 
 @contextmanager
@@ -37,7 +39,7 @@ def file_progress(job: "Job", quiet: bool) -> "Iterator[Progress | None]":
         yield show
 
 
-def summary(job: "Job", done: "Prepared", expected: dict[str, int]) -> Iterator[str]:
+def summary(job: "Job", done: "Prepared", expected: dict[str, int], fitting: "Recommendation") -> Iterator[str]:
     """Yield the lines of a summary: each split, what was dropped and why, the vocabulary, and how to train on it."""
     yield from done.notes
     unit = "sentences" if job.kind == "text" else "trees"
@@ -52,7 +54,8 @@ def summary(job: "Job", done: "Prepared", expected: dict[str, int]) -> Iterator[
         yield "no file names a split, so all of it is training text; --split 90,5,5 makes three"
     yield from dropped(done)
     yield f"vocabulary: {done.vocabulary:,} of the {done.types:,} different words of the training text"
-    yield f"the files are in {done.folder}; next: {train_command(done, job.kind)}"
+    yield f"for {done.splits['train'].sentences:,} sentences on this machine: {fitting.config} ({fitting.reason})"
+    yield f"the files are in {done.folder}; next: {train_command(done, fitting.config)}"
 
 
 def dropped(done: "Prepared") -> Iterator[str]:
@@ -70,13 +73,12 @@ def dropped(done: "Prepared") -> Iterator[str]:
             yield f"{'changed' if ', now ' in reason else 'dropped'} {count:,} {reason}"
 
 
-def train_command(done: "Prepared", kind: str) -> str:
+def train_command(done: "Prepared", config: str) -> str:
     """Return the command that trains on what was written, with the settings of prepared.toml."""
     folder = done.folder
-    config = "sn-pcfg-4096" if kind == "text" else "sn-pcfg"
     valid = f" --valid {shlex.quote(str(folder / 'valid.txt'))}" if "valid" in done.splits else ""
-    # The language-modelling configuration changes nothing by itself; those for parsing do.
-    keys = () if kind == "text" else ("lowercase", "numbers", "punctuation")
+    # The configurations for language modelling change nothing by themselves; those for parsing do.
+    keys = () if config in LANGUAGE_MODELS else ("lowercase", "numbers", "punctuation")
     settings = "".join(f" --set data.{key}={_toml(done.settings[key])}" for key in keys)
     return f"simplepcfg train {config} --train {shlex.quote(str(folder / 'train.txt'))}{valid}{settings}"
 

@@ -15,7 +15,7 @@ SUMMARY = "Print random sentences of a grammar."
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a trained run.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a trained run, or english.")],
     count: Annotated[int, typer.Option("--count", metavar="COUNT", help="How many sentences.")] = 10,
     max_length: Annotated[
         int, typer.Option("--max-length", metavar="WORDS", help="No sentence has more words than this.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simplepcfg.cli.options import Device, Quiet, Raw, refuse_baseline, sentence_chunks, with_remark
-from simplepcfg.cli.output import table_row, write_lines
+from simplepcfg.cli.output import note, table_row, write_lines
 from simplepcfg.cli.unknown_words import UnknownWords
 from simplepcfg.errors import InputError
 
@@ -21,11 +21,17 @@ COLUMNS = ("sentence", "position", "word", "token", "surprisal_bits", "entropy_b
 NOTHING = "NA"
 EXACT = "natural log-probability"
 # What a compound run has instead; docs/models.md compares it with log p.
+IMPOSSIBLE = (
+    "fewer than two words (dropped punctuation is not counted) have no tree; a run trained with data.eos = true scores "
+    "such sentences, too"
+)
 INEXACT = "no exact log-probability: log p(x | posterior mean) - KL"
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a trained run, or an n-gram model or LSTM.")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="Folder of a trained run, english, or an n-gram model or LSTM.")
+    ],
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="One sentence a line (.gz too); - is standard input.")
     ] = "-",
@@ -82,7 +88,9 @@ def command(
     unknown = UnknownWords(model)
 
     def chunks() -> Iterator[list[Any]]:
-        for chunk in sentence_chunks(file, quiet, model, raw):
+        for number, chunk in enumerate(sentence_chunks(file, quiet, model, raw)):
+            if number == 0 and _begins_a_table(chunk[0]):
+                note(f"{file} begins as a table of items does; --regions reads it as one", quiet)
             unknown.count(chunk)
             yield chunk if isinstance(model, Run) else [words for words, _ in split_sentences(chunk)]
 
@@ -99,8 +107,14 @@ def command(
         return
 
     unit = INEXACT if isinstance(model, Run) and not model.shares_rules else EXACT
+    impossible = 0
     for values in with_remark(map(model.score, chunks()), f"unit: nats ({unit}), one number a line", quiet):
         write_lines(f"{value:.6f}" for value in values)
+        impossible += sum(value == -math.inf for value in values)
+    if impossible:
+        one = impossible == 1
+        reason = f"{'it has' if one else 'they have'} no words" if model.preprocessing.eos else IMPOSSIBLE
+        note(f"-inf for {impossible:,} sentence{'' if one else 's'}: {reason}", quiet)
     unknown.tell(quiet)
 
 
@@ -117,6 +131,11 @@ def surprisal_rows(sentence: int, records: Sequence["WordSurprisal"]) -> Iterato
     for position, record in enumerate(records, start=1):
         token = NOTHING if record.token is None else record.token
         yield table_row([str(sentence), str(position), record.word, token, *_bits(record.surprisal, record.entropy)])
+
+
+def _begins_a_table(sentence: Any) -> bool:
+    """Whether the first line of the input is the header of a table that --regions would read."""
+    return isinstance(sentence, list) and "item" in sentence and ("region" in sentence or "word" in sentence)
 
 
 def _bits(*nats: float | None) -> list[str]:

@@ -72,7 +72,13 @@ def command(
     write_lines([f"http://{shown}:{listener.getsockname()[1]}"])
     note("Ctrl-C ends it", quiet)
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, limit_concurrency=1024, timeout_keep_alive=5, server_header=False
+        app,
+        lifespan="off",  # the app has none, and a second Ctrl-C would print its traceback
+        log_level="warning",
+        access_log=False,
+        limit_concurrency=1024,
+        timeout_keep_alive=5,
+        server_header=False,
     )
     try:
         uvicorn.Server(config).run(sockets=[listener])

@@ -18,7 +18,7 @@ SUMMARY = "Show what a run's symbols are used for."
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a trained run.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a trained run, or english.")],
     text: Annotated[
         str | None,
         typer.Argument(

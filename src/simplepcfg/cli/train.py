@@ -123,6 +123,8 @@ def command(
         if holds_seeds(resume):
             train_runs(None, resume, 0, changes, device, 1 if jobs is None else jobs, log or (), quiet)
             return
+        if not resume.is_dir():
+            raise InputError(f"{resume}: no such run folder; give --resume one that `simplepcfg train` wrote")
         folder = RunFolder(resume)
         folder.require(folder.config)
         saved = folder.read_config(changes) if changes else None
@@ -130,8 +132,17 @@ def command(
         result = train_run(saved, resume, resume=True, device=device, reporter=reporter)
     else:
         if config is None:
-            raise InputError("name a configuration (a TOML file or a built-in name), or --resume DIR")
-        chosen = load_config(config, changes)
+            raise InputError(
+                "name a configuration (a TOML file or a built-in name), as in `simplepcfg train sn-pcfg-small "
+                "--train FILE`, or --resume DIR"
+            )
+        try:
+            chosen = load_config(config, changes)
+        except InputError as error:
+            if train is not None or Path(config).suffix == ".toml" or not Path(config).is_file():
+                raise
+            advice = f"to learn from this file: simplepcfg train sn-pcfg-small --train {shlex.quote(config)}"
+            raise InputError(f"{error}; {advice}") from None
         named = "name" in chosen.model_fields_set
         directory = out if out is not None else default_folder(chosen.name if named else Path(config).stem)
         if chosen.data.train is None:

@@ -36,7 +36,9 @@ class UnknownWords:
         unknown = sum(self._words.values())
         if not unknown:
             return
-        shown = " ".join(word for word, _ in self._words.most_common(SHOWN))
+        from simplepcfg.data.raw_text import shortened
+
+        shown = " ".join(shortened(word) for word, _ in self._words.most_common(SHOWN))
         more = " …" if len(self._words) > SHOWN else ""
         share = f"{unknown:,} of {self._total:,} words ({100 * unknown / self._total:.1f} %)"
         note(f"not in the vocabulary, hence <unk>: {share}: {shown}{more}", quiet)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 from simplepcfg.data.penn_words import tokenize
 
 LOOKED_AT = 100  # sentences, before text is called untokenised
-UNTOKENIZED = "looks untokenised, with punctuation that is part of words, as in `fire.`"
+SHARE_OF_PARAGRAPHS = 10  # a tenth of the lines with several sentences, before they are called paragraphs
 
 # Titles; reference, measure and commerce; time and place. Written without the last period, in lower case, as Punkt
 # wants them: a period after one of these ends no sentence. Left out are those that are words of their own more often
@@ -79,18 +79,47 @@ def sentences_of_paragraph(paragraph: str) -> list[str]:
     return found
 
 
-def looks_untokenized(words: Sequence[str]) -> bool:
-    """Return whether the last word of a sentence ends in punctuation, as "fire." does, or an inner word in a comma."""
+def untokenized_word(words: Sequence[str]) -> str | None:
+    """Return a word that ends in punctuation: the last of the sentence, as "fire." does, or an inner one in a comma."""
     listed = list(words)
-    return any(len(word) > 1 and word[-1] in ",;!?" and word[-2].isalnum() for word in listed) or (
-        len(listed) > 1 and _ends_as_raw(listed[-1])
-    )
+    for word in listed:
+        if len(word) > 1 and word[-1] in ",;!?" and word[-2].isalnum():
+            return word
+    return listed[-1] if len(listed) > 1 and _ends_as_raw(listed[-1]) else None
 
 
-def mostly_untokenized(sentences: Iterable[Sequence[str]]) -> bool:
-    """Return whether a third or more of the first hundred sentences that have words look untokenised."""
-    first = list(islice((words for words in sentences if words), LOOKED_AT))
-    return bool(first) and 3 * sum(map(looks_untokenized, first)) >= len(first)
+def untokenized_remark(sentences: Iterable[Sequence[str]]) -> str | None:
+    """Return what to say of text if a third or more of its first hundred sentences look untokenised, or None."""
+    first = _first_filled(sentences)
+    found = [word for words in first if (word := untokenized_word(words)) is not None]
+    if not found or 3 * len(found) < len(first):
+        return None
+    return f"looks untokenised, with punctuation that is part of words, as in `{shortened(found[0])}`"
+
+
+def paragraph_remark(sentences: Iterable[Sequence[str]]) -> str | None:
+    """Return what to say of lines, split by Penn's conventions, if a tenth or more of the first hundred hold an end of
+    a sentence before their last word, or None."""
+    first = _first_filled(sentences)
+    found = [pair for words in first if (pair := _inner_end(words)) is not None]
+    if not found or SHARE_OF_PARAGRAPHS * len(found) < len(first):
+        return None
+    return f"seems to have several sentences on a line, as in `{' '.join(map(shortened, found[0]))}`"
+
+
+def shortened(word: str, most: int = 40) -> str:
+    """Return a word for a remark, its end replaced by … if it is very long."""
+    return word if len(word) <= most else word[: most - 1] + "…"
+
+
+def _first_filled(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
+    return list(islice((words for words in sentences if words), LOOKED_AT))
+
+
+def _inner_end(words: Sequence[str]) -> tuple[str, str] | None:
+    """The last word of a sentence within the line, which Penn's conventions leave with its period, and the next one."""
+    pairs = pairwise(words)
+    return next((pair for pair in pairs if _ends_as_raw(pair[0]) and not _goes_on(pair[1])), None)
 
 
 def _ends_as_raw(word: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import math
 import os
@@ -198,9 +199,13 @@ def _decoded_lines(stream: IO[bytes], name: str, close: bool) -> Iterator[str]:
         fix = "save the file as UTF-8"
         if number == 1 and error.object[:2] == b"\x1f\x8b":
             fix = "it is compressed: name it .gz"
+        if number == 1 and error.object[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            raise InputError(f"{name}: is in UTF-16, not UTF-8; {fix}") from None
         raise InputError(f"{name}:{number}: byte 0x{byte:02x} is not UTF-8; {fix}") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         reason = str(error).splitlines()[0]
+        if number == 0 and reason.startswith("Not a gzipped file"):
+            raise InputError(f"{name}: is not compressed by gzip; name it without .gz, or compress it") from None
         raise InputError(
             f"{name}: not a whole gzip file, bad after line {number} ({reason}); compress it anew"
         ) from None

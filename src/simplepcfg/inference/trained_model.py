@@ -15,6 +15,7 @@ from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import Grammar, HiddenMarkovModel
 from simplepcfg.inference.sentences import Sentence, split_sentences
+from simplepcfg.pretrained import installed
 from simplepcfg.training.config.schema import RunConfig
 
 
@@ -40,9 +41,15 @@ class TrainedModel:
         self.best = dict(best or {})
         self._grammar: Grammar | None = None
 
+    def __repr__(self) -> str:
+        words = f"{len(self.vocabulary):,} words"
+        return f"<{type(self).__name__} {self.name}: {self.config.model.kind}, {words}, on {self.device}>"
+
     @property
     def name(self) -> str:
-        """Name of the run in reports: that of its folder or of its configuration."""
+        """Name of the run in reports: its folder, the name of an installed grammar, or that of its configuration."""
+        if self.directory is not None and installed().get(self.directory.name) == self.directory:
+            return self.directory.name
         return str(self.directory) if self.directory is not None else self.config.name
 
     @property

@@ -358,9 +358,11 @@ def _summary(corpus: Corpus, trainer: Trainer, group: Group) -> str:
 
 def _describe_position(trainer: Trainer) -> str:
     if trainer.stopped_by is not None:
+        config = trainer.config.training
         reasons = {
-            "epochs": "all epochs are done",
-            "patience": "validation had not gained for training.patience epochs",
+            "epochs": f"all epochs are done; to go on, set training.epochs to more than {config.epochs}",
+            "patience": f"validation has not gained for training.patience = {config.patience} epochs; "
+            "to go on, set it to more, or to 0",
         }
         return f"nothing left to do after epoch {trainer.state.epoch}: {reasons[trainer.stopped_by]}"
     return f"resumed in epoch {trainer.state.epoch + 1}, after step {trainer.state.step}"

@@ -22,6 +22,11 @@ LARGE_GPU = 20 * 2**30  # bytes; a grammar of 4096 nonterminals trains in less
 # What a step takes beside its matrix products (softmaxes, the optimiser, Python), as a factor: CPU seconds of an epoch
 # over those of its products were 1.6 with `sn-pcfg-small` and 1.8 with `sn-pcfg-english`.
 BESIDE_PRODUCTS = 1.8
+# What a step takes however small the model is: launching the operations of a step, and those of each width of span, and
+# the sums over split points, for each nonterminal at each. Seconds, fitted on one ARM core to 11 sizes (16 to
+# 512 nonterminals, 5 to 40 words), whose steps they give within 0.7 to 1.2. Whole runs take longer, since validation,
+# saving and other programs are not counted: `demo` and 660 sentences of `sn-pcfg-small` took up to twice the estimate.
+STEP_SECONDS, WIDTH_SECONDS, SPLIT_SECONDS = 8.5e-3, 0.6e-3, 3.7e-9
 _MEASURED_SIZE, _MEASURED_TIMES = 384, 5
 
 
@@ -51,7 +56,7 @@ def fitting_configuration(sentences: int, language_model: bool = False, device: 
 
 
 def estimated_seconds(config: RunConfig, lengths: Sequence[int], vocabulary: int, device: torch.device) -> float | None:
-    """Seconds of all epochs on a CPU, from the products of a step and how fast the machine multiplies.
+    """Seconds of all epochs on a CPU, from the products of a step, how fast the machine multiplies, and the rest.
 
     None for other models than SN-PCFGs, and on a GPU, where the first steps tell within seconds.
     """
@@ -62,7 +67,11 @@ def estimated_seconds(config: RunConfig, lengths: Sequence[int], vocabulary: int
     steps = -(-len(lengths) // batch)
     squares = sum(length * length for length in lengths)
     flops = steps * _flops_a_step(model, vocabulary) + _chart_flops(model, sum(lengths), squares)
-    return config.training.epochs * BESIDE_PRODUCTS * flops / _flops_a_second(torch.get_num_threads())
+    products = BESIDE_PRODUCTS * flops / _flops_a_second(torch.get_num_threads())
+    splits = model.nonterminals * sum(length**3 for length in lengths) / 6
+    # A batch has sentences of about the same length, so that the widths of all batches are about the words / batch.
+    rest = steps * STEP_SECONDS + sum(lengths) / batch * WIDTH_SECONDS + splits * SPLIT_SECONDS
+    return config.training.epochs * (products + rest)
 
 
 def time_note(config: RunConfig, lengths: Sequence[int], vocabulary: int, device: torch.device) -> str | None:
@@ -70,7 +79,8 @@ def time_note(config: RunConfig, lengths: Sequence[int], vocabulary: int, device
     seconds = estimated_seconds(config, lengths, vocabulary, device)
     if seconds is None:
         return None
-    note = f"time: {spoken(seconds)} for {config.training.epochs} epochs, if no other program needs the CPU"
+    epochs = f"{config.training.epochs:,} epoch{'s' * (config.training.epochs != 1)}"
+    note = f"time: {spoken(seconds)} for {epochs}, if no other program needs the CPU"
     if seconds > LONG:
         note += f"; quicker here: {fitting_configuration(len(lengths), config.data.eos, 'cpu')}"
     return note
@@ -78,8 +88,10 @@ def time_note(config: RunConfig, lengths: Sequence[int], vocabulary: int, device
 
 def spoken(seconds: float) -> str:
     """About how long that is, in words."""
+    if seconds < 1.5:
+        return "about a second"
     if seconds < 90:
-        return f"about {max(1, round(seconds))} seconds"
+        return f"about {round(seconds)} seconds"
     if seconds < 90 * 60:
         return f"about {round(seconds / 60)} minutes"
     return f"about {seconds / 3600:.1f} hours"

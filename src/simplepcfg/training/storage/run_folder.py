@@ -127,9 +127,9 @@ class RunFolder:
     def require(self, *files: Path) -> None:
         """Raise InputError that names the first of `files` that is missing."""
         if not self.path.is_dir():
+            problem = "is a file, not a run folder" if self.path.is_file() else "no such run folder"
             raise InputError(
-                f"{self.path}: no such run folder; give one that `simplepcfg train` wrote (it holds config.toml)"
-                f"{or_installed()}"
+                f"{self.path}: {problem}; give one that `simplepcfg train` wrote (it holds config.toml){or_installed()}"
             )
         for file in files:
             if not file.is_file():
@@ -200,8 +200,10 @@ class RunFolder:
 
     def _advice(self, file: Path) -> str:
         if file == self.model and self.config.is_file():
-            return f"; no epoch has been finished yet, go on with `{self.resume_command}`"
-        return ""
+            return f"; no epoch has been finished yet, or it was removed: `{self.resume_command}` writes it"
+        if file == self.config and not self.holds_a_run():
+            return f"; give a folder that `simplepcfg train` wrote{or_installed()}"
+        return "; restore it from a copy, or train again into another folder"
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -148,7 +148,7 @@ def check_shapes(model: nn.Module, shapes: Mapping[str, list[int]], path: Path) 
         if list(shape) != list(expected[name].shape):
             raise InputError(
                 f"{path}: weight {name} has shape {list(shape)} instead of "
-                f"{list(expected[name].shape)}; the file belongs to another configuration"
+                f"{list(expected[name].shape)}; the file belongs to another configuration or vocabulary"
             )
 
 

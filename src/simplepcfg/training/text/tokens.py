@@ -6,7 +6,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from simplepcfg.data.preprocessing import Preprocessing, TokenCache, has_penn_tags, with_word_tags
-from simplepcfg.data.raw_text import LOOKED_AT, UNTOKENIZED, mostly_untokenized
+from simplepcfg.data.raw_text import LOOKED_AT, untokenized_remark
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
@@ -31,8 +31,9 @@ def read_tokens(
     if sniff(path) == "text":
         sentences = read_sentences(path, split=preprocessing.split, raw=raw)
         first = list(islice(sentences, LOOKED_AT))
-        if notes is not None and not preprocessing.tokenize and mostly_untokenized(first):
-            notes.append(f"{path}: {UNTOKENIZED}; set data.tokenize = true, and data.raw = true for paragraphs")
+        remark = None if notes is None or preprocessing.tokenize else untokenized_remark(first)
+        if notes is not None and remark is not None:
+            notes.append(f"{path}: {remark}; set data.tokenize = true, and data.raw = true for paragraphs")
         yield from map(TokenCache(preprocessing).tokens, chain(first, sentences))
         return
     trees = list(read_trees(path))
