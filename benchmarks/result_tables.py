@@ -30,11 +30,12 @@ TREES = {
 }
 CURRENT_SYSTEMS = {
     *("sn-pcfg", "sn-pcfg-1024", "rank-pcfg-biased", "tn-pcfg-biased"),
-    *("two each of sn-pcfg-1024 and rank-pcfg-biased", "two each of sn-pcfg-1024 and tn-pcfg-biased"),
+    "two each of sn-pcfg-1024 and tn-pcfg-biased",
     "two each of sn-pcfg-1024 and tn-pcfg-biased, geometric mean",
+    "sn-pcfg-1024 and rank-pcfg-biased, the likeliest two of three each, geometric mean",
+    "sn-pcfg, student of the likeliest two of three each of sn-pcfg-1024 and rank-pcfg-biased",
     *("sn-pcfg-128", "rank-pcfg-64", "two each of sn-pcfg-128 and rank-pcfg-64, geometric mean"),
     "sn-pcfg-128, student of two each of sn-pcfg-128 and rank-pcfg-64",
-    "sn-pcfg, student of two each of sn-pcfg-1024 and rank-pcfg-biased",
     "sn-pcfg, student of two each of sn-pcfg-1024 and tn-pcfg-biased",
 }
 TREES_APART = ("trees", "system", "seed", "nonterminals", "training_text", "machine")
