@@ -29,7 +29,7 @@ def pack(run: Path, out: Path, card: Path | None, tokenize: bool) -> int:
     write_tensor_file(folder.model, weights, loaded.best, vocabulary=loaded.vocabulary.checksum)
     text = {"train": None, "valid": None, "tokenize": tokenize or loaded.config.data.tokenize, "raw": False}
     data = loaded.config.data.model_copy(update=text)
-    training = loaded.config.training.model_copy(update={"start_from": None})
+    training = loaded.config.training.model_copy(update={"start_from": None, "teacher": ()})
     packed = loaded.config.model_copy(update={"name": out.name, "data": data, "training": training})
     save_config(packed, folder.config)
     if card is not None:

@@ -120,7 +120,7 @@ def test_a_text_in_place_of_a_configuration_gets_the_command(call: Call, text_fi
     result = call("train", text_file)
     assert result.code == 2
     assert "not valid TOML" in result.err
-    assert result.err.endswith(f"; to learn from this file: simplepcfg train sn-pcfg-small --train {text_file}\n")
+    assert result.err.endswith(f"; to learn from this file: simplepcfg train sn-pcfg-128 --train {text_file}\n")
 
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "..", ""])

@@ -159,7 +159,7 @@ def next_commands(out: Path) -> list[str]:
         f"  simplepcfg evaluate {folder} right-branching oracle {folder}/test.trees",
         f'  echo "my old dog followed the cat in the garden" | simplepcfg parse {folder} --format pretty',
         f"  simplepcfg score {folder} {folder}/valid.txt",
-        "  simplepcfg train sn-pcfg-small --train YOUR.txt --out runs/yours",
+        "  simplepcfg train sn-pcfg-128 --train YOUR.txt --out runs/yours",
     ]
 
 

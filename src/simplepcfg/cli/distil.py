@@ -66,7 +66,7 @@ def command(
     \b
     Example:
       simplepcfg distil --jobs 4 --train train.txt --valid valid.txt --test test.trees --out runs/distilled
-      simplepcfg distil sn-pcfg-small --seeds 2 --train train.txt --valid valid.txt --out runs/small
+      simplepcfg distil sn-pcfg-128 --seeds 2 --train train.txt --valid valid.txt --out runs/small
     """
     from simplepcfg.data.readers import sniff
     from simplepcfg.training.config.files import load_config

@@ -31,7 +31,7 @@ class Log(StrEnum):
 def command(
     config: Annotated[
         str | None,
-        typer.Argument(metavar="CONFIG", help="A TOML file, or a built-in name such as sn-pcfg-small."),
+        typer.Argument(metavar="CONFIG", help="A TOML file, or a built-in name such as sn-pcfg-128."),
     ] = None,
     train: Annotated[
         str | None,
@@ -88,13 +88,13 @@ def command(
 
     \b
     Example:
-      simplepcfg train sn-pcfg-small --train train.txt --valid valid.txt --out runs/first
-      simplepcfg train sn-pcfg-small --train train.txt --set training.epochs=3 --seed 7
-      simplepcfg train sn-pcfg-small --train novel.txt --raw --out runs/novel
+      simplepcfg train sn-pcfg-128 --train train.txt --valid valid.txt --out runs/first
+      simplepcfg train sn-pcfg-128 --train train.txt --set training.epochs=3 --seed 7
+      simplepcfg train sn-pcfg-128 --train novel.txt --raw --out runs/novel
       simplepcfg train --resume runs/first
-      simplepcfg train sn-pcfg-small --train train.txt --valid valid.txt --seeds 8 --out runs/eight
-      simplepcfg train sn-pcfg-small --train train.txt --valid valid.txt --teacher runs/eight --out runs/student
-      simplepcfg train sn-pcfg-small --train train.txt --log tensorboard
+      simplepcfg train sn-pcfg-128 --train train.txt --valid valid.txt --seeds 8 --out runs/eight
+      simplepcfg train sn-pcfg-128 --train train.txt --valid valid.txt --teacher runs/eight --out runs/student
+      simplepcfg train sn-pcfg-128 --train train.txt --log tensorboard
       torchrun --nproc_per_node=2 -m simplepcfg train sn-pcfg --train train.txt
     """
     from simplepcfg.training.config.files import load_config
@@ -133,7 +133,7 @@ def command(
     else:
         if config is None:
             raise InputError(
-                "name a configuration (a TOML file or a built-in name), as in `simplepcfg train sn-pcfg-small "
+                "name a configuration (a TOML file or a built-in name), as in `simplepcfg train sn-pcfg-128 "
                 "--train FILE`, or --resume DIR"
             )
         try:
@@ -141,7 +141,7 @@ def command(
         except InputError as error:
             if train is not None or Path(config).suffix == ".toml" or not Path(config).is_file():
                 raise
-            advice = f"to learn from this file: simplepcfg train sn-pcfg-small --train {shlex.quote(config)}"
+            advice = f"to learn from this file: simplepcfg train sn-pcfg-128 --train {shlex.quote(config)}"
             raise InputError(f"{error}; {advice}") from None
         named = "name" in chosen.model_fields_set
         directory = out if out is not None else default_folder(chosen.name if named else Path(config).stem)

@@ -22,7 +22,7 @@ from simplepcfg.training.reporting.reporters import make_reporter
 from simplepcfg.training.storage.run_folder import load_run
 from simplepcfg.training.text.tokens import TextSource
 
-DEFAULT_CONFIG = "sn-pcfg-small"
+DEFAULT_CONFIG = "sn-pcfg-128"
 
 
 def fit(

@@ -90,7 +90,7 @@ def train(
     for too little memory or disk, NumericalError if too many steps in a row are skipped, and Interrupted after SIGINT
     or SIGTERM, when everything has been saved.
 
-        config = load_config("sn-pcfg-small", ["training.epochs=3"])
+        config = load_config("sn-pcfg-128", ["training.epochs=3"])
         result = train(config, "runs/first", train_text="train.txt")
         print(result.best.perplexity)
     """

@@ -34,7 +34,7 @@ INTRODUCTION = """# Configuration keys
 
 Change a key of a built-in configuration on the command line:
 
-    simplepcfg train sn-pcfg-small --train train.txt --out runs/mine --set training.epochs=3 --set model.nonterminals=64
+    simplepcfg train sn-pcfg-128 --train train.txt --out runs/mine --set training.epochs=3 --set model.nonterminals=64
 
 Written by `python -m simplepcfg.training.config.reference`; change the code, not this page. In a file each
 section below is a table; on the command line a key is written in full, as in `--set training.epochs=3`; in the
