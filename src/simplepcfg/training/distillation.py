@@ -16,8 +16,6 @@ from simplepcfg.training.seeds import MakeReporter, SeedsFolder, train_groups, t
 from simplepcfg.training.storage.run_folder import RunFolder
 from simplepcfg.training.storage.tensor_files import read_tensor_file
 
-KEPT_MEMBERS = 2  # of each configuration
-
 
 @dataclass(frozen=True, slots=True)
 class DistillationFolder:
@@ -54,7 +52,7 @@ def distil(
     seeds: int,
     *,
     student: RunConfig | None = None,
-    keep: int = KEPT_MEMBERS,
+    keep: int = 2,
     teacher_weight: float = 5.0,
     teacher_steps: int = 0,
     jobs: int = 1,
@@ -80,7 +78,8 @@ def distil(
     run = RunFolder(folder.student)
 
     def taught() -> RunConfig:
-        # The folder of members that are not there yet, or no longer, stands for them: a student has other teachers.
+        # Where a configuration has no finished member, the folder of its members takes their place. A student that was
+        # trained before has no such teacher, so that it is refused below as one of other members.
         best = [folder.best_members(name, keep) or [folder.members(name).path] for name in configs]
         teachers = [path for paths in best for path in paths]
         return student_config(student or next(iter(configs.values())), teachers, teacher_weight, teacher_steps)

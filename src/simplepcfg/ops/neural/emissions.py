@@ -29,8 +29,9 @@ from simplepcfg.ops.products import (
 KEPT_BYTES = 512 << 20
 RECOMPUTED_BYTES = 128 << 20
 OCCURRENCES_AT_ONCE = 32
-# With fused kernels, a word whose log-probability is above this is certain. Its logit and the normaliser are products
-# that sum in different orders, so that what is left between them is not known, and Adam would make steps of it.
+# With fused kernels, log-probabilities above this are set to 0. They are the difference of a word's logit and the
+# normaliser, two products that sum in different orders, so that here it is mostly rounding error. Adam, which scales
+# gradients of any size, would make full steps of it.
 CERTAIN = -(2.0**-14)
 
 
