@@ -205,6 +205,26 @@ def test_no_probability_above_one(own: bool) -> None:
     assert float(factored.of_preterminals(torch.arange(8)).max()) <= 0.0
 
 
+@pytest.mark.parametrize("rounding", [0.0, 2.0**-4])
+def test_gradients_of_word_logits(rounding: float) -> None:
+    """The kernel computes what torch does; a probability that may be 1 but for rounding is taken for 1."""
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randint(0, 9, (2, 50), generator=generator)
+    grad, log_probabilities = torch.randn(2, 2, 50, 130, generator=generator)
+    log_probabilities = -log_probabilities.abs()
+    log_sums, by_log_sums = torch.randn(2, 2, 130, generator=generator)
+    given = (grad, log_probabilities, 9 * log_sums, by_log_sums, rows, rounding, torch.float32)
+    found, expected = emissions._by_word_logits_by_kernel(*given), emissions._by_word_logits(9, *given)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    places = (rows[0] == rows[0, 0]).nonzero()[:, 0]
+    assert float(expected[0, places[1:]].abs().max()) == 0.0
+    probabilities = log_probabilities[0, 0].exp()
+    certain = log_probabilities[0, 0] >= -rounding * (4 + (9 * log_sums[0]).abs())
+    assert bool(certain.any()) == (rounding > 0)
+    truth = grad[0, places].sum(0) + by_log_sums[0] * torch.where(certain, 1.0, probabilities)
+    torch.testing.assert_close(expected[0, 0], truth, rtol=1e-5, atol=1e-5)
+
+
 def test_occurrences_are_summed_in_order() -> None:
     generator = torch.Generator().manual_seed(0)
     rows = torch.randint(0, 9, (131,), generator=generator)

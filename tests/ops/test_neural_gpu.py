@@ -199,6 +199,22 @@ def test_no_gradient_where_preterminals_are_certain(precision: str) -> None:
     assert float(by_embeddings.norm()) < 1e-1
 
 
+@pytest.mark.parametrize("size", [30.0, 1e3, 1e6])
+def test_no_gradient_from_the_order_of_summation(size: float) -> None:
+    """Logits of this size are sums of 512 products, in one order for the normaliser and in another for a word."""
+    directions = torch.nn.functional.normalize(draw(200, 512).detach(), dim=-1)
+    embeddings = torch.cat([directions, torch.zeros(800, 512, device=DEVICE)]).requires_grad_()
+    features = (size * directions).requires_grad_()
+    words = words_of(200)
+    counts = draw(16, 40, 200).detach().abs()
+    grad = torch.where(words[..., None] == torch.arange(200, device=DEVICE), counts, 0.0)
+    found = emission_log_probabilities(features, embeddings, words, precision="bf16")
+    assert float(found.detach().max()) <= 0.0
+    by_features, by_embeddings = torch.autograd.grad(found, [features, embeddings], grad)
+    assert float(by_features.norm()) < 1e-3
+    assert float(by_embeddings.norm()) < 1e-3 * size
+
+
 @pytest.mark.parametrize("name", ["rules", "emissions", "emissions, large", "normaliser", "networks"])
 def test_in_a_graph(name: str) -> None:
     """Captured once, replayed on other values: what eager gives for them."""

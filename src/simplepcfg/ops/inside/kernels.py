@@ -68,13 +68,26 @@ def _sentence(sentence_of_row, first_row, offset, mask, width, n, EQUAL: tl.cons
 
 
 @triton.jit
-def _start_and_length(words_before, length_of_sentence, offset, b, width, n, EQUAL: tl.constexpr):
-    """The first word of the span, and the length of its sentence."""
+def _start_and_length(words_before, length_of_sentence, offset, b, width, n, EQUAL: tl.constexpr, PADDED: tl.constexpr):
+    """The first word of the span, and the length of its sentence, which is less than n only if it is padded."""
     if EQUAL:
-        return offset - b * (n - width + 1), b * 0 + n
+        start = offset - b * (n - width + 1)
+        if PADDED:
+            return start, tl.load(length_of_sentence + b).to(tl.int64)
+        else:
+            return start, b * 0 + n
     else:
         start = offset - tl.load(words_before + b) + b * (width - 1)
         return start, tl.load(length_of_sentence + b).to(tl.int64)
+
+
+@triton.jit
+def _parents(start, width, length, side, PADDED: tl.constexpr):
+    """The number of parents of a span as left (side 0) or right child; a span beyond its sentence has none."""
+    parents = tl.where(side == 0, length - (start + width), start)
+    if PADDED:
+        parents = tl.where(start + width <= length, parents, 0)
+    return parents
 
 
 @triton.jit
@@ -200,6 +213,7 @@ def inside_split_fwd_kernel(
     first_row,
     N,
     EQUAL: tl.constexpr,
+    PADDED: tl.constexpr,  # many rows may be dead, because sentences are padded: their splits are not loaded
     HAS_BONUS: tl.constexpr,
     HAS_PARTIAL: tl.constexpr,
     PEAK: tl.constexpr,
@@ -236,6 +250,8 @@ def inside_split_fwd_kernel(
     last = width
     if HAS_PARTIAL:
         last = 2
+    if PADDED:
+        last = tl.where(alive, last, 1)
     for start in tl.range(1, last, BLOCK_K, loop_unroll_factor=UNROLL):
         k = start + tl.arange(0, BLOCK_K)
         if HAS_PARTIAL:  # the first and the last split, which need the preceding width
@@ -318,6 +334,7 @@ def inside_split_bwd_kernel(
     first_row,
     N,
     EQUAL: tl.constexpr,
+    PADDED: tl.constexpr,
     HAS_BONUS: tl.constexpr,
     HAS_PARTIAL: tl.constexpr,
     WORK: tl.constexpr,
@@ -333,8 +350,8 @@ def inside_split_bwd_kernel(
     offset = tl.program_id(0).to(tl.int64)
     side = tl.program_id(2)  # 0: as left child, by η; 1: as right child, by ζ
     row = first_row + offset
-    start_word, length = _start_and_length(words_before, length_of_sentence, offset, b, width, n, EQUAL)
-    parents = tl.where(side == 0, length - (start_word + width), start_word)
+    start_word, length = _start_and_length(words_before, length_of_sentence, offset, b, width, n, EQUAL, PADDED)
+    parents = _parents(start_word, width, length, side, PADDED)
     own = tl.load(exponent + row)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < N

@@ -69,6 +69,7 @@ class PackedChart:
         self.kinds = {"WORK": self.precision.triton_work}
         # With equal lengths, row numbers are computed instead of loaded from the tables of the plan.
         self.equal = {"EQUAL": arguments.lengths is None}
+        self.padded = {"PADDED": False}  # whether rows of words beyond the end of a sentence are in the chart
         self.partial: tuple[Tensor, Tensor] | None = None  # partial sums of the next width, from a pair kernel
         self.least_tiles = LEAST_TILES
 
@@ -118,7 +119,7 @@ class PackedChart:
                 self.chart, self.beta, *self.partial, self.exponent, self.reach, peaks, plan.first_rows,
                 plan.sentence_of_row, plan.words_before, plan.length_of_sentence, width, self.batch, plan.n, rows.start,
                 spans, self.states, SPLITS=splits, BLOCK=block, EVEN=self.states % block == 0,
-                num_warps=PAIRED_WARPS, **places,
+                num_warps=PAIRED_WARPS, **places, **self.padded,
             )  # fmt: skip
         else:
             partial, self.partial = self.partial, None
@@ -127,7 +128,7 @@ class PackedChart:
                 plan.first_rows, plan.sentence_of_row, width, self.batch, plan.n, rows.start, self.states,
                 HAS_PARTIAL=partial is not None, ONE_BLOCK=blocks == 1, SPLITS=splits,
                 BLOCK_K=2 if partial else SPLITS_AT_ONCE, BLOCK=block, **_warp_options(block),
-                **choices, **places,
+                **choices, **places, **self.padded,
             )  # fmt: skip
         if paired or blocks > 1:
             kernels.finish_rows_fwd_kernel[(spans,)](
@@ -209,10 +210,14 @@ class PackedChart:
         rules = self.rules[..., : self.states]
         with self._matrix_mode():
             if rules.dim() == 2:
-                torch.mm(by_child[rows], rules, out=alpha[rows])
+                self.outside_product(by_child[rows], rules, alpha[rows])
             else:
                 for here, sentence in self.plan.sentence_rows(width):
-                    torch.mm(by_child[here], rules[sentence], out=alpha[here])
+                    self.outside_product(by_child[here], rules[sentence], alpha[here])
+
+    def outside_product(self, by_child: Tensor, rules: Tensor, alpha: Tensor) -> None:
+        """Compute d log Z / d β of some spans from the derivatives of their η and ζ, by one matrix product."""
+        torch.mm(by_child, rules, out=alpha)
 
     def _gather(self, width: int, alpha: Tensor, by_child: Tensor) -> None:
         plan = self.plan
@@ -228,7 +233,8 @@ class PackedChart:
         tables = (plan.first_rows, plan.sentence_of_row, plan.words_before, plan.length_of_sentence)
         # Derivatives of η and ζ are clamped so that their products with the rules cannot overflow.
         bound = self.precision.limit / _block_size(4 * self.states, 2**40)
-        choices = {"BLOCK": block, "CHUNK": min(block, WIDE_RANGE_STATES_AT_ONCE), **self.equal, **self.kinds}
+        choices = {**self.equal, **self.padded, **self.kinds}
+        choices |= {"BLOCK": block, "CHUNK": min(block, WIDE_RANGE_STATES_AT_ONCE)}
         choices |= {"HEAD": self.precision.head, "CHILD_LIMIT": bound}
         if paired:
             below = plan.width(width - 1)

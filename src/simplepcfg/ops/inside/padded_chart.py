@@ -55,9 +55,10 @@ class PaddedChart(PackedChart):
 
     def __init__(self, arguments: InsideArguments) -> None:
         super().__init__(arguments)
-        # The tables of a plan are shared by all charts of the shape, and this one changes.
-        self.plan = replace(self.plan, top_rows=self.plan.top_rows.clone())
-        self._lengths = torch.full((self.batch, 1), self.plan.n, dtype=torch.int32, device=self.device)
+        # The tables of a plan are shared by all charts of the shape, and these two change.
+        lengths = torch.full((self.batch,), self.plan.n, dtype=torch.int32, device=self.device)
+        self.plan = replace(self.plan, top_rows=self.plan.top_rows.clone(), length_of_sentence=lengths)
+        self.padded = {"PADDED": True}
         self._positions = torch.arange(self.plan.n, dtype=torch.int32, device=self.device)
 
     def set_lengths(self, lengths: Tensor) -> None:
@@ -66,24 +67,20 @@ class PaddedChart(PackedChart):
 
     def set_tables(self, tables: Tensor) -> None:
         """Copy the result of ``padded_tables``, on the device."""
-        self._lengths.copy_(tables[0, :, None])
+        self.plan.length_of_sentence.copy_(tables[0])
         self.plan.top_rows.copy_(tables[1])
 
     def fill(self) -> Tensor:
         """Run the forward pass; see ``Chart.fill``."""
-        beyond = self._positions >= self._lengths  # [B, n]
+        beyond = self._positions >= self.plan.length_of_sentence[:, None]  # [B, n]
         self.arguments.log_emissions.masked_fill_(beyond[:, :, None], -torch.inf)
         return super().fill()
 
     def whole_sentences(self, grad: Tensor, alpha: Tensor, by_root: Tensor) -> None:
-        """Compute d log Z / d β of whole sentences of all lengths; the rows of n words are 0 for shorter sentences."""
-        alpha[self.plan.width(self.plan.n)].zero_()
-        self._whole = (grad, by_root)
+        """Compute d log Z / d β of whole sentences of all lengths; all other rows are set to 0."""
+        alpha.zero_()
         super().whole_sentences(grad, alpha, by_root)
 
-    def outside(self, width: int, alpha: Tensor, by_child: Tensor) -> None:
-        """Compute d log Z / d β of a width, of which some spans have parents and some are whole sentences."""
-        super().outside(width, alpha, by_child)
-        if width < self.plan.n:  # the product has overwritten the rows of whole sentences with zeros
-            grad, by_root = self._whole
-            super().whole_sentences(grad, alpha, by_root)
+    def outside_product(self, by_child: Tensor, rules: Tensor, alpha: Tensor) -> None:
+        """Add to what the rows hold: those of whole sentences, which have no parents, keep their derivatives."""
+        torch.addmm(alpha, by_child, rules, out=alpha)

@@ -20,6 +20,7 @@ from simplepcfg.ops.inside.kernels import (
     _parent_and_sibling,
     _parent_product,
     _parent_scale,
+    _parents,
     _sentence,
     _start_and_length,
     _store_child_gradient,
@@ -113,6 +114,7 @@ def inside_pair_fwd_kernel(
     spans,
     N,
     EQUAL: tl.constexpr,
+    PADDED: tl.constexpr,
     EVEN: tl.constexpr,  # N is a multiple of BLOCK
     PEAK: tl.constexpr,
     WORK: tl.constexpr,
@@ -128,8 +130,8 @@ def inside_pair_fwd_kernel(
     b_b = _sentence(sentence_of_row, first_row, offset_b, True, width, n, EQUAL)
     offset_a = offset_a.to(tl.int64)
     offset_b = offset_b.to(tl.int64)
-    start_a, length_a = _start_and_length(words_before, length_of_sentence, offset_a, b_a, width, n, EQUAL)
-    start_b, length_b = _start_and_length(words_before, length_of_sentence, offset_b, b_b, width, n, EQUAL)
+    start_a, length_a = _start_and_length(words_before, length_of_sentence, offset_a, b_a, width, n, EQUAL, PADDED)
+    start_b, length_b = _start_and_length(words_before, length_of_sentence, offset_b, b_b, width, n, EQUAL, PADDED)
     wider_a = start_a + width < length_a
     wider_b = start_b + width < length_b
     place_a, next_place_a = _places(reach, first_rows, offset_a, b_a, wider_a, width, batch, n, PEAK, EQUAL, SPLITS)
@@ -141,7 +143,11 @@ def inside_pair_fwd_kernel(
     next_a = tl.zeros((BLOCK,), WORK)
     next_b = tl.zeros((BLOCK,), WORK)
     zetas = chart + N
-    for k in range(1, width):
+    last = width
+    if PADDED:
+        highest = tl.maximum(tl.maximum(place_a, next_place_a), tl.maximum(place_b, next_place_b))
+        last = tl.where(highest > ALIVE, width, 1)
+    for k in range(1, last):
         left_a, right_a, later_a = _splits(first_rows, offset_a, b_a, width, k, True, batch, n, EQUAL)
         left_b, right_b, later_b = _splits(first_rows, offset_b, b_b, width, k, True, batch, n, EQUAL)
         # Split 1 of the wider span needs this width itself, which is not complete: load another row with factor 0.
@@ -208,6 +214,7 @@ def inside_pair_bwd_kernel(
     spans,
     N,
     EQUAL: tl.constexpr,
+    PADDED: tl.constexpr,
     EVEN: tl.constexpr,
     WORK: tl.constexpr,
     CHILD_LIMIT: tl.constexpr,
@@ -225,10 +232,10 @@ def inside_pair_bwd_kernel(
     b_b = _sentence(sentence_of_row, first_row, offset_b, True, width, n, EQUAL)
     offset_a = offset_a.to(tl.int64)
     offset_b = offset_b.to(tl.int64)
-    start_a, length_a = _start_and_length(words_before, length_of_sentence, offset_a, b_a, width, n, EQUAL)
-    start_b, length_b = _start_and_length(words_before, length_of_sentence, offset_b, b_b, width, n, EQUAL)
-    parents_a = tl.where(side == 0, length_a - (start_a + width), start_a)
-    parents_b = tl.where(side == 0, length_b - (start_b + width), start_b)
+    start_a, length_a = _start_and_length(words_before, length_of_sentence, offset_a, b_a, width, n, EQUAL, PADDED)
+    start_b, length_b = _start_and_length(words_before, length_of_sentence, offset_b, b_b, width, n, EQUAL, PADDED)
+    parents_a = _parents(start_a, width, length_a, side, PADDED)
+    parents_b = _parents(start_b, width, length_b, side, PADDED)
     # The narrower child of the same parents has the same start (side 0) or the same end (side 1) as this span.
     below_a = offset_a + b_a + side
     below_b = offset_b + b_b + side

@@ -1,6 +1,7 @@
 """Emission log-probabilities from features: a softmax over all words, evaluated at the words of a batch."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -29,10 +30,12 @@ from simplepcfg.ops.products import (
 KEPT_BYTES = 512 << 20
 RECOMPUTED_BYTES = 128 << 20
 OCCURRENCES_AT_ONCE = 32
-# With fused kernels, log-probabilities above this are set to 0. They are the difference of a word's logit and the
-# normaliser, two products that sum in different orders, so that here it is mostly rounding error. Adam, which scales
-# gradients of any size, would make full steps of it.
-CERTAIN = -(2.0**-14)
+# With fused kernels a word's log-probability is the difference of its logit and the normaliser, two products that sum
+# in different orders. They differ by rounding errors of up to about 2⁻¹⁷ of their size, which is all that is left where
+# a preterminal is certain of its word. Where the difference is within ROUNDING · (4 + |normaliser|), the backward pass
+# takes the probability for 1. Otherwise such an error would be a gradient that makes the logit larger, never smaller,
+# because a positive log-probability is set to 0; and the larger the logit, the larger the error.
+ROUNDING = 2.0**-16
 
 
 def log_normaliser(features: Tensor, embeddings: Tensor, *, precision: str | None = None) -> Tensor:
@@ -127,16 +130,16 @@ class _EmissionLogProbabilities(torch.autograd.Function):
             matmul_wide(picked, saved[0].view(features.shape).transpose(-1, -2), logits)
         logits.sub_(log_sums.view(features.shape[:-1]).unsqueeze(-2))
         if fused:
-            logits.masked_fill_(logits > CERTAIN, 0.0)
+            logits.clamp_(max=0.0)
         if saved[2] is not None:
             _clear_words(saved[2], rows, slice(0, len(saved[2])), features.shape[-2])
-        ctx.save_for_backward(features, embeddings, rows, logits, picked, *saved)
+        ctx.save_for_backward(features, embeddings, rows, logits, log_sums, picked, *saved)
         ctx.precision, ctx.fused = precision, fused
         return logits
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        features, embeddings, rows, log_probabilities, picked, *saved = ctx.saved_tensors
+        features, embeddings, rows, log_probabilities, log_sums, picked, *saved = ctx.saved_tensors
         if torch.is_grad_enabled():
             found = differentiable_gradients(
                 lambda f, e: naive_emission_log_probabilities(f, e, rows),
@@ -147,8 +150,9 @@ class _EmissionLogProbabilities(torch.autograd.Function):
             return *found, None, None, None, None
         by_log_sums = grads[0].sum(-2).neg_()  # one number for each row of the features
         by_kernel = features.is_cuda and has_triton()  # index_add_ on a GPU sums in no fixed order
-        by_logits = _by_word_logits(grads[0], by_log_sums, log_probabilities, rows, len(embeddings), by_kernel)
-        narrow = by_logits.to(picked.dtype)
+        by_logits = _by_word_logits_by_kernel if by_kernel else partial(_by_word_logits, len(embeddings))
+        log_sums, rounding = log_sums.view(by_log_sums.shape), ROUNDING if ctx.fused else 0.0
+        narrow = by_logits(grads[0], log_probabilities, log_sums, by_log_sums, rows, rounding, picked.dtype)
         expected, scales, by_embeddings = _gradients(saved, by_log_sums.flatten(), ctx.precision, ctx.fused, rows)
         by_features = torch.empty_like(expected).view(features.shape)
         by_rows = torch.empty_like(picked, dtype=by_embeddings.dtype)
@@ -157,7 +161,7 @@ class _EmissionLogProbabilities(torch.autograd.Function):
             matmul_wide(narrow, saved[0].view(features.shape), by_rows)
         result = torch.empty_like(features, memory_format=torch.contiguous_format)
         _scale_rows(expected, scales, result.view_as(expected), ctx.fused, by_features.view_as(expected))
-        _add_occurrences(by_embeddings, by_rows.flatten(0, -2), rows.flatten(), by_kernel=by_kernel)
+        _add_occurrences(by_embeddings, by_rows.flatten(0, -2), rows.flatten(), by_kernel)
         return result, by_embeddings.to(embeddings.dtype), None, None, None, None
 
 
@@ -224,22 +228,53 @@ def _clear_words(exponentials: Tensor, rows: Tensor, part: slice, tags: int) -> 
 
 
 def _by_word_logits(
-    grad: Tensor, by_log_sums: Tensor, log_probabilities: Tensor, rows: Tensor, words: int, by_kernel: bool
+    vocabulary: int,
+    grad: Tensor,
+    log_probabilities: Tensor,
+    log_sums: Tensor,
+    by_log_sums: Tensor,
+    rows: Tensor,
+    rounding: float,
+    kind: torch.dtype,
 ) -> Tensor:
     """Compute the gradient of the logits of a batch's words, [..., W, P], at the first occurrence of each word; else 0.
 
     It is Σ grad over a word's occurrences − (Σ grad over all words) · p. Where a preterminal emits this word alone the
-    two cancel, and its features are large. So they are subtracted here in float32: if each were rounded and multiplied
-    by the features on its own, what is left would be a gradient that is not there, and training would follow it.
+    two cancel, and its features are large. So they are subtracted here before they are rounded to ``kind``: if each
+    were rounded and multiplied by the features on its own, what is left would be a gradient that is not there, and
+    training would follow it. ``rounding`` is that of the log-probabilities, relative to their normaliser.
     """
     positions = torch.arange(rows.shape[-1], device=rows.device).expand_as(rows)
-    firsts = torch.full((*rows.shape[:-1], words), rows.shape[-1], device=rows.device)
+    firsts = torch.full((*rows.shape[:-1], vocabulary), rows.shape[-1], device=rows.device)
     first = firsts.scatter_reduce_(-1, rows, positions, "amin").gather(-1, rows)
     offsets = torch.arange(0, rows.numel(), rows.shape[-1], device=rows.device).view(*rows.shape[:-1], 1)
     sums = torch.zeros_like(grad, memory_format=torch.contiguous_format)
-    _add_occurrences(sums.flatten(0, -2), grad.flatten(0, -2).contiguous(), (first + offsets).flatten(), by_kernel)
-    sums.addcmul_(log_probabilities.exp(), by_log_sums.unsqueeze(-2))
-    return sums.mul_((first == positions).unsqueeze(-1))
+    sums.flatten(0, -2).index_add_(0, (first + offsets).flatten(), grad.flatten(0, -2))
+    is_certain = log_probabilities >= -rounding * (4 + log_sums.abs().unsqueeze(-2))
+    sums.addcmul_(log_probabilities.masked_fill(is_certain, 0.0).exp(), by_log_sums.unsqueeze(-2))
+    return sums.mul_((first == positions).unsqueeze(-1)).to(kind)
+
+
+def _by_word_logits_by_kernel(
+    grad: Tensor,
+    log_probabilities: Tensor,
+    log_sums: Tensor,
+    by_log_sums: Tensor,
+    rows: Tensor,
+    rounding: float,
+    kind: torch.dtype,
+) -> Tensor:
+    """Compute the same as ``_by_word_logits`` in one pass, summing in a fixed order."""
+    from simplepcfg.ops.neural.word_kernels import word_logit_gradients_kernel
+
+    words, tags = grad.shape[-2:]
+    out = torch.empty_like(grad, dtype=kind, memory_format=torch.contiguous_format)
+    block = min(128, 1 << max(tags - 1, 1).bit_length())
+    word_logit_gradients_kernel[(words, -(-tags // block), rows.numel() // words)](
+        grad.contiguous(), log_probabilities, log_sums, by_log_sums, rows, out, words, tags,
+        ROUNDING=rounding, BLOCK_W=OCCURRENCES_AT_ONCE, BLOCK_P=block, num_warps=4,
+    )  # fmt: skip
+    return out
 
 
 def _gradients(
