@@ -94,17 +94,32 @@ def test_backends_agree(
     torch.testing.assert_close(ours.log_probability, naive.log_probability)
 
 
-def test_cut_products_and_tall_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More rows than a tile, and the symbols in several parts."""
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_products_in_several_parts(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More rows than a tile, and the symbols in several parts, which never need much memory."""
     from simplepcfg.ops.viterbi import fused
 
     monkeypatch.setattr(fused, "multiprocessors", lambda device: 40)
-    assert fused._parts(2, 300, 40) > 1
-    assert fused._parts(4000, 4096, 132) == 1
-    case = random_case(17, 4, 65, 131, scale=3.0)
+    assert fused._parts(2, 300, 40, 2**20) > 1
+    assert fused._parts(2, 300, 40, 2**28) == 1
+    case = random_case(17, 4, 65, 131, scale=3.0, dtype=dtype)
     ours, naive = (viterbi(*case.tensors(), backend=name) for name in ("triton", "naive"))
     assert torch.equal(ours.labels, naive.labels)
     assert torch.equal(ours.tags, naive.tags)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_weights_above_one(batched: bool) -> None:
+    """Emissions, bonuses and rules need not be probabilities: the product of float32 compares positive numbers, too."""
+    case = random_case(3, 5, 6, 7, scale=3.0, batched=batched, dtype=torch.float32)
+    emissions, root, left, right = case.tensors()
+    bonus = 3 * torch.randn(3, 6, 6, generator=torch.Generator().manual_seed(1))
+    given = (emissions + 9, root, 20 * left, 30 * right)
+    ours, theirs = (viterbi(*given, span_bonus=bonus, backend=name) for name in FAST)
+    assert torch.equal(ours.spans, theirs.spans)
+    assert torch.equal(ours.labels, theirs.labels)
+    assert torch.equal(ours.tags, theirs.tags)
+    torch.testing.assert_close(ours.log_probability, theirs.log_probability)
 
 
 @pytest.mark.parametrize("backend", FAST)

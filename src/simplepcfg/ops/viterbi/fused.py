@@ -13,39 +13,56 @@ from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.viterbi import kernels
 from simplepcfg.ops.viterbi.chart import ViterbiChart
 
-# The max-plus product has tiles of 64 rows by 128 parents on four warps, and of 32 rows if there are few. A thread
-# holds 8 by 8 results, and four such programs fit on a multiprocessor.
-TILE = {"UNROLL": 2, "WIDE": 4, "ROWS": 8, "COLUMNS": 16}
-TALL_ROWS, LOW_ROWS = 64, 32
+# The max-plus product has tiles of 32 rows by 128 parents on four warps. A thread holds 4 by 8 results in 80 registers,
+# so that six such programs fit on a multiprocessor.
+TILE = {"PAIRS": 2, "TALL": 4, "WIDE": 4, "ROWS": 8, "COLUMNS": 16}
+SYMBOLS_AT_ONCE = 2 * TILE["PAIRS"]
+TILE_ROWS = TILE["TALL"] * TILE["ROWS"]
 TILE_COLUMNS = 2 * TILE["WIDE"] * TILE["COLUMNS"]
-PROGRAMS_PER_PROCESSOR = 4
-MOST_PARTS = 8
+PROGRAMS_PER_PROCESSOR = 6
+MOST_PARTS, MOST_PART_BYTES = 16, 1 << 28
 SPLIT_BLOCK = 1024
 CHILD_BLOCK = 1024
 
 
 class FusedViterbiChart(ViterbiChart):
-    """A Viterbi chart whose rules are transposed, [(B,) N + P, 2N], and padded, so that the product needs no masks."""
+    """A Viterbi chart whose rules are transposed, [(B,) N + P, 2N], and padded, so that the product needs no masks.
+
+    In float32 the kernel of the product needs log-probabilities of at most 0. Emissions, bonuses or rules above that
+    are therefore shifted down by a number for each word, span or rule. All trees of a sentence have as many of each, so
+    the best one stays the best, but the score that ``fill`` returns is then lower by the sum of these numbers.
+    """
 
     def __init__(self, arguments: InsideArguments) -> None:
         try:
             super().__init__(arguments)
-            columns = triton.cdiv(self.plan.words, TALL_ROWS) * TALL_ROWS
-            room = (max(self.states, self.tags) + TILE["UNROLL"]) * columns
+            columns = triton.cdiv(self.plan.words, TILE_ROWS) * TILE_ROWS
+            room = (max(self.states, self.tags) + SYMBOLS_AT_ONCE) * columns
             self.values = torch.empty(room, dtype=self.dtype, device=self.device)
         except torch.cuda.OutOfMemoryError as error:
             raise self._out_of_memory_error() from error
         self.processors = multiprocessors(self.device)
+        if self._as_bits:
+            self.emit = self.emit - self.emit.amax(-1, keepdim=True).clamp(min=0)
+            if self.bonus is not None:
+                self.bonus = self.bonus - self.bonus.amax().clamp(min=0)
+
+    @property
+    def _as_bits(self) -> bool:
+        return self.dtype == torch.float32
 
     def make_rules(self) -> None:
         """Compute the transposed log-rules [log L | log R], one row for each child symbol."""
         left, right = self.arguments.left.detach(), self.arguments.right.detach()
         columns = triton.cdiv(2 * self.states, TILE_COLUMNS) * TILE_COLUMNS
-        symbols = self.states + self.tags + TILE["UNROLL"]
+        symbols = self.states + self.tags + SYMBOLS_AT_ONCE
         self.rules = torch.zeros(*left.shape[:-2], symbols, columns, dtype=self.dtype, device=self.device)
         for first, side in ((0, left), (self.states, right)):
             target = self.rules[..., : self.states + self.tags, first : first + self.states]
-            target.copy_(side.transpose(-1, -2))
+            if self._as_bits:  # divided by 1 unless a rule is larger
+                torch.div(side.transpose(-1, -2), side.amax().clamp(min=1).to(self.dtype).view(1, 1), out=target)
+            else:
+                target.copy_(side.transpose(-1, -2))
             target.log_()
 
     def rule_row(self, b: int, rule: int, wide: bool) -> Tensor:
@@ -79,20 +96,19 @@ class FusedViterbiChart(ViterbiChart):
         rows, symbols = values.shape
         if not rows:
             return
-        height = LOW_ROWS if rows <= LOW_ROWS else TALL_ROWS
-        stride = triton.cdiv(rows, height) * height
+        stride = triton.cdiv(rows, TILE_ROWS) * TILE_ROWS
         # Both operands are transposed, so that neighbouring threads load contiguous elements.
-        ready = self.values[: (symbols + TILE["UNROLL"]) * stride].view(-1, stride)
+        ready = self.values[: (symbols + SYMBOLS_AT_ONCE) * stride].view(-1, stride)
         ready[:symbols, :rows].copy_(values.T)
-        if symbols % TILE["UNROLL"]:
+        if symbols % SYMBOLS_AT_ONCE:
             ready[symbols:].fill_(-torch.inf)
         parents = out.shape[1]
-        tiles = (triton.cdiv(parents, TILE_COLUMNS), stride // height)
-        parts = _parts(tiles[0] * tiles[1], symbols, self.processors)
+        tiles = (triton.cdiv(parents, TILE_COLUMNS), stride // TILE_ROWS)
+        parts = _parts(tiles[0] * tiles[1], symbols, self.processors, rows * parents * out.element_size())
         target = out if parts == 1 else torch.empty(parts, rows, parents, dtype=out.dtype, device=out.device)
         kernels.max_plus_kernel[(*tiles, parts)](
             ready, rules, target, rows, symbols, parents, stride, rules.stride(0),
-            TALL=height // TILE["ROWS"], num_warps=4, **TILE,
+            AS_BITS=self._as_bits, num_warps=4, **TILE,
         )  # fmt: skip
         if parts > 1:
             torch.amax(target, 0, out=out)
@@ -122,17 +138,12 @@ class FusedViterbiChart(ViterbiChart):
 
 
 @lru_cache(maxsize=1024)
-def _parts(tiles: int, symbols: int, processors: int) -> int:
+def _parts(tiles: int, symbols: int, processors: int, part_bytes: int) -> int:
     """Return the number of parts into which the symbols are divided, so that the programs fill the GPU evenly."""
-    wanted = PROGRAMS_PER_PROCESSOR * processors
-    if tiles >= 2 * wanted:  # there are enough programs, and more parts would take much memory
-        return 1
-    most = max(1, min(MOST_PARTS, symbols // 64))
+    together = PROGRAMS_PER_PROCESSOR * processors
+    most = max(1, min(MOST_PARTS, symbols // 64, MOST_PART_BYTES // part_bytes))
 
     def cost(parts: int) -> float:
-        programs = tiles * parts
-        rounds = -(-programs // processors)
-        # Few programs on a multiprocessor cannot hide latency, and many parts need more memory traffic.
-        return rounds / parts * (1.0 if programs >= wanted else 1.15) * (1.0 + 0.01 * parts)
+        return -(-tiles * parts // together) / parts * (1.0 + 0.01 * parts)  # parts need more memory traffic
 
     return min(range(1, most + 1), key=cost)

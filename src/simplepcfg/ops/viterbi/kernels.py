@@ -1,15 +1,29 @@
 """Triton kernels of the Viterbi algorithm: max-plus matrix product, best splits, and top-down reconstruction."""
 
 # mypy: ignore-errors
+# ruff: noqa: RET505 (a jitted function returns from both branches of a constexpr condition)
 import triton
 import triton.language as tl
 
 NONE = tl.constexpr(1 << 30)  # larger than every index
 
 
+@triton.jit
+def _larger(best, one, two, AS_BITS: tl.constexpr):
+    """The maximum of three tensors; with AS_BITS they are the bits of float32 numbers, none of them positive.
+
+    Of two such numbers the larger one has the smaller bits, if these are read as an unsigned integer. Hopper and later
+    GPUs have an instruction for the minimum of three integers.
+    """
+    if AS_BITS:
+        return tl.minimum(tl.minimum(one.to(tl.uint32, bitcast=True), two.to(tl.uint32, bitcast=True)), best)
+    else:
+        return tl.maximum(tl.maximum(one, two), best)
+
+
 @triton.jit(do_not_specialize=["R"])
 def max_plus_kernel(
-    values,  # [K, stride_values]: log β*, transposed; at least K rounded up to UNROLL rows, -inf beyond K
+    values,  # [K, stride_values]: log β*, transposed; at least K rounded up to 2 PAIRS rows, -inf beyond K
     rules,  # [K, stride_rules]: log rules, transposed; as many rows
     out,  # [parts, R, M]
     R,
@@ -17,7 +31,8 @@ def max_plus_kernel(
     M,
     stride_values,
     stride_rules,
-    UNROLL: tl.constexpr,
+    AS_BITS: tl.constexpr,  # see _larger
+    PAIRS: tl.constexpr,  # of b's, for which the loop is unrolled
     TALL: tl.constexpr,  # a thread holds TALL rows of the tile
     WIDE: tl.constexpr,  # and twice WIDE columns
     ROWS: tl.constexpr,
@@ -25,28 +40,39 @@ def max_plus_kernel(
 ):
     """out[r, a] = max_b values[b, r] + rules[b, a] over this program's part of the b's, for one tile of the output.
 
-    Each thread holds TALL · 2 WIDE results in registers and computes them from TALL + 2 WIDE loaded numbers. The
-    columns of the tile are divided into two halves, because a load of fewer elements than threads goes directly to the
-    registers of each thread, and not through shared memory.
+    Each thread holds TALL · 2 WIDE results in registers and computes them from TALL + 2 WIDE loaded numbers for each b.
+    The columns of the tile are divided into two halves, because a load of fewer elements than threads goes directly to
+    the registers of each thread, and not through shared memory.
     """
     row = tl.program_id(1) * (TALL * ROWS) + (tl.arange(0, TALL) * ROWS)[:, None] + tl.arange(0, ROWS)[None, :]
     column = tl.program_id(0) * (2 * WIDE * COLUMNS)
     column += (tl.arange(0, WIDE) * COLUMNS)[:, None] + tl.arange(0, COLUMNS)[None, :]
     part = tl.program_id(2)
-    each = tl.cdiv(tl.cdiv(K, UNROLL), tl.num_programs(2)) * UNROLL
+    each = tl.cdiv(tl.cdiv(K, 2 * PAIRS), tl.num_programs(2)) * 2 * PAIRS
     first = part * each
     last = tl.minimum(first + each, K)
     value = values + first.to(tl.int64) * stride_values + row
     rule = rules + first.to(tl.int64) * stride_rules + column
     first_half = tl.full((TALL, WIDE, ROWS, COLUMNS), float("-inf"), out.dtype.element_ty)
     second_half = tl.full((TALL, WIDE, ROWS, COLUMNS), float("-inf"), out.dtype.element_ty)
-    for _ in range(first, last, UNROLL):
-        for _ in tl.static_range(UNROLL):
-            beta = tl.load(value)[:, None, :, None]
-            first_half = tl.maximum(first_half, beta + tl.load(rule)[None, :, None, :])
-            second_half = tl.maximum(second_half, beta + tl.load(rule + WIDE * COLUMNS)[None, :, None, :])
-            value += stride_values
-            rule += stride_rules
+    if AS_BITS:
+        first_half = first_half.to(tl.uint32, bitcast=True)
+        second_half = second_half.to(tl.uint32, bitcast=True)
+    for _ in range(first, last, 2 * PAIRS):
+        for _ in tl.static_range(PAIRS):
+            one = tl.load(value)[:, None, :, None]
+            two = tl.load(value + stride_values)[:, None, :, None]
+            by_one = one + tl.load(rule)[None, :, None, :]
+            by_two = two + tl.load(rule + stride_rules)[None, :, None, :]
+            first_half = _larger(first_half, by_one, by_two, AS_BITS)
+            by_one = one + tl.load(rule + WIDE * COLUMNS)[None, :, None, :]
+            by_two = two + tl.load(rule + stride_rules + WIDE * COLUMNS)[None, :, None, :]
+            second_half = _larger(second_half, by_one, by_two, AS_BITS)
+            value += 2 * stride_values
+            rule += 2 * stride_rules
+    if AS_BITS:
+        first_half = first_half.to(out.dtype.element_ty, bitcast=True)
+        second_half = second_half.to(out.dtype.element_ty, bitcast=True)
     r = row[:, None, :, None]
     a = column[None, :, None, :]
     target = out + (part.to(tl.int64) * R + r) * M + a
