@@ -160,9 +160,11 @@ def plain_scaled_rows(rows: Tensor, scales: Tensor, out: Tensor, fused: bool, ad
     return out.copy_(scaled if added is None else scaled + added)
 
 
-def plain_sums_by_word(total: Tensor, by_occurrence: Tensor, rows: Tensor, by_kernel: bool) -> None:
-    """Add the gradients of a word's occurrences by PyTorch, in no fixed order on a GPU."""
-    total.index_add_(0, rows, by_occurrence)
+def plain_word_log_probabilities(logits: Tensor, log_sums: Tensor, exponentials: Tensor | None, rows: Tensor) -> None:
+    """Normalise the logits of a batch's words and clear their exponentials by PyTorch."""
+    logits.sub_(log_sums).clamp_(max=0.0)
+    if exponentials is not None:
+        exponentials.scatter_(1, rows.expand(len(exponentials), -1), 0.0)
 
 
 def write_at_once(self: background_writer.BackgroundWriter, job: Callable[[], None]) -> None:
@@ -190,7 +192,11 @@ STEP_PIECES = (
     Piece(
         "word kernels, against PyTorch",
         (word_kernels,),
-        ((emissions, "_scale_rows", plain_scaled_rows), (emissions, "_add_occurrences", plain_sums_by_word)),
+        (
+            (emissions, "_scale_rows", plain_scaled_rows),
+            (emissions, "_normalise_words", plain_word_log_probabilities),
+            (emissions, "has_triton", lambda: False),  # of the gradients, whose sums then have no fixed order
+        ),
     ),
     Piece(
         "residual networks, against autograd",

@@ -213,8 +213,9 @@ def test_gradients_of_word_logits(rounding: float) -> None:
     grad, log_probabilities = torch.randn(2, 2, 50, 130, generator=generator)
     log_probabilities = -log_probabilities.abs()
     log_sums, by_log_sums = torch.randn(2, 2, 130, generator=generator)
-    given = (grad, log_probabilities, 9 * log_sums, by_log_sums, rows, rounding, torch.float32)
-    found, expected = emissions._by_word_logits_by_kernel(*given), emissions._by_word_logits(9, *given)
+    given = (grad, log_probabilities, 9 * log_sums, by_log_sums, rounding, torch.float32)
+    found = emissions._by_linked_words(emissions._word_links(rows), *given)
+    expected = emissions._by_word_logits(rows, 9, *given)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     places = (rows[0] == rows[0, 0]).nonzero()[:, 0]
     assert float(expected[0, places[1:]].abs().max()) == 0.0
@@ -234,7 +235,7 @@ def test_occurrences_are_summed_in_order() -> None:
     truth = total.double().index_add(0, rows, by_occurrence.double())
     first, second = total.clone(), total.clone()
     for mine in (first, second):
-        emissions._add_occurrences(mine, by_occurrence, rows, by_kernel=True)
+        emissions._add_occurrences(mine, by_occurrence, rows, emissions._word_links(rows))
     assert torch.equal(first, second)
     torch.testing.assert_close(first.double(), truth, rtol=1e-5, atol=1e-5)
     assert torch.equal(first[9:], total[9:])

@@ -1,7 +1,6 @@
 """Emission log-probabilities from features: a softmax over all words, evaluated at the words of a batch."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -29,7 +28,9 @@ from simplepcfg.ops.products import (
 # of RECOMPUTED_BYTES.
 KEPT_BYTES = 512 << 20
 RECOMPUTED_BYTES = 128 << 20
-OCCURRENCES_AT_ONCE = 32
+# Positions that are looked through at once, and columns of a matrix of words that a program sums.
+POSITIONS_AT_ONCE = 256
+COLUMNS_AT_ONCE = 1024
 # With fused kernels a word's log-probability is the difference of its logit and the normaliser, two products that sum
 # in different orders. They differ by rounding errors of up to about 2⁻¹⁷ of their size, which is all that is left where
 # a preterminal is certain of its word. Where the difference is within ROUNDING · (4 + |normaliser|), the backward pass
@@ -122,17 +123,18 @@ class _EmissionLogProbabilities(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
         features, embeddings, rows, precision, fused, backward = inputs
+        rows = rows.contiguous()
         logits = _wide_empty(features, *rows.shape, features.shape[-2])
         words = None if fused else _WordLogits(rows, logits)
         log_sums, saved = _normalise(features.flatten(0, -2), embeddings, precision, fused, backward, words)
         picked = saved[1].index_select(0, rows.flatten()).view(*rows.shape, -1)  # [..., W, D]
         if fused:
             matmul_wide(picked, saved[0].view(features.shape).transpose(-1, -2), logits)
-        logits.sub_(log_sums.view(features.shape[:-1]).unsqueeze(-2))
-        if fused:
-            logits.clamp_(max=0.0)
-        if saved[2] is not None:
-            _clear_words(saved[2], rows, slice(0, len(saved[2])), features.shape[-2])
+            _normalise_words(logits, log_sums, saved[2], rows)
+        else:
+            logits.sub_(log_sums.view(features.shape[:-1]).unsqueeze(-2))
+            if saved[2] is not None:
+                _clear_words(saved[2], rows, slice(0, len(saved[2])), features.shape[-2])
         ctx.save_for_backward(features, embeddings, rows, logits, log_sums, picked, *saved)
         ctx.precision, ctx.fused = precision, fused
         return logits
@@ -149,10 +151,11 @@ class _EmissionLogProbabilities(torch.autograd.Function):
             )
             return *found, None, None, None, None
         by_log_sums = grads[0].sum(-2).neg_()  # one number for each row of the features
-        by_kernel = features.is_cuda and has_triton()  # index_add_ on a GPU sums in no fixed order
-        by_logits = _by_word_logits_by_kernel if by_kernel else partial(_by_word_logits, len(embeddings))
-        log_sums, rounding = log_sums.view(by_log_sums.shape), ROUNDING if ctx.fused else 0.0
-        narrow = by_logits(grads[0], log_probabilities, log_sums, by_log_sums, rows, rounding, picked.dtype)
+        rounding = ROUNDING if ctx.fused else 0.0
+        given = (grads[0], log_probabilities, log_sums.view(by_log_sums.shape), by_log_sums, rounding, picked.dtype)
+        # By kernels on a GPU, where index_add_ sums in no fixed order.
+        links = _word_links(rows) if features.is_cuda and has_triton() else None
+        narrow = _by_word_logits(rows, len(embeddings), *given) if links is None else _by_linked_words(links, *given)
         expected, scales, by_embeddings = _gradients(saved, by_log_sums.flatten(), ctx.precision, ctx.fused, rows)
         by_features = torch.empty_like(expected).view(features.shape)
         by_rows = torch.empty_like(picked, dtype=by_embeddings.dtype)
@@ -161,7 +164,11 @@ class _EmissionLogProbabilities(torch.autograd.Function):
             matmul_wide(narrow, saved[0].view(features.shape), by_rows)
         result = torch.empty_like(features, memory_format=torch.contiguous_format)
         _scale_rows(expected, scales, result.view_as(expected), ctx.fused, by_features.view_as(expected))
-        _add_occurrences(by_embeddings, by_rows.flatten(0, -2), rows.flatten(), by_kernel)
+        flat, by_rows = rows.flatten(), by_rows.flatten(0, -2)
+        if links is None:
+            by_embeddings.index_add_(0, flat, by_rows)
+        else:  # sentences with features of their own share the embeddings
+            _add_occurrences(by_embeddings, by_rows, flat, links if rows.dim() == 1 else _word_links(flat))
         return result, by_embeddings.to(embeddings.dtype), None, None, None, None
 
 
@@ -227,19 +234,31 @@ def _clear_words(exponentials: Tensor, rows: Tensor, part: slice, tags: int) -> 
     exponentials.scatter_(1, rows.expand(len(exponentials), -1), 0.0)
 
 
+def _normalise_words(logits: Tensor, log_sums: Tensor, exponentials: Tensor | None, rows: Tensor) -> None:
+    """Turn the logits of a batch's words into log-probabilities of at most 0, and clear their exponentials."""
+    from simplepcfg.ops.neural.word_kernels import word_log_probabilities_kernel
+
+    words, tags = logits.shape[-2:]
+    block = _columns(tags)
+    word_log_probabilities_kernel[(words, -(-tags // block), rows.numel() // words)](
+        logits, log_sums, logits if exponentials is None else exponentials, rows, words, tags,
+        0 if exponentials is None else exponentials.stride(0), CLEARS=exponentials is not None, BLOCK=block,
+    )  # fmt: skip
+
+
 def _by_word_logits(
+    rows: Tensor,
     vocabulary: int,
     grad: Tensor,
     log_probabilities: Tensor,
     log_sums: Tensor,
     by_log_sums: Tensor,
-    rows: Tensor,
     rounding: float,
     kind: torch.dtype,
 ) -> Tensor:
-    """Compute the gradient of the logits of a batch's words, [..., W, P], at the first occurrence of each word; else 0.
+    """Compute the gradient of the logits of a batch's words, [..., W, P], at the first position of each word; else 0.
 
-    It is Σ grad over a word's occurrences − (Σ grad over all words) · p. Where a preterminal emits this word alone the
+    It is Σ grad over a word's positions − (Σ grad over all words) · p. Where a preterminal emits this word alone the
     two cancel, and its features are large. So they are subtracted here before they are rounded to ``kind``: if each
     were rounded and multiplied by the features on its own, what is left would be a gradient that is not there, and
     training would follow it. ``rounding`` is that of the log-probabilities, relative to their normaliser.
@@ -255,26 +274,40 @@ def _by_word_logits(
     return sums.mul_((first == positions).unsqueeze(-1)).to(kind)
 
 
-def _by_word_logits_by_kernel(
+def _by_linked_words(
+    links: tuple[Tensor, Tensor],
     grad: Tensor,
     log_probabilities: Tensor,
     log_sums: Tensor,
     by_log_sums: Tensor,
-    rows: Tensor,
     rounding: float,
     kind: torch.dtype,
 ) -> Tensor:
-    """Compute the same as ``_by_word_logits`` in one pass, summing in a fixed order."""
+    """Compute the same as ``_by_word_logits`` by a kernel, which sums in a fixed order."""
     from simplepcfg.ops.neural.word_kernels import word_logit_gradients_kernel
 
     words, tags = grad.shape[-2:]
+    block = _columns(tags)
     out = torch.empty_like(grad, dtype=kind, memory_format=torch.contiguous_format)
-    block = min(128, 1 << max(tags - 1, 1).bit_length())
-    word_logit_gradients_kernel[(words, -(-tags // block), rows.numel() // words)](
-        grad.contiguous(), log_probabilities, log_sums, by_log_sums, rows, out, words, tags,
-        ROUNDING=rounding, BLOCK_W=OCCURRENCES_AT_ONCE, BLOCK_P=block, num_warps=4,
+    word_logit_gradients_kernel[(words, -(-tags // block), grad.numel() // (words * tags))](
+        grad.contiguous(), log_probabilities, log_sums, by_log_sums, *links, out, words, tags,
+        ROUNDING=rounding, BLOCK=block,
     )  # fmt: skip
     return out
+
+
+def _word_links(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return whether each position is the first of its word, and the next position of the word, as int32."""
+    from simplepcfg.ops.neural.word_kernels import word_links_kernel
+
+    words = rows.shape[-1]
+    firsts, links = torch.empty((2, *rows.shape), dtype=torch.int32, device=rows.device)
+    word_links_kernel[(words, rows.numel() // words)](rows, firsts, links, words, BLOCK=POSITIONS_AT_ONCE)
+    return firsts, links
+
+
+def _columns(count: int) -> int:
+    return min(COLUMNS_AT_ONCE, 1 << max(count - 1, 1).bit_length())
 
 
 def _gradients(
@@ -341,18 +374,13 @@ def _has_backward(*tensors: Tensor) -> bool:
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
-def _add_occurrences(total: Tensor, by_occurrence: Tensor, rows: Tensor, by_kernel: bool) -> None:
-    """Add by_occurrence[i] to total[rows[i]] for every i, in a fixed order."""
-    if not by_kernel:
-        total.index_add_(0, rows, by_occurrence)
-        return
+def _add_occurrences(total: Tensor, by_occurrence: Tensor, rows: Tensor, links: tuple[Tensor, Tensor]) -> None:
+    """Add by_occurrence[i] to total[rows[i]] for every position i, in the order of the ``links`` of ``rows``."""
     from simplepcfg.ops.neural.word_kernels import add_occurrences_kernel
 
-    count, width = by_occurrence.shape
-    block = min(128, 1 << max(width - 1, 1).bit_length())
-    add_occurrences_kernel[(count, -(-width // block))](
-        total, by_occurrence, rows, count, width, BLOCK_W=OCCURRENCES_AT_ONCE, BLOCK_D=block, num_warps=4
-    )
+    words, width = by_occurrence.shape
+    block = _columns(width)
+    add_occurrences_kernel[(words, -(-width // block))](total, by_occurrence, rows, *links, words, width, BLOCK=block)
 
 
 def _check(features: Tensor, embeddings: Tensor, precision: str | None) -> None:

@@ -1,30 +1,45 @@
-"""Triton kernels of the gradients of emissions: sums over the occurrences of each word, and scaling of rows."""
+"""Triton kernels of emissions at the words of a batch: log-probabilities, sums over a word's positions, and scaling.
+
+A word may occur at several positions. Sums over these follow links from its first position to its last, so that they
+are made in a fixed order.
+"""
 
 # mypy: ignore-errors
 import triton
 import triton.language as tl
 
 
-@triton.jit
-def _earlier_occurrences(rows, own, word, BLOCK_W: tl.constexpr):
-    """How often the word occurs before position ``own``."""
-    earlier = 0
-    for start in range(0, own, 8 * BLOCK_W):
-        places = start + tl.arange(0, 8 * BLOCK_W)
-        earlier += tl.sum((tl.load(rows + places, mask=places < own, other=-1) == word).to(tl.int32), 0)
-    return earlier
+@triton.jit(do_not_specialize=["W"])
+def word_links_kernel(
+    rows,  # [B, W]: the word at each position
+    firsts,  # out [B, W] int32: 1 at the first position of each word, else 0
+    links,  # out [B, W] int32: the next position of the same word, or W
+    W,
+    BLOCK: tl.constexpr,
+):
+    """Find the first and the next position of one position's word."""
+    own = tl.program_id(0)
+    start = tl.program_id(1).to(tl.int64) * W
+    word = tl.load(rows + start + own)
+    before = tl.zeros((BLOCK,), tl.int32)
+    after = tl.zeros((BLOCK,), tl.int32) + W
+    for begin in range(0, W, BLOCK):
+        places = begin + tl.arange(0, BLOCK)
+        same = tl.load(rows + start + places, mask=places < W, other=-1) == word
+        before += (same & (places < own)).to(tl.int32)
+        after = tl.minimum(after, tl.where(same & (places > own), places, W))
+    tl.store(firsts + start + own, (tl.sum(before, 0) == 0).to(tl.int32))
+    tl.store(links + start + own, tl.min(after, 0))
 
 
 @triton.jit
-def _add_rows_of_word(sums, matrix, rows, first, word, columns, W, D, BLOCK_W: tl.constexpr):
-    """Add the rows of ``matrix`` [W, D] at all positions of a word from ``first`` on, in order."""
-    inside = columns < D
-    for start in range(first, W, BLOCK_W):
-        places = start + tl.arange(0, BLOCK_W)
-        same = tl.load(rows + places, mask=places < W, other=-1) == word
-        if tl.max(same.to(tl.int32), 0) > 0:
-            source = matrix + places.to(tl.int64)[:, None] * D + columns[None, :]
-            sums += tl.sum(tl.load(source, mask=same[:, None] & inside[None, :], other=0.0), 0)
+def _sum_over_positions(matrix, links, first, columns, W, D, KIND: tl.constexpr, BLOCK: tl.constexpr):
+    """The sum of the rows of ``matrix`` [W, D] at all positions of a word, from its first one on."""
+    sums = tl.zeros((BLOCK,), KIND)
+    place = first
+    while place < W:
+        sums += tl.load(matrix + place.to(tl.int64) * D + columns, mask=columns < D, other=0.0).to(KIND)
+        place = tl.load(links + place)
     return sums
 
 
@@ -33,48 +48,71 @@ def add_occurrences_kernel(
     total,  # [V, D], added to
     by_occurrence,  # [W, D]
     rows,  # [W]: the row of ``total`` that each occurrence belongs to
+    firsts,
+    links,
     W,
     D,
-    BLOCK_W: tl.constexpr,
-    BLOCK_D: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
-    """The program of a word's first occurrence adds all its occurrences, in order; those of later ones return."""
+    """Add to ``total`` the sum over each word's positions."""
     own = tl.program_id(0)
-    word = tl.load(rows + own)
-    columns = tl.program_id(1) * BLOCK_D + tl.arange(0, BLOCK_D)
-    if _earlier_occurrences(rows, own, word, BLOCK_W) == 0:
-        target = total + word.to(tl.int64) * D + columns
-        inside = columns < D
-        sums = tl.zeros((BLOCK_D,), total.dtype.element_ty)
-        sums = _add_rows_of_word(sums, by_occurrence, rows, own, word, columns, W, D, BLOCK_W)
-        tl.store(target, tl.load(target, mask=inside, other=0.0) + sums, mask=inside)
+    if tl.load(firsts + own) > 0:
+        columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+        target = total + tl.load(rows + own).to(tl.int64) * D + columns
+        sums = _sum_over_positions(by_occurrence, links, own, columns, W, D, total.dtype.element_ty, BLOCK)
+        tl.store(target, tl.load(target, mask=columns < D, other=0.0) + sums, mask=columns < D)
+
+
+@triton.jit(do_not_specialize=["W"])
+def word_log_probabilities_kernel(
+    logits,  # [B, W, P], in place
+    log_sums,  # [B, P]: the normaliser
+    exponentials,  # [B · P, V], if CLEARS: those of the batch's words are set to 0
+    rows,  # [B, W]
+    W,
+    P,
+    stride,  # of ``exponentials``
+    CLEARS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Log-probabilities of one position's word from its logits, at most 0, for a block of preterminals."""
+    sentence = tl.program_id(2).to(tl.int64)
+    place = sentence * W + tl.program_id(0)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = columns < P
+    here = logits + place * P + columns
+    found = tl.load(here, mask=inside, other=0.0) - tl.load(log_sums + sentence * P + columns, mask=inside, other=0.0)
+    tl.store(here, tl.minimum(found, 0.0), mask=inside)
+    if CLEARS:
+        target = exponentials + (sentence * P + columns) * stride + tl.load(rows + place)
+        tl.store(target, tl.zeros((BLOCK,), exponentials.dtype.element_ty), mask=inside)
 
 
 @triton.jit(do_not_specialize=["W"])
 def word_logit_gradients_kernel(
     grad,  # [B, W, P]: by log-probabilities
     log_probabilities,  # [B, W, P]
-    log_sums,  # [B, P]: the normaliser
+    log_sums,  # [B, P]
     by_log_sums,  # [B, P]: the gradient of the normaliser
-    rows,  # [B, W]
+    firsts,  # [B, W]
+    links,  # [B, W]
     out,  # out [B, W, P]
     W,
     P,
     ROUNDING: tl.constexpr,
-    BLOCK_W: tl.constexpr,
-    BLOCK_P: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
-    """The gradient of a word's logits for a block of preterminals, at the word's first occurrence; 0 at later ones."""
+    """The gradient of a word's logits for a block of preterminals, at the word's first position; 0 at later ones."""
     own = tl.program_id(0)
     sentence = tl.program_id(2).to(tl.int64)
-    rows += sentence * W
-    word = tl.load(rows + own)
-    columns = tl.program_id(1) * BLOCK_P + tl.arange(0, BLOCK_P)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < P
     here = (sentence * W + own) * P + columns
-    found = tl.zeros((BLOCK_P,), log_sums.dtype.element_ty)
-    if _earlier_occurrences(rows, own, word, BLOCK_W) == 0:
-        found = _add_rows_of_word(found, grad + sentence * W * P, rows, own, word, columns, W, P, BLOCK_W)
+    found = tl.zeros((BLOCK,), log_sums.dtype.element_ty)
+    if tl.load(firsts + sentence * W + own) > 0:
+        found = _sum_over_positions(
+            grad + sentence * W * P, links + sentence * W, own, columns, W, P, log_sums.dtype.element_ty, BLOCK
+        )
         log_probability = tl.load(log_probabilities + here, mask=inside, other=0.0)
         normaliser = tl.load(log_sums + sentence * P + columns, mask=inside, other=0.0)
         is_certain = log_probability >= -ROUNDING * (4.0 + tl.abs(normaliser))
