@@ -130,8 +130,9 @@ def inside_pair_fwd_kernel(
     b_b = _sentence(sentence_of_row, first_row, offset_b, True, width, n, EQUAL)
     offset_a = offset_a.to(tl.int64)
     offset_b = offset_b.to(tl.int64)
-    start_a, length_a = _start_and_length(words_before, length_of_sentence, offset_a, b_a, width, n, EQUAL, PADDED)
-    start_b, length_b = _start_and_length(words_before, length_of_sentence, offset_b, b_b, width, n, EQUAL, PADDED)
+    # Spans beyond the end of a padded sentence have partial sums, too, which are 0.
+    start_a, length_a = _start_and_length(words_before, length_of_sentence, offset_a, b_a, width, n, EQUAL, False)
+    start_b, length_b = _start_and_length(words_before, length_of_sentence, offset_b, b_b, width, n, EQUAL, False)
     wider_a = start_a + width < length_a
     wider_b = start_b + width < length_b
     place_a, next_place_a = _places(reach, first_rows, offset_a, b_a, wider_a, width, batch, n, PEAK, EQUAL, SPLITS)
