@@ -194,7 +194,7 @@ STEP_PIECES = (
         (word_kernels,),
         (
             (emissions, "_scale_rows", plain_scaled_rows),
-            (emissions, "_normalise_words", plain_word_log_probabilities),
+            (emissions, "normalise_words", plain_word_log_probabilities),
             (emissions, "has_triton", lambda: False),  # of the gradients, whose sums then have no fixed order
         ),
     ),

@@ -6,7 +6,14 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import FactoredEmissions
-from simplepcfg.ops.neural import emission_log_probabilities, emissions, exponentials, log_normaliser, softmax
+from simplepcfg.ops.neural import (
+    batch_words,
+    emission_log_probabilities,
+    emissions,
+    exponentials,
+    log_normaliser,
+    softmax,
+)
 from simplepcfg.ops.neural.naive import naive_emission_log_probabilities, naive_log_normaliser
 
 SIZES = [(1, 1, 1), (7, 9, 5), (20, 67, 16), (130, 33, 8)]
@@ -214,8 +221,8 @@ def test_gradients_of_word_logits(rounding: float) -> None:
     log_probabilities = -log_probabilities.abs()
     log_sums, by_log_sums = torch.randn(2, 2, 130, generator=generator)
     given = (grad, log_probabilities, 9 * log_sums, by_log_sums, rounding, torch.float32)
-    found = emissions._by_linked_words(emissions._word_links(rows), *given)
-    expected = emissions._by_word_logits(rows, 9, *given)
+    found = batch_words.by_linked_words(batch_words.word_links(rows), *given)
+    expected = batch_words.by_word_logits(rows, 9, *given)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     places = (rows[0] == rows[0, 0]).nonzero()[:, 0]
     assert float(expected[0, places[1:]].abs().max()) == 0.0
@@ -235,7 +242,7 @@ def test_occurrences_are_summed_in_order() -> None:
     truth = total.double().index_add(0, rows, by_occurrence.double())
     first, second = total.clone(), total.clone()
     for mine in (first, second):
-        emissions._add_occurrences(mine, by_occurrence, rows, emissions._word_links(rows))
+        batch_words.add_occurrences(mine, by_occurrence, rows, batch_words.word_links(rows))
     assert torch.equal(first, second)
     torch.testing.assert_close(first.double(), truth, rtol=1e-5, atol=1e-5)
     assert torch.equal(first[9:], total[9:])

@@ -1,4 +1,4 @@
-"""The kernels of the inside algorithm compile for GPUs other than the one they were tuned on, and fit their memory."""
+"""The kernels of inside, Viterbi and emissions compile for GPUs that are not there, and fit their memory."""
 
 import os
 import subprocess
@@ -11,9 +11,20 @@ import simplepcfg
 
 SCRIPT = Path(__file__).parent.parent / "compiled_kernels.py"
 SOURCE = Path(simplepcfg.__file__).parent.parent
-# Shared memory that one block may use, in bytes, by compute capability: A100, RTX 30, RTX 40.
-SHARED_MEMORY = {80: 163 * 1024, 86: 99 * 1024, 89: 99 * 1024}
-KERNELS = {
+# Shared memory that one block may use, in bytes, by compute capability: A100, RTX 30, RTX 40, H100.
+SHARED_MEMORY = {80: 163 * 1024, 86: 99 * 1024, 89: 99 * 1024, 90: 227 * 1024}
+VITERBI = {"max_plus_kernel", "split_maxima_kernel", "descend_kernel"}
+EMISSIONS = {
+    "exponentials_kernel",
+    "recompute_rows_kernel",
+    "finish_rows_kernel",
+    "word_links_kernel",
+    "word_log_probabilities_kernel",
+    "word_logit_gradients_kernel",
+    "add_occurrences_kernel",
+    "scale_rows_kernel",
+}
+INSIDE = {
     "words_kernel",
     "inside_split_fwd_kernel",
     "inside_pair_fwd_kernel",
@@ -41,5 +52,6 @@ def test_kernels_compile(capability: int, precision: str, tmp_path: Path) -> Non
     )
     assert found.returncode == 0, found.stderr[-2000:]
     shared = dict(line.split() for line in found.stdout.splitlines())
-    assert shared.keys() >= KERNELS
-    assert all(int(shared[name]) <= SHARED_MEMORY[capability] for name in KERNELS)
+    kernels = INSIDE | {"bf16": VITERBI | EMISSIONS, "tf32": set()}.get(precision, VITERBI)
+    assert shared.keys() >= kernels
+    assert all(int(shared[name]) <= SHARED_MEMORY[capability] for name in kernels)

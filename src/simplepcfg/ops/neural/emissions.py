@@ -9,6 +9,15 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.backends import has_triton
 from simplepcfg.ops.double_backward import differentiable_gradients
+from simplepcfg.ops.neural.batch_words import (
+    ROUNDING,
+    add_occurrences,
+    by_linked_words,
+    by_word_logits,
+    clear_words,
+    normalise_words,
+    word_links,
+)
 from simplepcfg.ops.neural.exponentials import exponentials_of_product
 from simplepcfg.ops.neural.naive import naive_emission_log_probabilities, naive_log_normaliser
 from simplepcfg.ops.neural.softmax import softmax_of_product
@@ -28,15 +37,6 @@ from simplepcfg.ops.products import (
 # of RECOMPUTED_BYTES.
 KEPT_BYTES = 512 << 20
 RECOMPUTED_BYTES = 128 << 20
-# Positions that are looked through at once, and columns of a matrix of words that a program sums.
-POSITIONS_AT_ONCE = 256
-COLUMNS_AT_ONCE = 1024
-# With fused kernels a word's log-probability is the difference of its logit and the normaliser, two products that sum
-# in different orders. They differ by rounding errors of up to about 2⁻¹⁷ of their size, which is all that is left where
-# a preterminal is certain of its word. Where the difference is within ROUNDING · (4 + |normaliser|), the backward pass
-# takes the probability for 1. Otherwise such an error would be a gradient that makes the logit larger, never smaller,
-# because a positive log-probability is set to 0; and the larger the logit, the larger the error.
-ROUNDING = 2.0**-16
 
 
 def log_normaliser(features: Tensor, embeddings: Tensor, *, precision: str | None = None) -> Tensor:
@@ -130,11 +130,11 @@ class _EmissionLogProbabilities(torch.autograd.Function):
         picked = saved[1].index_select(0, rows.flatten()).view(*rows.shape, -1)  # [..., W, D]
         if fused:
             matmul_wide(picked, saved[0].view(features.shape).transpose(-1, -2), logits)
-            _normalise_words(logits, log_sums, saved[2], rows)
+            normalise_words(logits, log_sums, saved[2], rows)
         else:
             logits.sub_(log_sums.view(features.shape[:-1]).unsqueeze(-2))
             if saved[2] is not None:
-                _clear_words(saved[2], rows, slice(0, len(saved[2])), features.shape[-2])
+                clear_words(saved[2], rows, slice(0, len(saved[2])), features.shape[-2])
         ctx.save_for_backward(features, embeddings, rows, logits, log_sums, picked, *saved)
         ctx.precision, ctx.fused = precision, fused
         return logits
@@ -154,8 +154,8 @@ class _EmissionLogProbabilities(torch.autograd.Function):
         rounding = ROUNDING if ctx.fused else 0.0
         given = (grads[0], log_probabilities, log_sums.view(by_log_sums.shape), by_log_sums, rounding, picked.dtype)
         # By kernels on a GPU, where index_add_ sums in no fixed order.
-        links = _word_links(rows) if features.is_cuda and has_triton() else None
-        narrow = _by_word_logits(rows, len(embeddings), *given) if links is None else _by_linked_words(links, *given)
+        links = word_links(rows) if features.is_cuda and has_triton() else None
+        narrow = by_word_logits(rows, len(embeddings), *given) if links is None else by_linked_words(links, *given)
         expected, scales, by_embeddings = _gradients(saved, by_log_sums.flatten(), ctx.precision, ctx.fused, rows)
         by_features = torch.empty_like(expected).view(features.shape)
         by_rows = torch.empty_like(picked, dtype=by_embeddings.dtype)
@@ -168,7 +168,7 @@ class _EmissionLogProbabilities(torch.autograd.Function):
         if links is None:
             by_embeddings.index_add_(0, flat, by_rows)
         else:  # sentences with features of their own share the embeddings
-            _add_occurrences(by_embeddings, by_rows, flat, links if rows.dim() == 1 else _word_links(flat))
+            add_occurrences(by_embeddings, by_rows, flat, links if rows.dim() == 1 else word_links(flat))
         return result, by_embeddings.to(embeddings.dtype), None, None, None, None
 
 
@@ -223,93 +223,6 @@ def _normalise(
     return log_sums, (narrow_features, narrow_embeddings, kept, None)
 
 
-def _clear_words(exponentials: Tensor, rows: Tensor, part: slice, tags: int) -> None:
-    """Set the exponentials of the batch's words to 0, since the backward pass treats these words on their own.
-
-    ``exponentials`` [n, V] are those of the rows ``part`` of [P], with ``rows`` [W] for all; or of [B · P], with
-    ``rows`` [B, W], a sentence's own.
-    """
-    if rows.dim() == 2:
-        rows = rows[torch.arange(part.start, part.stop, device=rows.device) // tags]
-    exponentials.scatter_(1, rows.expand(len(exponentials), -1), 0.0)
-
-
-def _normalise_words(logits: Tensor, log_sums: Tensor, exponentials: Tensor | None, rows: Tensor) -> None:
-    """Turn the logits of a batch's words into log-probabilities of at most 0, and clear their exponentials."""
-    from simplepcfg.ops.neural.word_kernels import word_log_probabilities_kernel
-
-    words, tags = logits.shape[-2:]
-    block = _columns(tags)
-    word_log_probabilities_kernel[(words, -(-tags // block), rows.numel() // words)](
-        logits, log_sums, logits if exponentials is None else exponentials, rows, words, tags,
-        0 if exponentials is None else exponentials.stride(0), CLEARS=exponentials is not None, BLOCK=block,
-    )  # fmt: skip
-
-
-def _by_word_logits(
-    rows: Tensor,
-    vocabulary: int,
-    grad: Tensor,
-    log_probabilities: Tensor,
-    log_sums: Tensor,
-    by_log_sums: Tensor,
-    rounding: float,
-    kind: torch.dtype,
-) -> Tensor:
-    """Compute the gradient of the logits of a batch's words, [..., W, P], at the first position of each word; else 0.
-
-    It is Σ grad over a word's positions − (Σ grad over all words) · p. Where a preterminal emits this word alone the
-    two cancel, and its features are large. So they are subtracted here before they are rounded to ``kind``: if each
-    were rounded and multiplied by the features on its own, what is left would be a gradient that is not there, and
-    training would follow it. ``rounding`` is that of the log-probabilities, relative to their normaliser.
-    """
-    positions = torch.arange(rows.shape[-1], device=rows.device).expand_as(rows)
-    firsts = torch.full((*rows.shape[:-1], vocabulary), rows.shape[-1], device=rows.device)
-    first = firsts.scatter_reduce_(-1, rows, positions, "amin").gather(-1, rows)
-    offsets = torch.arange(0, rows.numel(), rows.shape[-1], device=rows.device).view(*rows.shape[:-1], 1)
-    sums = torch.zeros_like(grad, memory_format=torch.contiguous_format)
-    sums.flatten(0, -2).index_add_(0, (first + offsets).flatten(), grad.flatten(0, -2))
-    is_certain = log_probabilities >= -rounding * (4 + log_sums.abs().unsqueeze(-2))
-    sums.addcmul_(log_probabilities.masked_fill(is_certain, 0.0).exp(), by_log_sums.unsqueeze(-2))
-    return sums.mul_((first == positions).unsqueeze(-1)).to(kind)
-
-
-def _by_linked_words(
-    links: tuple[Tensor, Tensor],
-    grad: Tensor,
-    log_probabilities: Tensor,
-    log_sums: Tensor,
-    by_log_sums: Tensor,
-    rounding: float,
-    kind: torch.dtype,
-) -> Tensor:
-    """Compute the same as ``_by_word_logits`` by a kernel, which sums in a fixed order."""
-    from simplepcfg.ops.neural.word_kernels import word_logit_gradients_kernel
-
-    words, tags = grad.shape[-2:]
-    block = _columns(tags)
-    out = torch.empty_like(grad, dtype=kind, memory_format=torch.contiguous_format)
-    word_logit_gradients_kernel[(words, -(-tags // block), grad.numel() // (words * tags))](
-        grad.contiguous(), log_probabilities, log_sums, by_log_sums, *links, out, words, tags,
-        ROUNDING=rounding, BLOCK=block,
-    )  # fmt: skip
-    return out
-
-
-def _word_links(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return whether each position is the first of its word, and the next position of the word, as int32."""
-    from simplepcfg.ops.neural.word_kernels import word_links_kernel
-
-    words = rows.shape[-1]
-    firsts, links = torch.empty((2, *rows.shape), dtype=torch.int32, device=rows.device)
-    word_links_kernel[(words, rows.numel() // words)](rows, firsts, links, words, BLOCK=POSITIONS_AT_ONCE)
-    return firsts, links
-
-
-def _columns(count: int) -> int:
-    return min(COLUMNS_AT_ONCE, 1 << max(count - 1, 1).bit_length())
-
-
 def _gradients(
     saved: Sequence[Any], by_log_sums: Tensor, precision: str | None, fused: bool, rows: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -337,7 +250,7 @@ def _gradients(
             elif kept is None:
                 softmax_of_product(features[part], embeddings, exponentials, None, False)
             if kept is None and rows is not None:
-                _clear_words(exponentials, rows, part, tags // len(rows) if rows.dim() == 2 else tags)
+                clear_words(exponentials, rows, part, tags // len(rows) if rows.dim() == 2 else tags)
             mm_wide(exponentials, embeddings, sums[part])
             weighted = _scale_rows(features[part], scales[part], torch.empty_like(features[part]), fused)
             if part.start:
@@ -372,15 +285,6 @@ def _scale_rows(rows: Tensor, scales: Tensor, out: Tensor, fused: bool, added: T
 def _has_backward(*tensors: Tensor) -> bool:
     """Return whether there will be a backward pass, which the forward of an autograd function cannot find out."""
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-
-
-def _add_occurrences(total: Tensor, by_occurrence: Tensor, rows: Tensor, links: tuple[Tensor, Tensor]) -> None:
-    """Add by_occurrence[i] to total[rows[i]] for every position i, in the order of the ``links`` of ``rows``."""
-    from simplepcfg.ops.neural.word_kernels import add_occurrences_kernel
-
-    words, width = by_occurrence.shape
-    block = _columns(width)
-    add_occurrences_kernel[(words, -(-width // block))](total, by_occurrence, rows, *links, words, width, BLOCK=block)
 
 
 def _check(features: Tensor, embeddings: Tensor, precision: str | None) -> None:
