@@ -233,6 +233,16 @@ def test_gradients_of_word_logits(rounding: float) -> None:
     torch.testing.assert_close(expected[0, 0], truth, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:All-NaN slice encountered")  # of the interpreter
+def test_not_a_number_stays_one() -> None:
+    """A logit that left the range of numbers is not a probability of 1."""
+    features, embeddings = (tensor.detach() for tensor in case(5, 11, 6, torch.float32))
+    features[2] = torch.nan
+    found = fused_emissions(features, embeddings, torch.arange(4))
+    assert bool(found[:, 2].isnan().all())
+    assert bool(found[:, [0, 1, 3, 4]].isfinite().all())
+
+
 def test_occurrences_are_summed_in_order() -> None:
     generator = torch.Generator().manual_seed(0)
     rows = torch.randint(0, 9, (131,), generator=generator)

@@ -122,6 +122,46 @@ def test_weights_above_one(batched: bool) -> None:
     torch.testing.assert_close(ours.log_probability, theirs.log_probability)
 
 
+@pytest.mark.parametrize("junk", [torch.nan, torch.inf, 1e8])
+def test_a_bonus_beyond_the_end_has_no_influence(junk: float) -> None:
+    """In a chart of mixed lengths in the rows of equal ones, as CUDA graphs have it."""
+    from simplepcfg.ops.inside.plan import padded_tables
+    from simplepcfg.ops.viterbi.replayed import _best_trees
+
+    emissions, root, left, right = random_case(2, 6, 5, 6, scale=3.0, dtype=torch.float32).tensors()
+    bonus = torch.randn(2, 7, 7, generator=torch.Generator().manual_seed(1))
+    lengths = torch.tensor([6, 4])
+    expected = viterbi(emissions, root, left, right, lengths=lengths, span_bonus=bonus, backend="torch")
+    bonus[1, :, 5:] = junk
+    tables = padded_tables(lengths, 6, torch.device("cpu"))
+    with torch.no_grad():
+        (spans, _, labels, tags, _), _ = _best_trees(emissions, root, (left, right), bonus, tables)
+    assert torch.equal(spans, expected.spans)
+    assert torch.equal(labels, expected.labels)
+    assert torch.equal(tags, expected.tags)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sentences_do_not_disturb_each_other(dtype: torch.dtype) -> None:
+    """A large bonus of one sentence, or rules of it that are not numbers, leave the trees of the others as they are."""
+    case = random_case(3, 5, 6, 7, scale=3.0, batched=True, dtype=dtype)
+    emissions, root, left, right = (tensor.detach().clone() for tensor in case.tensors())
+    bonus = torch.randn(3, 6, 6, generator=torch.Generator().manual_seed(1), dtype=dtype)
+    expected = viterbi(emissions, root, left, right, span_bonus=bonus, backend="torch")
+    bonus[0] += 1e8
+    left[1] = torch.nan
+    found = viterbi(emissions, root, left, right, span_bonus=bonus, backend="triton")
+    assert torch.equal(found.labels[2], expected.labels[2])
+    assert torch.equal(found.tags[2], expected.tags[2])
+
+
+@pytest.mark.parametrize("backend", FAST)
+def test_a_bonus_without_any_span(backend: str) -> None:
+    case = random_case(2, 5, 3, 4, dtype=torch.float32)
+    trees = viterbi(*case.tensors(), lengths=torch.tensor([1, 1]), span_bonus=torch.zeros(2, 6, 6), backend=backend)
+    assert bool((trees.log_probability == -math.inf).all())
+
+
 @pytest.mark.parametrize("backend", FAST)
 def test_ties_go_to_the_left_and_to_the_first(backend: str) -> None:
     """With uniform rules every derivation is as good; the answer is the same in any batch."""

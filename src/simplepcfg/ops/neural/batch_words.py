@@ -34,7 +34,7 @@ def normalise_words(logits: Tensor, log_sums: Tensor, exponentials: Tensor | Non
 
     words, tags = logits.shape[-2:]
     block = _columns(tags)
-    word_log_probabilities_kernel[(words, -(-tags // block), rows.numel() // words)](
+    word_log_probabilities_kernel[(words, -(-tags // block), logits.shape[:-2].numel())](
         logits, log_sums, logits if exponentials is None else exponentials, rows, words, tags,
         0 if exponentials is None else exponentials.stride(0), CLEARS=exponentials is not None, BLOCK=block,
     )  # fmt: skip
@@ -83,7 +83,7 @@ def by_linked_words(
     words, tags = grad.shape[-2:]
     block = _columns(tags)
     out = torch.empty_like(grad, dtype=kind, memory_format=torch.contiguous_format)
-    word_logit_gradients_kernel[(words, -(-tags // block), grad.numel() // (words * tags))](
+    word_logit_gradients_kernel[(words, -(-tags // block), grad.shape[:-2].numel())](
         grad.contiguous(), log_probabilities, log_sums, by_log_sums, *links, out, words, tags,
         ROUNDING=rounding, BLOCK=block,
     )  # fmt: skip
@@ -96,7 +96,7 @@ def word_links(rows: Tensor) -> tuple[Tensor, Tensor]:
 
     words = rows.shape[-1]
     firsts, links = torch.empty((2, *rows.shape), dtype=torch.int32, device=rows.device)
-    word_links_kernel[(words, rows.numel() // words)](rows, firsts, links, words, BLOCK=POSITIONS_AT_ONCE)
+    word_links_kernel[(words, rows.shape[:-1].numel())](rows, firsts, links, words, BLOCK=POSITIONS_AT_ONCE)
     return firsts, links
 
 

@@ -17,7 +17,7 @@ def word_links_kernel(
     W,
     BLOCK: tl.constexpr,
 ):
-    """Find the first and the next position of one position's word."""
+    """Find out whether a position is the first of its word, and the next position of that word."""
     own = tl.program_id(0)
     start = tl.program_id(1).to(tl.int64) * W
     word = tl.load(rows + start + own)
@@ -82,7 +82,7 @@ def word_log_probabilities_kernel(
     inside = columns < P
     here = logits + place * P + columns
     found = tl.load(here, mask=inside, other=0.0) - tl.load(log_sums + sentence * P + columns, mask=inside, other=0.0)
-    tl.store(here, tl.minimum(found, 0.0), mask=inside)
+    tl.store(here, tl.where(found > 0.0, 0.0, found), mask=inside)  # NaN stays NaN
     if CLEARS:
         target = exponentials + (sentence * P + columns) * stride + tl.load(rows + place)
         tl.store(target, tl.zeros((BLOCK,), exponentials.dtype.element_ty), mask=inside)

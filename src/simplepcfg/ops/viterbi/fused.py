@@ -28,9 +28,10 @@ CHILD_BLOCK = 1024
 class FusedViterbiChart(ViterbiChart):
     """A Viterbi chart whose rules are transposed, [(B,) N + P, 2N], and padded, so that the product needs no masks.
 
-    In float32 the kernel of the product needs log-probabilities of at most 0. Emissions, bonuses or rules above that
-    are therefore shifted down by a number for each word, span or rule. All trees of a sentence have as many of each, so
-    the best one stays the best, but the score that ``fill`` returns is then lower by the sum of these numbers.
+    In float32 the kernel of the product needs log-probabilities of at most 0. Emissions and rules above that are
+    therefore shifted down, by a number for each word and one for all rules of a side. All trees of a sentence have as
+    many words and rules, so the best one stays the best, but the score that ``fill`` returns is lower by these numbers.
+    With a span bonus each row is shifted for its product, and back afterwards.
     """
 
     def __init__(self, arguments: InsideArguments) -> None:
@@ -44,8 +45,6 @@ class FusedViterbiChart(ViterbiChart):
         self.processors = multiprocessors(self.device)
         if self._as_bits:
             self.emit = self.emit - self.emit.amax(-1, keepdim=True).clamp(min=0)
-            if self.bonus is not None:
-                self.bonus = self.bonus - self.bonus.amax().clamp(min=0)
 
     @property
     def _as_bits(self) -> bool:
@@ -59,11 +58,10 @@ class FusedViterbiChart(ViterbiChart):
         self.rules = torch.zeros(*left.shape[:-2], symbols, columns, dtype=self.dtype, device=self.device)
         for first, side in ((0, left), (self.states, right)):
             target = self.rules[..., : self.states + self.tags, first : first + self.states]
-            if self._as_bits:  # divided by 1 unless a rule is larger
-                torch.div(side.transpose(-1, -2), side.amax().clamp(min=1).to(self.dtype).view(1, 1), out=target)
-            else:
-                target.copy_(side.transpose(-1, -2))
+            target.copy_(side.transpose(-1, -2))
             target.log_()
+            if self._as_bits:  # 0 is subtracted unless a rule is larger than 1
+                target.sub_(side.amax((-2, -1), keepdim=True).to(self.dtype).clamp(min=1).log())
 
     def rule_row(self, b: int, rule: int, wide: bool) -> Tensor:
         """Return one row of the log-rules, which is a column of the transposed ones; see the base class."""
@@ -99,7 +97,8 @@ class FusedViterbiChart(ViterbiChart):
         stride = triton.cdiv(rows, TILE_ROWS) * TILE_ROWS
         # Both operands are transposed, so that neighbouring threads load contiguous elements.
         ready = self.values[: (symbols + SYMBOLS_AT_ONCE) * stride].view(-1, stride)
-        ready[:symbols, :rows].copy_(values.T)
+        shift = values.amax(1, keepdim=True).clamp_(min=0) if self._as_bits and self.bonus is not None else None
+        ready[:symbols, :rows].copy_(values.T if shift is None else (values - shift).T)
         if symbols % SYMBOLS_AT_ONCE:
             ready[symbols:].fill_(-torch.inf)
         parents = out.shape[1]
@@ -112,6 +111,8 @@ class FusedViterbiChart(ViterbiChart):
         )  # fmt: skip
         if parts > 1:
             torch.amax(target, 0, out=out)
+        if shift is not None:
+            out.add_(shift)
 
     def descend(self, nodes: Nodes) -> None:
         """Add all nodes below the first of each tree, by one launch for each node."""
