@@ -37,3 +37,8 @@ def naming_file(name: object) -> Iterator[None]:
         if error.filename is not None or error.errno is None or isinstance(error, BrokenPipeError):
             raise
         raise OSError(error.errno, error.strerror, str(name)) from None
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number and what it counts, for messages: `1 word`, `1,200 words`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -27,6 +27,7 @@ def items(tmp_path: Path) -> Path:
 def test_a_table_that_pandas_reads(call: Call, tiny_run: Path, items: Path, tmp_path: Path) -> None:
     result = call("score", tiny_run, items, "--regions", "--spillover", 2)
     assert result.code == 0, result.err
+    assert result.err == "not in the vocabulary, hence <unk>: 1 of 10 words (10.0 %): xyzzy\n"
     path = tmp_path / "scored.tsv"
     path.write_text(result.out)
     frame = pandas.read_csv(path, sep="\t")
@@ -40,6 +41,18 @@ def test_a_table_that_pandas_reads(call: Call, tiny_run: Path, items: Path, tmp_
     assert frame["surprisal_bits_prev1"].isna().tolist() == [True, False, False, True, False]
     assert frame["surprisal_bits_prev2"].isna().tolist() == [True, True, False, True, True]
     assert frame["surprisal_bits_prev2"][2] == frame["surprisal_bits"][0]
+
+
+def test_a_table_as_csv_of_several_sentences(call: Call, tiny_run: Path, tmp_path: Path) -> None:
+    path = tmp_path / "items.csv"
+    path.write_bytes('\ufeffItem;Region\r\n1;"The dog"\r\n1;in the garden.\r\n1;"The cat; the dog."\r\n'.encode())
+    result = call("score", tiny_run, path, "--regions")
+    assert result.code == 0, result.err
+    assert result.lines[0] == "Item\tRegion\ttokens\tsurprisal_bits\tentropy_bits\tunknown"
+    assert result.lines[3].startswith("1\tThe cat; the dog.\tthe cat the dog\t")
+    assert "seem to be several, as in `garden. The`" in result.err
+    assert call("score", tiny_run, path, "--regions", "--quiet").err == ""
+    assert "--regions reads it as one" in call("score", tiny_run, path).err
 
 
 def test_what_is_refused(call: Call, tiny_run: Path, items: Path, tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ def test_what_is_refused(call: Call, tiny_run: Path, pairs: Path, tmp_path: Path
         result = call("test", kind, *arguments)
         assert (result.code, result.out) == (2, "")
         assert result.err.count("\n") == 1
+        assert "there is no a " not in result.err
 
 
 def test_a_folder_with_other_files(call: Call, tiny_run: Path, pairs: Path) -> None:

@@ -161,7 +161,7 @@ def test_short_sentences_ask_for_nothing(words: int) -> None:
 
 
 def test_a_wrong_number_is_named() -> None:
-    with pytest.raises(InputError, match="1 constraints for 2 sentences"):
+    with pytest.raises(InputError, match="1 constraint for 2 sentences"):
         token_bonuses([None], [(PLAIN.tokens, PLAIN)] * 2)
 
 

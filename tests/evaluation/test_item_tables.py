@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.item_tables import read_item_table, score_item_table, scored_rows
+from simplepcfg.evaluation.psycholinguistics.item_tables import (
+    read_item_table,
+    score_item_table,
+    scored_rows,
+    several_sentences_remark,
+)
 from simplepcfg.evaluation.psycholinguistics.word_model import WordSurprisal
 from toy_word_models import UnigramModel
 
@@ -77,14 +82,53 @@ def test_quotation_marks(tmp_path: Path, text: str, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        'item,region,rt\n1,"The ""dog"",",300\n1,barks.,\n',
+        'item;region;rt\r\n1;"The ""dog"",";300\r\n;;\r\n\r\n1;barks.;\r\n',
+        '\ufeff"item","region","rt"\n"1","The ""dog"",","300"\n"1","barks.",""\n',
+        'item\tregion\trt\t\t\n1\tThe "dog",\t300\t\t\n\t\t\t\t\n1\tbarks.\t\t\t\n',
+    ],
+)
+def test_tables_as_spreadsheets_save_them(tmp_path: Path, text: str) -> None:
+    table = read_item_table(written(tmp_path, text))
+    assert table.columns == ("item", "region", "rt")
+    assert table.texts() == [['The "dog",', "barks."]]
+    assert table.column("rt") == ["300", ""]
+
+
+def test_names_of_columns_may_have_capitals(tmp_path: Path) -> None:
+    rows = "1\ta\t1\tThe dog\n1\tb\t1\tThe cat\n"
+    table = read_item_table(written(tmp_path, f"Item\tCondition\tZONE\tRegion\n{rows}"))
+    assert table.texts() == [["The dog"], ["The cat"]]
+    assert table.columns == ("Item", "Condition", "ZONE", "Region")
+    with pytest.raises(InputError, match=r"items.tsv:3: Zone 1 comes after 1 .* equal Item "):
+        read_item_table(written(tmp_path, f"Item\tkind\tZone\tWord\n{rows}"))
+
+
+def test_rows_of_several_sentences_are_remarked_upon(tmp_path: Path) -> None:
+    rows = "1\tThe dog\n1\tbarks.\n1\tThe cat\n1\tsleeps.\n"
+    remark = several_sentences_remark(read_item_table(written(tmp_path, f"item\tregion\n{rows}")))
+    assert remark is not None
+    assert "rows of equal item are read as one sentence, and seem to be several, as in `barks. The`" in remark
+    apart = rows.replace("1\tThe cat\n1", "2\tThe cat\n2")
+    assert several_sentences_remark(read_item_table(written(tmp_path, f"item\tregion\n{apart}"))) is None
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "header"),
+        ("", "items.tsv: is empty"),
+        ("\n \n", "items.tsv: is empty"),
         ("word\nThe\n", "lacks item"),
+        ("condition\tword\na\tThe\n", "lacks item"),  # else all sentences of a condition were one
+        ("item,rt\n1,2\n", "lacks word or region"),
+        ('item,word\n1,a\n1,"b\n1,c\n', "items.tsv:3: the quotation marks"),
+        ('"item"\t"word"\n"1"\t1\t"a"\n', "items.tsv:2: has 3 cells, the header 2; .* row.names = FALSE"),
         ("item\trt\n1\t2\n", "lacks word or region"),
         ("item\tword\titem\n1\ta\t2\n", "twice"),
         ("item\tword\n", "no rows"),
-        ("item\tword\n1\n", "items.tsv:2: has 1 cells"),
+        ("item\tword\n1\n", "items.tsv:2: has 1 cell, the header 2; give a cell a column$"),
         (HEADER + "1\ta\t1\tx\t\n1\ta\t1\ty\t\n", "items.tsv:3: zone 1 comes after 1"),
     ],
 )

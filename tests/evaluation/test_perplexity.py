@@ -16,14 +16,14 @@ def test_denominator(eos: bool, tokens: int) -> None:
     assert report.log_likelihood == -10.0
     assert report.perplexity == pytest.approx(math.exp(10 / tokens))
     assert f"{tokens} tokens" in report.describe()
-    assert "1 one-word sentences left out" in report.describe()
+    assert "1 one-word sentence left out" in report.describe()
 
 
 def test_impossible_sentence_makes_it_infinite_and_is_counted() -> None:
     report = perplexity([-3.0, -math.inf], [2, 2], False)
     assert report.perplexity == math.inf
     assert (report.impossible, report.log_likelihood) == (1, -3.0)
-    assert "1 sentences of probability 0" in report.describe()
+    assert "1 sentence of probability 0" in report.describe()
     assert report.rank < perplexity([-1000.0, -1000.0], [2, 2], False).rank
 
 

@@ -219,7 +219,7 @@ def test_expected_depth(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("item\tword\tmean_rt\n1\ta\tfast\n", "row 1 has mean_rt 'fast'"),
+        ("item\tword\tmean_rt\n1\ta\tfast\n", "words.tsv:2: mean_rt is 'fast'"),
         ("item\tword\n1\ta\n", "no column mean_rt"),
         ("item\tword\tmean_rt\n1\ta\t1\n1\tb\t2\n", "no word is left"),
         ("item\tword\tmean_rt\n" + "1\taaaaa\t300\n" * 9, "folds"),

@@ -124,9 +124,9 @@ def test_constraints_that_ask_for_nothing_change_nothing(runs: list[Run]) -> Non
 def test_bad_constraints_are_named(runs: list[Run], asked: dict[str, list[list[int]]], named: str) -> None:
     with pytest.raises(InputError, match=named):
         runs[0].parse(SENTENCES[:1], [asked])
-    with pytest.raises(InputError, match="1 constraints for 10 sentences"):
+    with pytest.raises(InputError, match="1 constraint for 10 sentences"):
         runs[0].score(SENTENCES, [None])
-    with pytest.raises(InputError, match="2 constraints for 1 sentences"):
+    with pytest.raises(InputError, match="2 constraints for 1 sentence"):
         next(simplepcfg.ensemble(runs).parse_blocks(SENTENCES[:1], [None, asked]))
 
 

@@ -116,5 +116,5 @@ def test_what_was_left_out_is_said() -> None:
         prepare_corpus(DataConfig(max_length=4), 0, ["a", "a b c d e"], ["a b"])
     with pytest.raises(InputError, match="no sentence of two words or more to validate"):
         prepare_corpus(DataConfig(), 0, text, ["a", "."])
-    with pytest.raises(InputError, match="has 1 sentences of two words"):
+    with pytest.raises(InputError, match="has 1 sentence of two words"):
         prepare_corpus(DataConfig(), 0, ["a b", "c"])

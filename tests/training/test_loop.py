@@ -43,7 +43,7 @@ def test_what_is_left_out_is_said(make_config, tmp_path: Path, capsys) -> None:
     ):
         assert note in result.notes
         assert note in said
-    assert "3 tokens: sum of (length + 1); 1 sentences; 1 one-word sentences left out" in said
+    assert "3 tokens: sum of (length + 1); 1 sentence; 1 one-word sentence left out" in said
 
 
 def test_held_out_sentences_are_said_and_not_trained_on(make_config, tmp_path: Path, capsys) -> None:

@@ -8,6 +8,7 @@ from simplepcfg.cli import baseline_lstm
 from simplepcfg.cli.baseline_words import Like, MinCount, Punctuation, VocabularySize, refuse_own_words
 from simplepcfg.cli.options import Quiet, Raw
 from simplepcfg.cli.output import note, refuse_unwritable, write_lines
+from simplepcfg.errors import counted
 
 NAME = "baseline"
 SUMMARY = "Train a control: an n-gram model or an LSTM."
@@ -75,7 +76,7 @@ def ngram(
     counts = ", ".join(
         f"{len(level):,} {length}-grams" for length, level in enumerate(model.log_probabilities, start=1)
     )
-    note(f"{out}: {counts}, from {len(sentences):,} sentences", quiet)
+    note(f"{out}: {counts}, from {counted(len(sentences), 'sentence')}", quiet)
 
 
 app.command("lstm", short_help=baseline_lstm.SUMMARY)(baseline_lstm.command)

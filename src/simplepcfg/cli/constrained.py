@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from simplepcfg.errors import InputError, ResourceError
+from simplepcfg.errors import InputError, ResourceError, counted
 
 if TYPE_CHECKING:
     from simplepcfg.data.constraints import Constraints
@@ -45,9 +45,10 @@ def with_constraints(
         found = list(islice(lines, len(chunk)))
         done += len(found)
         if len(found) < len(chunk):
-            raise InputError(f"{path}: {done} lines for more sentences than that; give a line, if empty, for each")
+            lacking = f"{counted(done, 'line')} for more sentences than that"
+            raise InputError(f"{path}: {lacking}; give a line, if empty, for each")
         waiting = chunk, found
     if next(lines, None) is not None:
-        raise InputError(f"{path}: more lines than the {done} sentences; give one line a sentence")
+        raise InputError(f"{path}: more lines than the {counted(done, 'sentence')}; give one line a sentence")
     if waiting is not None:
         yield waiting

@@ -12,6 +12,7 @@ from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from simplepcfg.evaluation.psycholinguistics.accuracy import Accuracy
+    from simplepcfg.evaluation.psycholinguistics.item_tables import ItemTable
     from simplepcfg.evaluation.psycholinguistics.reading_times import ReadingTimeGain
 
 Result = TypeVar("Result", "Accuracy", "ReadingTimeGain")
@@ -44,9 +45,19 @@ def models_and_files(arguments: Sequence[str], suffixes: tuple[str, ...]) -> tup
         else:
             raise InputError(f"{argument}: no such run or file; give the folder of a run{or_installed()}, or a file")
     if not models or not files:
-        missing = "a run" if not models else f"a file ({', '.join(suffixes)})"
+        missing = "run" if not models else f"file ({', '.join(suffixes)})"
         raise InputError(f"{' '.join(arguments)}: there is no {missing} among these; give at least one")
     return models, files
+
+
+def read_items(file: str, quiet: bool) -> "ItemTable":
+    """Read a table of words or regions, with a remark if the rows of a sentence seem to be several sentences."""
+    from simplepcfg.evaluation.psycholinguistics.item_tables import read_item_table, several_sentences_remark
+
+    table = read_item_table(file)
+    if (remark := several_sentences_remark(table)) is not None:
+        note(remark, quiet)
+    return table
 
 
 def with_name(results: Sequence[Result], name: str) -> list[Result]:

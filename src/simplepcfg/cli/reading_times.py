@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simplepcfg.cli.materials import Csv, models_and_files, refuse_unwritable_results, with_name
+from simplepcfg.cli.materials import Csv, models_and_files, read_items, refuse_unwritable_results, with_name
 from simplepcfg.cli.options import Device, Json, Quiet
 from simplepcfg.cli.output import note, results_console, write_json, write_text
 from simplepcfg.errors import InputError
@@ -68,7 +68,6 @@ def command(
     refuse_unwritable_results(json, csv)
     from simplepcfg.data.readers import open_text
     from simplepcfg.evaluation.flat_tables import as_csv
-    from simplepcfg.evaluation.psycholinguistics.item_tables import read_item_table
     from simplepcfg.evaluation.psycholinguistics.reading_times import GAIN_COLUMNS, evaluate_reading_times
     from simplepcfg.evaluation.psycholinguistics.regression import Shape
     from simplepcfg.evaluation.psycholinguistics.word_predictors import Predictor, token_counts
@@ -79,7 +78,7 @@ def command(
     models, files = models_and_files(arguments, (".tsv",))
     if len(files) > 1:
         raise InputError(f"{' '.join(files)}: are {len(files)} tables; give one")
-    table = read_item_table(files[0])
+    table = read_items(files[0], quiet)
     if frequencies is None:
         note("frequencies are those of the words in DATA itself; --frequencies FILE counts a larger text", quiet)
         counts = token_counts(" ".join(sentence) for sentence in table.texts())

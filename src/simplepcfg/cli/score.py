@@ -1,18 +1,21 @@
 """`simplepcfg score`: how probable is each sentence."""
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simplepcfg.cli.materials import read_items
 from simplepcfg.cli.options import Device, Quiet, Raw, refuse_baseline, sentence_chunks, with_remark
 from simplepcfg.cli.output import note, table_row, write_lines
 from simplepcfg.cli.unknown_words import UnknownWords
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
+    from simplepcfg.evaluation.psycholinguistics.item_tables import ItemTable
     from simplepcfg.evaluation.psycholinguistics.word_model import WordModel, WordSurprisal
 
 NAME = "score"
@@ -58,11 +61,12 @@ def command(
     have come in its place. token is the word as the model sees it; words that the run drops have NA. A word with a
     quotation mark is quoted and the mark doubled, as pandas.read_csv(sep="\\t") and spreadsheets read it.
 
-    With --regions, FILE is a tab-separated table with a header, a row a word or region as readers saw it: columns item
-    and word or region, perhaps condition, sentence, zone and any others, which are passed through. Rows of the same
-    item, condition and sentence are tokenised as one running sentence. Added are tokens, surprisal_bits (summed over
-    the tokens), entropy_bits (before the first) and unknown, how many of the tokens are <unk>; with --spillover N also
-    surprisal_bits_prev1 … of the rows before. Missing values are NA.
+    With --regions, FILE is a table with a header, separated by tabs, or by commas or semicolons as CSV, with a row a
+    word or region as readers saw it: columns item and word or region, perhaps condition, sentence, zone and any others,
+    which are passed through. Rows of the same item, condition and sentence are tokenised as one running sentence. Added
+    are tokens, surprisal_bits (summed over the tokens), entropy_bits (before the first) and unknown, how many of the
+    tokens are <unk>; with --spillover N also surprisal_bits_prev1 … of the rows before. Missing values are NA. The
+    printed table is tab-separated.
 
     \b
     Example:
@@ -72,6 +76,7 @@ def command(
       simplepcfg score english story.txt --raw
       simplepcfg score runs/demo items.tsv --regions --spillover 2 > scored.tsv
     """
+    from simplepcfg.evaluation.psycholinguistics.regions import tokenise_regions
     from simplepcfg.inference.run import Run
     from simplepcfg.inference.sentences import split_sentences
     from simplepcfg.inference.word_models import load_word_model
@@ -82,15 +87,19 @@ def command(
     if spillover and not regions:
         raise InputError("--spillover adds columns to a table; give --regions with it")
     model = load_word_model(run, device)
-    if regions:
-        write_lines(region_rows(model, file, spillover))
-        return
     unknown = UnknownWords(model)
+    if regions:
+        table = read_items(file, quiet)
+        write_lines(region_rows(model, table, spillover))
+        unknown.count([tokenise_regions(sentence).words for sentence in table.texts()])
+        unknown.tell(quiet)
+        return
 
     def chunks() -> Iterator[list[Any]]:
         for number, chunk in enumerate(sentence_chunks(file, quiet, model, raw)):
             if number == 0 and _begins_a_table(chunk[0]):
-                note(f"{file} begins as a table of items does; --regions reads it as one", quiet)
+                name = "standard input" if file == "-" else file
+                note(f"{name} begins as a table of items does; --regions reads it as one", quiet)
             unknown.count(chunk)
             yield chunk if isinstance(model, Run) else [words for words, _ in split_sentences(chunk)]
 
@@ -118,11 +127,10 @@ def command(
     unknown.tell(quiet)
 
 
-def region_rows(model: "WordModel", file: str, spillover: int) -> Iterator[str]:
+def region_rows(model: "WordModel", table: "ItemTable", spillover: int) -> Iterator[str]:
     """Yield the lines of a table with the surprisals of its regions, after all of them are computed."""
-    from simplepcfg.evaluation.psycholinguistics.item_tables import read_item_table, score_item_table, scored_rows
+    from simplepcfg.evaluation.psycholinguistics.item_tables import score_item_table, scored_rows
 
-    table = read_item_table(file)
     yield from map(table_row, scored_rows(table, score_item_table(model, table), spillover))
 
 
@@ -135,7 +143,10 @@ def surprisal_rows(sentence: int, records: Sequence["WordSurprisal"]) -> Iterato
 
 def _begins_a_table(sentence: Any) -> bool:
     """Whether the first line of the input is the header of a table that --regions would read."""
-    return isinstance(sentence, list) and "item" in sentence and ("region" in sentence or "word" in sentence)
+    if not isinstance(sentence, list):
+        return False
+    names = {name.strip('"').lower() for word in sentence for name in re.split("[,;]", word)}
+    return "item" in names and not names.isdisjoint(("region", "word"))
 
 
 def _bits(*nats: float | None) -> list[str]:

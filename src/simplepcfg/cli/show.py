@@ -6,7 +6,7 @@ import typer
 
 from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, refuse_unwritable, results_console, write_json, write_lines
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -76,7 +76,7 @@ def command(
 
 def summary(report: "SymbolReport") -> list[str]:
     """Return lines that say how many symbols are really used."""
-    over = "1,000 sentences of the grammar's own" if report.sentences is None else f"{report.sentences:,} sentences"
+    over = "1,000 sentences of the grammar's own" if report.sentences is None else counted(report.sentences, "sentence")
     lines = [f"expected uses over {over}"]
     for kind, usage in (("nonterminals", report.nonterminal_usage), ("preterminals", report.preterminal_usage)):
         lines.append(f"{kind}: {_usage(usage)}")

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from simplepcfg.cli.output import note
+from simplepcfg.errors import counted
 
 if TYPE_CHECKING:
     from simplepcfg.evaluation.psycholinguistics.word_model import WordModel
@@ -40,5 +41,5 @@ class UnknownWords:
 
         shown = " ".join(shortened(word) for word, _ in self._words.most_common(SHOWN))
         more = " …" if len(self._words) > SHOWN else ""
-        share = f"{unknown:,} of {self._total:,} words ({100 * unknown / self._total:.1f} %)"
+        share = f"{unknown:,} of {counted(self._total, 'word')} ({100 * unknown / self._total:.1f} %)"
         note(f"not in the vocabulary, hence <unk>: {share}: {shown}{more}", quiet)

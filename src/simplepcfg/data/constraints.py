@@ -15,7 +15,7 @@ from torch import Tensor
 
 from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.readers import open_text
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, counted
 
 Span = tuple[int, int]
 
@@ -110,7 +110,7 @@ class Constraints:
         """A span of words as one of kept words."""
         i, j = span
         if j > words:
-            raise InputError(f"{place}span {[i, j]} ends beyond the sentence, which has {words} words")
+            raise InputError(f"{place}span {[i, j]} ends beyond the sentence, which has {counted(words, 'word')}")
         return bisect_left(kept, i), bisect_left(kept, j)
 
 
@@ -143,7 +143,10 @@ def token_bonuses(
     Raises InputError if the constraints of a sentence allow no tree, or their number is not that of the sentences.
     """
     if len(constraints) != len(sentences):
-        raise InputError(f"{len(constraints)} constraints for {len(sentences)} sentences; give one for each, or None")
+        raise InputError(
+            f"{counted(len(constraints), 'constraint')} for {counted(len(sentences), 'sentence')}; give one for each"
+            ", or None"
+        )
     found: list[Tensor | None] = []
     for number, (item, (words, prepared)) in enumerate(zip(constraints, sentences, strict=True)):
         source = f"sentence {number}"

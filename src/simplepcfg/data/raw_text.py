@@ -98,13 +98,19 @@ def untokenized_remark(sentences: Iterable[Sequence[str]]) -> str | None:
 
 
 def paragraph_remark(sentences: Iterable[Sequence[str]]) -> str | None:
-    """Return what to say of lines, split by Penn's conventions, if a tenth or more of the first hundred hold an end of
-    a sentence before their last word, or None."""
+    """Return what to say of lines, split by Penn's conventions, if `inner_sentence_end` finds one, or None."""
+    found = inner_sentence_end(sentences)
+    return None if found is None else f"seems to have several sentences on a line, as in `{found}`"
+
+
+def inner_sentence_end(sentences: Iterable[Sequence[str]]) -> str | None:
+    """Return the last word of a sentence and the word after it, if a tenth or more of the first hundred sequences of
+    words, split by Penn's conventions, hold an end of a sentence before their last word; else None."""
     first = _first_filled(sentences)
     found = [pair for words in first if (pair := _inner_end(words)) is not None]
     if not found or SHARE_OF_PARAGRAPHS * len(found) < len(first):
         return None
-    return f"seems to have several sentences on a line, as in `{' '.join(map(shortened, found[0]))}`"
+    return " ".join(map(shortened, found[0]))
 
 
 def shortened(word: str, most: int = 40) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from simplepcfg.errors import InputError, NumericalError
+from simplepcfg.errors import InputError, NumericalError, counted
 
 
 class SentenceLikelihood(NamedTuple):
@@ -39,11 +39,11 @@ class PerplexityReport:
     def describe(self) -> str:
         """Return one line with the perplexity, its denominator, and what was left out."""
         text = f"perplexity {self.perplexity:.2f} per token ({self.tokens:,} tokens: {self.convention}"
-        text += f"; {self.sentences:,} sentences"
+        text += f"; {counted(self.sentences, 'sentence')}"
         if self.skipped_one_word:
-            text += f"; {self.skipped_one_word:,} one-word sentences left out"
+            text += f"; {counted(self.skipped_one_word, 'one-word sentence')} left out"
         if self.impossible:
-            text += f"; {self.impossible:,} sentences of probability 0"
+            text += f"; {counted(self.impossible, 'sentence')} of probability 0"
         return text + ")"
 
     @property

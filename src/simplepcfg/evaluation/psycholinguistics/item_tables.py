@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from os import PathLike, fspath
 
+from simplepcfg.data.raw_text import inner_sentence_end
 from simplepcfg.data.readers import open_text
-from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.regions import RegionSurprisal, region_surprisals
+from simplepcfg.errors import InputError, counted
+from simplepcfg.evaluation.psycholinguistics.delimited_rows import delimited_rows
+from simplepcfg.evaluation.psycholinguistics.regions import RegionSurprisal, region_surprisals, tokenise_regions
 from simplepcfg.evaluation.psycholinguistics.word_model import WordModel
 
 TEXT_COLUMNS = ("region", "word", "text", "content")  # the first that is there holds the text
 SENTENCE_COLUMNS = ("item", "condition", "sentence")  # rows that agree in all of these make a sentence
+IDENTIFYING_COLUMNS = ("item", "sentence")  # one of these is needed: a condition has many sentences
 PLACE_COLUMNS = ("zone", "position")  # numbers that must grow within a sentence
 ADDED_COLUMNS = ("tokens", "surprisal_bits", "entropy_bits", "unknown")
 NOTHING = "NA"  # what pandas and R read as missing
@@ -22,13 +25,16 @@ NOTHING = "NA"  # what pandas and R read as missing
 
 @dataclass(frozen=True, slots=True)
 class ItemTable:
-    """A table as text: its columns, its rows, the column that holds the text, and the rows of each sentence."""
+    """A table as text: its columns and rows, the column that holds the text, those whose cells are equal in all rows of
+    a sentence, the rows of each sentence, and the line that each row has in the file."""
 
     name: str
     columns: tuple[str, ...]
     rows: list[list[str]]
     text_column: str
-    sentences: list[list[int]]  # row numbers, in the order of the file
+    keys: tuple[str, ...]
+    sentences: list[list[int]]  # places in `rows`, in the order of the file
+    numbers: list[int]  # lines count from 1
 
     def column(self, name: str) -> list[str]:
         """The cells of a column; InputError names those that there are."""
@@ -44,33 +50,36 @@ class ItemTable:
 
 
 def read_item_table(path: str | PathLike[str]) -> ItemTable:
-    """A tab-separated file with a header: `region` or `word`, and `item`, `condition`, `sentence` as far as there are.
+    """A file with a header: `region` or `word`, `item` or `sentence`, and perhaps `condition`, in any case of letters.
 
-    Rows that agree in those three are the regions of one sentence, in the order of the file. `zone` and `position`,
-    where they hold numbers, must grow within a sentence, so that rows of two conditions are not taken for one.
+    Columns are separated by tabs, or as CSV by commas or semicolons; nameless empty ones at the end are left out. Rows
+    that agree in `item`, `condition` and `sentence`, as far as there are such columns, are the regions of one sentence,
+    in the order of the file. `zone` and `position`, where they hold numbers, must grow within a sentence, so that rows
+    of two conditions are not taken for one.
     """
     name = "standard input" if fspath(path) == "-" else fspath(path)
-    lines = ((number, line) for number, line in enumerate(open_text(path), start=1) if line.strip())
-    _, first = next(lines, (1, ""))
-    header = first.split("\t")
-    all_quoted = all(len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in header)
-    columns = tuple(_unquoted(cell, all_quoted).strip() for cell in header)
-    text_column = next((column for column in TEXT_COLUMNS if column in columns), None)
-    keys = [column for column in SENTENCE_COLUMNS if column in columns]
-    if text_column is None or not keys:
+    lines = delimited_rows(open_text(path), name)
+    first = next(lines, None)
+    if first is None:
+        raise InputError(f"{name}: is empty; give a header, and a row a word or region")
+    columns = _without_empty_end([cell.strip() for cell in first[1]], 0)
+    text_column = next((found for column in TEXT_COLUMNS if (found := _spelled(columns, column))), None)
+    keys = [found for column in SENTENCE_COLUMNS if (found := _spelled(columns, column))]
+    if text_column is None or not any(_spelled(columns, column) for column in IDENTIFYING_COLUMNS):
         raise InputError(
-            f"{name}:1: the header {' '.join(columns)!r} lacks {'item' if text_column else 'word or region'}; give "
-            "columns apart by tabs, among them item and word or region"
+            f"{name}:{first[0]}: the header {' '.join(columns)!r} lacks {'item' if text_column else 'word or region'}; "
+            "separate columns by tabs, commas or semicolons, and name one item and one word or region"
         )
     if len(set(columns)) < len(columns):
-        raise InputError(f"{name}:1: a column is named twice in {' '.join(columns)!r}; rename one")
-    rows, numbers = [], []
+        raise InputError(f"{name}:{first[0]}: a column is named twice in {' '.join(columns)!r}; rename one")
+    rows: list[list[str]] = []
+    numbers: list[int] = []
     for number, line in lines:
-        cells = [_unquoted(cell, all_quoted) for cell in line.split("\t")]
+        cells = _without_empty_end(line, len(columns))
         if len(cells) != len(columns):
-            raise InputError(
-                f"{name}:{number}: has {len(cells)} cells, the header {len(columns)}; give a cell a column"
-            )
+            of_r = not rows and len(cells) == len(columns) + 1  # a name before each row, and none in the header
+            fix = "give a cell a column" + of_r * "; for write.table of R, row.names = FALSE"
+            raise InputError(f"{name}:{number}: has {counted(len(cells), 'cell')}, the header {len(columns)}; {fix}")
         rows.append(cells)
         numbers.append(number)
     if not rows:
@@ -79,9 +88,20 @@ def read_item_table(path: str | PathLike[str]) -> ItemTable:
     places = [columns.index(key) for key in keys]
     for index, row in enumerate(rows):
         sentences.setdefault(tuple(row[place] for place in places), []).append(index)
-    table = ItemTable(name, columns, rows, text_column, list(sentences.values()))
-    _check_places(table, keys, numbers)
+    table = ItemTable(name, tuple(columns), rows, text_column, tuple(keys), list(sentences.values()), numbers)
+    _check_places(table)
     return table
+
+
+def several_sentences_remark(table: ItemTable) -> str | None:
+    """Return what to say of a table if the rows of one sentence often seem to be several sentences, or None."""
+    found = inner_sentence_end([tokenise_regions(regions).words for regions in table.texts()])
+    if found is None:
+        return None
+    return (
+        f"{table.name}: rows of equal {', '.join(table.keys)} are read as one sentence, and seem to be several, as in "
+        f"`{found}`; add a column sentence or condition"
+    )
 
 
 def score_item_table(model: WordModel, table: ItemTable) -> list[RegionSurprisal]:
@@ -129,27 +149,26 @@ def _bits(nats: float | None) -> str:
     return "Inf" if nats == math.inf else f"{nats / math.log(2):.6f}"  # R reads no other infinity
 
 
-def _unquoted(cell: str, all_quoted: bool) -> str:
-    """A cell without the quotation marks of whoever wrote the table: R quotes all text, pandas cells with such a mark.
-
-    In a table of neither, a mark belongs to the word, as in `"Come`.
-    """
-    inner = cell[1:-1]
-    if len(cell) < 2 or cell[0] != '"' or cell[-1] != '"' or '"' in inner.replace('""', ""):
-        return cell
-    return inner.replace('""', '"') if all_quoted or '""' in inner else cell
+def _spelled(columns: Sequence[str], name: str) -> str | None:
+    """The column of this name as the table spells it, which may be with capitals, or None."""
+    return name if name in columns else next((column for column in columns if column.lower() == name), None)
 
 
-def _check_places(table: ItemTable, keys: Sequence[str], numbers: Sequence[int]) -> None:
-    for name in PLACE_COLUMNS:
-        if name not in table.columns:
-            continue
+def _without_empty_end(cells: list[str], least: int) -> list[str]:
+    """Cells without the empty ones at the end, of which spreadsheets write some, but at least the first `least`."""
+    filled = max((place for place, cell in enumerate(cells, start=1) if cell.strip()), default=0)
+    return cells[: max(filled, least)]
+
+
+def _check_places(table: ItemTable) -> None:
+    for name in filter(None, (_spelled(table.columns, column) for column in PLACE_COLUMNS)):
         cells = table.column(name)
         for rows in table.sentences:
             for one, other in pairwise(rows):
                 if not (cells[one].isdigit() and cells[other].isdigit()) or int(cells[one]) < int(cells[other]):
                     continue
                 raise InputError(
-                    f"{table.name}:{numbers[other]}: {name} {cells[other]} comes after {cells[one]} in one sentence; "
-                    f"rows of equal {', '.join(keys)} are a sentence: sort them, or add a condition or sentence column"
+                    f"{table.name}:{table.numbers[other]}: {name} {cells[other]} comes after {cells[one]} in one "
+                    f"sentence; rows of equal {', '.join(table.keys)} are a sentence: sort them, or add a condition or "
+                    "sentence column"
                 )

@@ -156,11 +156,11 @@ def evaluate_reading_times(
 def _times(table: ItemTable, name: str) -> Array:
     """A column of numbers, NaN where one is missing."""
     found = []
-    for number, cell in enumerate(table.column(name), start=1):
+    for number, cell in zip(table.numbers, table.column(name), strict=True):
         try:
             found.append(math.nan if cell.strip() in MISSING else float(cell))
         except ValueError:
-            raise InputError(f"{table.name}: row {number} has {name} {cell!r}; give a number, or NA") from None
+            raise InputError(f"{table.name}:{number}: {name} is {cell!r}; give a number, or NA") from None
     return np.array(found)
 
 

@@ -11,7 +11,7 @@ import torch
 
 from simplepcfg.data.encoded_text import DecodedText, EncodedText, Ints, TextEncoder
 from simplepcfg.data.vocabulary import Vocabulary
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, counted
 from simplepcfg.training.config.schema import DataConfig
 from simplepcfg.training.text.tokens import TextSource, read_tokens
 
@@ -66,7 +66,8 @@ def prepare_corpus(
     else:
         kept, chosen = hold_out(training.lengths, seed, _name(source, "training"))
         training, held_out = training.select(kept), training.select(chosen)
-        notes.append(f"no validation text: {len(held_out):,} sentences of the training text held out (seed {seed})")
+        held = counted(len(held_out), "sentence")
+        notes.append(f"no validation text: {held} of the training text held out (seed {seed})")
     words = encoder.words
     if vocabulary is None:
         counts = zip(words, training.counts(len(words)).tolist(), strict=True)
@@ -97,8 +98,8 @@ def hold_out(lengths: Ints, seed: int, name: str = "the training text") -> tuple
     candidates = np.flatnonzero(lengths >= 2)
     if len(candidates) < 2:
         raise InputError(
-            f"{name} has {len(candidates)} sentences of two words or more; at least 2 are needed, one of them for "
-            "validation: give more text, or a validation text (data.valid)"
+            f"{name} has {counted(len(candidates), 'sentence')} of two words or more; at least 2 are needed, one of "
+            "them for validation: give more text, or a validation text (data.valid)"
         )
     count = max(1, int(len(candidates) * HELD_OUT_SHARE))
     order = torch.randperm(len(candidates), generator=torch.Generator().manual_seed(seed))
