@@ -43,6 +43,26 @@ def test_columns(tmp_path: Path, header: str) -> None:
     assert read_minimal_pairs(path) == [MinimalPair("The dog barks.", "The dog bark.", "mine")]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("mine.csv", '"The dog, barks.",The dog bark.\n'),
+        ("mine.csv", "Item;Bad;Good\r\n1;The dog bark.;The dog, barks.\r\n;;\r\n"),
+        ("mine.tsv", "item\tgrammatical\tungrammatical\tnote\n1\tThe dog, barks.\tThe dog bark.\t\n"),
+    ],
+)
+def test_columns_of_spreadsheets(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    assert read_minimal_pairs(path) == [MinimalPair("The dog, barks.", "The dog bark.", "mine")]
+
+
+def test_quoted_columns(tmp_path: Path) -> None:
+    path = tmp_path / "mine.tsv"
+    path.write_text('"The ""dog"" barks."\tThe "dog" bark.\n')
+    assert read_minimal_pairs(path) == [MinimalPair('The "dog" barks.', 'The "dog" bark.', "mine")]
+
+
 def test_columns_that_are_swapped(tmp_path: Path) -> None:
     path = tmp_path / "mine.tsv"
     path.write_text("bad\tgood\nThe dog bark.\tThe dog barks.\n")
@@ -59,8 +79,12 @@ def test_columns_that_are_swapped(tmp_path: Path) -> None:
         ("a.jsonl", ""),
         ("a.tsv", "one column\n"),
         ("a.tsv", "a\tb\tc\n"),
+        ("a.tsv", "The dog, barks.\n"),
+        ("a.tsv", "The dog barks.\t\n"),
+        ("a.tsv", "item\tgood\tbad\n1\tThe dog barks.\n"),
+        ("a.csv", "The dog barks.\n"),
         ("a.txt", "one\ntwo\nthree\n"),
-        ("a.csv", "a,b\n"),
+        ("a.xlsx", "a,b\n"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, name: str, text: str) -> None:

@@ -30,8 +30,9 @@ def command(
     the share of pairs with a word that is not in the run's vocabulary. Sentences are as people write them: they are
     tokenised here, then prepared as the run wants them.
 
-    Files, .gz too: .jsonl as BLiMP has them (sentence_good, sentence_bad, UID, linguistics_term); .tsv with the
-    acceptable sentence, a tab and the other one; .txt as Zorro has them, of two lines the first unacceptable.
+    Files, .gz too: .jsonl as BLiMP has them (sentence_good, sentence_bad, UID, linguistics_term); .tsv or .csv with
+    the acceptable sentence and the other one, or with a header that has good and bad; .txt as Zorro has them, of two
+    lines the first unacceptable.
 
     \b
     Example:

@@ -11,8 +11,9 @@ from simplepcfg.errors import InputError
 TAB = "\t"
 
 
-def delimited_rows(lines: Iterable[str], name: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the line and the cells of each row that is not blank; the first row tells the separator.
+def delimited_rows(lines: Iterable[str], name: str, separator: str | None = None) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the line and the cells of each row that is not blank; the first row tells the separator,
+    unless it is given.
 
     Cells of CSV are unquoted as CSV wants it, and InputError is raised where quotation marks do not match. Between tabs
     they lose the quotation marks that a program has put around them, and no others.
@@ -22,7 +23,7 @@ def delimited_rows(lines: Iterable[str], name: str) -> Iterator[tuple[int, list[
     if first is None:
         return
     number, header = first
-    separator = _separator(header)
+    separator = separator or _separator(header)
     if separator == TAB:
         rows = _tab_separated(chain([first], numbered))
     else:

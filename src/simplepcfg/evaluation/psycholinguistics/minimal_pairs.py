@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from simplepcfg.data.readers import open_text
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, counted
 from simplepcfg.evaluation.psycholinguistics.accuracy import TIE, Accuracy, Judgement, accuracy_of_set, with_means
+from simplepcfg.evaluation.psycholinguistics.delimited_rows import TAB, delimited_rows
 from simplepcfg.evaluation.psycholinguistics.word_model import WordModel, has_unknown, words_of_item
 
-SUFFIXES = (".jsonl", ".tsv", ".txt")
+SUFFIXES = (".jsonl", ".tsv", ".csv", ".txt")
 GOOD, BAD = "sentence_good", "sentence_bad"
-_HEADERS = ({"good", "bad"}, {GOOD, BAD}, {"acceptable", "unacceptable"}, {"grammatical", "ungrammatical"})
+_HEADERS = (("good", "bad"), (GOOD, BAD), ("acceptable", "unacceptable"), ("grammatical", "ungrammatical"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +35,19 @@ def read_minimal_pairs(path: str | PathLike[str]) -> list[MinimalPair]:
     """The pairs of a file, whose format its name tells; `.gz` is decompressed.
 
     `.jsonl` is BLiMP's: an object a line with sentence_good, sentence_bad, UID and linguistics_term. `.tsv` has the
-    acceptable sentence and the other one apart by a tab, and may have a header that says which is which. `.txt` is
-    Zorro's: of two lines the first is the unacceptable sentence. In both the paradigm is the file's name.
+    acceptable sentence and the other one separated by a tab, and `.csv` by a comma or semicolon; a header may say which
+    is which, as good and bad, and then there may be other columns. `.txt` is Zorro's: of two lines the first is the
+    unacceptable sentence. In these the paradigm is the file's name.
     """
     name = fspath(path)
     stem = Path(name.removesuffix(".gz"))
-    lines = ((number, line) for number, line in enumerate(open_text(path), start=1) if line.strip())
+    text = open_text(path)
+    lines = ((number, line) for number, line in enumerate(text, start=1) if line.strip())
     if stem.suffix == ".jsonl":
         pairs = list(_from_json(lines, name, stem.stem))
-    elif stem.suffix == ".tsv":
-        pairs = list(_from_columns(lines, name, stem.stem))
+    elif stem.suffix in (".tsv", ".csv"):
+        rows = delimited_rows(text, name, TAB if stem.suffix == ".tsv" else None)
+        pairs = list(_from_columns(rows, name, stem.stem))
     elif stem.suffix == ".txt":
         pairs = list(_from_alternating_lines(lines, name, stem.stem))
     else:
@@ -90,18 +94,27 @@ def _from_json(lines: Iterator[tuple[int, str]], name: str, paradigm: str) -> It
         )
 
 
-def _from_columns(lines: Iterator[tuple[int, str]], name: str, paradigm: str) -> Iterator[MinimalPair]:
-    swapped = False
-    for position, (number, line) in enumerate(lines):
-        cells = [cell.strip() for cell in line.split("\t")]
-        if len(cells) != 2 or not all(cells):
-            raise InputError(f"{name}:{number}: has {len(cells)} columns; give the good and the bad sentence, by a tab")
-        header = [cell.lower() for cell in cells]
-        if position == 0 and set(header) in _HEADERS:
-            swapped = header[0] in ("bad", BAD, "unacceptable", "ungrammatical")
+def _from_columns(rows: Iterator[tuple[int, list[str]]], name: str, paradigm: str) -> Iterator[MinimalPair]:
+    columns: tuple[int, int] | None = None  # of the good and the bad sentence, if there is a header
+    for position, (number, row) in enumerate(rows):
+        cells = [cell.strip() for cell in row]
+        if position == 0 and (columns := _columns_of_header(cells)) is not None:
             continue
-        good, bad = reversed(cells) if swapped else cells
+        if columns is None and len(cells) != 2:
+            raise InputError(
+                f"{name}:{number}: has {counted(len(cells), 'column')}; give two, the acceptable sentence first, or a "
+                f"header that names two of them {' and '.join(_HEADERS[0])}"
+            )
+        good, bad = (cells[place] if place < len(cells) else "" for place in columns or (0, 1))
+        if not good or not bad:
+            raise InputError(f"{name}:{number}: the {'bad' if good else 'good'} sentence is empty; give both")
         yield MinimalPair(good, bad, paradigm)
+
+
+def _columns_of_header(cells: Sequence[str]) -> tuple[int, int] | None:
+    """Where the good and the bad sentence are, if these cells name them."""
+    names = [cell.lower() for cell in cells]
+    return next(((names.index(good), names.index(bad)) for good, bad in _HEADERS if {good, bad} <= set(names)), None)
 
 
 def _from_alternating_lines(lines: Iterator[tuple[int, str]], name: str, paradigm: str) -> Iterator[MinimalPair]:
