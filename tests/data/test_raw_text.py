@@ -21,6 +21,8 @@ from simplepcfg.data.raw_text import (
         ("“Come!” said he. “No.”", ["“Come!” said he.", "“No.”"]),
         ("It was 5 p.m. on Jan. 3, 1990. He left.", ["It was 5 p.m. on Jan. 3, 1990.", "He left."]),
         ("J. K. Rowling wrote it. We read it.", ["J. K. Rowling wrote it.", "We read it."]),
+        ("“Mr. Fox?” he said. He met “St. John.” Why?", ["“Mr. Fox?” he said.", "He met “St. John.”", "Why?"]),
+        ("'Mrs. Fox is here,' I said. 'Come.'", ["'Mrs. Fox is here,' I said.", "'Come.'"]),
         ("A heading\n\nThe text\ngoes on.", ["A heading", "The text goes on."]),
         ("Pi is 3.14 or so. Yes!", ["Pi is 3.14 or so.", "Yes!"]),
         ("", []),

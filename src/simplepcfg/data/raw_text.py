@@ -27,6 +27,7 @@ _ABBREVIATIONS = """
 ABBREVIATIONS = frozenset(_ABBREVIATIONS.split())
 
 _PARAGRAPH = re.compile(r"\n\s*\n")
+_OPENING = "“‘\"'([{«"
 _CLOSING = "”’\"')]}»"
 
 
@@ -72,7 +73,7 @@ def sentences_of_paragraph(paragraph: str) -> list[str]:
     """Return the sentences of a paragraph without line breaks."""
     found: list[str] = []
     for part in _punkt().tokenize(paragraph):
-        if found and _goes_on(part):
+        if found and (_goes_on(part) or _ends_in_abbreviation(found[-1])):
             found[-1] += " " + part
         else:
             found.append(part)
@@ -137,6 +138,13 @@ def _goes_on(part: str) -> bool:
     """Whether a sentence that begins so is the rest of the last: `“Come!” said he.` is one."""
     first = part[0]
     return first.islower() or (first in "—–-,;" and len(part) > 1)
+
+
+def _ends_in_abbreviation(part: str) -> bool:
+    """Whether the last word is an abbreviation, as in `“Mr.`, after which Punkt ends a sentence where the next word is
+    quoted with it, `“Mr. Fox?”`, or where an apostrophe is the quotation mark."""
+    last = part.rpartition(" ")[2].lstrip(_OPENING)
+    return last.endswith(".") and last[:-1].lower() in ABBREVIATIONS
 
 
 @cache
