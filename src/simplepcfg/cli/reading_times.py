@@ -55,6 +55,7 @@ def command(
     bootstrap over sentences. The baseline has the length and log-frequency of this word and of the two before; the
     predictor is added for the same three words. For other predictors than surprisal there is also the gain beyond
     surprisal. depth and open-constituents are expected values over the trees of the whole sentence: they look ahead.
+    Slopes are the change of the (log) time a bit, or a constituent for these two, of this word and of those before.
 
     DATA has columns item, word, a column of times, and perhaps sentence, zone and others: rows of the same item and
     sentence make a sentence. The first two words and the last of a sentence are left out, as are words that are

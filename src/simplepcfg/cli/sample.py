@@ -23,7 +23,7 @@ def command(
     temperature: Annotated[
         float, typer.Option("--temperature", help="Below 1 likelier choices come more often, above 1 less often.")
     ] = 1.0,
-    seed: Annotated[int, typer.Option("--seed", help="Of the drawing: the same seed, the same sentences.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed and count give the same sentences.")] = 0,
     trees: Annotated[bool, typer.Option("--trees", help="Bracketed trees with the grammar's symbols.")] = False,
     json: Json = None,
     device: Device = "auto",
