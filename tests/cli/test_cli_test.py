@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from command_calls import Call
 from simplepcfg import load
@@ -62,6 +63,17 @@ def test_a_single_set_is_a_list_too(call: Call, tiny_run: Path, pairs: Path, tmp
     assert "two" in result.out
     (row,) = json.loads(file.read_text())
     assert row["level"] == "set"
+
+
+def test_no_number_is_cut_on_a_narrow_terminal(
+    call: Call, tiny_run: Path, pairs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simplepcfg.cli.materials.results_console", lambda: Console(width=65, highlight=False))
+    monkeypatch.chdir(tiny_run.parent)
+    wide = call("test", "minimal-pairs", tiny_run.name, pairs / "one.tsv")
+    both = call("test", "minimal-pairs", tiny_run.name, tiny_run.name, pairs / "one.tsv")
+    assert both.out == wide.out + wide.out  # one below the other
+    assert "…" not in both.out
 
 
 def test_suites(call: Call, tiny_run: Path, suite: Path) -> None:

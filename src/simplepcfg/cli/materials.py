@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from simplepcfg.cli.output import note, refuse_unwritable, results_console, write_json, write_text
+from simplepcfg.cli.output import FILE_WIDTH, note, refuse_unwritable, results_console, write_json, write_text
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from simplepcfg.evaluation.psycholinguistics.accuracy import Accuracy
     from simplepcfg.evaluation.psycholinguistics.item_tables import ItemTable
     from simplepcfg.evaluation.psycholinguistics.reading_times import ReadingTimeGain
@@ -75,7 +77,8 @@ def refuse_unwritable_results(*paths: str | None) -> None:
 def show_accuracies(
     results: Sequence[Sequence["Accuracy"]], title: str, json: str | None, csv: str | None, quiet: bool
 ) -> None:
-    """Print models side by side in a table, and write all rows as JSON and CSV if paths are given."""
+    """Print models side by side in a table, or below one another on a terminal that is too narrow for that, and write
+    all rows as JSON and CSV if paths are given."""
     from simplepcfg.evaluation.flat_tables import as_csv
     from simplepcfg.evaluation.psycholinguistics.accuracy import ACCURACY_COLUMNS
 
@@ -83,7 +86,14 @@ def show_accuracies(
     if json == "-":
         write_json(rows, "-")
     else:
-        results_console().print(_accuracy_table(results, title))
+        console = results_console()
+        together = _accuracy_table(results, title)
+        unbounded = console.options.update(max_width=FILE_WIDTH)
+        if len(results) == 1 or console.measure(together, options=unbounded).maximum <= console.width:
+            console.print(together)
+        else:
+            for entries in results:
+                console.print(_accuracy_table([entries], title))
     if any(not row["counted"] for row in rows):
         note("predictions that ask for equal surprisals are not counted in the mean", quiet)
     if json not in (None, "-"):
@@ -92,7 +102,7 @@ def show_accuracies(
         write_text(as_csv(ACCURACY_COLUMNS, ([row[name] for name in ACCURACY_COLUMNS] for row in rows)), csv)
 
 
-def _accuracy_table(results: Sequence[Sequence["Accuracy"]], title: str) -> object:
+def _accuracy_table(results: Sequence[Sequence["Accuracy"]], title: str) -> "Table":
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -100,12 +110,12 @@ def _accuracy_table(results: Sequence[Sequence["Accuracy"]], title: str) -> obje
     from simplepcfg.evaluation.psycholinguistics.accuracy import SET
 
     table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_justify="left")
-    table.add_column("")
-    table.add_column("items", justify="right")
-    for entries in results:
-        table.add_column(Text(entries[0].model), justify="right")
-        table.add_column("ties", justify="right")
-        table.add_column(Text("<unk>"), justify="right")
+    table.add_column("", overflow="fold")
+    table.add_column("items", justify="right", no_wrap=True)
+    for entries in results:  # names may be folded, numbers never
+        table.add_column(Text(entries[0].model), justify="right", no_wrap=True)
+        table.add_column("ties", justify="right", no_wrap=True)
+        table.add_column(Text("<unk>"), justify="right", no_wrap=True)
     previous = SET
     for row in zip(*results, strict=True):
         if row[0].level != previous:

@@ -129,9 +129,11 @@ def _table(results: list["ReadingTimeGain"]) -> object:
     title = f"gain in log-likelihood, 1/1000 nats a word, on {outcome} of {first.words:,} words ({first.shape})"
     table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_justify="left")
     for name in ("", "predictor"):
-        table.add_column(name)
-    for name in ("gain [95 %]", "beyond surprisal", "slope", "1 before", "2 before"):
-        table.add_column(Text(name), justify="right")
+        table.add_column(name, overflow="fold")
+    for name in ("gain [95 %]", "beyond surprisal"):
+        table.add_column(Text(name), justify="right", overflow="fold")
+    for name in ("slope", "1 before", "2 before"):
+        table.add_column(name, justify="right", no_wrap=True)
     for row in results:
         beyond = "–"
         if row.gain_beyond_surprisal is not None:

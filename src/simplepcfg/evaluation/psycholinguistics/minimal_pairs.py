@@ -51,7 +51,9 @@ def read_minimal_pairs(path: str | PathLike[str]) -> list[MinimalPair]:
     elif stem.suffix == ".txt":
         pairs = list(_from_alternating_lines(lines, name, stem.stem))
     else:
-        raise InputError(f"{name}: minimal pairs are read from {', '.join(SUFFIXES)} (.gz too); rename the file")
+        raise InputError(
+            f"{name}: minimal pairs are read from {', '.join(SUFFIXES)} (.gz too); save the pairs as one of these"
+        )
     if not pairs:
         raise InputError(f"{name}: no minimal pairs; expected {GOOD} and {BAD}, two columns, or pairs of lines")
     return pairs
