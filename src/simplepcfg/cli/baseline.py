@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from simplepcfg.cli import baseline_lstm
-from simplepcfg.cli.baseline_words import Like, MinCount, Punctuation, VocabularySize, refuse_own_words
+from simplepcfg.cli.baseline_words import Like, MinCount, Punctuation, VocabularySize, note_remarks, refuse_own_words
 from simplepcfg.cli.options import Quiet, Raw
 from simplepcfg.cli.output import note, refuse_unwritable, write_lines
 from simplepcfg.errors import counted
@@ -67,8 +67,7 @@ def ngram(
         vocabulary, preprocessing = vocabulary_of_run(like)
     notes: list[str] = []
     sentences = list(read_tokens(train, preprocessing.model_copy(update={"eos": False}), notes, raw))
-    for text in notes:
-        note(text, quiet)
+    note_remarks(notes, quiet)
     if vocabulary is None:
         vocabulary = Vocabulary.from_sentences(sentences, vocabulary_size, min_count or 2)
     model = train_ngram(sentences, vocabulary, preprocessing, order)

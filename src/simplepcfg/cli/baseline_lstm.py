@@ -4,7 +4,15 @@ from typing import Annotated
 
 import typer
 
-from simplepcfg.cli.baseline_words import MIN_COUNT, Like, MinCount, Punctuation, VocabularySize, refuse_own_words
+from simplepcfg.cli.baseline_words import (
+    MIN_COUNT,
+    Like,
+    MinCount,
+    Punctuation,
+    VocabularySize,
+    note_remarks,
+    refuse_own_words,
+)
 from simplepcfg.cli.options import Device, Quiet, Raw
 from simplepcfg.cli.output import note, refuse_unwritable
 from simplepcfg.errors import InputError
@@ -97,8 +105,7 @@ def command(
         data = data.model_copy(update={"train": train, "valid": valid, "raw": raw})
     with resource_errors("training the LSTM", "lower --batch-size or --size"):
         corpus = prepare_corpus(data, split_seed, vocabulary=vocabulary)
-        for text in corpus.notes:
-            note(text, quiet)
+        note_remarks(corpus.notes, quiet)
         result = train_lstm(corpus, data.preprocessing, sizes, settings, where, lambda text: note(text, quiet))
         save_lstm(result.model, out)
     note(

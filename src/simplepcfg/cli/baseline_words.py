@@ -1,9 +1,11 @@
 """Options of `simplepcfg baseline` that say which words a control knows: those of a run, or its own."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
+from simplepcfg.cli.output import note
 from simplepcfg.errors import InputError
 
 MIN_COUNT = 2
@@ -32,3 +34,11 @@ def refuse_own_words(
     given += ["--punctuation"] if punctuation is not None else []
     if like is not None and given:
         raise InputError(f"--like {like} has a vocabulary and preprocessing of its own; leave out {given[0]}")
+
+
+def note_remarks(remarks: Iterable[str], quiet: bool) -> None:
+    """Print remarks on a text; where a run would be given configuration keys, a control has an option."""
+    from simplepcfg.training.text.tokens import ADVICE_TO_TOKENIZE
+
+    for remark in remarks:
+        note(remark.replace(ADVICE_TO_TOKENIZE, "--raw splits it into sentences and words"), quiet)

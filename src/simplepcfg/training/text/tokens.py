@@ -11,6 +11,8 @@ from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 
+ADVICE_TO_TOKENIZE = "set data.tokenize = true, and data.raw = true for paragraphs"
+
 # A file, or sentences in memory: strings to be split at white space, lists of words, or trees (nltk's too).
 TextSource = str | PathLike[str] | Iterable[str | Sequence[str] | SpanTree]
 
@@ -33,7 +35,7 @@ def read_tokens(
         first = list(islice(sentences, LOOKED_AT))
         remark = None if notes is None or preprocessing.tokenize else untokenized_remark(first)
         if notes is not None and remark is not None:
-            notes.append(f"{path}: {remark}; set data.tokenize = true, and data.raw = true for paragraphs")
+            notes.append(f"{path}: {remark}; {ADVICE_TO_TOKENIZE}")
         yield from map(TokenCache(preprocessing).tokens, chain(first, sentences))
         return
     trees = list(read_trees(path))
