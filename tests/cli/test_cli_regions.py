@@ -55,6 +55,18 @@ def test_a_table_as_csv_of_several_sentences(call: Call, tiny_run: Path, tmp_pat
     assert "--regions reads it as one" in call("score", tiny_run, path).err
 
 
+def test_conditions_that_are_the_same_to_the_model(call: Call, tiny_run: Path, tmp_path: Path) -> None:
+    path = tmp_path / "items.csv"
+    path.write_text("item,condition,region\n1,comma,The dog\n1,comma,followed the cat.\n")
+    result = call("score", tiny_run, path, "--regions")
+    assert "same words" not in result.err
+    with path.open("a") as file:
+        file.write("1,plain,The dog\n1,plain,followed the cat\n2,comma,The cat.\n2,plain,The dog.\n")
+    result = call("score", tiny_run, path, "--regions")
+    assert result.code == 0
+    assert "the same words to the model in 1 of 2 items, as comma and plain of item 1: it drops" in result.err
+
+
 def test_what_is_refused(call: Call, tiny_run: Path, items: Path, tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("the dog\n")

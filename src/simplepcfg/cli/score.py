@@ -15,8 +15,7 @@ from simplepcfg.cli.unknown_words import UnknownWords
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
-    from simplepcfg.evaluation.psycholinguistics.item_tables import ItemTable
-    from simplepcfg.evaluation.psycholinguistics.word_model import WordModel, WordSurprisal
+    from simplepcfg.evaluation.psycholinguistics.word_model import WordSurprisal
 
 NAME = "score"
 SUMMARY = "Print the log-probability of each sentence, or of each word."
@@ -76,6 +75,11 @@ def command(
       simplepcfg score english story.txt --raw
       simplepcfg score runs/demo items.tsv --regions --spillover 2 > scored.tsv
     """
+    from simplepcfg.evaluation.psycholinguistics.item_tables import (
+        equal_conditions_remark,
+        score_item_table,
+        scored_rows,
+    )
     from simplepcfg.evaluation.psycholinguistics.regions import tokenise_regions
     from simplepcfg.inference.run import Run
     from simplepcfg.inference.sentences import split_sentences
@@ -90,7 +94,10 @@ def command(
     unknown = UnknownWords(model)
     if regions:
         table = read_items(file, quiet)
-        write_lines(region_rows(model, table, spillover))
+        scores = score_item_table(model, table)
+        write_lines(map(table_row, scored_rows(table, scores, spillover)))
+        if (remark := equal_conditions_remark(table, scores)) is not None:
+            note(remark, quiet)
         unknown.count([tokenise_regions(sentence).words for sentence in table.texts()])
         unknown.tell(quiet)
         return
@@ -125,13 +132,6 @@ def command(
         reason = f"{'it has' if one else 'they have'} no words" if model.preprocessing.eos else IMPOSSIBLE
         note(f"-inf for {impossible:,} sentence{'' if one else 's'}: {reason}", quiet)
     unknown.tell(quiet)
-
-
-def region_rows(model: "WordModel", table: "ItemTable", spillover: int) -> Iterator[str]:
-    """Yield the lines of a table with the surprisals of its regions, after all of them are computed."""
-    from simplepcfg.evaluation.psycholinguistics.item_tables import score_item_table, scored_rows
-
-    yield from map(table_row, scored_rows(table, score_item_table(model, table), spillover))
 
 
 def surprisal_rows(sentence: int, records: Sequence["WordSurprisal"]) -> Iterator[str]:

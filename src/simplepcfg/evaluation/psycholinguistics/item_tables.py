@@ -113,6 +113,32 @@ def score_item_table(model: WordModel, table: ItemTable) -> list[RegionSurprisal
     return [region for region in found if region is not None]
 
 
+def equal_conditions_remark(table: ItemTable, scores: Sequence[RegionSurprisal]) -> str | None:
+    """Return what to say if conditions of an item are the same tokens to the model, or None."""
+    condition = _spelled(table.columns, "condition")
+    if condition is None:
+        return None
+    conditions, names = table.column(condition), [key for key in table.keys if key != condition]
+    others = [table.column(name) for name in names]
+    by_item: dict[tuple[str, ...], dict[tuple[str, ...], str]] = {}
+    equal: dict[tuple[str, ...], tuple[str, str]] = {}
+    for rows in table.sentences:
+        item = tuple(column[rows[0]] for column in others)
+        tokens = tuple(token for row in rows for token in scores[row].tokens)
+        first = by_item.setdefault(item, {}).setdefault(tokens, conditions[rows[0]])
+        if first != conditions[rows[0]]:
+            equal.setdefault(item, (first, conditions[rows[0]]))
+    if not equal:
+        return None
+    item, (one, other) = next(iter(equal.items()))
+    named = ", ".join(f"{name} {cell}" for name, cell in zip(names, item, strict=True))
+    share = f"{len(equal):,} of {counted(len(by_item), 'item')}"
+    return (
+        f"{table.name}: conditions are the same words to the model in {share}, "
+        f"as {one} and {other} of {named}: it drops what differs, such as punctuation, or does not know the words"
+    )
+
+
 def scored_rows(table: ItemTable, scores: Sequence[RegionSurprisal], spillover: int = 0) -> Iterator[list[str]]:
     """The header, then every row: the input's cells, then those of `ADDED_COLUMNS`, then those of the rows before.
 
