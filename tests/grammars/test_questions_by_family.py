@@ -1,5 +1,8 @@
 """The contract of all families: every question is answered, or refused with what to use instead."""
 
+from copy import deepcopy
+from dataclasses import fields
+
 import pytest
 import torch
 from torch import Tensor
@@ -92,3 +95,24 @@ def test_sizes() -> None:
     assert chain.span_numbers == 1
     with pytest.raises(InputError, match="hmm has no nonterminals"):
         _ = chain.nonterminals
+
+
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize("family", FACTORS)
+def test_rules_that_change_in_place(family: type[Grammar], copied: bool) -> None:
+    """What is kept of the rules from one question to the next, such as left corners, follows changes in place."""
+    emissions = DenseEmissions(rules(P, VOCABULARY).log())
+    grammar = family(*(factor.clone() for factor in FACTORS[family]), emissions)
+    questions = {"surprisal", "log_partition", "rule_counts"} - UNSUPPORTED.get(family, set())
+    for question in questions:
+        getattr(grammar, question)(WORDS, LENGTHS)
+    for field in fields(grammar)[: len(FACTORS[family])]:
+        factor = getattr(grammar, field.name)
+        factor.copy_(factor.flip(-1))
+    fresh = family(*(factor.flip(-1) for factor in FACTORS[family]), emissions)
+    grammar = deepcopy(grammar) if copied else grammar
+    for question in questions:
+        found, expected = (getattr(each, question)(WORDS, LENGTHS) for each in (grammar, fresh))
+        if question == "rule_counts":
+            found, expected = found.root, expected.root
+        assert torch.equal(found, expected), question

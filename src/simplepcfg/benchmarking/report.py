@@ -90,7 +90,7 @@ def environment(device: torch.device, commit: str | None = None) -> dict[str, ob
         machine_name(device),
         torch.get_num_threads(),
         torch.__version__,
-        _version("triton"),
+        _package_version("triton"),
         platform.python_version(),
         commit or current_commit(),
     )
@@ -167,7 +167,7 @@ def _git(*arguments: str, cwd: Path) -> str:
     return subprocess.run(["git", *arguments], cwd=cwd, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def _version(name: str) -> str:
+def _package_version(name: str) -> str:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

@@ -15,6 +15,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.dense import DenseGrammar
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
+from simplepcfg.grammars.kept import Kept
 from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sampled_sentences, tempered
 from simplepcfg.grammars.sentences import Sentences, requires_graph
 from simplepcfg.grammars.simple import SimpleGrammar
@@ -80,8 +81,8 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     emissions: Emissions = NO_EMISSIONS
     precision: str | None = None
     backend: str = "auto"
-    _simple: list[SimpleGrammar] = field(default_factory=list, init=False, repr=False, compare=False)  # once computed
-    _dense: list[DenseGrammar] = field(default_factory=list, init=False, repr=False, compare=False)  # likewise
+    _simple: Kept[SimpleGrammar] = field(default_factory=Kept, init=False, repr=False, compare=False)
+    _dense: Kept[DenseGrammar] = field(default_factory=Kept, init=False, repr=False, compare=False)
 
     family: ClassVar[str] = "a rank grammar"
 
@@ -118,12 +119,13 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
         return self.up.shape[-1]
 
     def to_simple(self) -> SimpleGrammar:
-        """Return the simple grammar over ranks: kept once computed, but made anew where factors need gradients."""
+        """Return the simple grammar over ranks.
+
+        It is kept once computed, but made anew where factors need gradients, and after they were changed in place.
+        """
         if requires_graph(*self.factors):
             return self._make_simple()
-        if not self._simple:
-            self._simple.append(self._make_simple())
-        return self._simple[0]
+        return self._simple.of(self.factors, self._make_simple)
 
     def _make_simple(self) -> SimpleGrammar:
         nonterminals = self.nonterminals
@@ -149,9 +151,7 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
             )
         if requires_graph(*self.factors):
             return self._make_dense()
-        if not self._dense:
-            self._dense.append(self._make_dense())
-        return self._dense[0]
+        return self._dense.of(self.factors, self._make_dense)
 
     def _make_dense(self) -> DenseGrammar:
         kind = self.root.dtype

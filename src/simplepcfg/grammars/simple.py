@@ -12,6 +12,7 @@ from simplepcfg.grammars.algorithms import Algorithms
 from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.dense import DenseGrammar
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
+from simplepcfg.grammars.kept import Kept
 from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sampled_sentences, tempered
 from simplepcfg.grammars.sentences import NumericOptions, Sentences, requires_graph
 from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_log_weights
@@ -47,7 +48,7 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
     emissions: Emissions = NO_EMISSIONS
     precision: str | None = None
     backend: str = "auto"
-    _closure: list[Closure] = field(default_factory=list, init=False, repr=False, compare=False)  # once computed
+    _closure: Kept[Closure] = field(default_factory=Kept, init=False, repr=False, compare=False)
 
     @property
     def nonterminals(self) -> int:
@@ -62,11 +63,13 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
         return DenseGrammar(*self._dense_rules(), self.emissions)
 
     def closure(self) -> Closure:
-        """Return the left-corner closure that prefix probabilities need, computed once; without gradients."""
-        if not self._closure:
-            with torch.no_grad():
-                self._closure.append(left_corner_closure(self.root, self.left, self.right))
-        return self._closure[0]
+        """Return the left-corner closure that prefix probabilities need, without gradients.
+
+        It is computed once, and again after rules were changed in place.
+        """
+        rules = (self.root, self.left, self.right)
+        with torch.no_grad():
+            return self._closure.of(rules, lambda: left_corner_closure(*rules))
 
     def growing_prefix(self) -> GrowingPrefix:
         return GrowingPrefix(self.root, self.left, self.right, self.closure())
