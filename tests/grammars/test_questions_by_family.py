@@ -116,3 +116,18 @@ def test_rules_that_change_in_place(family: type[Grammar], copied: bool) -> None
         if question == "rule_counts":
             found, expected = found.root, expected.root
         assert torch.equal(found, expected), question
+
+
+@pytest.mark.parametrize("family", FACTORS)
+def test_autocast_changes_no_answer(family: type[Grammar]) -> None:
+    """Nor what is kept for later questions."""
+    emissions = DenseEmissions(rules(P, VOCABULARY).log().float())
+    grammar = family(*(factor.float() for factor in FACTORS[family]), emissions)
+    questions = {"log_partition", "span_marginals", "tag_marginals", "entropy", "tree_entropy", "surprisal"}
+    for question in sorted(questions - UNSUPPORTED.get(family, set())):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = getattr(deepcopy(grammar), question)(WORDS, LENGTHS)
+            getattr(grammar, question)(WORDS, LENGTHS)
+        expected = getattr(deepcopy(grammar), question)(WORDS, LENGTHS)
+        assert torch.equal(found, expected), question
+        assert torch.equal(getattr(grammar, question)(WORDS, LENGTHS), expected), question

@@ -21,6 +21,7 @@ from simplepcfg.grammars.prefix import (
 )
 from simplepcfg.grammars.sentences import Sentences
 from simplepcfg.grammars.tensor_fields import with_tensors
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.entropy.trees import entropy_of_weights, kl_of_weights
 from simplepcfg.ops.mbr import best_trees
 from simplepcfg.ops.trees import LabelledTree, Trees
@@ -69,6 +70,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         """Floating-point numbers that a chart holds for each span of a sentence, by which memory is estimated."""
         raise self._unsupported("chart")
 
+    @without_autocast
     def log_emissions(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return the log-probability of each word under each preterminal: [B, n, P].
 
@@ -84,18 +86,21 @@ class Grammar(Algorithms[Sampled, Counts]):
     def _sentences(self, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None = None) -> Sentences:
         return Sentences(self.log_emissions(words, lengths), lengths, span_bonus)
 
+    @without_autocast
     def log_partition(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
     ) -> Tensor:
         """Compute log p of each sentence, summed over all derivations: [B]; −inf where there is none."""
         return self._log_partition(self._sentences(words, lengths, span_bonus))
 
+    @without_autocast
     def span_marginals(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
     ) -> Tensor:
         """Compute the posterior probability of each span of two or more words: [B, n + 1, n + 1], 0 elsewhere."""
         return self._span_marginals(self._sentences(words, lengths, span_bonus))
 
+    @without_autocast
     def decode(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
     ) -> list[list[tuple[int, int]]]:
@@ -107,6 +112,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         with torch.no_grad():
             return best_trees(self.span_marginals(words, lengths, span_bonus=span_bonus), lengths, forbidden)
 
+    @without_autocast
     def viterbi(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Trees:
         """Find the most probable tree of each sentence with its symbols; ``.to_list()`` gives the trees one by one.
 
@@ -114,6 +120,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         """
         return self._viterbi(self._sentences(words, lengths, span_bonus))
 
+    @without_autocast
     def k_best(
         self, words: Tensor, lengths: Tensor | None = None, *, k: int, span_bonus: Tensor | None = None
     ) -> list[list[LabelledTree]]:
@@ -123,6 +130,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         """
         return self._k_best(self._sentences(words, lengths, span_bonus), k)
 
+    @without_autocast
     def sample_trees(
         self,
         words: Tensor,
@@ -138,6 +146,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         """
         return self._sample_trees(self._sentences(words, lengths, span_bonus), samples, generator)
 
+    @without_autocast
     def sample(self, count: int, *, max_length: int, generator: torch.Generator, temperature: float = 1.0) -> Sampled:
         """Draw sentences with their derivations, given that they have at most ``max_length`` words.
 
@@ -147,6 +156,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         """
         return self._sample(count, max_length, temperature, generator)
 
+    @without_autocast
     def symbol_marginals(
         self,
         words: Tensor,
@@ -161,16 +171,19 @@ class Grammar(Algorithms[Sampled, Counts]):
         """
         return self._symbol_marginals(self._sentences(words, lengths, span_bonus), spans)
 
+    @without_autocast
     def tag_marginals(
         self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None
     ) -> Tensor:
         """Compute the posterior probability of each preterminal (or state) over each word: [B, n, P]."""
         return self._tag_marginals(self._sentences(words, lengths, span_bonus))
 
+    @without_autocast
     def rule_counts(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Counts:
         """Compute the expected number of uses of each rule, summed over the batch where it shares its rules."""
         return self._rule_counts(self._sentences(words, lengths, span_bonus))
 
+    @without_autocast
     def entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
         """Compute the entropy of the distribution over labelled derivations (or states): [B] float64.
 
@@ -178,6 +191,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         """
         return self._entropy(self._sentences(words, lengths, span_bonus))
 
+    @without_autocast
     def kl_divergence(
         self,
         other: Grammar[object, object],
@@ -194,6 +208,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         mine = self._sentences(words, lengths, span_bonus)
         return self._kl_divergence(mine, other, other._sentences(words, lengths, span_bonus))
 
+    @without_autocast
     def tree_entropy(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
         """Compute the entropy over unlabelled trees by enumerating them: [B] float64.
 
@@ -201,6 +216,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         """
         return entropy_of_weights(self._tree_log_weights(self._sentences(words, lengths, span_bonus)))
 
+    @without_autocast
     def tree_kl_divergence(
         self,
         other: Grammar[object, object],
@@ -216,6 +232,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         mine = self._tree_log_weights(self._sentences(words, lengths, span_bonus))
         return kl_of_weights(mine, other._tree_log_weights(other._sentences(words, lengths, span_bonus)))
 
+    @without_autocast
     def prefix_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Compute log P(a sentence begins with the first m words), m = 0 … n: [B, n + 1] float64."""
         return self._prefix_log_probabilities(self._sentences(words, lengths))
@@ -224,6 +241,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         """Compute −log P(word | the words before it): [B, n] float64; 0 beyond the length of a sentence."""
         return surprisals(self.prefix_log_probabilities(words, lengths), lengths)
 
+    @without_autocast
     def syntactic_surprisal(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Compute the expected −log P(preterminal of a word | the words before it): [B, n] float64.
 
@@ -232,6 +250,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         states = self.prefix_states(words, lengths, ends=False)
         return syntactic_surprisals(states, self.log_emissions(words, lengths), lengths)
 
+    @without_autocast
     def prefix_states(self, words: Tensor, lengths: Tensor | None = None, *, ends: bool = True) -> PrefixTable:
         """Compute what follows each prefix, the empty one and the whole sentence included; not differentiable.
 
@@ -240,6 +259,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         with torch.no_grad():
             return self._prefix_states(self._sentences(words, lengths), ends)
 
+    @without_autocast
     def next_word_log_probabilities(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Compute log P(next word | sentence as a prefix): [B, V + 1] float64, the last column for its end.
 
@@ -248,6 +268,7 @@ class Grammar(Algorithms[Sampled, Counts]):
         with torch.no_grad():
             return log_words_after(self.emissions, *self._next_tags(self._sentences(words, lengths)))
 
+    @without_autocast
     def next_word_entropy(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Compute the entropy of what follows the first m words, a word or the end, m = 0 … n: [B, n + 1]."""
         return next_word_entropies(self.prefix_states(words, lengths), self.emissions)

@@ -19,6 +19,7 @@ from simplepcfg.grammars.kept import Kept
 from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sampled_sentences, tempered
 from simplepcfg.grammars.sentences import Sentences, requires_graph
 from simplepcfg.grammars.simple import SimpleGrammar
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.counts import DenseRuleCounts
 from simplepcfg.ops.dense.trees import word_and_bonus_logs
 from simplepcfg.ops.sample import sample_derivations
@@ -118,6 +119,7 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     def span_numbers(self) -> int:
         return self.up.shape[-1]
 
+    @without_autocast
     def to_simple(self) -> SimpleGrammar:
         """Return the simple grammar over ranks.
 
@@ -137,6 +139,7 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
         root = (self.root.unsqueeze(-2) @ self.up).squeeze(-2)
         return SimpleGrammar(root, left, right, self.emissions, self.precision, self.backend)
 
+    @without_autocast
     def to_dense(self) -> DenseGrammar:
         """Return the same grammar with a probability for every A → B C, kept as ``to_simple`` is.
 

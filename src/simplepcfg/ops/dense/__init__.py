@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
 from simplepcfg.ops.dense.backward import Wanted
 from simplepcfg.ops.dense.log_space import log_einsum_exp_dense_inside, log_sum_exp_dense_inside
@@ -22,6 +23,7 @@ BACKENDS: dict[str, Callable[[DenseArguments], Tensor]] = {
 }
 
 
+@without_autocast
 def dense_inside(
     log_emissions: Tensor,
     root: Tensor,
@@ -58,6 +60,7 @@ def dense_inside(
     return BACKENDS[backend](arguments)
 
 
+@without_autocast
 def dense_span_marginals(
     log_emissions: Tensor,
     root: Tensor,
@@ -98,6 +101,7 @@ def dense_span_marginals(
     return (log_z if create_graph else log_z.detach()), found
 
 
+@without_autocast
 def dense_symbol_marginals(
     log_emissions: Tensor,
     root: Tensor,

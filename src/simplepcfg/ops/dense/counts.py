@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
 from simplepcfg.ops.dense.backward import Wanted
 from simplepcfg.ops.dense.scaled import FilledChart
@@ -30,6 +31,7 @@ class DenseRuleCounts:
         return both[..., self.rules.shape[-3] :]
 
 
+@without_autocast
 def dense_tag_marginals(
     log_emissions: Tensor,
     root: Tensor,
@@ -47,6 +49,7 @@ def dense_tag_marginals(
     return log_z, torch.zeros_like(arguments.log_emissions) if words is None else words
 
 
+@without_autocast
 def dense_rule_counts(
     log_emissions: Tensor,
     root: Tensor,

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
 from simplepcfg.ops.dense.chart import DenseChart
 from simplepcfg.ops.dense.lengths import length_rows
@@ -47,6 +48,7 @@ class Rows(Protocol):
         ...
 
 
+@without_autocast
 def dense_sample_trees(
     log_emissions: Tensor,
     root: Tensor,
@@ -103,6 +105,7 @@ def _draw(arguments: DenseArguments, samples: int, uniforms: Tensor, backend: st
     return nodes.to_tensors()
 
 
+@without_autocast
 def dense_sample_derivations(
     root: Tensor, rules: Tensor, count: int, max_length: int, generator: torch.Generator
 ) -> tuple[TreeTensors, Tensor, Tensor]:

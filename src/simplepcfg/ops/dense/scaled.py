@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.deferred_checks import condition_holds, current_checks
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.backward import Backward, Wanted
@@ -79,6 +80,7 @@ class _DenseInside(torch.autograd.Function):
         return chart.log_z.clone()
 
     @staticmethod
+    @without_autocast
     def backward(ctx: Any, *grads: Any) -> Any:
         needs = ctx.needs_input_grad[:4]
         if torch.is_grad_enabled():  # create_graph: the gradient itself must be differentiable

@@ -5,11 +5,13 @@ import math
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
 from simplepcfg.ops.entropy.trees import refuse_long_sentences
 from simplepcfg.ops.logs import safe_log, safe_logsumexp
 
 
+@without_autocast
 def dense_tree_log_weights(
     log_emissions: Tensor,
     root: Tensor,

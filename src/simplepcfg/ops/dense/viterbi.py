@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
 from simplepcfg.ops.dense.trees import dense_tree_log_probabilities
 from simplepcfg.ops.descent import Nodes, descend
@@ -14,6 +15,7 @@ from simplepcfg.ops.trees import Trees, empty_trees
 SCORE_BYTES = {"cpu": 2 << 20, "cuda": 64 << 20}
 
 
+@without_autocast
 def dense_viterbi(
     log_emissions: Tensor,
     root: Tensor,

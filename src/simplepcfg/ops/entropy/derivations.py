@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.entropy.differentiable import expected_scores_in_graph
 from simplepcfg.ops.inside import inside
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
@@ -17,6 +18,7 @@ from simplepcfg.ops.marginals.counts import Scores, expected_scores, expected_sc
 Rules = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
+@without_autocast
 def derivation_entropy(
     rules: Rules,
     *,
@@ -48,6 +50,7 @@ def derivation_entropy(
     return _where_possible(log_z, log_z.double() - expected)
 
 
+@without_autocast
 def derivation_kl(
     p: Rules,
     q: Rules,

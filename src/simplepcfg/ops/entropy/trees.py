@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.entropy.derivations import Rules
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.inside.log_space import LogEinsumExp
@@ -19,6 +20,7 @@ from simplepcfg.ops.logs import safe_log, safe_logsumexp
 MOST_WORDS = 9
 
 
+@without_autocast
 def tree_log_weights(
     rules: Rules, *, lengths: Tensor | None = None, span_bonus: Tensor | None = None, precision: str | None = None
 ) -> Tensor:

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.forward.arguments import Transitions, check_arguments
 from simplepcfg.ops.forward.autograd import scaled_forward
 from simplepcfg.ops.forward.entropy import state_entropy
@@ -33,6 +34,7 @@ __all__ = [
 BACKENDS = ("auto", "naive", "torch")
 
 
+@without_autocast
 def forward(
     log_emissions: Tensor,
     start: Tensor,
@@ -68,6 +70,7 @@ def forward(
     return naive_forward(arguments) if backend == "naive" else scaled_forward(arguments)
 
 
+@without_autocast
 def state_marginals(
     log_emissions: Tensor,
     start: Tensor,

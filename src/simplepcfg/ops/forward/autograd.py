@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.forward.arguments import ForwardArguments
 from simplepcfg.ops.forward.naive import naive_forward
@@ -31,6 +32,7 @@ class _Forward(torch.autograd.Function):
         return log_p
 
     @staticmethod
+    @without_autocast
     def backward(ctx: Any, *grads: Any) -> Any:
         lengths, precision, count = ctx.settings
         tensors, saved = ctx.saved_tensors[: 2 + count], ctx.saved_tensors[2 + count :]

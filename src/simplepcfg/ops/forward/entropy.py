@@ -11,6 +11,7 @@ and the whole is Σ_s a(n)[s] (H(n)[s] − log a(n)[s]).
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.forward.arguments import Transitions, check_arguments
 from simplepcfg.ops.forward.filtering import Chain
 from simplepcfg.ops.logs import safe_log
@@ -19,6 +20,7 @@ from simplepcfg.ops.logs import safe_log
 PAIRS_AT_ONCE = 1 << 24
 
 
+@without_autocast
 def state_entropy(
     log_emissions: Tensor, start: Tensor, transitions: Transitions, *, lengths: Tensor | None = None
 ) -> Tensor:

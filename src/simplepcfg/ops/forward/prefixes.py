@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.forward.arguments import ForwardArguments, Transitions, check_arguments
 from simplepcfg.ops.forward.filtering import Chain
 from simplepcfg.ops.forward.replayed import launch_bound_graphs
@@ -40,6 +41,7 @@ class ForwardPrefixes:
         return self.next_state[sentences, positions].to(kind)
 
 
+@without_autocast
 @torch.no_grad()
 def forward_prefixes(
     log_emissions: Tensor,

@@ -3,12 +3,14 @@
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.forward.arguments import Transitions, check_arguments
 
 # The number of log-probabilities of pairs of states that are held at a time.
 PAIRS_AT_ONCE = 1 << 24
 
 
+@without_autocast
 @torch.no_grad()
 def best_states(
     log_emissions: Tensor, start: Tensor, transitions: Transitions, *, lengths: Tensor | None = None

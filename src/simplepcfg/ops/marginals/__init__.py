@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.inside import inside
 from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.marginals.counts import RuleCounts
@@ -13,6 +14,7 @@ from simplepcfg.ops.marginals.wanted_spans import flat_cells
 __all__ = ["Rows", "RuleCounts", "outside_rows", "rule_counts", "symbol_marginals", "tag_marginals"]
 
 
+@without_autocast
 def symbol_marginals(
     log_emissions: Tensor,
     root: Tensor,
@@ -72,6 +74,7 @@ def _products(table: Rows, rows: Tensor) -> Tensor:
     return table.outside[rows].to(wide) * table.inside[rows].to(wide)
 
 
+@without_autocast
 def tag_marginals(
     log_emissions: Tensor,
     root: Tensor,
@@ -107,6 +110,7 @@ def tag_marginals(
     return (log_z if create_graph else log_z.detach()), found
 
 
+@without_autocast
 def rule_counts(
     log_emissions: Tensor,
     root: Tensor,

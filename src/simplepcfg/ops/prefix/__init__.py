@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.prefix.charts import chosen_backend, inside_rows
 from simplepcfg.ops.prefix.closure import Closure, left_corner_closure, termination_probabilities
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 
+@without_autocast
 def prefix_log_probabilities(
     log_emissions: Tensor,
     root: Tensor,
@@ -102,6 +104,7 @@ class PrefixStates:
             return self.next_tags(slice(0, int(positions.max()) + 1), kind)[sentences, positions]
         return self._tags((sentences, positions), kind)
 
+    @without_autocast
     def _tags(self, at: Places, kind: torch.dtype) -> Tensor:
         log_prefix = self.log_prefix[at]
         impossible = log_prefix == -math.inf
@@ -114,6 +117,7 @@ class PrefixStates:
         return self.states.tag_weights(at, scale, kind).masked_fill_(impossible[..., None], 0.0)
 
 
+@without_autocast
 def prefix_states(
     log_emissions: Tensor,
     root: Tensor,
@@ -186,6 +190,7 @@ class NextWord:
     log_end: Tensor  # [B] float64: log P(the sentence ends here | prefix)
 
 
+@without_autocast
 def next_word(
     log_emissions: Tensor,
     root: Tensor,

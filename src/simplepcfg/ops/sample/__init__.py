@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.descent import Nodes
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments, needs_gradient
@@ -23,6 +24,7 @@ __all__ = ["BACKENDS", "sample_derivations", "sample_trees"]
 BACKENDS = ("naive", "torch", "triton")
 
 
+@without_autocast
 def sample_trees(
     log_emissions: Tensor,
     root: Tensor,
@@ -91,6 +93,7 @@ def _draw(arguments: InsideArguments, samples: int, uniforms: Tensor, backend: s
     return fused.draw_from_chart(arguments, samples, uniforms).to_tensors()
 
 
+@without_autocast
 def sample_derivations(
     root: Tensor,
     left: Tensor,

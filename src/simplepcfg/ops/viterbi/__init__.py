@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments, needs_gradient
 from simplepcfg.ops.replay import usable_graphs
@@ -35,6 +36,7 @@ BACKENDS: dict[str, Callable[[InsideArguments], TreeTensors]] = {
 }
 
 
+@without_autocast
 def viterbi(
     log_emissions: Tensor,
     root: Tensor,
