@@ -12,6 +12,7 @@ from simplepcfg.ops.dense.backward import Wanted
 from simplepcfg.ops.dense.log_space import log_einsum_exp_dense_inside, log_sum_exp_dense_inside
 from simplepcfg.ops.dense.naive import naive_dense_inside
 from simplepcfg.ops.dense.scaled import FilledChart, scaled_dense_inside
+from simplepcfg.ops.recording import recordable, recording
 
 __all__ = ["BACKENDS", "dense_inside", "dense_span_marginals", "dense_symbol_marginals"]
 
@@ -86,18 +87,30 @@ def dense_span_marginals(
     Raises:
         InputError: as ``dense_inside`` does.
     """
-    batch, n, _ = log_emissions.shape
+    arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
+    batch, n, _, _ = arguments.sizes
     if not create_graph and backend in ("auto", "torch"):
-        arguments = check_dense_arguments(log_emissions, root, rules, lengths, span_bonus)
         found = arguments.log_emissions.new_zeros(batch, n + 1, n + 1)
         return _direct(arguments, Wanted(marginals=found)), found
-    if span_bonus is None:
-        span_bonus = log_emissions.new_zeros(batch, n + 1, n + 1)
-    # The marginals are the gradient with respect to the bonus. A bonus that is part of the caller's graph stays in it.
-    span_bonus = span_bonus if create_graph and span_bonus.requires_grad else span_bonus.detach().requires_grad_()
-    with torch.enable_grad():
-        log_z = dense_inside(log_emissions, root, rules, lengths=lengths, span_bonus=span_bonus, backend=backend)
-        (found,) = torch.autograd.grad(log_z.sum(), span_bonus, create_graph=create_graph, materialize_grads=True)
+    with recording():
+        bonus = recordable(arguments.span_bonus)
+        if bonus is None:
+            bonus = arguments.log_emissions.new_zeros(batch, n + 1, n + 1)
+        # The marginals are the gradient with respect to the bonus. A bonus that is part of the caller's graph stays in
+        # it.
+        bonus = bonus if create_graph and bonus.requires_grad else bonus.detach().requires_grad_()
+        log_z = dense_inside(
+            recordable(arguments.log_emissions),
+            recordable(arguments.root),
+            recordable(arguments.rules),
+            lengths=recordable(arguments.lengths),
+            span_bonus=bonus,
+            backend=backend,
+        )
+        if n == 1:  # a sentence of one word has no span that counts
+            found = torch.zeros_like(bonus, requires_grad=False)
+        else:
+            (found,) = torch.autograd.grad(log_z.sum(), bonus, create_graph=create_graph, materialize_grads=True)
     return (log_z if create_graph else log_z.detach()), found
 
 

@@ -17,6 +17,7 @@ from simplepcfg.ops.forward.prefixes import (
     prefix_log_probabilities,
 )
 from simplepcfg.ops.forward.viterbi import best_states
+from simplepcfg.ops.recording import recordable, recording
 
 __all__ = [
     "ForwardPrefixes",
@@ -92,10 +93,18 @@ def state_marginals(
         ``(log_z, marginals)``: the log-probability of each sentence ``[B]``, and ``[B, n, S]``, the gradient of log p
         with respect to the log-emissions.
     """
-    with torch.enable_grad():
-        leaf = log_emissions if create_graph and log_emissions.requires_grad else log_emissions.detach()
-        if not leaf.requires_grad:
-            leaf.requires_grad_()
-        log_z = forward(leaf, start, transitions, lengths=lengths, precision=precision, backend=backend)
+    given = check_arguments(log_emissions, start, transitions, lengths, precision)
+    with recording():
+        leaf = recordable(given.log_emissions)
+        leaf = leaf if create_graph and leaf.requires_grad else leaf.detach().requires_grad_()
+        first, *second = (recordable(factor) for factor in given.factors)
+        log_z = forward(
+            leaf,
+            recordable(given.start),
+            (first, second[0]) if second else first,
+            lengths=recordable(given.lengths),
+            precision=precision,
+            backend=backend,
+        )
         (found,) = torch.autograd.grad(log_z.sum(), leaf, create_graph=create_graph)
     return (log_z, found) if create_graph else (log_z.detach(), found)

@@ -13,6 +13,7 @@ from simplepcfg.ops.inside.autograd import chart_inside, chart_span_marginals
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside, log_sum_exp_inside
 from simplepcfg.ops.inside.naive import naive_inside
 from simplepcfg.ops.inside.operators import operator_inside
+from simplepcfg.ops.recording import recordable, recording
 
 __all__ = ["BACKENDS", "clear_graphs", "graph_memory", "inside", "span_marginals", "without_graphs"]
 
@@ -123,21 +124,27 @@ def span_marginals(
         arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
         with torch.no_grad():
             return _DIRECT_MARGINALS[backend](arguments)
-    batch, n, _ = log_emissions.shape
-    if span_bonus is None:
-        span_bonus = log_emissions.new_zeros(batch, n + 1, n + 1)
-    # The marginals are the gradient with respect to the bonus. A bonus that is part of the caller's graph stays in it.
-    span_bonus = span_bonus if create_graph and span_bonus.requires_grad else span_bonus.detach().requires_grad_()
-    with torch.enable_grad():
+    with recording():
+        given = check_shapes(log_emissions, root, left, right, lengths, span_bonus, precision)
+        batch, n, _, _ = given.sizes
+        bonus = recordable(given.span_bonus)
+        if bonus is None:
+            bonus = given.log_emissions.new_zeros(batch, n + 1, n + 1)
+        # The marginals are the gradient with respect to the bonus. A bonus that is part of the caller's graph stays in
+        # it.
+        bonus = bonus if create_graph and bonus.requires_grad else bonus.detach().requires_grad_()
         log_z = inside(
-            log_emissions,
-            root,
-            left,
-            right,
-            lengths=lengths,
-            span_bonus=span_bonus,
+            recordable(given.log_emissions),
+            recordable(given.root),
+            recordable(given.left),
+            recordable(given.right),
+            lengths=recordable(given.lengths),
+            span_bonus=bonus,
             precision=precision,
             backend=backend,
         )
-        (marginals,) = torch.autograd.grad(log_z.sum(), span_bonus, create_graph=create_graph)
+        if n == 1:  # a sentence of one word has no span that counts
+            marginals = torch.zeros_like(bonus, requires_grad=False)
+        else:
+            (marginals,) = torch.autograd.grad(log_z.sum(), bonus, create_graph=create_graph)
     return (log_z if create_graph else log_z.detach()), marginals

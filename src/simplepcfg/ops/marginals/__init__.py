@@ -4,12 +4,14 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.inside import inside
-from simplepcfg.ops.inside.arguments import check_arguments
+from simplepcfg.ops.backends import resolve_backend
+from simplepcfg.ops.inside import BACKENDS, inside
+from simplepcfg.ops.inside.arguments import check_arguments, check_shapes
 from simplepcfg.ops.marginals.counts import RuleCounts
 from simplepcfg.ops.marginals.outside import outside_rows
 from simplepcfg.ops.marginals.rows import Rows
 from simplepcfg.ops.marginals.wanted_spans import flat_cells
+from simplepcfg.ops.recording import recordable, recording
 
 __all__ = ["Rows", "RuleCounts", "outside_rows", "rule_counts", "symbol_marginals", "tag_marginals"]
 
@@ -51,7 +53,7 @@ def symbol_marginals(
     wanted = None if spans is None else flat_cells(spans, batch, n).to(log_emissions.device)
     rows = batch * posts * posts if wanted is None else len(wanted)
     found = arguments.log_emissions.new_zeros(rows, nonterminals)
-    log_z, tables = outside_rows(arguments, backend)
+    log_z, tables = outside_rows(arguments, resolve_backend(backend, log_emissions, BACKENDS))
     for table in tables:
         if table.width == 1:
             break
@@ -101,11 +103,19 @@ def tag_marginals(
     Raises:
         InputError: as ``inside`` does.
     """
-    emissions = log_emissions if create_graph and log_emissions.requires_grad else log_emissions.detach()
-    emissions = emissions if emissions.requires_grad else emissions.requires_grad_()
-    rules = (root, left, right) if create_graph else (root.detach(), left.detach(), right.detach())
-    with torch.enable_grad():
-        log_z = inside(emissions, *rules, lengths=lengths, span_bonus=span_bonus, precision=precision, backend=backend)
+    with recording():
+        given = check_shapes(log_emissions, root, left, right, lengths, span_bonus, precision)
+        emissions = recordable(given.log_emissions)
+        emissions = emissions if create_graph and emissions.requires_grad else emissions.detach().requires_grad_()
+        rules = [recordable(rule) for rule in (given.root, given.left, given.right)]
+        log_z = inside(
+            emissions,
+            *(rules if create_graph else [rule.detach() for rule in rules]),
+            lengths=recordable(given.lengths),
+            span_bonus=recordable(given.span_bonus),
+            precision=precision,
+            backend=backend,
+        )
         (found,) = torch.autograd.grad(log_z.sum(), emissions, create_graph=create_graph)
     return (log_z if create_graph else log_z.detach()), found
 
@@ -139,19 +149,22 @@ def rule_counts(
     Raises:
         InputError: as ``inside`` does.
     """
-    rules = [
-        rule if create_graph and rule.requires_grad else rule.detach().requires_grad_() for rule in (root, left, right)
-    ]
-    with torch.enable_grad():
+    with recording():
+        given = check_shapes(log_emissions, root, left, right, lengths, span_bonus, precision)
+        rules = [
+            rule if create_graph and rule.requires_grad else rule.detach().requires_grad_()
+            for rule in map(recordable, (given.root, given.left, given.right))
+        ]
+        emissions = recordable(given.log_emissions)
         log_z = inside(
-            log_emissions if create_graph else log_emissions.detach(),
+            emissions if create_graph else emissions.detach(),
             *rules,
-            lengths=lengths,
-            span_bonus=span_bonus,
+            lengths=recordable(given.lengths),
+            span_bonus=recordable(given.span_bonus),
             precision=precision,
             backend=backend,
         )
-        if log_emissions.shape[1] == 1:  # a sentence of one word has no tree
+        if given.sizes[1] == 1:  # a sentence of one word has no tree
             return log_z.detach(), RuleCounts(*(torch.zeros_like(rule) for rule in rules))
         slopes = torch.autograd.grad(log_z.sum(), rules, create_graph=create_graph)
     if create_graph:

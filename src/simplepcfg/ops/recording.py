@@ -1,0 +1,26 @@
+"""Derivatives that an operation takes by autograd, also where its caller has switched recording off."""
+
+from contextlib import ExitStack
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+Given = TypeVar("Given", Tensor, Tensor | None)
+
+
+def recording() -> ExitStack:
+    """Return a context in which autograd records operations, also within ``torch.no_grad`` or inference mode."""
+    stack = ExitStack()
+    if torch.is_inference_mode_enabled():
+        stack.enter_context(torch.inference_mode(False))
+    stack.enter_context(torch.enable_grad())
+    return stack
+
+
+def recordable(tensor: Given) -> Given:
+    """Return the tensor, or a copy if it was made in inference mode: autograd cannot save such a tensor.
+
+    Called within ``recording``.
+    """
+    return tensor if tensor is None or not tensor.is_inference() else tensor.clone()
