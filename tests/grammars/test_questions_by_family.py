@@ -131,3 +131,29 @@ def test_autocast_changes_no_answer(family: type[Grammar]) -> None:
         expected = getattr(deepcopy(grammar), question)(WORDS, LENGTHS)
         assert torch.equal(found, expected), question
         assert torch.equal(getattr(grammar, question)(WORDS, LENGTHS), expected), question
+
+
+@pytest.mark.parametrize("family", FACTORS)
+def test_lengths_as_a_list(family: type[Grammar]) -> None:
+    grammar = family(*FACTORS[family], DenseEmissions(rules(P, VOCABULARY).log()))
+    questions = {"log_partition", "span_marginals", "tag_marginals", "prefix_log_probabilities", "surprisal"}
+    questions |= {"syntactic_surprisal", "next_word_log_probabilities", "next_word_entropy", "entropy", "decode"}
+    for question in questions - UNSUPPORTED.get(family, set()):
+        found, expected = (getattr(grammar, question)(WORDS, each) for each in (LENGTHS.tolist(), LENGTHS))
+        assert found == expected if isinstance(found, list) else torch.equal(found, expected), question
+
+
+@pytest.mark.parametrize("words", [WORDS[0], WORDS > 0, WORDS.tolist(), WORDS[None], WORDS.to(torch.complex64)])
+@pytest.mark.parametrize("family", FACTORS)
+def test_words_that_are_no_batch_of_integers(family: type[Grammar], words: object) -> None:
+    grammar = family(*FACTORS[family], DenseEmissions(rules(P, VOCABULARY).log()))
+    for question in ("log_partition", "surprisal"):
+        with pytest.raises(InputError, match=r"^words .*; give .*word ids \[B, n\]"):
+            getattr(grammar, question)(words)
+
+
+def test_words_of_any_integer_dtype() -> None:
+    grammar = SimpleGrammar(*FACTORS[SimpleGrammar], DenseEmissions(rules(P, VOCABULARY).log()))
+    expected = grammar.log_partition(WORDS, LENGTHS)
+    for kind in (torch.uint8, torch.int16, torch.int32):
+        assert torch.equal(grammar.log_partition(WORDS.to(kind), LENGTHS), expected)

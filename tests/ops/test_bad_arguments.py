@@ -5,8 +5,11 @@ import torch
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.dense import dense_inside
-from simplepcfg.ops.forward import forward
+from simplepcfg.ops.forward import forward, forward_prefixes
 from simplepcfg.ops.inside import inside
+from simplepcfg.ops.mbr import best_trees
+from simplepcfg.ops.prefix import next_word, prefix_log_probabilities
+from simplepcfg.ops.viterbi.k_best import k_best
 
 B, N_WORDS, N, P = 2, 5, 3, 4
 
@@ -52,3 +55,25 @@ def test_lengths_as_a_list() -> None:
 def test_bad_lengths(lengths) -> None:
     with pytest.raises(InputError, match="lengths"):
         inside(*simple(), lengths=lengths)
+
+
+def test_lengths_of_prefixes_as_a_list() -> None:
+    given = simple()
+    found = prefix_log_probabilities(*given, lengths=[5, 0])
+    assert torch.equal(found, prefix_log_probabilities(*given, lengths=torch.tensor([5, 0])))
+    assert torch.equal(next_word(*given, lengths=[5, 3]).tags, next_word(*given, lengths=torch.tensor([5, 3])).tags)
+
+
+@pytest.mark.parametrize("lengths", [[5, 4.5], 5, [5], [5, 6], [-1, 5], torch.tensor([5.0, 4.0])])
+def test_bad_lengths_of_prefixes(lengths) -> None:
+    with pytest.raises(InputError, match="lengths"):
+        prefix_log_probabilities(*simple(), lengths=lengths)
+    with pytest.raises(InputError, match="lengths"):
+        forward_prefixes(simple()[0], torch.ones(P) / P, torch.ones(P, P) / P, lengths=lengths)
+    with pytest.raises(InputError, match="lengths"):
+        best_trees(torch.zeros(B, N_WORDS + 1, N_WORDS + 1), lengths)
+
+
+def test_unknown_backend_of_k_best() -> None:
+    with pytest.raises(InputError, match="backend 'tritn' is unknown"):
+        k_best(*simple(), 2, backend="tritn")

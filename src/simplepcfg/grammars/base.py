@@ -35,7 +35,7 @@ class Grammar(Algorithms[Sampled, Counts]):
     - ``words``: word ids ``[B, n]``, 0 where a shorter sentence is padded. A grammar can also be asked about
       sentences that have no word ids: a floating-point tensor ``[B, n, P]`` in place of ``words`` holds the
       log-probability of each word under each preterminal; ``[n, P]`` is a batch of one sentence.
-    - ``lengths`` ``[B]``: the number of words of each sentence, where they differ.
+    - ``lengths`` ``[B]``: the number of words of each sentence, where they differ; a tensor or a list of integers.
     - ``span_bonus`` ``[B, n + 1, n + 1]``: a log-weight for every tree that has the span (i, j), 0 ≤ i < j ≤ n;
       −inf forbids the span.
 
@@ -76,15 +76,17 @@ class Grammar(Algorithms[Sampled, Counts]):
 
         Raises InputError for an id inside a sentence that belongs to no word. Given log-emissions, it returns them.
         """
-        if words.is_floating_point():
+        if isinstance(words, Tensor) and words.is_floating_point():
             if words.dim() not in (2, 3):
                 raise InputError(f"log-emissions have shape {list(words.shape)}; give [B, n, P], or [n, P] for one")
             return words if words.dim() == 3 else words[None]
         check_words(words, lengths, self.emissions)
+        # Torch takes an index of bytes for a mask, and none of 16 bits.
+        words = words if words.dtype in (torch.int32, torch.int64) else words.long()
         return self.emissions.log_probabilities(words)
 
     def _sentences(self, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None = None) -> Sentences:
-        return Sentences(self.log_emissions(words, lengths), lengths, span_bonus)
+        return Sentences.of(self.log_emissions(words, lengths), lengths, span_bonus)
 
     @without_autocast
     def log_partition(
@@ -237,9 +239,11 @@ class Grammar(Algorithms[Sampled, Counts]):
         """Compute log P(a sentence begins with the first m words), m = 0 … n: [B, n + 1] float64."""
         return self._prefix_log_probabilities(self._sentences(words, lengths))
 
+    @without_autocast
     def surprisal(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Compute −log P(word | the words before it): [B, n] float64; 0 beyond the length of a sentence."""
-        return surprisals(self.prefix_log_probabilities(words, lengths), lengths)
+        sentences = self._sentences(words, lengths)
+        return surprisals(self._prefix_log_probabilities(sentences), sentences.lengths)
 
     @without_autocast
     def syntactic_surprisal(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -247,8 +251,10 @@ class Grammar(Algorithms[Sampled, Counts]):
 
         The expectation is over the preterminals of the word given it and the words before it.
         """
-        states = self.prefix_states(words, lengths, ends=False)
-        return syntactic_surprisals(states, self.log_emissions(words, lengths), lengths)
+        with torch.no_grad():
+            sentences = self._sentences(words, lengths)
+            states = self._prefix_states(sentences, ends=False)
+        return syntactic_surprisals(states, sentences.log_emissions, sentences.lengths)
 
     @without_autocast
     def prefix_states(self, words: Tensor, lengths: Tensor | None = None, *, ends: bool = True) -> PrefixTable:

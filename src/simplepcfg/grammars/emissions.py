@@ -8,6 +8,7 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars.described import described
+from simplepcfg.ops.inside.arguments import lengths_tensor
 from simplepcfg.ops.neural import emission_log_probabilities, log_normaliser
 
 
@@ -233,16 +234,21 @@ def check_words(words: Tensor, lengths: Tensor | None, emissions: Emissions) -> 
 
 
 def check_word_ids(words: Tensor, lengths: Tensor | None, first: int, vocabulary_size: int) -> None:
-    """The same for ids from ``first`` to ``vocabulary_size`` − 1."""
-    if words.device.type != "cpu" or words.dim() != 2 or not words.numel():
+    """The same for ids from ``first`` to ``vocabulary_size`` − 1; InputError also for what is no [B, n] of integers."""
+    if not isinstance(words, Tensor):
+        raise InputError(f"words are a {type(words).__name__}; give a tensor of word ids [B, n]")
+    if words.dim() != 2 or words.is_floating_point() or words.is_complex() or words.dtype == torch.bool:
+        raise InputError(
+            f"words have shape {list(words.shape)} and dtype {words.dtype}; give word ids [B, n], integers"
+        )
+    if words.device.type != "cpu" or not words.numel():
         return
     least, largest = words.aminmax()
     if int(least) >= first and int(largest) < vocabulary_size:
         return
     wrong = (words < first) | (words >= vocabulary_size)
     if lengths is not None:
-        if lengths.shape != words.shape[:1]:
-            return  # refused where lengths are read
+        lengths = lengths_tensor(lengths, words.shape[0])
         wrong &= torch.arange(words.shape[1]) < lengths.cpu()[:, None]
     for sentence, place in wrong.nonzero()[:1].tolist():
         word, end = int(words[sentence, place]), words.shape[1] if lengths is None else int(lengths[sentence])

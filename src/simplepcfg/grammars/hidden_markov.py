@@ -92,7 +92,7 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
     def _sentences(self, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None = None) -> Sentences:
         if span_bonus is not None:
             raise InputError("span_bonus: a chain of states has no spans to constrain; leave constraints out")
-        return Sentences(self.log_emissions(words, lengths), lengths)
+        return Sentences.of(self.log_emissions(words, lengths), lengths)
 
     @property
     def _chain(self) -> tuple[Tensor, Transitions]:

@@ -1,10 +1,14 @@
 """A batch of sentences in the form that the algorithms of a grammar take: log-emissions, lengths, span bonuses."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import TypedDict
 
 import torch
 from torch import Tensor
+
+from simplepcfg.ops.inside.arguments import lengths_tensor
 
 
 class SentenceOptions(TypedDict):
@@ -28,6 +32,13 @@ class Sentences:
     log_emissions: Tensor  # [B, n, P]
     lengths: Tensor | None = None  # [B]; None where all sentences have n words
     span_bonus: Tensor | None = None  # [B, n + 1, n + 1]: log-weights of spans, -inf where a span is forbidden
+
+    @classmethod
+    def of(cls, log_emissions: Tensor, lengths: Tensor | None, span_bonus: Tensor | None = None) -> Sentences:
+        """Return the sentences, with lengths that were given as a list in a tensor."""
+        if lengths is not None:
+            lengths = lengths_tensor(lengths, log_emissions.shape[0])
+        return cls(log_emissions, lengths, span_bonus)
 
     @property
     def options(self) -> SentenceOptions:

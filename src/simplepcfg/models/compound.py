@@ -10,6 +10,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.grammars import Grammar
 from simplepcfg.grammars.emissions import check_word_ids
 from simplepcfg.models.checks import check_sizes
+from simplepcfg.ops.inside.arguments import lengths_tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +68,7 @@ class SentenceEncoder(nn.Module):
         if lengths is None:
             outside, backwards = None, embedded.flip(1)
         else:
-            ends = lengths.to(words.device)[:, None]
+            ends = lengths_tensor(lengths, len(words)).to(words.device)[:, None]
             positions = torch.arange(n, device=words.device)
             outside = (positions >= ends)[..., None]  # [B, n, 1]
             order = torch.where(positions < ends, ends - 1 - positions, positions)  # [B, n]

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.inside.arguments import check_prefix_lengths
 
 
 def best_trees(
@@ -50,9 +51,7 @@ def best_tree_mask(marginals: Tensor, lengths: Tensor | None = None, forbidden: 
     batch, posts, _ = marginals.shape
     n = posts - 1
     device = marginals.device
-    if lengths is None:
-        lengths = torch.full((batch,), n, device=device)
-    lengths = lengths.to(device)
+    lengths = check_prefix_lengths(lengths, batch, n).to(device)
     # The best sum of span (i, j) is stored at [i, j] and at [j, i], so that both children of all splits are strided
     # views.
     totals = marginals.new_zeros(batch, posts, posts)

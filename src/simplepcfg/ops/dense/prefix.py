@@ -10,6 +10,7 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
 from simplepcfg.ops.dense.log_space import log_einsum_exp_chart
+from simplepcfg.ops.inside.arguments import check_prefix_lengths
 from simplepcfg.ops.logs import safe_log, safe_logsumexp
 from simplepcfg.ops.prefix.closure import left_corner_closure
 
@@ -44,10 +45,10 @@ def dense_prefixes(
     The arguments are those of ``dense_inside``, but n and lengths may be 0, and the rules of each parent must sum to 1.
     The computation is in float64 and log space, and differentiable with respect to every tensor argument.
     """
+    if log_emissions.dim() != 3:
+        raise InputError(f"log_emissions has shape {list(log_emissions.shape)}; it must be [B, n, P]")
     batch, n, _ = log_emissions.shape
-    ends = torch.full((batch,), n) if lengths is None else lengths.to("cpu", torch.int64)
-    if tuple(ends.shape) != (batch,) or not bool(((ends >= 0) & (ends <= n)).all()):
-        raise InputError(f"lengths = {ends.tolist()}; give {batch} lengths of 0 to n = {n}")
+    ends = check_prefix_lengths(lengths, batch, n)
     beyond = torch.arange(n)[None] >= ends[:, None]
     words = log_emissions.double().masked_fill(beyond.to(log_emissions.device)[..., None], -math.inf)
     # A batch of empty sentences gets one word of probability 0.

@@ -16,6 +16,7 @@ from simplepcfg.ops.forward.arguments import ForwardArguments, Transitions, chec
 from simplepcfg.ops.forward.filtering import Chain
 from simplepcfg.ops.forward.replayed import launch_bound_graphs
 from simplepcfg.ops.forward.scaled import operands, scaled_alphas, times
+from simplepcfg.ops.inside.arguments import check_prefix_lengths
 from simplepcfg.ops.replay import Results, Rules, replayed
 
 
@@ -56,7 +57,7 @@ def forward_prefixes(
     The arguments are those of ``forward``, but n and lengths may be 0. Not differentiable.
     """
     batch, n, _ = log_emissions.shape
-    ends = _checked_ends(lengths, batch, n)
+    ends = check_prefix_lengths(lengths, batch, n)
     # One arbitrary word is added: the state before it is the state after the last word.
     longer = F.pad(log_emissions, (0, 0, 0, 1))
     given = check_arguments(longer, start, transitions, None, precision)
@@ -82,7 +83,7 @@ def prefix_log_probabilities(
 ) -> Tensor:
     """Compute ``log_prefix`` of ``forward_prefixes`` such that it can be differentiated: [B, n + 1] float64."""
     batch, n, _ = log_emissions.shape
-    ends = _checked_ends(lengths, batch, n)
+    ends = check_prefix_lengths(lengths, batch, n)
     none = torch.zeros(batch, 1, dtype=torch.float64, device=log_emissions.device)
     if n == 0:
         return none
@@ -90,13 +91,6 @@ def prefix_log_probabilities(
     log_words = torch.stack([log_word for _, _, log_word in chain.steps()], 1)
     beyond = torch.arange(n + 1) > ends[:, None]
     return torch.cat([none, log_words.cumsum(1)], 1).masked_fill(beyond.to(none.device), -math.inf)
-
-
-def _checked_ends(lengths: Tensor | None, batch: int, n: int) -> Tensor:
-    ends = torch.full((batch,), n) if lengths is None else lengths.to("cpu", torch.int64)
-    if tuple(ends.shape) != (batch,) or not bool(((ends >= 0) & (ends <= n)).all()):
-        raise InputError(f"lengths = {ends.tolist()}; give {batch} lengths of 0 to n = {n}")
-    return ends
 
 
 def _run_prefixes(

@@ -106,7 +106,7 @@ def check_shapes(
         root.to(dtype),
         left if left.dtype == right.dtype and _keeps_dtype(left, dtype) else left.to(dtype),
         right if left.dtype == right.dtype and _keeps_dtype(right, dtype) else right.to(dtype),
-        None if lengths is None else _lengths_tensor(lengths, batch),
+        None if lengths is None else lengths_tensor(lengths, batch),
         None if span_bonus is None else span_bonus.to(dtype),
         precision,
     )
@@ -132,7 +132,7 @@ def check_shapes_once(
     )
     if layout in _RIGHT_LAYOUTS:
         if lengths is not None:
-            lengths = _lengths_tensor(lengths, log_emissions.shape[0])
+            lengths = lengths_tensor(lengths, log_emissions.shape[0])
         return InsideArguments(log_emissions, root, left, right, lengths, span_bonus, precision)
     found = check_shapes(log_emissions, root, left, right, lengths, span_bonus, precision)
     given = (log_emissions, root, left, right, span_bonus)
@@ -192,7 +192,7 @@ def check_lengths(lengths: Tensor | Sequence[int] | None, batch: int, n: int) ->
     """Return the lengths as int64 on the CPU, or None if every sentence has n words; InputError if they are wrong."""
     if lengths is None:
         return None
-    lengths = _lengths_tensor(lengths, batch)
+    lengths = lengths_tensor(lengths, batch)
     lengths = lengths.to("cpu", torch.int64)
     values = lengths.tolist()
     for index, value in enumerate(values):
@@ -202,6 +202,16 @@ def check_lengths(lengths: Tensor | Sequence[int] | None, batch: int, n: int) ->
             raise InputError(f"lengths[{index}] = {value}; a sentence has at least one word")
     if all(value == n for value in values):
         return None
+    return lengths
+
+
+def check_prefix_lengths(lengths: Tensor | Sequence[int] | None, batch: int, n: int) -> Tensor:
+    """Return the lengths of prefixes, which may be 0, as int64 on the CPU; InputError if they are wrong."""
+    if lengths is None:
+        return torch.full((batch,), n)
+    lengths = lengths_tensor(lengths, batch).to("cpu", torch.int64)
+    if not bool(((lengths >= 0) & (lengths <= n)).all()):
+        raise InputError(f"lengths = {lengths.tolist()}; give {batch} lengths of 0 to n = {n}")
     return lengths
 
 
@@ -222,8 +232,8 @@ def check_bonus(span_bonus: Tensor | None, batch: int, n: int, dtype: torch.dtyp
     return span_bonus.to(dtype)
 
 
-def _lengths_tensor(lengths: Tensor | Sequence[int], batch: int) -> Tensor:
-    """Return the lengths as a tensor of integers, [B]; InputError if their dtype or their number is wrong."""
+def lengths_tensor(lengths: Tensor | Sequence[int], batch: int) -> Tensor:
+    """Return the lengths as a tensor of integers, [B], on any device; InputError if dtype or number is wrong."""
     if not isinstance(lengths, Tensor):
         lengths = _integers(lengths)
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
+from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments, check_prefix_lengths
 from simplepcfg.ops.prefix.charts import chosen_backend, inside_rows
 from simplepcfg.ops.prefix.closure import Closure, left_corner_closure, termination_probabilities
 from simplepcfg.ops.prefix.growing import GrowingPrefix
@@ -151,9 +151,7 @@ def prefix_states(
     longer = F.pad(log_emissions, (0, 0, 0, extra))
     charted = None
     if lengths is not None:
-        lengths = lengths.cpu()
-        if tuple(lengths.shape) != longer.shape[:1] or not bool(((lengths >= 0) & (lengths <= n)).all()):
-            raise InputError(f"lengths = {lengths.tolist()}; give {len(longer)} lengths of 0 to n = {n}")
+        lengths = check_prefix_lengths(lengths, len(longer), n)
         beyond = torch.arange(n + extra, device=longer.device) >= lengths.to(longer.device)[:, None]
         longer = longer.masked_fill(beyond[..., None], 0.0)
         charted = (lengths + extra).clamp(min=1)
@@ -210,7 +208,7 @@ def next_word(
         log_emissions, root, left, right, lengths=lengths, closure=closure, precision=precision, backend=backend
     )
     batch, posts = states.log_prefix.shape
-    ends = torch.full((batch,), posts - 1) if lengths is None else lengths.to("cpu", torch.int64)
+    ends = check_prefix_lengths(lengths, batch, posts - 1)
     tags = log_emissions.new_empty(batch, log_emissions.shape[-1], dtype=torch.float64)
     for end in sorted(set(ends.tolist())):
         chosen = (ends == end).to(tags.device)

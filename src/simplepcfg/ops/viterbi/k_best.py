@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.backends import default_backend
+from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.trees import LabelledTree
-from simplepcfg.ops.viterbi import viterbi_chart
+from simplepcfg.ops.viterbi import BACKENDS, viterbi_chart
 from simplepcfg.ops.viterbi.chart import ViterbiChart
 
 
@@ -57,7 +57,7 @@ def k_best(
     if n == 1:
         return [[] for _ in range(batch)]
     with torch.no_grad(), raised_recursion_limit(8 * n):
-        chart = viterbi_chart(arguments, default_backend(log_emissions) if backend == "auto" else backend)
+        chart = viterbi_chart(arguments, resolve_backend(backend, log_emissions, BACKENDS))
         best = chart.fill().tolist()
         found: list[list[LabelledTree]] = [[] for _ in range(batch)]
         for place, sentence in enumerate(chart.plan.sentences):
