@@ -106,7 +106,7 @@ def test_f1_and_perplexity_stand_beside_the_papers(call: Call, data: Path, tmp_p
         (["lm", "--data", "{data}", "--set", "model.nonterminals=8"], "row hmm-4096"),
         (["speed", "--data", "{data}"], "leave out --data"),
         (["speed", "--seeds", "3"], "leave out --data, --set, --seeds and --predictions"),
-        (["speed", "--rows", "sn-pcfg"], "16,20,512,1024"),
+        (["speed", "--rows", "sn-pcfg"], "16x20x512x1024"),
         (["lm", "--data", "{data}", "--out", "{data}"], "holds other files"),
         (["lm", "--data", "{data}", "--out", "{data}/train.txt"], "is a file"),
     ],

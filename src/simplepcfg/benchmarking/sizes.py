@@ -16,13 +16,14 @@ class Size:
     lengths: tuple[int, ...] | None = None
 
     @classmethod
-    def parse(cls, text: str) -> "Size":
-        """Parse ``B,n,N,P``."""
-        parts = text.split(",")
+    def parse(cls, text: str, separator: str = ",") -> "Size":
+        """Parse ``B,n,N,P``, or with another separator."""
+        parts = text.split(separator)
         try:
             batch, n, nonterminals, preterminals = (int(part) for part in parts)
         except ValueError:
-            raise InputError(f'size "{text}" is not four whole numbers; give B,n,N,P such as 16,20,512,1024') from None
+            form, example = separator.join("BnNP"), separator.join(("16", "20", "512", "1024"))
+            raise InputError(f'size "{text}" is not four whole numbers; give {form} such as {example}') from None
         if min(batch, nonterminals, preterminals) < 1 or n < 2:
             raise InputError(f'size "{text}" is too small; n is at least 2, and the others at least 1')
         return cls(batch, n, nonterminals, preterminals)

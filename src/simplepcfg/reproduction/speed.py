@@ -46,7 +46,7 @@ def reproduce_speed(
     place = resolve_device(device)
     sizes = PAPER_SIZES if place.type == "cuda" else default_sizes(place)
     if rows is not None:
-        sizes = tuple(Size.parse(text.replace("x", ",")) for text in rows)
+        sizes = tuple(Size.parse(text, "x") for text in rows)
     variants = choose_variants(place)
     folder = ReproductionFolder(Path(out), REPORT_NUMBERS)
     folder.open("speed", None, ())
