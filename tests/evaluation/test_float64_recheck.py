@@ -18,6 +18,7 @@ from simplepcfg.grammars import (
     RankGrammar,
     SimpleGrammar,
 )
+from simplepcfg.grammars.kept import Kept
 from simplepcfg.grammars.tensor_fields import bytes_in_float64, in_float64
 from simplepcfg.inference.api import load
 from simplepcfg.models.simple_cpcfg import SimpleCPCFG, SimpleCPCFGConfig
@@ -85,7 +86,8 @@ def test_runs_score_them(tmp_path: Path, question: str) -> None:
     table[:, the], table[0, the] = -120.0, 0.0
     left, right = grammar.left.clone(), grammar.right.clone()
     left[:, grammar.root.shape[-1]] = right[:, grammar.root.shape[-1]] = 0.0
-    run._grammar = replace(grammar, left=left, right=right, emissions=DenseEmissions(table))
+    changed = replace(grammar, left=left, right=right, emissions=DenseEmissions(table))
+    run._grammar, run._make_grammar = Kept(), lambda: changed
     sentences = ["the dog sees a cat", "dog sees a cat"]
     if question == "score":
         found = run.score(sentences)

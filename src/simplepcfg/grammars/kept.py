@@ -13,18 +13,21 @@ Value = TypeVar("Value")
 class Kept(Generic[Value]):
     """A value that is computed from tensors on first use, and again after one of them was changed in place.
 
-    A copy or a pickle of it is empty, because version numbers of tensors do not outlive them.
+    Changes by way of ``tensor.data`` are not noticed, since torch does not count them. A copy or a pickle of it is
+    empty, because version numbers of tensors do not outlive them.
     """
 
     __slots__ = ("_found",)
 
     def __init__(self) -> None:
-        self._found: tuple[tuple[int, ...], Value] | None = None
+        self._found: tuple[tuple[object, ...], Value] | None = None
 
     def of(self, tensors: tuple[Tensor, ...], compute: Callable[[], Value]) -> Value:
         """Return the value for these tensors, which must be the same objects in every call."""
         # Tensors that were made in inference mode do not count their changes.
-        versions = tuple(0 if tensor.is_inference() else tensor._version for tensor in tensors)
+        versions = tuple(
+            (0 if tensor.is_inference() else tensor._version, tensor.dtype, tensor.device) for tensor in tensors
+        )
         if self._found is None or self._found[0] != versions:
             self._found = versions, compute()
         return self._found[1]

@@ -14,6 +14,7 @@ from simplepcfg.data.preprocessing import Prepared, Preprocessing
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import Grammar, HiddenMarkovModel
+from simplepcfg.grammars.kept import Kept
 from simplepcfg.inference.sentences import Sentence, split_sentences
 from simplepcfg.pretrained import installed
 from simplepcfg.training.config.schema import RunConfig
@@ -39,7 +40,7 @@ class TrainedModel:
         self.config = config
         self.directory = directory
         self.best = dict(best or {})
-        self._grammar: Grammar | None = None
+        self._grammar: Kept[Grammar] = Kept()
 
     def __repr__(self) -> str:
         words = f"{len(self.vocabulary):,} words"
@@ -64,21 +65,23 @@ class TrainedModel:
 
     @property
     def grammar(self) -> Grammar:
-        """Grammar of the weights, computed once and detached; for gradients call ``run.model.grammar()``.
+        """Grammar of the weights, detached; for gradients call ``run.model.grammar()``.
 
-        A model whose rules differ by sentence has none to show.
+        It is computed once, and again after the weights were changed in place. A model whose rules differ by sentence
+        has none to show.
         """
         if not self.shares_rules:
             raise InputError(
                 f"{self.name}: a model of kind {self.config.model.kind} makes its rules for each sentence; what needs "
                 "one grammar for all sentences cannot be asked of it, use an sn-pcfg"
             )
-        if self._grammar is None:
-            with torch.no_grad():
-                # Detached, since emissions hold the word embeddings, which are parameters and require gradients.
-                grammar: Grammar = self.model.grammar()  # type: ignore[operator]
-                self._grammar = grammar.detached()
-        return self._grammar
+        return self._grammar.of(tuple(self.model.parameters()), self._make_grammar)
+
+    def _make_grammar(self) -> Grammar:
+        with torch.no_grad():
+            # Detached, since emissions hold the word embeddings, which are parameters and require gradients.
+            grammar: Grammar = self.model.grammar()  # type: ignore[operator]
+            return grammar.detached()
 
     @property
     def shares_rules(self) -> bool:
