@@ -51,6 +51,15 @@ UNSUPPORTED = {
 
 
 @pytest.mark.parametrize("family", FACTORS)
+def test_grammars_can_be_compared_and_be_keys(family: type[Grammar]) -> None:
+    """They are equal to themselves alone: whether tensors are equal is no single answer."""
+    one, other = (family(*FACTORS[family], DenseEmissions(rules(P, VOCABULARY).log())) for _ in range(2))
+    assert one == one
+    assert one != other
+    assert len({one, other, one}) == 2
+
+
+@pytest.mark.parametrize("family", FACTORS)
 def test_every_question(family: type[Grammar]) -> None:
     grammar = family(*FACTORS[family], DenseEmissions(rules(P, VOCABULARY).log()))
     check_questions(grammar, family(*FACTORS[family]), WORDS, LENGTHS, UNSUPPORTED.get(family, set()))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS
+from simplepcfg.errors import counted
 
 if TYPE_CHECKING:
     from simplepcfg.data.preparation import Job, Prepared, Progress
@@ -42,11 +43,11 @@ def file_progress(job: "Job", quiet: bool) -> "Iterator[Progress | None]":
 def summary(job: "Job", done: "Prepared", expected: dict[str, int], fitting: "Recommendation") -> Iterator[str]:
     """Yield the lines of a summary: each split, what was dropped and why, the vocabulary, and how to train on it."""
     yield from done.notes
-    unit = "sentences" if job.kind == "text" else "trees"
+    unit = "sentence" if job.kind == "text" else "tree"
     for split, count in done.splits.items():
         one_word = f", {count.one_word:,} of them of one word" if count.one_word else ""
-        origin = f"{count.read:,} {unit} in {count.files:,} file" + ("s" if count.files > 1 else "")
-        yield f"{split}: {count.sentences:,} sentences{one_word}, {count.words:,} words, from {origin}"
+        size = f"{counted(count.sentences, 'sentence')}{one_word}, {counted(count.words, 'word')}"
+        yield f"{split}: {size}, from {counted(count.read, unit)} in {counted(count.files, 'file')}"
     for split, trees in expected.items():
         if done.splits[split].read != trees:
             yield f"{split}: PTB-3 has {trees:,} trees here, not {done.splits[split].read:,}; is this all of it?"
@@ -54,7 +55,8 @@ def summary(job: "Job", done: "Prepared", expected: dict[str, int], fitting: "Re
         yield "no file names a split, so all of it is training text; --split 90,5,5 makes three"
     yield from dropped(done)
     yield f"vocabulary: {done.vocabulary:,} of the {done.types:,} different words of the training text"
-    yield f"for {done.splits['train'].sentences:,} sentences on this machine: {fitting.config} ({fitting.reason})"
+    sentences = counted(done.splits["train"].sentences, "sentence")
+    yield f"for {sentences} on this machine: {fitting.config} ({fitting.reason})"
     yield f"the files are in {done.folder}; next: {train_command(done, fitting.config)}"
 
 

@@ -27,7 +27,7 @@ from simplepcfg.ops.marginals.wanted_spans import flat_cells
 from simplepcfg.ops.trees import LabelledTree, Trees
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class DenseGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     """A → B C with probability rules[A, B, C]; symbols are nonterminals first, then preterminals.
 

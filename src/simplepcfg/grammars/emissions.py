@@ -41,7 +41,7 @@ class Emissions(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DenseEmissions:
     """log emit[T, w] as a table over all words."""
 
@@ -78,7 +78,7 @@ class DenseEmissions:
         return DenseEmissions(self.log_emit[sentence])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class FactoredEmissions:
     """emit[T, w] ∝ exp(features[T] · embedding[w]), normalised over the real words: id 0 is padding and has no row."""
 
@@ -132,7 +132,7 @@ class FactoredEmissions:
         return self.features.to(self.embeddings.dtype)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class BatchEmissions:
     """The same distribution for training: normalised anew for each batch, so that its gradient is made in one go."""
 
@@ -169,7 +169,7 @@ class BatchEmissions:
         return replace(self, features=self.features[sentence])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class NoEmissions:
     """In place of emissions, where a grammar has no vocabulary and is asked about log-emissions [B, n, P] only."""
 

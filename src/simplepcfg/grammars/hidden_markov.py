@@ -27,7 +27,7 @@ from simplepcfg.ops.forward import (
 )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class HiddenMarkovModel(Grammar[SampledChains, Never]):
     """p(words, states) = start[s₁] emit[s₁, w₁] Π transitions[s, s'] emit[s', w'].
 

@@ -59,7 +59,7 @@ def _by_symbols(
     return answer
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     """A → B C with probability Σ_r up[A, r] · to_left[r, B] · to_right[r, C]; nonterminals first, then preterminals.
 

@@ -34,7 +34,7 @@ from simplepcfg.ops.viterbi import viterbi
 from simplepcfg.ops.viterbi.k_best import k_best
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
     """A → B C with probability left[A, B] · right[A, C]; symbols are nonterminals first, then preterminals.
 

@@ -124,6 +124,10 @@ class CompoundModel(nn.Module):
         own = next(self.parameters())
         return self.grammar_of(z.to(own.device, own.dtype)).of_sentence(0)
 
+    def forward(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
+        """Return `loss`, so that hooks and wrappers such as DistributedDataParallel see what training calls."""
+        return self.loss(words, lengths, span_bonus=span_bonus)
+
     def loss(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
         """Return the negative ELBO of each sentence in nats, [B], with one z drawn from q by torch's random state.
 

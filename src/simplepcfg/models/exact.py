@@ -17,6 +17,10 @@ class ExactModel(nn.Module):
         """Return the grammar of the present parameters, the same for every sentence."""
         raise NotImplementedError
 
+    def forward(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
+        """Return `loss`, so that hooks and wrappers such as DistributedDataParallel see what training calls."""
+        return self.loss(words, lengths, span_bonus=span_bonus)
+
     def loss(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Tensor:
         """Return the negative log-likelihood, [B], of each sentence of words [B, n] in nats.
 
