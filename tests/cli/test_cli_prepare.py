@@ -140,7 +140,7 @@ def test_text_for_a_language_model(call: Call, tmp_path: Path) -> None:
     outcome = call("prepare", "text", tmp_path / "in", "--out", tmp_path / "out")
     assert outcome.code == 0
     assert (tmp_path / "out" / "test.txt").read_text() == "the <unk> rose N %\n"
-    assert "\nfor 1 sentences on this machine: demo (1 sentences are few" in outcome.err
+    assert "\nfor 1 sentence on this machine: demo (1 sentence of training text: expect a toy" in outcome.err
     assert "next: simplepcfg train demo --train" in outcome.err  # the configuration that was just named
     assert call("prepare", "text", tmp_path / "in", "--out", tmp_path / "quiet", "-q").err == ""
 

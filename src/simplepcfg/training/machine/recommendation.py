@@ -9,6 +9,7 @@ from functools import cache
 
 import torch
 
+from simplepcfg.errors import counted
 from simplepcfg.models import ModelConfig
 from simplepcfg.models.simple_npcfg import SimpleNPCFGConfig
 from simplepcfg.training.config.schema import RunConfig
@@ -45,7 +46,7 @@ def fitting_configuration(sentences: int, language_model: bool = False, device: 
     """For so many training sentences on this machine; a language model where perplexity is what is wanted."""
     chosen = resolve_device(device)
     if sentences < FEW_SENTENCES:
-        return Recommendation("demo", f"{sentences:,} sentences are few: expect a toy, or give more text")
+        return Recommendation("demo", f"{counted(sentences, 'sentence')} of training text: expect a toy, or give more")
     if chosen.type == "cuda":
         memory = torch.cuda.get_device_properties(chosen).total_memory
         if memory >= LARGE_GPU:
