@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from finite_differences import check_second_derivatives
 from random_grammars import random_case
 from simplepcfg.errors import InputError
-from simplepcfg.ops.inside import autograd, inside, operators
+from simplepcfg.ops.inside import autograd, inside, operators, span_marginals
 from simplepcfg.ops.inside.saved_charts import chart_of, empty_handle, make_handle
 
 LENGTHS = torch.tensor([4, 2, 3])
@@ -61,6 +61,22 @@ def test_compiled_in_one_graph(backend: str, lengths: Tensor | None) -> None:
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     for _ in range(2):
         assert_equal(gradients(compiled(*tensors), tensors[:3]), gradients(model(*tensors), tensors[:3]))
+
+
+@pytest.mark.parametrize("backend", ["auto", "triton"])
+@pytest.mark.parametrize("lengths", [None, LENGTHS])
+def test_compiled_span_marginals(backend: str, lengths: Tensor | None) -> None:
+    """They are one operator without derivatives."""
+
+    def model(log_emissions: Tensor, root: Tensor, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+        return span_marginals(log_emissions * 1, root, left * 1, right, lengths=lengths, backend=backend)
+
+    tensors, compiled = inputs(), torch.compile(model, fullgraph=True, backend="aot_eager")
+    found = compiled(*tensors)
+    assert_equal(found, model(*tensors))
+    assert not any(tensor.requires_grad for tensor in found)
+    given = tuple(tensor.detach() for tensor in tensors)
+    torch.library.opcheck(operators.span_marginals_forward, (*given, bonus().detach(), LENGTHS, None, "torch"))
 
 
 def test_compiled_values_are_checked_when_it_runs() -> None:

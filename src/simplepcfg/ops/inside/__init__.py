@@ -12,7 +12,7 @@ from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments, ch
 from simplepcfg.ops.inside.autograd import chart_inside, chart_span_marginals
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside, log_sum_exp_inside
 from simplepcfg.ops.inside.naive import naive_inside
-from simplepcfg.ops.inside.operators import operator_inside
+from simplepcfg.ops.inside.operators import operator_inside, operator_span_marginals
 from simplepcfg.ops.recording import recordable, recording
 
 __all__ = ["BACKENDS", "clear_graphs", "graph_memory", "inside", "span_marginals", "without_graphs"]
@@ -119,6 +119,9 @@ def span_marginals(
     >>> marginals[0, 0, 3], marginals[0, 0, 2], marginals[0, 1, 3]    # the sentence, and two equally probable spans
     (tensor(1.), tensor(0.5000), tensor(0.5000))
     """
+    if torch.compiler.is_compiling() and not create_graph and backend in ("auto", *_DIRECT_MARGINALS):
+        given = check_shapes(log_emissions, root, left, right, lengths, span_bonus, precision)
+        return operator_span_marginals(backend, given)
     backend = resolve_backend(backend, log_emissions, BACKENDS)
     if not create_graph and backend in _DIRECT_MARGINALS:
         arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)

@@ -14,6 +14,7 @@ from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.inside.arguments import InsideArguments, check_lengths, check_values, needs_gradient
 from simplepcfg.ops.inside.autograd import (
     backward_chart,
+    chart_span_marginals,
     differentiable_gradients,
     forward_chart,
     tensors_of,
@@ -32,6 +33,13 @@ def operator_inside(backend: str, arguments: InsideArguments) -> Tensor:
         return log_einsum_exp_inside(arguments)
     log_z, _ = inside_forward(*tensors_of(arguments), arguments.precision, backend, needs_gradient(arguments))
     return log_z
+
+
+def operator_span_marginals(backend: str, arguments: InsideArguments) -> tuple[Tensor, Tensor]:
+    """Compute log Z and span marginals by an operator, without derivatives; ``arguments`` as above."""
+    given = [None if tensor is None else tensor.detach() for tensor in tensors_of(arguments)]
+    log_z, marginals = span_marginals_forward(*given, arguments.precision, backend)
+    return log_z, marginals
 
 
 @torch.library.custom_op("simplepcfg::inside", mutates_args=(), tags=_TAGS)
@@ -73,6 +81,28 @@ def inside_backward(
         resolve_backend(backend, log_emissions, _BACKENDS), given, handle, grad, (words, by_root, rules, bonus)
     )
     return [each for each in found if each is not None]
+
+
+@torch.library.custom_op("simplepcfg::span_marginals", mutates_args=())
+def span_marginals_forward(
+    log_emissions: Tensor,
+    root: Tensor,
+    left: Tensor,
+    right: Tensor,
+    span_bonus: Tensor | None,
+    lengths: Tensor | None,
+    precision: str | None,
+    backend: str,
+) -> tuple[Tensor, Tensor]:
+    """Compute log Z [B] and the marginal of each span [B, n + 1, n + 1]; InputError if a value is wrong."""
+    given = check_values(InsideArguments(log_emissions, root, left, right, lengths, span_bonus, precision))
+    return chart_span_marginals(resolve_backend(backend, log_emissions, _BACKENDS), given)
+
+
+@span_marginals_forward.register_fake
+def _(log_emissions: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    batch, n = log_emissions.shape[:2]
+    return log_emissions.new_empty(batch), log_emissions.new_empty(batch, n + 1, n + 1)
 
 
 @inside_forward.register_fake
