@@ -305,7 +305,7 @@ TABLES = {
     ),
     "curves": Table(
         "curves.csv",
-        "python experiments/run.py experiments/networks.toml",
+        "python experiments/run.py experiments/networks.toml` and `experiments/paper.toml",
         {
             "name": "row",
             "precision": "precision",

@@ -25,6 +25,13 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
+def test_a_text_in_one_long_line_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "story.txt"
+    path.write_text("once upon a time " * 10_000)
+    with pytest.raises(InputError, match="lacks word or region"):
+        read_item_table(path)
+
+
 def test_sentences_of_rows(tmp_path: Path) -> None:
     rows = "1\ta\t1\tThe dog\t300\n1\tb\t1\tThe cat\t310\n1\ta\t2\tbarks.\t\n1\tb\t2\tzorks.\tNA\n2\ta\t1\tThe cat\t1\n"
     table = read_item_table(written(tmp_path, HEADER + rows))

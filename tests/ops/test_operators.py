@@ -13,6 +13,9 @@ from random_grammars import random_case
 from simplepcfg.errors import InputError
 from simplepcfg.ops.inside import autograd, inside, operators, span_marginals
 from simplepcfg.ops.inside.saved_charts import chart_of, empty_handle, make_handle
+from simplepcfg.ops.prefix import prefix_log_probabilities
+from simplepcfg.ops.sample import sample_trees
+from simplepcfg.ops.viterbi import viterbi
 
 LENGTHS = torch.tensor([4, 2, 3])
 BACKENDS = ["torch", "triton"]
@@ -77,6 +80,24 @@ def test_compiled_span_marginals(backend: str, lengths: Tensor | None) -> None:
     assert not any(tensor.requires_grad for tensor in found)
     given = tuple(tensor.detach() for tensor in tensors)
     torch.library.opcheck(operators.span_marginals_forward, (*given, bonus().detach(), LENGTHS, None, "torch"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("question", ["viterbi", "sample_trees", "prefix_log_probabilities"])
+def test_other_questions_break_the_graph(question: str) -> None:
+    ask = {
+        "viterbi": lambda *given: viterbi(*given).log_probability,
+        "sample_trees": lambda *given: (
+            sample_trees(*given, 2, generator=torch.Generator().manual_seed(0)).log_probability
+        ),
+        "prefix_log_probabilities": prefix_log_probabilities,
+    }[question]
+    tensors = tuple(tensor.detach() for tensor in inputs())
+
+    def model(emissions: Tensor, *rules: Tensor) -> Tensor:
+        return ask(emissions * 1, *rules) + 1
+
+    assert torch.equal(torch.compile(model, backend="aot_eager")(*tensors), model(*tensors))
 
 
 def test_compiled_values_are_checked_when_it_runs() -> None:

@@ -35,7 +35,10 @@ def _separator(header: str) -> str:
     """The separator of a header: a tab if there is one, else whichever of comma and semicolon gives more cells."""
     if TAB in header:
         return TAB
-    cells = {separator: len(next(csv.reader([header], delimiter=separator))) for separator in ",;"}
+    try:
+        cells = {separator: len(next(csv.reader([header], delimiter=separator))) for separator in ",;"}
+    except csv.Error:  # a cell that is longer than the module reads: no header, but perhaps a text
+        return TAB
     best = max(cells, key=lambda separator: cells[separator])
     return best if cells[best] > 1 else TAB
 
