@@ -101,13 +101,15 @@ def unfused_networks(
     return outputs, [*saved, *kept]
 
 
-def plain_exponentials(a: Tensor, b: Tensor, out: Tensor | None) -> tuple[Tensor, Tensor]:
+def plain_exponentials(
+    a: Tensor, b: Tensor, out: Tensor | None, left_out: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Compute ``exponentials_of_product`` with all logits in memory."""
     logits = mm_wide(a, b.T, a.new_empty(len(a), len(b), dtype=torch.float32))
     top = logits.amax(-1, keepdim=True)
     total = logits.sub_(top).exp_().sum(-1)
     if out is not None:
-        out.copy_(logits)
+        out.copy_(logits if left_out is None else logits.masked_fill_(left_out > 0, 0.0))
     return top.squeeze(-1) + total.log(), total.reciprocal()
 
 

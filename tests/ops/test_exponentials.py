@@ -45,6 +45,20 @@ def test_is_a_softmax(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int, int
     check(*operands(*size))
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered in exp")
+@pytest.mark.parametrize("distance", [0.0, 200.0])
+def test_columns_are_left_out(distance: float) -> None:
+    """They are 0, and counted in the sums all the same; also where rows are recomputed."""
+    a, b = operands(34, 40, 24, scale=0.3)
+    a[::3, 0], b[35, 0] = 1.0, distance
+    left_out = torch.zeros(40, dtype=torch.int8)
+    left_out[[0, 17, 35, 39]] = 1
+    every, some = (aligned_rows(a, 34, 40, torch.bfloat16) for _ in range(2))
+    truth, found = exponentials_of_product(a, b, every), exponentials_of_product(a, b, some, left_out)
+    assert all(torch.equal(one, two) for one, two in zip(found, truth, strict=True))
+    assert torch.equal(some, every.masked_fill(left_out > 0, 0.0))
+
+
 def test_more_numbers_than_32_bits_count_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = operands(48, 33, 24)
     whole = check(a, b)

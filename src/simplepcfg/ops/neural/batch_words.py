@@ -18,6 +18,11 @@ COLUMNS_AT_ONCE = 1024
 ROUNDING = 2.0**-16
 
 
+def columns_left_out(rows: Tensor, vocabulary: int) -> Tensor:
+    """Return int8 [V] with 1 for the words of a batch, whose exponentials the backward pass leaves out."""
+    return torch.zeros(vocabulary, dtype=torch.int8, device=rows.device).scatter_(0, rows, 1)
+
+
 def clear_words(exponentials: Tensor, rows: Tensor, part: slice, tags: int) -> None:
     """Set the exponentials of the batch's words to 0, since the backward pass treats these words on their own.
 

@@ -15,6 +15,7 @@ from simplepcfg.ops.neural.batch_words import (
     by_linked_words,
     by_word_logits,
     clear_words,
+    columns_left_out,
     normalise_words,
     word_links,
 )
@@ -126,11 +127,12 @@ class _EmissionLogProbabilities(torch.autograd.Function):
         rows = rows.contiguous()
         logits = _wide_empty(features, *rows.shape, features.shape[-2])
         words = None if fused else _WordLogits(rows, logits)
-        log_sums, saved = _normalise(features.flatten(0, -2), embeddings, precision, fused, backward, words)
+        left_out = columns_left_out(rows, len(embeddings)) if fused and rows.dim() == 1 else None
+        log_sums, saved = _normalise(features.flatten(0, -2), embeddings, precision, fused, backward, words, left_out)
         picked = saved[1].index_select(0, rows.flatten()).view(*rows.shape, -1)  # [..., W, D]
         if fused:
             matmul_wide(picked, saved[0].view(features.shape).transpose(-1, -2), logits)
-            normalise_words(logits, log_sums, saved[2], rows)
+            normalise_words(logits, log_sums, saved[2] if left_out is None else None, rows)
         else:
             logits.sub_(log_sums.view(features.shape[:-1]).unsqueeze(-2))
             if saved[2] is not None:
@@ -202,12 +204,13 @@ def _normalise(
     fused: bool,
     backward: bool,
     on_logits: Callable[[Tensor, slice], None] | None = None,
+    left_out: Tensor | None = None,
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor | None, Tensor | None]]:
     """Compute log Σ_w exp(logit) [P], and what the backward pass needs.
 
     The latter are both operands, the exponentials of all words (None if they are too large), and a factor for each row
     that normalises the exponentials (None if they are normalised already). ``on_logits`` is called with the logits of
-    all words, some rows at a time, unless fused kernels are used.
+    all words, some rows at a time, unless fused kernels are used; they set the exponentials of ``left_out`` to 0.
     """
     kind = torch.bfloat16 if fused else wide_type(features.dtype)
     narrow_features, narrow_embeddings = (each.detach().to(kind).contiguous() for each in (features, embeddings))
@@ -215,7 +218,7 @@ def _normalise(
     fits = tags * words * kind.itemsize <= KEPT_BYTES
     kept = aligned_rows(features, tags, words, kind) if backward and fits else None
     if fused:
-        log_sums, factors = exponentials_of_product(narrow_features, narrow_embeddings, kept)
+        log_sums, factors = exponentials_of_product(narrow_features, narrow_embeddings, kept, left_out)
         return log_sums, (narrow_features, narrow_embeddings, kept, factors)
     log_sums = torch.empty(tags, dtype=wide_type(kind), device=features.device)
     with matrix_mode(precision, features.device):
@@ -242,14 +245,16 @@ def _gradients(
     most = tags if kept is not None else RECOMPUTED_BYTES // (words * features.element_size()) or 1
     parts = row_parts(tags, most, 128)
     buffer = aligned_rows(features, parts[0].stop, words, features.dtype) if kept is None else kept
+    left_out = columns_left_out(rows, words) if fused and rows is not None and rows.dim() == 1 else None
     with matrix_mode(precision, features.device):
         for part in parts:
             exponentials = buffer[: part.stop - part.start]
             if kept is None and fused:
-                scales[part] = by_log_sums[part] * exponentials_of_product(features[part], embeddings, exponentials)[1]
+                found = exponentials_of_product(features[part], embeddings, exponentials, left_out)
+                scales[part] = by_log_sums[part] * found[1]
             elif kept is None:
                 softmax_of_product(features[part], embeddings, exponentials, None, False)
-            if kept is None and rows is not None:
+            if kept is None and rows is not None and left_out is None:
                 clear_words(exponentials, rows, part, tags // len(rows) if rows.dim() == 2 else tags)
             mm_wide(exponentials, embeddings, sums[part])
             weighted = _scale_rows(features[part], scales[part], torch.empty_like(features[part]), fused)

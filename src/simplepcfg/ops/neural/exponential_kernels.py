@@ -39,6 +39,7 @@ def _exponential_tiles(
     at_a,
     b,
     out,
+    left_out,
     rows,
     shift,
     first,
@@ -48,6 +49,7 @@ def _exponential_tiles(
     D,
     out_stride,
     HAS_OUT: tl.constexpr,
+    LEAVES_OUT: tl.constexpr,
     EVEN: tl.constexpr,
     WIDE: tl.constexpr,
     BM: tl.constexpr,
@@ -66,6 +68,9 @@ def _exponential_tiles(
         exponentials = tl.where(inside[None, :], tl.exp2(logits * LOG2_E - shift[:, None]), 0.0)
         total += tl.sum(exponentials, 1)
         if HAS_OUT:
+            if LEAVES_OUT:
+                kept = tl.load(left_out + columns, mask=inside, other=0) == 0
+                exponentials = tl.where(kept[None, :], exponentials, 0.0)
             target = out + rows.to(tl.int64)[:, None] * out_stride + columns[None, :]
             tl.store(target, exponentials.to(out.dtype.element_ty), mask=(rows < n)[:, None] & inside[None, :])
     return total, highest * LOG2_E
@@ -76,6 +81,7 @@ def exponentials_kernel(
     a,  # [n, D]
     b,  # [V, D]
     out,  # out [n, V], or anything where HAS_OUT is false
+    left_out,  # int8 [V], if LEAVES_OUT: 1 for the columns that are 0 in ``out``; their row sums are not changed
     shifts,  # out [n]: what is subtracted from the logits of each row, in base 2
     totals,  # out [SPLIT, n]: sums of the exponentials of each row, over one part of the columns each
     highest,  # out [SPLIT, n]: the largest logit of each part, in base 2
@@ -85,6 +91,7 @@ def exponentials_kernel(
     out_stride,
     SPLIT: tl.constexpr,
     HAS_OUT: tl.constexpr,
+    LEAVES_OUT: tl.constexpr,
     EVEN: tl.constexpr,
     WIDE: tl.constexpr,
     BM: tl.constexpr,
@@ -101,8 +108,8 @@ def exponentials_kernel(
     tiles = tl.cdiv(V, BN)
     each = tl.cdiv(tiles, SPLIT)
     total, largest = _exponential_tiles(
-        at_a, b, out, rows, shift, split * each, tl.minimum((split + 1) * each, tiles), n, V, D, out_stride,
-        HAS_OUT, EVEN, WIDE, BM, BN, BK,
+        at_a, b, out, left_out, rows, shift, split * each, tl.minimum((split + 1) * each, tiles), n, V, D, out_stride,
+        HAS_OUT, LEAVES_OUT, EVEN, WIDE, BM, BN, BK,
     )  # fmt: skip
     tl.store(shifts + rows, shift, mask=rows < n)
     tl.store(totals + split * n + rows, total, mask=rows < n)
@@ -150,6 +157,7 @@ def recompute_rows_kernel(
     a,
     b,
     out,
+    left_out,
     highest,
     overflowed,
     count,
@@ -161,6 +169,7 @@ def recompute_rows_kernel(
     SPLIT: tl.constexpr,
     PARTS: tl.constexpr,
     HAS_OUT: tl.constexpr,
+    LEAVES_OUT: tl.constexpr,
     EVEN: tl.constexpr,
     WIDE: tl.constexpr,
     BM: tl.constexpr,
@@ -177,8 +186,8 @@ def recompute_rows_kernel(
         tiles = tl.cdiv(V, BN)
         each = tl.cdiv(tiles, PARTS)
         total, _ = _exponential_tiles(
-            _rows_of(a, rows, n, D, BK), b, out, rows, _highest(highest, rows, n, SPLIT, BM), part * each,
-            tl.minimum((part + 1) * each, tiles), n, V, D, out_stride, HAS_OUT, EVEN, WIDE, BM, BN, BK,
+            _rows_of(a, rows, n, D, BK), b, out, left_out, rows, _highest(highest, rows, n, SPLIT, BM), part * each,
+            tl.minimum((part + 1) * each, tiles), n, V, D, out_stride, HAS_OUT, LEAVES_OUT, EVEN, WIDE, BM, BN, BK,
         )  # fmt: skip
         tl.store(recomputed + part * n + rows, total, mask=rows < n)
 

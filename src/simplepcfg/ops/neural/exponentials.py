@@ -20,16 +20,20 @@ ROWS_LISTED, ROWS_FINISHED = 4096, 128  # rows that one program processes at a t
 MOST_NUMBERS = 2**31 - 1
 
 
-def exponentials_of_product(a: Tensor, b: Tensor, out: Tensor | None) -> tuple[Tensor, Tensor]:
+def exponentials_of_product(
+    a: Tensor, b: Tensor, out: Tensor | None, left_out: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Compute exp(a bᵀ) up to a factor for each row, with the log-sum-exp of each row, on a GPU.
 
     Args:
         a, b: ``[n, D]`` and ``[V, D]`` in bfloat16.
         out: ``[n, V]``, if given, is filled with exp(logit − shift), where the shift depends on the row.
+        left_out: int8 ``[V]``: the columns of ``out`` that are 1 here are filled with 0 instead.
 
     Returns:
-        ``(log_sums, factors)``, ``[n]`` each: log Σ exp(a bᵀ), and 1 / Σ out. ``out`` times the factor of its row is
-        the softmax. The caller can apply the factors to a smaller matrix that is multiplied with ``out``.
+        ``(log_sums, factors)``, ``[n]`` each: log Σ exp(a bᵀ), and 1 / Σ exp(logit − shift), both over all columns.
+        ``out`` times the factor of its row is the softmax. The caller can apply the factors to a smaller matrix that is
+        multiplied with ``out``.
     """
     import triton
 
@@ -38,7 +42,7 @@ def exponentials_of_product(a: Tensor, b: Tensor, out: Tensor | None) -> tuple[T
     (count, width), words = a.shape, b.shape[0]
     if count > MOST_NUMBERS // width:  # kernels compute offsets in 32 bits
         parts = row_parts(count, MOST_NUMBERS // width, TILE[0])
-        found = [exponentials_of_product(a[part], b, None if out is None else out[part]) for part in parts]
+        found = [exponentials_of_product(a[part], b, None if out is None else out[part], left_out) for part in parts]
         log_sums, factors = (torch.cat(each) for each in zip(*found, strict=True))
         return log_sums, factors
     rows, columns, features = TILE
@@ -53,12 +57,26 @@ def exponentials_of_product(a: Tensor, b: Tensor, out: Tensor | None) -> tuple[T
     totals, highest, recomputed = numbers(split, count), numbers(split, count), numbers(recomputed_parts, count)
     overflowed, overflowed_count = numbers(count, dtype=torch.int32), numbers(1, dtype=torch.int32)
     target, stride = (a, 0) if out is None else (out, out.stride(0))
+    columns_left_out = a if left_out is None else left_out
     shape = {
-        "SPLIT": split, "HAS_OUT": out is not None, "EVEN": width % features == 0, "WIDE": not a.is_cuda,
+        "SPLIT": split, "HAS_OUT": out is not None, "LEAVES_OUT": left_out is not None,
+        "EVEN": width % features == 0, "WIDE": not a.is_cuda,
         "BM": rows, "BN": columns, "BK": features, "num_warps": 4, "num_stages": 3,
     }  # fmt: skip
     kernels.exponentials_kernel[(blocks * split,)](
-        a, b, target, shifts, totals, highest, count, words, width, stride, FIRST=FIRST_LOGITS, **shape
+        a,
+        b,
+        target,
+        columns_left_out,
+        shifts,
+        totals,
+        highest,
+        count,
+        words,
+        width,
+        stride,
+        FIRST=FIRST_LOGITS,
+        **shape,
     )
     kernels.list_overflowed_rows_kernel[(1,)](
         totals, overflowed, overflowed_count, count, LARGEST_TOTAL, SPLIT=split, SIZE=ROWS_LISTED, num_warps=16
@@ -67,6 +85,7 @@ def exponentials_of_product(a: Tensor, b: Tensor, out: Tensor | None) -> tuple[T
         a,
         b,
         target,
+        columns_left_out,
         highest,
         overflowed,
         overflowed_count,
