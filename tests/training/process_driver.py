@@ -11,8 +11,11 @@ train SABOTAGE ARGUMENT…   # the command line, with something going wrong in o
 import gc
 import json
 import os
+import random
+import signal
 import socket
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -27,6 +30,7 @@ from simplepcfg.training.storage.metrics import JsonLines
 from step_checks import make_step, mixed_batches, tiny_model
 
 PROCESSES = 2
+SECONDS_BETWEEN_ENDS = 60.0
 distributed.LEADER_WAIT_SECONDS = 0.1  # no torchrun ends these processes, so the leader has all the time it needs
 
 
@@ -97,8 +101,6 @@ def sabotage(what: str) -> None:
 
 
 def _terminate_self_at_step(step: int) -> None:
-    import signal
-
     from simplepcfg.training.step.step import Step
 
     call, calls = Step.__call__, iter(range(10**6))
@@ -132,17 +134,44 @@ def next_task() -> list[str]:
     gc.freeze()  # or each forked process copies and searches all of that when it ends
     while line := sys.stdin.readline():
         folder, *arguments = json.loads(line)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        started = []
+        port = free_port()
+        started: list[int] = []
         for rank in range(PROCESSES):
             started.append(os.fork())
             if not started[-1]:
                 _become_one_of_two(rank, port, Path(folder))
                 return arguments
-        print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in started]), flush=True)
+        print(json.dumps(exit_codes(started)), flush=True)
     sys.exit(0)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens to, below those that a system gives to connections of other tests."""
+    for port in random.sample(range(20000, 32000), 100):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise OSError("no free port between 20000 and 32000")
+
+
+def exit_codes(children: list[int]) -> list[int]:
+    """Wait for all; end those that still run long after the first has ended, so that no test waits for ever."""
+    codes: dict[int, int] = {}
+    deadline = float("inf")
+    while len(codes) < len(children):
+        child, status = os.waitpid(-1, os.WNOHANG)
+        if child:
+            codes[child] = os.waitstatus_to_exitcode(status)
+            deadline = min(deadline, time.monotonic() + SECONDS_BETWEEN_ENDS)
+            continue
+        if time.monotonic() > deadline:
+            for late in set(children) - set(codes):
+                os.kill(late, signal.SIGKILL)
+        time.sleep(0.005)
+    return [codes[child] for child in children]
 
 
 if __name__ == "__main__":
