@@ -1,4 +1,4 @@
-"""Old names of configuration keys are read with one line of advice."""
+"""Old names of configuration keys are read with one line of advice, and removed keys are refused in one line."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ import pytest
 from simplepcfg.errors import InputError
 from simplepcfg.training.config.files import load_config, save_config
 from simplepcfg.training.config.keys import all_keys
+from simplepcfg.training.config.removed_keys import REMOVED
 from simplepcfg.training.config.renamed_keys import RENAMED
 
 # Values that differ from the defaults and are allowed together.
@@ -70,3 +71,19 @@ def test_the_file_of_a_run_says_nothing(tmp_path: Path, recwarn: pytest.Warnings
     path.write_text(path.read_text(encoding="utf-8").replace("ema_decay", "average_decay"), encoding="utf-8")
     assert load_config(path, [], {}).training.ema_decay == 0.9
     assert not list(recwarn)
+
+
+@pytest.mark.parametrize("key", REMOVED)
+def test_a_removed_key_is_refused_where_it_was_given(tmp_path: Path, key: str) -> None:
+    with pytest.raises(InputError, match=rf'^override "{key}=2": the key "{key}" is gone: .*; leave it out$'):
+        load_config("sn-pcfg", [f"{key}=2"], {})
+    variable = f"SIMPLEPCFG_{key.upper().replace('.', '__')}"
+    with pytest.raises(
+        InputError, match=rf'^environment variable {variable}: the key "{key}" is gone: .*; leave it out$'
+    ):
+        load_config("sn-pcfg", [], {variable: "2"})
+    path = tmp_path / "mine.toml"
+    table, _, name = key.partition(".")
+    path.write_text(f"[{table}]\n{name} = 2\n", encoding="utf-8")
+    with pytest.raises(InputError, match=rf'^{path}: the key "{key}" is gone: .* must be trained again$'):
+        load_config(path, [], {})

@@ -70,7 +70,7 @@ def load_config(
             raise InputError(f'override "{override}" is not of the form key=value, as in training.epochs=3')
         _set(values, key, parse_value(value.strip()), f'override "{override}"')
         origins[key] = f'override "{override}"'
-    refuse_removed_keys(values, name)
+    refuse_removed_keys(values, name, origins)
     try:
         return RunConfig.model_validate(values)
     except ValidationError as error:
