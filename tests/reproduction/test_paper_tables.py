@@ -128,6 +128,7 @@ def test_every_row_has_a_figure_with_its_source_or_is_ours(name: str) -> None:
         assert sum([bool(row.configuration), row.baseline is not None, row.quoted]) == 1
         assert bool(row.published) == (row.name not in OURS[name])
         assert bool(row.source) == bool(row.published)
+        assert row.published or row.remark
         assert all(text for figures in row.published.values() for text in figures.values())
         if row.quoted:
             assert row.source.startswith("quoted in Liu et al. 2023")
@@ -154,4 +155,6 @@ def test_every_row_has_a_valid_configuration_of_its_size(name: str, row: Row) ->
     assert model.get("nonterminals", model.get("states")) == int(row.size)
     if "preterminals" in model and not row.recipe_of:
         assert model["preterminals"] == 2 * int(row.size)
+    # A setting of ours in a row that stands beside a published figure is named there.
+    assert row.recipe_of or config.training.network_lr_multiplier == 1 or "our choice" in row.remark
     assert config.data.eos is (name == "lm")
