@@ -4,11 +4,15 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from command_calls import Call
 from simplepcfg import load
 from simplepcfg.evaluation.psycholinguistics.ngram_files import load_ngram
+from simplepcfg.training.storage.run_folder import RunFolder
+from simplepcfg.training.text.corpus import hold_out
+from tiny_runs import SETTINGS, tiny_sentences
 
 
 @pytest.mark.parametrize("name", ["tiny_run", "eos_run"])
@@ -32,6 +36,30 @@ def test_like_a_run(call: Call, name: str, text_file: Path, tmp_path: Path, requ
     assert sum(float(line.split("\t")[3]) for line in lines[1:]) == pytest.approx(bits - end / math.log(2), abs=1e-5)
 
 
+@pytest.mark.parametrize("eos", ["false", "true"])
+def test_from_the_text_of_a_run(call: Call, eos: str, tmp_path: Path) -> None:
+    folder, text = tmp_path / "run", tmp_path / "train.txt"
+    sentences = tiny_sentences()
+    text.write_text("\n".join(sentences) + "\n")
+    settings = [word for setting in (*SETTINGS, f"data.eos={eos}") for word in ("--set", setting)]
+    assert call("train", "sn-pcfg-small", "--train", text, "--out", folder, *settings).code == 0
+    config = RunFolder(folder).read_config()
+    out, counted = tmp_path / "model.arpa", tmp_path / "counted.txt"
+    result = call("baseline", "ngram", "--like", folder, "--order", 2, "--out", out)
+    assert result.code == 0
+    assert "held out" in result.err
+    lengths = np.array([len(config.data.preprocessing.apply(line.split()).tokens) for line in sentences])
+    kept, held_out = hold_out(lengths, config.seed)
+    assert len(held_out) > 0
+    counted.write_text("".join(sentences[index] + "\n" for index in kept))
+    same = tmp_path / "same.arpa"
+    assert call("baseline", "ngram", "--train", counted, "--like", folder, "--order", 2, "--out", same).code == 0
+    assert load_ngram(out).log_probabilities == load_ngram(same).log_probabilities
+    assert load_ngram(out).log_backoffs == load_ngram(same).log_backoffs
+    result = call("baseline", "ngram", "--like", folder, "--raw", "--out", out)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+
+
 def test_a_vocabulary_of_its_own(call: Call, tmp_path: Path) -> None:
     text, out = tmp_path / "text.txt", tmp_path / "model.arpa"
     text.write_text("The dog , the cat .\nthe dog barks .\n")
@@ -48,6 +76,8 @@ def test_a_vocabulary_of_its_own(call: Call, tmp_path: Path) -> None:
 def test_what_is_refused(call: Call, tiny_run: Path, text_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "model.arpa"
     for arguments in (
+        ["--out", out],
+        ["--like", tiny_run, "--out", out],  # its text was no file
         ["--train", "nowhere.txt", "--out", out],
         ["--train", text_file, "--out", tmp_path / "no" / "where"],
         ["--train", text_file, "--out", out, "--like", tmp_path],

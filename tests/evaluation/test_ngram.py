@@ -164,3 +164,13 @@ def test_what_is_refused(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
     assert not is_ngram_file(tmp_path / "nowhere")
     assert not is_ngram_file(tmp_path)
+
+
+def test_an_end_that_a_run_adds_is_the_models_own() -> None:
+    vocabulary = Vocabulary(["<pad>", "<unk>", "<eos>", "a", "b", "c"])
+    preprocessing = Preprocessing(eos=True)
+    plain, marked = TEXTS["small"], [[*tokens, "<eos>"] for tokens in TEXTS["small"]]
+    models = [train_ngram(iter(text), vocabulary, preprocessing, 2) for text in (plain, marked)]
+    assert models[0].log_probabilities == models[1].log_probabilities
+    with pytest.raises(InputError, match="no sentence with words"):
+        train_ngram(iter([["<eos>"]]), vocabulary, preprocessing, 2)

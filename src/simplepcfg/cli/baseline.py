@@ -5,7 +5,18 @@ from typing import Annotated
 import typer
 
 from simplepcfg.cli import baseline_lstm
-from simplepcfg.cli.baseline_words import Like, MinCount, Punctuation, VocabularySize, note_remarks, refuse_own_words
+from simplepcfg.cli.baseline_words import (
+    MIN_COUNT,
+    Like,
+    MinCount,
+    Punctuation,
+    Train,
+    VocabularySize,
+    note_remarks,
+    refuse_missing_text,
+    refuse_own_words,
+    refuse_run_without_file,
+)
 from simplepcfg.cli.options import Quiet, Raw
 from simplepcfg.cli.output import note, refuse_unwritable, write_lines
 from simplepcfg.errors import counted
@@ -22,7 +33,7 @@ def top(context: typer.Context) -> None:
 
     \b
     Example:
-      simplepcfg baseline ngram --train train.txt --out trigram.arpa
+      simplepcfg baseline ngram --like runs/demo --out trigram.arpa
       simplepcfg baseline lstm --like runs/demo --out lstm.safetensors
     """
     if context.invoked_subcommand is None:
@@ -31,8 +42,8 @@ def top(context: typer.Context) -> None:
 
 @app.command("ngram", short_help="An n-gram model by modified Kneser-Ney smoothing.")
 def ngram(
-    train: Annotated[str, typer.Option("--train", metavar="FILE", help="Text, one sentence a line (.gz too).")],
     out: Annotated[str, typer.Option("--out", metavar="FILE", help="Where the model is written.")],
+    train: Train = None,
     order: Annotated[int, typer.Option("--order", metavar="N", min=1, max=10, help="Longest n-grams.")] = 3,
     like: Like = None,
     vocabulary_size: VocabularySize = None,
@@ -43,33 +54,47 @@ def ngram(
 ) -> None:
     """Train an interpolated n-gram model with modified Kneser-Ney smoothing, and write it as an ARPA file.
 
-    Every command of simplepcfg test takes the file in place of a run. For a fair comparison with a run, train on the
-    same text with --like RUN: then both see the same tokens. Without it words are lower-cased and numbers are N.
+    score, evaluate and every command of simplepcfg test take the file in place of a run. With --like RUN it has the
+    run's vocabulary and preprocessing and, unless --train gives another text, counts the sentences that the run learned
+    from: not those that were held out for validation. All sentences of --train FILE are counted. Without --like words
+    are lower-cased and numbers are N.
 
     \b
     Example:
-      simplepcfg baseline ngram --train train.txt --like runs/demo --out trigram.arpa
+      simplepcfg baseline ngram --like runs/demo --out trigram.arpa
+      simplepcfg baseline ngram --train train.txt --order 5 --out five.arpa
       simplepcfg test minimal-pairs runs/demo trigram.arpa blimp/
     """
     refuse_own_words(like, vocabulary_size, min_count, punctuation)
+    refuse_missing_text(train, like, None, raw)
     refuse_unwritable(out)
+    from simplepcfg.data.encoded_text import DecodedText, TextEncoder
     from simplepcfg.data.preprocessing import Preprocessing
     from simplepcfg.data.vocabulary import Vocabulary
     from simplepcfg.evaluation.psycholinguistics.ngram import train_ngram
     from simplepcfg.evaluation.psycholinguistics.ngram_files import save_ngram
-    from simplepcfg.inference.word_models import vocabulary_of_run
+    from simplepcfg.inference.word_models import vocabulary_and_config
+    from simplepcfg.training.text.corpus import prepare_corpus
     from simplepcfg.training.text.tokens import read_tokens
 
-    vocabulary = None
-    if like is None:
-        preprocessing = Preprocessing(punctuation="keep" if punctuation else "drop", tokenize=raw)
-    else:
-        vocabulary, preprocessing = vocabulary_of_run(like)
+    preprocessing = Preprocessing(punctuation="keep" if punctuation else "drop", tokenize=raw)
+    vocabulary = run = None
+    if like is not None:
+        vocabulary, run = vocabulary_and_config(like)
+        preprocessing = run.data.preprocessing
     notes: list[str] = []
-    sentences = list(read_tokens(train, preprocessing.model_copy(update={"eos": False}), notes, raw))
+    if train is not None:
+        encoder = TextEncoder()
+        text = encoder.read(read_tokens(train, preprocessing.model_copy(update={"eos": False}), notes, raw))
+        sentences = DecodedText(text, encoder.words)
+        vocabulary = vocabulary or Vocabulary.from_sentences(sentences, vocabulary_size, min_count or MIN_COUNT)
+    else:
+        assert run is not None  # refuse_missing_text saw to it
+        refuse_run_without_file(like, run.data.train)
+        corpus = prepare_corpus(run.data, run.seed, vocabulary=vocabulary)
+        vocabulary, notes = corpus.vocabulary, corpus.notes
+        sentences = DecodedText(corpus.train, vocabulary.words)
     note_remarks(notes, quiet)
-    if vocabulary is None:
-        vocabulary = Vocabulary.from_sentences(sentences, vocabulary_size, min_count or 2)
     model = train_ngram(sentences, vocabulary, preprocessing, order)
     save_ngram(model, out)
     counts = ", ".join(

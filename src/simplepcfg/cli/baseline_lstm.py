@@ -9,23 +9,22 @@ from simplepcfg.cli.baseline_words import (
     Like,
     MinCount,
     Punctuation,
+    Train,
     VocabularySize,
     note_remarks,
+    refuse_missing_text,
     refuse_own_words,
+    refuse_run_without_file,
 )
 from simplepcfg.cli.options import Device, Quiet, Raw
 from simplepcfg.cli.output import note, refuse_unwritable
-from simplepcfg.errors import InputError
 
 SUMMARY = "An LSTM language model."
 
 
 def command(
     out: Annotated[str, typer.Option("--out", metavar="FILE", help="Where the model is written.")],
-    train: Annotated[
-        str | None,
-        typer.Option("--train", metavar="FILE", help="Text, one sentence a line (.gz too).  [default: that of --like]"),
-    ] = None,
+    train: Train = None,
     valid: Annotated[
         str | None,
         typer.Option("--valid", metavar="FILE", help="Text to choose the epoch by.  [default: a share of the text]"),
@@ -67,10 +66,7 @@ def command(
       simplepcfg evaluate runs/demo lstm.safetensors test.txt
     """
     refuse_own_words(like, vocabulary_size, min_count, punctuation)
-    if train is None and like is None:
-        raise InputError("there is no text to learn from; give --train FILE, or --like RUN to take that of a run")
-    if train is None and (valid is not None or raw):
-        raise InputError(f"{'--valid' if valid is not None else '--raw'} goes with a text; give --train FILE, too")
+    refuse_missing_text(train, like, valid, raw)
     refuse_unwritable(out)
     from simplepcfg.evaluation.psycholinguistics.lstm import LSTMConfig
     from simplepcfg.inference.word_models import vocabulary_and_config
@@ -99,8 +95,8 @@ def command(
     else:
         vocabulary, run = vocabulary_and_config(like)
         data, split_seed = run.data, run.seed
-        if train is None and data.train is None:
-            raise InputError(f"--like {like}: its text was no file; give --train FILE")
+        if train is None:
+            refuse_run_without_file(like, data.train)
     if train is not None:
         data = data.model_copy(update={"train": train, "valid": valid, "raw": raw})
     with resource_errors("training the LSTM", "lower --batch-size or --size"):

@@ -14,6 +14,10 @@ Like = Annotated[
     str | None,
     typer.Option("--like", metavar="RUN", help="Take the vocabulary and the preprocessing of this run."),
 ]
+Train = Annotated[
+    str | None,
+    typer.Option("--train", metavar="FILE", help="Text, one sentence a line (.gz too).  [default: that of --like]"),
+]
 VocabularySize = Annotated[
     int | None, typer.Option("--vocabulary-size", metavar="N", min=1, help="Keep the N most frequent words.")
 ]
@@ -34,6 +38,20 @@ def refuse_own_words(
     given += ["--punctuation"] if punctuation is not None else []
     if like is not None and given:
         raise InputError(f"--like {like} has a vocabulary and preprocessing of its own; leave out {given[0]}")
+
+
+def refuse_missing_text(train: str | None, like: str | None, valid: str | None, raw: bool) -> None:
+    """Raise InputError if there is no text to learn from, or an option that goes with a text which is not given."""
+    if train is None and like is None:
+        raise InputError("there is no text to learn from; give --train FILE, or --like RUN to take that of a run")
+    if train is None and (valid is not None or raw):
+        raise InputError(f"{'--valid' if valid is not None else '--raw'} goes with a text; give --train FILE, too")
+
+
+def refuse_run_without_file(like: str | None, train: str | None) -> None:
+    """Raise InputError if the text of a run, as its configuration has it, was no file that can be read again."""
+    if train is None or train == "-":
+        raise InputError(f"--like {like}: its text was no file; give --train FILE")
 
 
 def note_remarks(remarks: Iterable[str], quiet: bool) -> None:

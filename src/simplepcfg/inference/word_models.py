@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import EOS, Vocabulary
 from simplepcfg.evaluation.perplexity import perplexity
@@ -44,12 +43,6 @@ def load_word_model(name: str, device: str = "auto") -> WordModel:
 def load_sequence_model(name: str, device: str = "auto") -> SequenceModel:
     """The n-gram model or LSTM of a file."""
     return load_ngram(name) if is_ngram_file(name) else load_lstm(name, device)
-
-
-def vocabulary_of_run(name: str) -> tuple[Vocabulary, Preprocessing]:
-    """The words that a run knows and what it does to words; it need not have been trained to its end."""
-    vocabulary, config = vocabulary_and_config(name)
-    return vocabulary, config.data.preprocessing
 
 
 def vocabulary_and_config(name: str) -> tuple[Vocabulary, RunConfig]:

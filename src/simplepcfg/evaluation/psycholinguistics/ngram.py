@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simplepcfg.data.preprocessing import Preprocessing
-from simplepcfg.data.vocabulary import PAD_ID, Vocabulary
+from simplepcfg.data.vocabulary import EOS, PAD_ID, Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.psycholinguistics.word_model import Words, WordSurprisal, word_records
 
@@ -173,16 +173,19 @@ def train_ngram(
     order: int = 3,
     name: str = "n-gram",
 ) -> NgramModel:
-    """Estimate a model from sentences of prepared tokens; words outside the vocabulary count as `<unk>`."""
+    """Estimate a model from sentences of prepared tokens, which are read once and not held.
+
+    Words outside the vocabulary count as `<unk>`; an `<eos>` at the end of a sentence is the model's own end.
+    """
     if not 1 <= order <= MOST_ORDER:
         raise InputError(f"order = {order}; take 1 to {MOST_ORDER}, usually 3")
     for mark in RESERVED.values():
         if mark in vocabulary:
             raise InputError(f"the vocabulary has the word {mark}, which n-gram models keep for themselves; replace it")
-    lines = [(START, *vocabulary.encode(tokens), STOP) for tokens in sentences if tokens]
-    if not lines:
+    contents = (tokens[:-1] if tokens and tokens[-1] == EOS else tokens for tokens in sentences)
+    adjusted = _adjusted_counts(((START, *vocabulary.encode(tokens), STOP) for tokens in contents if tokens), order)
+    if not adjusted[0]:
         raise InputError("no sentence with words to learn an n-gram model from; give more text")
-    adjusted = _adjusted_counts(lines, order)
     events = [*range(PAD_ID + 1, len(vocabulary)), STOP]
     log_probabilities: list[dict[Ngram, float]] = []
     log_backoffs: list[dict[Ngram, float]] = []
@@ -210,7 +213,7 @@ def train_ngram(
     return NgramModel(log_probabilities, log_backoffs, vocabulary, preprocessing, name)
 
 
-def _adjusted_counts(lines: Sequence[Ngram], order: int) -> list[Counter[Ngram]]:
+def _adjusted_counts(lines: Iterable[Ngram], order: int) -> list[Counter[Ngram]]:
     """For each length the adjusted counts of n-grams that end in a word or in the end of a sentence."""
     counts: list[Counter[Ngram]] = [Counter() for _ in range(order)]
     for line in lines:
