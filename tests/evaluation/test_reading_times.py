@@ -156,6 +156,14 @@ def test_lengths_and_frequencies() -> None:
     assert found.tolist() == pytest.approx([math.log2(n / 9) for n in (3, 3, 2, 1, 1)])
 
 
+def test_frequencies_in_paragraphs() -> None:
+    counts = token_counts(["Mr. Fox saw the dog. The dog barked. Did Mr. Fox run?", "so did the dog ."])
+    assert counts["dog"] == 3
+    assert "dog." not in counts
+    found = log_frequencies(["dog.", "Mr.", "Fox", "dog,"], counts)
+    assert found.tolist() == pytest.approx([math.log2((n + 1) / (sum(counts.values()) + 1)) for n in (3, 2, 2, 3)])
+
+
 def test_entropies_of_words(tmp_path: Path) -> None:
     path = tmp_path / "words.tsv"
     path.write_text("item\tword\n1\taaaaa\n1\tbbbbb,\n1\t—\n1\tccccc.\n")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simplepcfg.data.raw_text import sentences_of_paragraph
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.psycholinguistics.item_tables import ItemTable, score_item_table
 from simplepcfg.evaluation.psycholinguistics.regions import tokenise_regions
@@ -80,18 +81,25 @@ def word_lengths(words: Sequence[str]) -> Array:
 def log_frequencies(words: Sequence[str], counts: Counter[str]) -> Array:
     """log2 of each word's share of a text, one added to its count; of a word of several tokens, the rarest one's."""
     total = sum(counts.values()) + 1
-    found = {
-        word: math.log2((min((counts[token] for token in plain_tokens(word)), default=0) + 1) / total)
-        for word in set(words)
-    }
+    found = {word: math.log2((_rarest(word, counts) + 1) / total) for word in set(words)}
     return np.array([found[word] for word in words])
 
 
+def _rarest(word: str, counts: Counter[str]) -> int:
+    """The count of a word's rarest token. An abbreviation on its own, `Mr.`, loses its period as the last word of a
+    sentence does, so that of the two the more frequent one is meant."""
+    written = word.lower()
+    return min(
+        (max(counts[token], counts[f"{token}."] * (f"{token}." in written)) for token in plain_tokens(word)), default=0
+    )
+
+
 def token_counts(lines: Iterable[str]) -> Counter[str]:
-    """How often each token occurs in lines of text, raw or tokenised, whatever its case."""
+    """How often each token occurs in lines of text, whatever its case: sentences, raw or tokenised, or paragraphs."""
     counts: Counter[str] = Counter()
     for line in lines:
-        counts.update(plain_tokens(line))
+        for sentence in sentences_of_paragraph(line):
+            counts.update(plain_tokens(sentence))
     return counts
 
 
