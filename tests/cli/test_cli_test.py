@@ -132,7 +132,7 @@ def test_reading_times(call: Call, tiny_run: Path, eos_run: Path, times: Path, t
     predictors = "surprisal,entropy,entropy-reduction,syntactic-surprisal,depth,open-constituents"
     table, text = tmp_path / "rows.csv", tmp_path / "text.txt"
     text.write_text("\n".join(tiny_sentences(100)))
-    options = ["--predictors", predictors, "--resamples", 20, "--frequencies", text, "--csv", table]
+    options = ["--predictors", predictors.replace(",", ", "), "--resamples", 20, "--frequencies", text, "--csv", table]
     result = call("test", "reading-times", tiny_run, eos_run, times, *options, "--json", "-")
     assert result.code == 0, result.err
     rows = json.loads(result.out)

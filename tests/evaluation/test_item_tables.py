@@ -82,6 +82,8 @@ def test_words_without_tokens_and_of_probability_zero(tmp_path: Path) -> None:
         ('item\tword\n1\t"""Come"\n', ['"Come']),  # pandas
         ('"item"\t"word"\n"1"\t"Come"\n', ["Come"]),  # R
         ('"item"\t"word"\n1\t"a ""b"""\n', ['a "b"']),
+        ('"item"\t"word"\n1\t"\\"Come"\n1\t"here,\\""\n1\t"\\""\n', ['"Come', 'here,"', '"']),  # R's write.table
+        ('item\tword\n1\t"\\"\n', ['"\\"']),
     ],
 )
 def test_quotation_marks(tmp_path: Path, text: str, words: list[str]) -> None:
@@ -130,6 +132,7 @@ def test_rows_of_several_sentences_are_remarked_upon(tmp_path: Path) -> None:
         ("word\nThe\n", "lacks item"),
         ("condition\tword\na\tThe\n", "lacks item"),  # else all sentences of a condition were one
         ("item,rt\n1,2\n", "lacks word or region"),
+        ("item\trt\r1\t2" + 99 * "\r1\t2", "header 'item rt.{,120}…' lacks word or region"),  # line ends of old Macs
         ('item,word\n1,a\n1,"b\n1,c\n', "items.tsv:3: the quotation marks"),
         ('"item"\t"word"\n"1"\t1\t"a"\n', "items.tsv:2: has 3 cells, the header 2; .* row.names = FALSE"),
         ("item\trt\n1\t2\n", "lacks word or region"),

@@ -74,7 +74,8 @@ def command(
     from simplepcfg.evaluation.psycholinguistics.word_predictors import Predictor, token_counts
     from simplepcfg.inference.word_models import load_word_model
 
-    wanted = [Predictor(_one_of(name, PREDICTORS, "--predictors")) for name in dict.fromkeys(predictors.split(","))]
+    names = dict.fromkeys(name.strip() for name in predictors.split(","))
+    wanted = [Predictor(_one_of(name, PREDICTORS, "--predictors")) for name in names]
     form = Shape(_one_of(shape, SHAPES, "--shape"))
     models, files = models_and_files(arguments, (".tsv",))
     if len(files) > 1:

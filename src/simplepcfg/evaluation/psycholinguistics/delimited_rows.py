@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from simplepcfg.errors import InputError
 
 TAB = "\t"
+_DOUBLED_MARK = re.compile('""')
+_ESCAPED_MARK = re.compile(r'""|\\"')
 
 
 def delimited_rows(lines: Iterable[str], name: str, separator: str | None = None) -> Iterator[tuple[int, list[str]]]:
@@ -55,12 +58,16 @@ def _tab_separated(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list
 def _unquoted(cell: str, all_quoted: bool) -> str:
     """A cell without the quotation marks of whoever wrote the table: R quotes all text, pandas cells with such a mark.
 
-    In a table of neither, a mark belongs to the word, as in `"Come`.
+    A mark within is doubled or, by R's `write.table`, has a backslash before it. In a table of neither, a mark belongs
+    to the word, as in `"Come`.
     """
-    inner = cell[1:-1]
-    if len(cell) < 2 or cell[0] != '"' or cell[-1] != '"' or '"' in inner.replace('""', ""):
+    if len(cell) < 2 or cell[0] != '"' or cell[-1] != '"':
         return cell
-    return inner.replace('""', '"') if all_quoted or '""' in inner else cell
+    inner = cell[1:-1]
+    marks = _ESCAPED_MARK if all_quoted else _DOUBLED_MARK
+    if '"' in marks.sub("", inner):
+        return cell
+    return marks.sub('"', inner) if all_quoted or '""' in inner else cell
 
 
 def _comma_separated(lines: Iterable[str], separator: str, first: int, name: str) -> Iterator[tuple[int, list[str]]]:

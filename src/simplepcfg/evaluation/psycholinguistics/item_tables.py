@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from os import PathLike, fspath
 
-from simplepcfg.data.raw_text import inner_sentence_end
+from simplepcfg.data.raw_text import inner_sentence_end, shortened
 from simplepcfg.data.readers import open_text
 from simplepcfg.errors import InputError, counted
 from simplepcfg.evaluation.psycholinguistics.delimited_rows import delimited_rows
@@ -67,8 +67,9 @@ def read_item_table(path: str | PathLike[str]) -> ItemTable:
     keys = [found for column in SENTENCE_COLUMNS if (found := _spelled(columns, column))]
     if text_column is None or not any(_spelled(columns, column) for column in IDENTIFYING_COLUMNS):
         raise InputError(
-            f"{name}:{first[0]}: the header {' '.join(columns)!r} lacks {'item' if text_column else 'word or region'}; "
-            "separate columns by tabs, commas or semicolons, and name one item and one word or region"
+            f"{name}:{first[0]}: the header {shortened(' '.join(columns), 80)!r} lacks "
+            f"{'item' if text_column else 'word or region'}; separate columns by tabs, commas or semicolons, "
+            "and name one item and one word or region"
         )
     if len(set(columns)) < len(columns):
         raise InputError(f"{name}:{first[0]}: a column is named twice in {' '.join(columns)!r}; rename one")
