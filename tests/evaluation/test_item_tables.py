@@ -12,6 +12,7 @@ from simplepcfg.evaluation.psycholinguistics.item_tables import (
     scored_rows,
     several_sentences_remark,
 )
+from simplepcfg.evaluation.psycholinguistics.minimal_pairs import MinimalPair, evaluate_minimal_pairs
 from simplepcfg.evaluation.psycholinguistics.word_model import WordSurprisal
 from toy_word_models import UnigramModel
 
@@ -72,6 +73,22 @@ def test_words_without_tokens_and_of_probability_zero(tmp_path: Path) -> None:
         ["NA", "NA", "NA", "0"],
         ["dog", "2.885390", "4.328085", "0"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("known", "tokens"),
+    [
+        (["-lrb-", "-rrb-"], [("the", "-lrb-", "dog"), ("-rrb-", "<unk>")]),  # as in treebanks
+        (["(", ")"], [("the", "(", "dog"), (")", "<unk>")]),
+        (["(", ")", "-lrb-", "-rrb-", "["], [("the", "(", "dog"), (")", "[")]),
+    ],
+)
+def test_brackets_as_the_model_knows_them(tmp_path: Path, known: list[str], tokens: list[tuple[str, ...]]) -> None:
+    model = UnigramModel(dict.fromkeys(("the", "dog", *known), 1.0), punctuation="keep")
+    table = read_item_table(written(tmp_path, "item\tregion\n1\tThe (dog\n1\t) [\n"))
+    assert [score.tokens for score in score_item_table(model, table)] == tokens
+    (one,) = evaluate_minimal_pairs(model, [MinimalPair("The (dog)", "The zebra", "brackets")])
+    assert (one.correct, model.score([["the", known[0], "dog", known[1]]])) == (1, [-5.0])
 
 
 @pytest.mark.parametrize(

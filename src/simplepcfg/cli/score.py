@@ -98,7 +98,7 @@ def command(
         write_lines(map(table_row, scored_rows(table, scores, spillover)))
         if (remark := equal_conditions_remark(table, scores)) is not None:
             note(remark, quiet)
-        unknown.count([tokenise_regions(sentence).words for sentence in table.texts()])
+        unknown.count([tokenise_regions(sentence, model).words for sentence in table.texts()])
         unknown.tell(quiet)
         return
 

@@ -14,7 +14,12 @@ from simplepcfg.data.readers import open_text
 from simplepcfg.errors import InputError, counted
 from simplepcfg.evaluation.psycholinguistics.accuracy import TIE, Accuracy, Judgement, accuracy_of_set, with_means
 from simplepcfg.evaluation.psycholinguistics.delimited_rows import TAB, delimited_rows
-from simplepcfg.evaluation.psycholinguistics.word_model import WordModel, has_unknown, words_of_item
+from simplepcfg.evaluation.psycholinguistics.word_model import (
+    WordModel,
+    has_unknown,
+    with_known_brackets,
+    words_of_item,
+)
 
 SUFFIXES = (".jsonl", ".tsv", ".csv", ".txt")
 GOOD, BAD = "sentence_good", "sentence_bad"
@@ -65,7 +70,8 @@ def evaluate_minimal_pairs(model: WordModel, pairs: Sequence[MinimalPair]) -> li
     A pair is right where log p of the good sentence, its end included, is higher by more than rounding; equal
     sentences, as where the words that differ are both unknown, are ties and wrong.
     """
-    good, bad = [words_of_item(pair.good) for pair in pairs], [words_of_item(pair.bad) for pair in pairs]
+    good = [with_known_brackets(model, words_of_item(pair.good)) for pair in pairs]
+    bad = [with_known_brackets(model, words_of_item(pair.bad)) for pair in pairs]
     scores = model.score([*good, *bad])
     judged: dict[str, list[Judgement]] = {}
     terms: dict[str, str | None] = {}

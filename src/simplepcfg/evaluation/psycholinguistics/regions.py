@@ -8,7 +8,12 @@ from itertools import accumulate
 
 from simplepcfg.data.penn_words import plain_apostrophes
 from simplepcfg.data.vocabulary import UNK
-from simplepcfg.evaluation.psycholinguistics.word_model import WordModel, WordSurprisal, words_of_item
+from simplepcfg.evaluation.psycholinguistics.word_model import (
+    WordModel,
+    WordSurprisal,
+    with_known_brackets,
+    words_of_item,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +40,11 @@ class TokenisedRegions:
     region_of: list[int]
 
 
-def tokenise_regions(regions: Sequence[str]) -> TokenisedRegions:
+def tokenise_regions(regions: Sequence[str], model: WordModel | None = None) -> TokenisedRegions:
     """Tokenise the running sentence, regions joined by spaces, and find the region of each token.
 
-    A region alone would be tokenised otherwise: a full stop is a token of its own at the end of a sentence only.
+    A region alone would be tokenised otherwise: a full stop is a token of its own at the end of a sentence only. With a
+    `model`, brackets are as its vocabulary has them.
     """
     texts = [" ".join(region.split()) for region in regions]
     present = [index for index, text in enumerate(texts) if text]
@@ -53,7 +59,7 @@ def tokenise_regions(regions: Sequence[str]) -> TokenisedRegions:
             current += 1
         region_of.append(present[current])
         place += len(word)
-    return TokenisedRegions(words, region_of)
+    return TokenisedRegions(words if model is None else with_known_brackets(model, words), region_of)
 
 
 def region_surprisals(model: WordModel, sentences: Sequence[Sequence[str]]) -> list[list[RegionSurprisal]]:
@@ -62,7 +68,7 @@ def region_surprisals(model: WordModel, sentences: Sequence[Sequence[str]]) -> l
     A last region of nothing but marks that the model does not look at, such as a full stop, has the surprisal of the
     end of the sentence: that is where the model decides what the full stop says.
     """
-    tokenised = [tokenise_regions(regions) for regions in sentences]
+    tokenised = [tokenise_regions(regions, model) for regions in sentences]
     ends = any(_last_region_is_dropped(model, item) for item in tokenised)
     tables = model.surprisal([item.words for item in tokenised], ends=ends)
     return [

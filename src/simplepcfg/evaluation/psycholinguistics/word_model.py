@@ -11,6 +11,7 @@ from simplepcfg.data.preprocessing import Prepared, Preprocessing
 from simplepcfg.data.vocabulary import UNK, Vocabulary
 
 END = "<end>"
+BRACKETS = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
 Words = Sequence[str]
 
 
@@ -72,6 +73,19 @@ def word_records(
 def words_of_item(text: str) -> list[str]:
     """The words of one sentence as people write it, by Penn's conventions, with the apostrophe of a typewriter."""
     return [plain_apostrophes(token) for token in tokenize(text)]
+
+
+def with_known_brackets(model: WordModel, words: Words) -> list[str]:
+    """The words with each bracket as the model's vocabulary has it: `(`, or `-LRB-` as in treebanks."""
+    if BRACKETS.keys().isdisjoint(words):
+        return list(words)
+
+    def is_known(word: str) -> bool:
+        tokens = model.preprocessing.apply([word]).tokens
+        return not tokens or tokens[0] in model.vocabulary  # a word that the model does not look at may stay
+
+    spelled = {bracket: name for bracket, name in BRACKETS.items() if not is_known(bracket) and is_known(name)}
+    return [spelled.get(word, word) for word in words]
 
 
 def has_unknown(model: WordModel, words: Words) -> bool:

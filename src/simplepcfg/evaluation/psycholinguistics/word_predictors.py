@@ -115,7 +115,7 @@ def _syntactic_surprisals(model: WordModel, table: ItemTable) -> Array:
         raise InputError(
             f"{model.name}: has no preterminals, hence no syntactic surprisal; ask for other predictors, or give a run"
         )
-    items = [tokenise_regions(regions) for regions in table.texts()]
+    items = [tokenise_regions(regions, model) for regions in table.texts()]
     values = np.full(len(table.rows), np.nan)
     for rows, item, found in zip(table.sentences, items, ask([item.words for item in items]), strict=True):
         for region, value in zip(item.region_of, found, strict=True):
@@ -134,7 +134,7 @@ def _tree_predictors(model: WordModel, table: ItemTable) -> dict[Predictor, Arra
     depth, open_after = np.full(len(table.rows), np.nan), np.full(len(table.rows), np.nan)
     sentences, owners = [], []
     for regions in table.texts():
-        item = tokenise_regions(regions)
+        item = tokenise_regions(regions, model)
         kept = model.preprocessing.apply(item.words).kept
         sentences.append([item.words[place] for place in kept])
         owners.append([item.region_of[place] for place in kept])
