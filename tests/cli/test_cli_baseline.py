@@ -9,7 +9,7 @@ import pytest
 
 from command_calls import Call
 from simplepcfg import load
-from simplepcfg.evaluation.psycholinguistics.ngram_files import load_ngram
+from simplepcfg.training.storage.ngram_files import load_ngram
 from simplepcfg.training.storage.run_folder import RunFolder
 from simplepcfg.training.text.corpus import hold_out
 from tiny_runs import SETTINGS, tiny_sentences
@@ -54,8 +54,7 @@ def test_from_the_text_of_a_run(call: Call, eos: str, tmp_path: Path) -> None:
     counted.write_text("".join(sentences[index] + "\n" for index in kept))
     same = tmp_path / "same.arpa"
     assert call("baseline", "ngram", "--train", counted, "--like", folder, "--order", 2, "--out", same).code == 0
-    assert load_ngram(out).log_probabilities == load_ngram(same).log_probabilities
-    assert load_ngram(out).log_backoffs == load_ngram(same).log_backoffs
+    assert out.read_text() == same.read_text()
     result = call("baseline", "ngram", "--like", folder, "--raw", "--out", out)
     assert (result.code, result.err.count("\n")) == (2, 1)
 

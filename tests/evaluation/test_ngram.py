@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.vocabulary import UNK_ID, Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.ngram import START, STOP, Discounts, NgramModel, train_ngram
-from simplepcfg.evaluation.psycholinguistics.ngram_files import is_ngram_file, load_ngram, save_ngram
+from simplepcfg.evaluation.psycholinguistics import ngram, ngram_arpa
+from simplepcfg.evaluation.psycholinguistics.ngram import START, STOP, Level, NgramModel
+from simplepcfg.evaluation.psycholinguistics.ngram_training import Discounts, train_ngram
+from simplepcfg.training.storage.ngram_files import is_ngram_file, load_ngram, save_ngram
 
 Text = list[list[str]]
 
@@ -39,9 +42,8 @@ class Naive:
         self.order = order
         self.discounts = {}
         for length in range(1, order + 1):
-            self.discounts[length] = Discounts.estimated(
-                self.adjusted(ngram) for ngram in {gram for line in self.lines for gram in self.grams(line, length)}
-            )
+            grams = {gram for line in self.lines for gram in self.grams(line, length)}
+            self.discounts[length] = Discounts.estimated([self.adjusted(gram) for gram in grams])
 
     def grams(self, line: Sequence[int], length: int) -> list[tuple[int, ...]]:
         found = [tuple(line[place : place + length]) for place in range(len(line) - length + 1)]
@@ -87,8 +89,10 @@ def test_against_the_naive_form(name: str, order: int) -> None:
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 @pytest.mark.parametrize("name", list(TEXTS))
 def test_probabilities_sum_to_one_after_every_context(name: str, order: int) -> None:
-    model, _ = trained(name, order, min_count=2)
-    contexts = {()} | {context for level in model.log_backoffs for context in level}
+    model, text = trained(name, order, min_count=2)
+    ids = model.vocabulary.encode
+    lines = [(START, *ids(tokens), STOP) for tokens in text]
+    contexts = {line[end - length : end] for line in lines for end in range(len(line)) for length in range(order)}
     contexts |= {(START, UNK_ID, 2), (2, 2, 2, 2, 2), (START,)}
     for context in contexts:
         probabilities = model.next_words(context)
@@ -132,18 +136,64 @@ def test_a_run_with_eos_has_the_same_end(tmp_path: Path) -> None:
     assert [record.word for record in model.surprisal([["a"]])[0]] == ["a", "<end>"]
 
 
-@pytest.mark.parametrize("order", [1, 3])
-def test_files(tmp_path: Path, order: int) -> None:
-    model, text = trained("middle", order)
-    path = tmp_path / "model.arpa"
+def assert_same(one: NgramModel, other: NgramModel) -> None:
+    assert (one.vocabulary, one.preprocessing) == (other.vocabulary, other.preprocessing)
+    for a, b in zip(one.levels, other.levels, strict=True):
+        assert np.array_equal(a.keys, b.keys)
+        np.testing.assert_allclose(a.log_probabilities, b.log_probabilities, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(a.log_backoffs, b.log_backoffs, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("suffix", ["arpa", "safetensors"])
+@pytest.mark.parametrize(("text", "order"), [("middle", 1), ("middle", 3), ("large", 5)])
+def test_files(tmp_path: Path, text: str, order: int, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ngram_arpa, "LINES_AT_ONCE", 7)
+    model, sentences = trained(text, order)
+    path = tmp_path / f"model.{suffix}"
     save_ngram(model, path)
     assert is_ngram_file(path)
     again = load_ngram(path)
     assert again.name == str(path)
-    assert again.vocabulary == model.vocabulary
-    assert again.preprocessing == model.preprocessing
-    assert again.score([*text, ["zz"]]) == pytest.approx(model.score([*text, ["zz"]]), abs=1e-10)
-    assert f"ngram {order}=" in path.read_text()
+    assert_same(again, model)
+    assert again.score([*sentences, ["zz"]]) == pytest.approx(model.score([*sentences, ["zz"]]), abs=1e-10)
+    if suffix == "arpa":
+        assert f"ngram {order}={len(model.levels[-1])}\n" in path.read_text()
+
+
+def test_texts_shorter_than_the_longest_ngrams(tmp_path: Path) -> None:
+    model = train_ngram([["a"]], Vocabulary(["<pad>", "<unk>", "a"]), Preprocessing(), 5)
+    assert [len(level) for level in model.levels] == [4, 2, 1, 0, 0]
+    assert model.next_words((START, 2, 2, 2, 2)).sum() == pytest.approx(1)
+    for name in ("model.arpa", "model.safetensors"):
+        save_ngram(model, tmp_path / name)
+        assert_same(load_ngram(tmp_path / name), model)
+
+
+def test_many_sentences_are_scored_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, text = trained("large", 3)
+    whole = model.score([*text, []])
+    monkeypatch.setattr(ngram, "SENTENCES_AT_ONCE", 7)
+    assert model.score([*text, []]) == whole
+    naive = [sum(model.log_probability(word, line[:place]) for place, word in enumerate(line) if place)
+             for line in [(START, *model.vocabulary.encode(tokens), STOP) for tokens in text]]  # fmt: skip
+    assert whole[:-1] == pytest.approx(naive, abs=1e-10)
+
+
+def test_damaged_tensors_are_refused(tmp_path: Path) -> None:
+    model, _ = trained("small", 2)
+    path = tmp_path / "model.safetensors"
+    first, second = model.levels
+    for levels in (
+        [first, Level(second.keys[::-1].copy(), second.log_probabilities, second.log_backoffs)],
+        [first, Level(second.keys + 10**6, second.log_probabilities, second.log_backoffs)],
+        [first, Level(second.keys, second.log_probabilities[1:].copy(), second.log_backoffs)],
+        [second],
+        [],
+    ):
+        save_ngram(NgramModel(levels, model.vocabulary, model.preprocessing), path)
+        with pytest.raises(InputError, match="damaged") as caught:
+            load_ngram(path)
+        assert "\n" not in str(caught.value)
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
@@ -171,6 +221,6 @@ def test_an_end_that_a_run_adds_is_the_models_own() -> None:
     preprocessing = Preprocessing(eos=True)
     plain, marked = TEXTS["small"], [[*tokens, "<eos>"] for tokens in TEXTS["small"]]
     models = [train_ngram(iter(text), vocabulary, preprocessing, 2) for text in (plain, marked)]
-    assert models[0].log_probabilities == models[1].log_probabilities
+    assert_same(*models)
     with pytest.raises(InputError, match="no sentence with words"):
         train_ngram(iter([["<eos>"]]), vocabulary, preprocessing, 2)

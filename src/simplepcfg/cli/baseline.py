@@ -42,7 +42,10 @@ def top(context: typer.Context) -> None:
 
 @app.command("ngram", short_help="An n-gram model by modified Kneser-Ney smoothing.")
 def ngram(
-    out: Annotated[str, typer.Option("--out", metavar="FILE", help="Where the model is written.")],
+    out: Annotated[
+        str,
+        typer.Option("--out", metavar="FILE", help="The model, as ARPA's text; FILE.safetensors is small and fast."),
+    ],
     train: Train = None,
     order: Annotated[int, typer.Option("--order", metavar="N", min=1, max=10, help="Longest n-grams.")] = 3,
     like: Like = None,
@@ -52,17 +55,18 @@ def ngram(
     raw: Raw = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train an interpolated n-gram model with modified Kneser-Ney smoothing, and write it as an ARPA file.
+    """Train an interpolated n-gram model with modified Kneser-Ney smoothing.
 
     score, evaluate and every command of simplepcfg test take the file in place of a run. With --like RUN it has the
     run's vocabulary and preprocessing and, unless --train gives another text, counts the sentences that the run learned
     from: not those that were held out for validation. All sentences of --train FILE are counted. Without --like words
-    are lower-cased and numbers are N.
+    are lower-cased and numbers are N. Other programs read the ARPA file; a model of millions of words is better
+    written to FILE.safetensors, which loads in a moment.
 
     \b
     Example:
       simplepcfg baseline ngram --like runs/demo --out trigram.arpa
-      simplepcfg baseline ngram --train train.txt --order 5 --out five.arpa
+      simplepcfg baseline ngram --train train.txt --order 5 --out five.safetensors
       simplepcfg test minimal-pairs runs/demo trigram.arpa blimp/
     """
     refuse_own_words(like, vocabulary_size, min_count, punctuation)
@@ -71,9 +75,9 @@ def ngram(
     from simplepcfg.data.encoded_text import DecodedText, TextEncoder
     from simplepcfg.data.preprocessing import Preprocessing
     from simplepcfg.data.vocabulary import Vocabulary
-    from simplepcfg.evaluation.psycholinguistics.ngram import train_ngram
-    from simplepcfg.evaluation.psycholinguistics.ngram_files import save_ngram
+    from simplepcfg.evaluation.psycholinguistics.ngram_training import train_ngram
     from simplepcfg.inference.word_models import vocabulary_and_config
+    from simplepcfg.training.storage.ngram_files import save_ngram
     from simplepcfg.training.text.corpus import prepare_corpus
     from simplepcfg.training.text.tokens import read_tokens
 
@@ -97,9 +101,7 @@ def ngram(
     note_remarks(notes, quiet)
     model = train_ngram(sentences, vocabulary, preprocessing, order)
     save_ngram(model, out)
-    counts = ", ".join(
-        f"{len(level):,} {length}-grams" for length, level in enumerate(model.log_probabilities, start=1)
-    )
+    counts = ", ".join(f"{len(level):,} {length}-grams" for length, level in enumerate(model.levels, start=1))
     note(f"{out}: {counts}, from {counted(len(sentences), 'sentence')}", quiet)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import EOS, Vocabulary
 from simplepcfg.evaluation.perplexity import perplexity
-from simplepcfg.evaluation.psycholinguistics.ngram_files import is_ngram_file, load_ngram
 from simplepcfg.evaluation.psycholinguistics.word_model import SequenceModel, WordModel
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Treebank
@@ -19,6 +18,7 @@ from simplepcfg.inference.sentences import split_sentences
 from simplepcfg.pretrained import installed, run_directory
 from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.storage.lstm_files import is_lstm_file, load_lstm
+from simplepcfg.training.storage.ngram_files import is_ngram_file, load_ngram
 from simplepcfg.training.storage.run_folder import RunFolder
 
 

@@ -1,0 +1,93 @@
+"""Files of n-gram models: ARPA's text, or one safetensors file, which is smaller and loads in a moment."""
+
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import torch
+from pydantic import ValidationError
+from safetensors import SafetensorError, safe_open
+
+from simplepcfg.data.preprocessing import Preprocessing
+from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.errors import InputError
+from simplepcfg.evaluation.psycholinguistics.ngram import Level, NgramModel
+from simplepcfg.evaluation.psycholinguistics.ngram_arpa import is_arpa_file, load_arpa, save_arpa
+from simplepcfg.training.storage.checksums import DamagedFileError
+from simplepcfg.training.storage.tensor_files import read_checked_tensor_file, write_tensor_file
+
+KIND = "ngram"
+_MARK = f'{{"kind": "{KIND}", '  # how the record begins
+SUFFIX = ".safetensors"
+_NAMES = ("keys", "log_probabilities", "log_backoffs")
+
+
+def save_ngram(model: NgramModel, path: str | PathLike[str]) -> None:
+    """Write a model, replacing the file in one step: a name that ends in .safetensors as such, any other as ARPA."""
+    if Path(path).suffix != SUFFIX:
+        save_arpa(model, path)
+        return
+    record = {
+        "kind": KIND,
+        "order": model.order,
+        "preprocessing": model.preprocessing.model_dump(),
+        "words": list(model.vocabulary.words),
+    }
+    tensors = {
+        f"{name}.{length}": torch.from_numpy(getattr(level, name))
+        for length, level in enumerate(model.levels, start=1)
+        for name in (_NAMES if length < model.order else _NAMES[:2])
+    }
+    write_tensor_file(Path(path), tensors, record, vocabulary=model.vocabulary.checksum)
+
+
+def is_ngram_file(path: str | PathLike[str]) -> bool:
+    """Whether a file is one that `save_ngram` wrote, by how it begins."""
+    if not Path(path).is_file():  # A pipe could not be read a second time.
+        return False
+    return is_arpa_file(path) or _is_tensor_file(path)
+
+
+def _is_tensor_file(path: str | PathLike[str]) -> bool:
+    try:
+        with safe_open(path, framework="pt") as stream:
+            return (stream.metadata() or {}).get("record", "").startswith(_MARK)
+    except (SafetensorError, OSError):
+        return False
+
+
+def load_ngram(path: str | PathLike[str]) -> NgramModel:
+    """Read what `save_ngram` wrote.
+
+    Raises DamagedFileError if a safetensors file is damaged and InputError if it is no n-gram model.
+    """
+    name = Path(path)
+    if not name.is_file() or not _is_tensor_file(name):
+        return load_arpa(path)
+    found = read_checked_tensor_file(name)
+    try:
+        vocabulary = Vocabulary(found.record["words"])
+        preprocessing = Preprocessing.model_validate(found.record["preprocessing"])
+        levels = []
+        for length in range(1, found.record["order"] + 1):
+            keys, values = (found.tensors[f"{part}.{length}"].numpy() for part in _NAMES[:2])
+            weights = found.tensors.get(f"{_NAMES[2]}.{length}")
+            levels.append(Level(keys, values, np.zeros(len(keys)) if weights is None else weights.numpy()))
+        _check(levels, len(vocabulary))
+    except (KeyError, TypeError, ValueError, ValidationError, InputError) as error:
+        raise DamagedFileError(name, str(error).splitlines()[0]) from None
+    return NgramModel(levels, vocabulary, preprocessing, str(path))
+
+
+def _check(levels: list[Level], size: int) -> None:
+    """Raise ValueError unless keys are sorted and belong to n-grams of the level below, and all words are there."""
+    if not levels or not np.array_equal(levels[0].keys, np.arange(size + 1)):
+        raise ValueError("its single words are not those of its vocabulary")
+    below = 1
+    for length, level in enumerate(levels, start=1):
+        if not len(level.keys) == len(level.log_probabilities) == len(level.log_backoffs):
+            raise ValueError(f"its {length}-grams have not as many probabilities")
+        ordered = bool((np.diff(level.keys) > 0).all())
+        if len(level) and not (ordered and level.keys[0] >= 0 and level.keys[-1] < below * (size + 1)):
+            raise ValueError(f"its {length}-grams are out of order")
+        below = len(level)
