@@ -18,9 +18,9 @@ from statistics import mean
 from typing import Any
 
 from simplepcfg.benchmarking.report import append_rows
+from simplepcfg.evaluation.psycholinguistics.published_suites import SUITES
 
 RESULTS = Path(__file__).parent / "results"
-NOT_PUBLISHED = "fgd-embed4"  # a suite of SyntaxGym that the published scores do not count
 COLUMNS = {
     "trees": (
         *("trees", "system", "seed", "nonterminals", "preterminals", "epochs", "training_text", "sentences"),
@@ -91,7 +91,7 @@ def tested(folder: Path) -> list[Row]:
     for path in sorted(folder.glob("*-syntaxgym.json")):
         suites: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         for item in json.loads(path.read_text()):
-            if item["level"] == "set" and item["counted"] and item["group"] != NOT_PUBLISHED:
+            if item["level"] == "set" and item["counted"] and item["group"] in SUITES:
                 suites[item["model"], item["group"]].append(100 * item["accuracy"])
         for model in {model for model, _ in suites}:
             values = [mean(each) for (name, _), each in suites.items() if name == model]
