@@ -107,6 +107,19 @@ def test_all_rows_of_parsing_without_training(
     assert "| – | – | – | – | 0 of 4 | – | the released size; the paper has it in table 3" in line
 
 
+def test_settings_are_checked_where_nothing_is_trained(call: Call, data: Path, tmp_path: Path) -> None:
+    arguments = ["reproduce", "parsing", "--data", data, "--out", tmp_path / "out", "--rows", "right-branching"]
+    for setting in ("model.foo=1", "training.epochz=3"):
+        result = call(*arguments, "--set", setting)
+        assert (result.code, result.out) == (2, "")
+        assert setting.partition("=")[0] in result.err
+        assert result.err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+    for setting in ("training.epochs=3", "model.rank=7"):  # the second is known to some rows alone
+        folder = tmp_path / setting
+        assert call(*arguments[:5], folder, *arguments[6:], "--set", setting).code == 0
+
+
 def test_anyones_trees_in_the_same_table(call: Call, data: Path, tmp_path: Path) -> None:
     """A quoted system's trees fill its row; a name of its own is another row, and both stay when nothing is given."""
     out, theirs = tmp_path / "out", tmp_path / "theirs.trees"
