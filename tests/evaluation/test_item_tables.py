@@ -13,7 +13,7 @@ from simplepcfg.evaluation.psycholinguistics.item_tables import (
     several_sentences_remark,
 )
 from simplepcfg.evaluation.psycholinguistics.minimal_pairs import MinimalPair, evaluate_minimal_pairs
-from simplepcfg.evaluation.psycholinguistics.word_model import WordSurprisal
+from simplepcfg.evaluation.psycholinguistics.word_model import WordSurprisal, with_known_marks
 from toy_word_models import UnigramModel
 
 MODEL = UnigramModel({"the": 0.0, "dog": 2.0, "barks": 3.0, "cat": 1.0, "no": 4.0})
@@ -89,6 +89,24 @@ def test_brackets_as_the_model_knows_them(tmp_path: Path, known: list[str], toke
     assert [score.tokens for score in score_item_table(model, table)] == tokens
     (one,) = evaluate_minimal_pairs(model, [MinimalPair("The (dog)", "The zebra", "brackets")])
     assert (one.correct, model.score([["the", known[0], "dog", known[1]]])) == (1, [-5.0])
+
+
+@pytest.mark.parametrize(
+    ("known", "tokens"),
+    [
+        (["``", "''"], "`` the dog '' `` the ''"),
+        (['"'], '" the dog " " the "'),
+        (["“", "”"], "“ the dog ” “ the ”"),
+        (["''"], "'' the dog '' '' the ''"),
+        (["."], "<unk> the dog <unk> <unk> the <unk>"),
+    ],
+)
+def test_quotation_marks_as_the_model_knows_them(known: list[str], tokens: str) -> None:
+    model = UnigramModel(dict.fromkeys(("the", "dog", *known), 1.0), punctuation="keep")
+    words = ['"', "the", "dog", '"', "“", "the", "”"]
+    found = with_known_marks(model, words)
+    assert " ".join(word if word in model.vocabulary else "<unk>" for word in found) == tokens
+    assert with_known_marks(model, ["the", "dog"]) == ["the", "dog"]
 
 
 @pytest.mark.parametrize(

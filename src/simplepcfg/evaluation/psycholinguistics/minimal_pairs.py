@@ -17,7 +17,7 @@ from simplepcfg.evaluation.psycholinguistics.delimited_rows import TAB, delimite
 from simplepcfg.evaluation.psycholinguistics.word_model import (
     WordModel,
     has_unknown,
-    with_known_brackets,
+    with_known_marks,
     words_of_item,
 )
 
@@ -70,8 +70,8 @@ def evaluate_minimal_pairs(model: WordModel, pairs: Sequence[MinimalPair]) -> li
     A pair is right where log p of the good sentence, its end included, is higher by more than rounding; equal
     sentences, as where the words that differ are both unknown, are ties and wrong.
     """
-    good = [with_known_brackets(model, words_of_item(pair.good)) for pair in pairs]
-    bad = [with_known_brackets(model, words_of_item(pair.bad)) for pair in pairs]
+    good = [with_known_marks(model, words_of_item(pair.good)) for pair in pairs]
+    bad = [with_known_marks(model, words_of_item(pair.bad)) for pair in pairs]
     scores = model.score([*good, *bad])
     judged: dict[str, list[Judgement]] = {}
     terms: dict[str, str | None] = {}

@@ -11,7 +11,7 @@ from simplepcfg.data.vocabulary import UNK
 from simplepcfg.evaluation.psycholinguistics.word_model import (
     WordModel,
     WordSurprisal,
-    with_known_brackets,
+    with_known_marks,
     words_of_item,
 )
 
@@ -44,7 +44,7 @@ def tokenise_regions(regions: Sequence[str], model: WordModel | None = None) -> 
     """Tokenise the running sentence, regions joined by spaces, and find the region of each token.
 
     A region alone would be tokenised otherwise: a full stop is a token of its own at the end of a sentence only. With a
-    `model`, brackets are as its vocabulary has them.
+    `model`, brackets and quotation marks are as its vocabulary has them.
     """
     texts = [" ".join(region.split()) for region in regions]
     present = [index for index, text in enumerate(texts) if text]
@@ -59,7 +59,7 @@ def tokenise_regions(regions: Sequence[str], model: WordModel | None = None) -> 
             current += 1
         region_of.append(present[current])
         place += len(word)
-    return TokenisedRegions(words if model is None else with_known_brackets(model, words), region_of)
+    return TokenisedRegions(words if model is None else with_known_marks(model, words), region_of)
 
 
 def region_surprisals(model: WordModel, sentences: Sequence[Sequence[str]]) -> list[list[RegionSurprisal]]:

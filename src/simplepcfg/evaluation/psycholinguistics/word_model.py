@@ -12,6 +12,9 @@ from simplepcfg.data.vocabulary import UNK, Vocabulary
 
 END = "<end>"
 BRACKETS = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
+STRAIGHT_MARK = '"'
+QUOTATION_BEGINS, QUOTATION_ENDS = ("``", "“", STRAIGHT_MARK), ("''", "”", STRAIGHT_MARK)
+_MARKS = {*BRACKETS, *QUOTATION_BEGINS, *QUOTATION_ENDS}
 Words = Sequence[str]
 
 
@@ -75,17 +78,29 @@ def words_of_item(text: str) -> list[str]:
     return [plain_apostrophes(token) for token in tokenize(text)]
 
 
-def with_known_brackets(model: WordModel, words: Words) -> list[str]:
-    """The words with each bracket as the model's vocabulary has it: `(`, or `-LRB-` as in treebanks."""
-    if BRACKETS.keys().isdisjoint(words):
+def with_known_marks(model: WordModel, words: Words) -> list[str]:
+    """The words with brackets and quotation marks as the model's vocabulary has them, such as `-LRB-` for `(`.
+
+    Of straight quotation marks every second one of a sentence ends a quotation.
+    """
+    if _MARKS.isdisjoint(words):
         return list(words)
 
     def is_known(word: str) -> bool:
         tokens = model.preprocessing.apply([word]).tokens
         return not tokens or tokens[0] in model.vocabulary  # a word that the model does not look at may stay
 
-    spelled = {bracket: name for bracket, name in BRACKETS.items() if not is_known(bracket) and is_known(name)}
-    return [spelled.get(word, word) for word in words]
+    found, straight = [], 0
+    for word in words:
+        spellings: tuple[str, ...] = ()
+        if word in BRACKETS:
+            spellings = (BRACKETS[word],)
+        elif word in QUOTATION_BEGINS + QUOTATION_ENDS:
+            begins = straight % 2 == 0 if word == STRAIGHT_MARK else word in QUOTATION_BEGINS
+            straight += word == STRAIGHT_MARK
+            spellings = QUOTATION_BEGINS + QUOTATION_ENDS if begins else QUOTATION_ENDS + QUOTATION_BEGINS
+        found.append(next(filter(is_known, (word, *spellings)), word))
+    return found
 
 
 def has_unknown(model: WordModel, words: Words) -> bool:
