@@ -15,8 +15,8 @@ def test_suites_count_once_and_unpublished_ones_do_not(tmp_path: Path) -> None:
         found = {"model": "a", "level": "set", "name": name, "group": group}
         return found | {"accuracy": accuracy, "counted": counted}
 
-    items = [item("x (1)", "x", 0.2), item("x (2)", "x", 0.4), item("y", "y", 0.9)]
-    items += [item("z", "z", 0.0, counted=False), item("w", collect.NOT_PUBLISHED, 0.0)]
+    items = [item("cleft (1)", "cleft", 0.2), item("cleft (2)", "cleft", 0.4), item("mvrr", "mvrr", 0.9)]
+    items += [item("number_orc", "number_orc", 0.0, counted=False), item("x", "fgd-embed4", 0.0)]
     (tmp_path / "a-syntaxgym.json").write_text(json.dumps(items))
     pairs = [{"model": "a", "level": "mean", "accuracy": 0.5, "items": 7}, {"model": "a", "level": "set"}]
     (tmp_path / "a-blimp.json").write_text(json.dumps(pairs))
