@@ -164,6 +164,12 @@ def test_texts_shorter_than_the_longest_ngrams(tmp_path: Path) -> None:
     model = train_ngram([["a"]], Vocabulary(["<pad>", "<unk>", "a"]), Preprocessing(), 5)
     assert [len(level) for level in model.levels] == [4, 2, 1, 0, 0]
     assert model.next_words((START, 2, 2, 2, 2)).sum() == pytest.approx(1)
+    line = (START, 2, 2, STOP)
+    values = [model.log_probability(word, line[:place]) for place, word in enumerate(line) if place]
+    assert values == pytest.approx(
+        [math.log(model.next_words(line[:place])[word]) for place, word in ((1, 2), (2, 2), (3, 0))]
+    )
+    assert model.score([["a", "a"]]) == pytest.approx([sum(values)])
     for name in ("model.arpa", "model.safetensors"):
         save_ngram(model, tmp_path / name)
         assert_same(load_ngram(tmp_path / name), model)
@@ -204,6 +210,14 @@ def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="</s>"):
         train_ngram([["</s>"]], Vocabulary.from_sentences([["</s>"]]), Preprocessing())
     model, _ = trained("small", 2)
+    for number in (0, -3, len(model.vocabulary), 10**9):  # of padding, and of nothing
+        for word, context in ((2, (number,)), (number, ())):
+            with pytest.raises(InputError, match="id of a word"):
+                model.log_probability(word, context)
+        with pytest.raises(InputError, match="id of a word"):
+            model.next_words((number,))
+    with pytest.raises(InputError, match="start"):
+        model.log_probability(START, ())
     path = tmp_path / "model.arpa"
     save_ngram(model, path)
     lines = path.read_text().splitlines()

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import islice
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from simplepcfg.data.encoded_text import EncodedText
 from simplepcfg.data.preprocessing import Preprocessing
@@ -78,16 +78,16 @@ class NgramModel:
 
     def log_probability(self, word: int, context: Ngram) -> float:
         """log p of a word's id, or of STOP, after a context, of which the last `order` − 1 words count."""
-        if word != STOP and not PAD_ID < word < len(self.vocabulary):
-            raise InputError(f"{self.name}: {word} is not the id of a word")
-        line = codes_of([*self._known(context), word], self.vocabulary)
+        line = self._codes([*self._known(context), word])
+        if word == START:
+            raise InputError(f"{self.name}: {START}, the start of a sentence, has no probability")
         return float(self._line_values(line, np.arange(len(line)))[-1])
 
     def next_words(self, context: Ngram) -> Floats:
         """Probabilities of all words by their ids and, in place of padding, of the end, [vocabulary]; they sum to 1."""
         size = len(self.vocabulary)
         found = np.exp(self.levels[0].log_probabilities[:size])
-        line = codes_of(self._known(context), self.vocabulary)
+        line = self._codes(self._known(context))
         if not len(line):
             return found
         steps = islice(self._line_indices(line, np.arange(len(line))), self.order - 1)
@@ -136,15 +136,23 @@ class NgramModel:
         """The last words of a context, as many as the model looks at."""
         return context[max(len(context) - self.order + 1, 0) :]
 
+    def _codes(self, ids: Sequence[int]) -> Ints:
+        """Return the codes of ids, of START and of STOP (see ``Level``). Raises InputError for any other number."""
+        size = len(self.vocabulary)
+        for number in ids:
+            if number not in RESERVED and not PAD_ID < number < size:
+                raise InputError(f"{self.name}: {number} is not the id of a word; take 1 to {size - 1}, START or STOP")
+        marks = {START: size, STOP: PAD_ID}
+        return np.array([marks.get(number, number) for number in ids], dtype=np.int64)
+
     def _line_values(self, codes: Ints, depths: Ints) -> Floats:
         """Return log p of every word of lines of codes, of which the start of a sentence has none."""
         levels, indices = self.levels, self._line_indices(codes, depths)
         before = next(indices)
         values = levels[0].log_probabilities[before]
         for shorter, level, found in zip(levels[:-1], levels[1:], indices, strict=True):
-            context = _one_before(before, depths)
-            weights = np.where(context == NONE, 0.0, shorter.log_backoffs[context])
-            values = np.where(found == NONE, values + weights, level.log_probabilities[found])
+            weights = _entries(shorter.log_backoffs, _one_before(before, depths), 0.0)
+            values = _entries(level.log_probabilities, found, values + weights)
             before = found
         return values
 
@@ -163,14 +171,6 @@ class NgramModel:
         return float(-(present * np.log(present)).sum())
 
 
-def codes_of(ids: ArrayLike, vocabulary: Vocabulary) -> Ints:
-    """Return the codes of word ids, START and STOP; see ``Level``."""
-    found = np.array(ids, dtype=np.int64)
-    found[found == START] = len(vocabulary)
-    found[found == STOP] = PAD_ID
-    return found
-
-
 def lines_of(text: EncodedText, size: int) -> tuple[Ints, Ints]:
     """Return the codes of all sentences, a start before and an end after each, and how many of a sentence are before.
 
@@ -181,6 +181,13 @@ def lines_of(text: EncodedText, size: int) -> tuple[Ints, Ints]:
     codes = begun.with_marks(PAD_ID, after=True)
     lengths = lengths + 1
     return codes, np.arange(len(codes)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+
+
+def _entries(table: Floats, indices: Ints, otherwise: Floats | float) -> Floats:
+    """Return the entries of a table, which may be empty, at indices, and other values where these are NONE."""
+    if not len(table):
+        return np.broadcast_to(otherwise, indices.shape)
+    return np.where(indices == NONE, otherwise, table[indices])
 
 
 def _one_before(indices: Ints, depths: Ints) -> Ints:
