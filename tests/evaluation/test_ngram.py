@@ -193,6 +193,13 @@ def test_damaged_tensors_are_refused(tmp_path: Path) -> None:
         [first, Level(second.keys[::-1].copy(), second.log_probabilities, second.log_backoffs)],
         [first, Level(second.keys + 10**6, second.log_probabilities, second.log_backoffs)],
         [first, Level(second.keys, second.log_probabilities[1:].copy(), second.log_backoffs)],
+        [first, Level(second.keys, second.log_probabilities * np.nan, second.log_backoffs)],
+        [first, Level(second.keys, second.log_probabilities + 20, second.log_backoffs)],
+        [first, Level(second.keys, second.log_probabilities[:, None], second.log_backoffs)],
+        [first, Level(second.keys.astype(np.float64), second.log_probabilities, second.log_backoffs)],
+        [Level(first.keys, first.log_probabilities, first.log_backoffs + np.inf), second],
+        # the start of a sentence after a word
+        [first, Level(np.array([len(first) - 1]), np.zeros(1), np.zeros(1))],
         [second],
         [],
     ):
@@ -221,13 +228,52 @@ def test_what_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.arpa"
     save_ngram(model, path)
     lines = path.read_text().splitlines()
-    for damaged in (lines[1:], lines[:-1], [*lines[:8], "x\ty\tz", *lines[8:]], ["# simplepcfg n-gram model {}"], []):
+    bigrams = lines.index("\\2-grams:")
+    changes = [
+        lines[1:],
+        lines[:-1],
+        [*lines[:8], "x\ty\tz", *lines[8:]],
+        ["# simplepcfg n-gram model {}"],
+        ["# simplepcfg n-gram model " + "[" * 10**5],
+        [],
+        [*lines[: bigrams + 1], *lines[bigrams + 2 :]],  # a lost line
+        [*lines[:3], *lines[4:]],  # the number of 2-grams
+        [*lines[: bigrams + 2], *lines[bigrams + 1 :]],  # a line twice
+        [line.replace("\\2-grams:", "\\3-grams:") for line in lines],
+    ]
+    cells = lines[bigrams + 1].split("\t")
+    for changed in (
+        *(["nan", cells[1]], ["0.5", cells[1]], ["-inf", cells[1]], [*cells, "nan"], [*cells, "0", "0"]),
+        *([cells[0], "a"], [cells[0], "a b c"], [cells[0], "a <s>"], lines[bigrams + 2].split("\t")),
+    ):
+        changes.append([*lines[: bigrams + 1], "\t".join(changed), *lines[bigrams + 2 :]])
+    for damaged in changes:
         path.write_text("\n".join(damaged))
         with pytest.raises(InputError, match="baseline ngram") as caught:
             load_ngram(path)
         assert "\n" not in str(caught.value)
     assert not is_ngram_file(tmp_path / "nowhere")
     assert not is_ngram_file(tmp_path)
+
+
+@pytest.mark.parametrize("word", ["x-grams:", "\\2-grams:", "\\end\\", "ngram", "\xa0", "\u2028", "#"])
+def test_words_like_parts_of_an_arpa_file(tmp_path: Path, word: str) -> None:
+    text = [["a", word], [word, "a", word], [word]]
+    model = train_ngram(text, Vocabulary.from_sentences(text), Preprocessing(punctuation="keep"), 3)
+    save_ngram(model, tmp_path / "model.arpa")
+    assert_same(load_ngram(tmp_path / "model.arpa"), model)
+
+
+@pytest.mark.parametrize("word", ["", "a b", "a\tb", "a\nb"])
+def test_words_that_cannot_stand_in_an_arpa_file(tmp_path: Path, word: str) -> None:
+    text = [["a", word], [word]]
+    model = train_ngram(text, Vocabulary.from_sentences(text), Preprocessing(), 2)
+    path = tmp_path / "model.arpa"
+    with pytest.raises(InputError, match="safetensors"):
+        save_ngram(model, path)
+    assert not list(tmp_path.iterdir())
+    save_ngram(model, path.with_suffix(".safetensors"))
+    assert_same(load_ngram(path.with_suffix(".safetensors")), model)
 
 
 def test_an_end_that_a_run_adds_is_the_models_own() -> None:

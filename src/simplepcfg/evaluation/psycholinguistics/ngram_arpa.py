@@ -6,7 +6,7 @@ import json
 import math
 import os
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
@@ -18,10 +18,20 @@ from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.readers import open_text
 from simplepcfg.data.vocabulary import PAD, PAD_ID, Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.ngram import NONE, RESERVED, START, STOP, Ints, Level, NgramModel
+from simplepcfg.evaluation.psycholinguistics.ngram import (
+    NONE,
+    RESERVED,
+    START,
+    STOP,
+    Ints,
+    Level,
+    NgramModel,
+    check_levels,
+)
 
 MARK = "# simplepcfg n-gram model "
 _NEVER = "-99"  # log10 p of the start of a sentence, which is not predicted
+_SEPARATORS = frozenset(" \t\n\r\0")  # which no word may have
 LINES_AT_ONCE = 1 << 16
 
 
@@ -37,7 +47,13 @@ def is_arpa_file(path: str | PathLike[str]) -> bool:
 
 
 def save_arpa(model: NgramModel, path: str | PathLike[str]) -> None:
-    """Write a model, replacing the file in one step; numbers have all their digits."""
+    """Write a model, replacing the file in one step; numbers have all their digits.
+
+    Raises InputError if a word cannot stand in such a file.
+    """
+    for word in model.vocabulary.words:
+        if not word or not _SEPARATORS.isdisjoint(word):
+            raise InputError(f"{path}: ARPA files have no place for the word {word!r}; name the file .safetensors")
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
@@ -49,7 +65,7 @@ def save_arpa(model: NgramModel, path: str | PathLike[str]) -> None:
 
 
 def load_arpa(path: str | PathLike[str]) -> NgramModel:
-    """Read what `save_arpa` wrote."""
+    """Read what `save_arpa` wrote. Raises InputError if it is something else, or no longer whole."""
     name = fspath(path)
     lines = enumerate(open_text(path), start=1)
     _, first = next(lines, (1, ""))
@@ -61,21 +77,22 @@ def load_arpa(path: str | PathLike[str]) -> NgramModel:
         vocabulary = Vocabulary([PAD, *facts["words"]])
         preprocessing = Preprocessing.model_validate(facts["preprocessing"])
         codes = _codes(vocabulary)
+        announced: list[str] = []
         tables: list[_Table] = []
         for number, line in lines:  # noqa: B007 (for the error below)
-            if line.endswith("-grams:"):
+            if "\t" in line:
+                tables[-1].add(line, codes, len(tables))
+            elif line.endswith("-grams:"):
                 tables.append(_Table())
-            elif "\t" in line:
-                value, words, *weight = line.split("\t")
-                table = tables[-1]
-                table.codes.extend([codes[word] for word in words.split(" ")])
-                table.log_probabilities.append(float(value))
-                table.log_backoffs.append(float(weight[0]) if weight else 0.0)
+                _require(line == f"\\{len(tables)}-grams:")
+            elif line.startswith("ngram "):
+                announced.append(line)
             elif line == "\\end\\":
+                _require(announced == [f"ngram {length}={len(table)}" for length, table in enumerate(tables, start=1)])
                 return NgramModel(_levels(tables, len(vocabulary)), vocabulary, preprocessing, name)
-    except (ValueError, KeyError, TypeError, IndexError, ValidationError):
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError, ValidationError):
         raise InputError(
-            f"{name}:{number}: is no n-gram model of simplepcfg; make one by simplepcfg baseline ngram"
+            f"{name}:{number}: is no n-gram model of simplepcfg, or was changed; make one by simplepcfg baseline ngram"
         ) from None
     raise InputError(f"{name}: ends before \\end\\; make the model again by simplepcfg baseline ngram")
 
@@ -88,26 +105,44 @@ class _Table:
     log_probabilities: array[float] = field(default_factory=lambda: array("d"))
     log_backoffs: array[float] = field(default_factory=lambda: array("d"))
 
+    def add(self, line: str, codes: Mapping[str, int], length: int) -> None:
+        """Add an n-gram of so many words. Raises ValueError or KeyError if the line is none."""
+        value, ngram, *weight = line.split("\t")
+        words = ngram.split(" ")
+        _require(len(words) == length and len(weight) <= 1)
+        self.codes.extend([codes[word] for word in words])
+        self.log_probabilities.append(float(value))
+        self.log_backoffs.append(float(weight[0]) if weight else 0.0)
+
+    def __len__(self) -> int:
+        """Number of n-grams."""
+        return len(self.log_probabilities)
+
+
+def _require(condition: bool) -> None:
+    """Raise ValueError unless a condition holds that all files of `save_arpa` meet."""
+    if not condition:
+        raise ValueError
+
 
 def _levels(tables: Sequence[_Table], size: int) -> list[Level]:
-    """Return sorted levels. Raises ValueError if words, or the words before the last one of an n-gram, are missing."""
+    """Return sorted levels. Raises ValueError if they are those of no model."""
     levels: list[Level] = []
     for length, table in enumerate(tables, start=1):
         codes = np.array(table.codes, dtype=np.int64).reshape(-1, length)
         indices: Ints = np.zeros(len(codes), dtype=np.int64)
         for level, column in zip(levels, codes.T, strict=False):
             indices = level.find(indices * (size + 1) + column)
-            if (indices == NONE).any():
-                raise ValueError
+            _require(not (indices == NONE).any())
         keys = indices * (size + 1) + codes[:, -1]
         order = np.argsort(keys)
-        if length == 1 and not np.array_equal(keys[order], np.arange(size + 1)):
-            raise ValueError
-        found = np.array(table.log_probabilities)[order] * math.log(10)
-        levels.append(Level(keys[order], found, np.array(table.log_backoffs)[order] * math.log(10)))
-    if not levels:
-        raise ValueError
-    levels[0].log_probabilities[-1] = -math.inf  # the start
+        values, weights = (
+            np.array(part)[order] * math.log(10) for part in (table.log_probabilities, table.log_backoffs)
+        )
+        levels.append(Level(keys[order], values, weights))
+    if levels and len(levels[0]):
+        levels[0].log_probabilities[-1] = -math.inf  # the start
+    check_levels(levels, size)
     return levels
 
 

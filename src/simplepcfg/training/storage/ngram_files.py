@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.ngram import Level, NgramModel
+from simplepcfg.evaluation.psycholinguistics.ngram import Level, NgramModel, check_levels
 from simplepcfg.evaluation.psycholinguistics.ngram_arpa import is_arpa_file, load_arpa, save_arpa
 from simplepcfg.training.storage.checksums import DamagedFileError
 from simplepcfg.training.storage.tensor_files import read_checked_tensor_file, write_tensor_file
@@ -73,21 +73,7 @@ def load_ngram(path: str | PathLike[str]) -> NgramModel:
             keys, values = (found.tensors[f"{part}.{length}"].numpy() for part in _NAMES[:2])
             weights = found.tensors.get(f"{_NAMES[2]}.{length}")
             levels.append(Level(keys, values, np.zeros(len(keys)) if weights is None else weights.numpy()))
-        _check(levels, len(vocabulary))
+        check_levels(levels, len(vocabulary))
     except (KeyError, TypeError, ValueError, ValidationError, InputError) as error:
         raise DamagedFileError(name, str(error).splitlines()[0]) from None
     return NgramModel(levels, vocabulary, preprocessing, str(path))
-
-
-def _check(levels: list[Level], size: int) -> None:
-    """Raise ValueError unless keys are sorted and belong to n-grams of the level below, and all words are there."""
-    if not levels or not np.array_equal(levels[0].keys, np.arange(size + 1)):
-        raise ValueError("its single words are not those of its vocabulary")
-    below = 1
-    for length, level in enumerate(levels, start=1):
-        if not len(level.keys) == len(level.log_probabilities) == len(level.log_backoffs):
-            raise ValueError(f"its {length}-grams have not as many probabilities")
-        ordered = bool((np.diff(level.keys) > 0).all())
-        if len(level) and not (ordered and level.keys[0] >= 0 and level.keys[-1] < below * (size + 1)):
-            raise ValueError(f"its {length}-grams are out of order")
-        below = len(level)
