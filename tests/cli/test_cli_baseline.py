@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,17 @@ def test_what_is_refused(call: Call, tiny_run: Path, text_file: Path, tmp_path: 
         assert (result.code, result.out) == (2, "")
         assert result.err.count("\n") == 1
     assert not out.exists()
+
+
+@pytest.mark.parametrize("kind", ["ngram", "lstm"])
+def test_pipes_are_not_replaced_by_models(call: Call, text_file: Path, tmp_path: Path, kind: str) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for out in ("-", pipe, tmp_path):
+        result = call("baseline", kind, "--train", text_file, "--out", out)
+        assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert pipe.is_fifo()
+    assert not Path("-").exists()
 
 
 def test_help_without_a_command(call: Call) -> None:

@@ -16,9 +16,10 @@ from simplepcfg.cli.baseline_words import (
     refuse_missing_text,
     refuse_own_words,
     refuse_run_without_file,
+    refuse_unwritable_model,
 )
 from simplepcfg.cli.options import Quiet, Raw
-from simplepcfg.cli.output import note, refuse_unwritable, write_lines
+from simplepcfg.cli.output import note, write_lines
 from simplepcfg.errors import counted
 
 NAME = "baseline"
@@ -71,7 +72,7 @@ def ngram(
     """
     refuse_own_words(like, vocabulary_size, min_count, punctuation)
     refuse_missing_text(train, like, None, raw)
-    refuse_unwritable(out)
+    refuse_unwritable_model(out)
     from simplepcfg.data.encoded_text import DecodedText, TextEncoder
     from simplepcfg.data.preprocessing import Preprocessing
     from simplepcfg.data.vocabulary import Vocabulary

@@ -15,9 +15,10 @@ from simplepcfg.cli.baseline_words import (
     refuse_missing_text,
     refuse_own_words,
     refuse_run_without_file,
+    refuse_unwritable_model,
 )
 from simplepcfg.cli.options import Device, Quiet, Raw
-from simplepcfg.cli.output import note, refuse_unwritable
+from simplepcfg.cli.output import note
 
 SUMMARY = "An LSTM language model."
 
@@ -67,7 +68,7 @@ def command(
     """
     refuse_own_words(like, vocabulary_size, min_count, punctuation)
     refuse_missing_text(train, like, valid, raw)
-    refuse_unwritable(out)
+    refuse_unwritable_model(out)
     from simplepcfg.evaluation.psycholinguistics.lstm import LSTMConfig
     from simplepcfg.inference.word_models import vocabulary_and_config
     from simplepcfg.training.config.schema import DataConfig

@@ -1,11 +1,12 @@
 """Options of `simplepcfg baseline` that say which words a control knows: those of a run, or its own."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from simplepcfg.cli.output import note
+from simplepcfg.cli.output import note, refuse_unwritable
 from simplepcfg.errors import InputError
 
 MIN_COUNT = 2
@@ -46,6 +47,13 @@ def refuse_missing_text(train: str | None, like: str | None, valid: str | None, 
         raise InputError("there is no text to learn from; give --train FILE, or --like RUN to take that of a run")
     if train is None and (valid is not None or raw):
         raise InputError(f"{'--valid' if valid is not None else '--raw'} goes with a text; give --train FILE, too")
+
+
+def refuse_unwritable_model(out: str) -> None:
+    """Raise InputError before any work is done if a model cannot be written to a file of this name."""
+    if out == "-" or (Path(out).exists() and not Path(out).is_file() and not Path(out).is_dir()):
+        raise InputError(f"{out}: a model is written to a file, not to a pipe or a device; give --out FILE")
+    refuse_unwritable(out)
 
 
 def refuse_run_without_file(like: str | None, train: str | None) -> None:
