@@ -91,6 +91,25 @@ def test_what_is_refused(call: Call, tiny_run: Path, text_file: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("kind", ["ngram", "lstm"])
+def test_truncated_models_are_called_damaged(call: Call, text_file: Path, tmp_path: Path, kind: str) -> None:
+    out, pairs = tmp_path / "model.safetensors", tmp_path / "pairs.tsv"
+    pairs.write_text("a cat\tcat a\n")
+    options = ["--size", 8, "--epochs", 1, "--device", "cpu"] if kind == "lstm" else []
+    assert call("baseline", kind, "--train", text_file, "--out", out, *options).code == 0
+    content = out.read_bytes()
+    for length in (400, len(content) // 2, len(content) - 1):
+        out.write_bytes(content[:length])
+        for arguments in (
+            ["score", out, text_file],
+            ["evaluate", out, text_file],
+            ["test", "minimal-pairs", out, pairs],
+        ):
+            result = call(*arguments)
+            assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+            assert f"{out}: damaged" in result.err
+
+
+@pytest.mark.parametrize("kind", ["ngram", "lstm"])
 def test_pipes_are_not_replaced_by_models(call: Call, text_file: Path, tmp_path: Path, kind: str) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -15,6 +15,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.psycholinguistics import ngram, ngram_arpa
 from simplepcfg.evaluation.psycholinguistics.ngram import START, STOP, Level, NgramModel
 from simplepcfg.evaluation.psycholinguistics.ngram_training import Discounts, train_ngram
+from simplepcfg.training.storage import tensor_files
 from simplepcfg.training.storage.ngram_files import is_ngram_file, load_ngram, save_ngram
 
 Text = list[list[str]]
@@ -207,6 +208,14 @@ def test_damaged_tensors_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="damaged") as caught:
             load_ngram(path)
         assert "\n" not in str(caught.value)
+
+
+def test_words_that_no_header_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, _ = trained("small", 2)
+    monkeypatch.setattr(tensor_files, "_MAX_HEADER_BYTES", 100)
+    with pytest.raises(InputError, match="fewer words"):
+        save_ngram(model, tmp_path / "model.safetensors")
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 from pydantic import ValidationError
-from safetensors import SafetensorError, safe_open
 
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.vocabulary import Vocabulary
@@ -18,13 +17,13 @@ from simplepcfg.training.storage.checksums import DamagedFileError
 from simplepcfg.training.storage.tensor_files import (
     check_shapes,
     host_copy,
+    is_kind_of_file,
     load_weights,
     read_checked_tensor_file,
     write_tensor_file,
 )
 
 KIND = "lstm"
-_MARK = f'{{"kind": "{KIND}", '  # how the record begins
 
 
 def save_lstm(model: LSTMModel, path: str | PathLike[str]) -> None:
@@ -40,14 +39,8 @@ def save_lstm(model: LSTMModel, path: str | PathLike[str]) -> None:
 
 
 def is_lstm_file(path: str | PathLike[str]) -> bool:
-    """Whether a file is one that `save_lstm` wrote, by its header."""
-    if not Path(path).is_file():  # A pipe could not be read a second time.
-        return False
-    try:
-        with safe_open(path, framework="pt") as stream:
-            return (stream.metadata() or {}).get("record", "").startswith(_MARK)
-    except (SafetensorError, OSError):
-        return False
+    """Whether a file is one that `save_lstm` wrote, by how it begins."""
+    return is_kind_of_file(path, KIND)
 
 
 def load_lstm(path: str | PathLike[str], device: str = "auto") -> LSTMModel:

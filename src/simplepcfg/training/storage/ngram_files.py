@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from pydantic import ValidationError
-from safetensors import SafetensorError, safe_open
 
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.vocabulary import Vocabulary
@@ -14,10 +13,9 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.psycholinguistics.ngram import Level, NgramModel, check_levels
 from simplepcfg.evaluation.psycholinguistics.ngram_arpa import is_arpa_file, load_arpa, save_arpa
 from simplepcfg.training.storage.checksums import DamagedFileError
-from simplepcfg.training.storage.tensor_files import read_checked_tensor_file, write_tensor_file
+from simplepcfg.training.storage.tensor_files import is_kind_of_file, read_checked_tensor_file, write_tensor_file
 
 KIND = "ngram"
-_MARK = f'{{"kind": "{KIND}", '  # how the record begins
 SUFFIX = ".safetensors"
 _NAMES = ("keys", "log_probabilities", "log_backoffs")
 
@@ -43,17 +41,7 @@ def save_ngram(model: NgramModel, path: str | PathLike[str]) -> None:
 
 def is_ngram_file(path: str | PathLike[str]) -> bool:
     """Whether a file is one that `save_ngram` wrote, by how it begins."""
-    if not Path(path).is_file():  # A pipe could not be read a second time.
-        return False
-    return is_arpa_file(path) or _is_tensor_file(path)
-
-
-def _is_tensor_file(path: str | PathLike[str]) -> bool:
-    try:
-        with safe_open(path, framework="pt") as stream:
-            return (stream.metadata() or {}).get("record", "").startswith(_MARK)
-    except (SafetensorError, OSError):
-        return False
+    return is_arpa_file(path) or is_kind_of_file(path, KIND)
 
 
 def load_ngram(path: str | PathLike[str]) -> NgramModel:
@@ -62,7 +50,7 @@ def load_ngram(path: str | PathLike[str]) -> NgramModel:
     Raises DamagedFileError if a safetensors file is damaged and InputError if it is no n-gram model.
     """
     name = Path(path)
-    if not name.is_file() or not _is_tensor_file(name):
+    if not is_kind_of_file(name, KIND):
         return load_arpa(path)
     found = read_checked_tensor_file(name)
     try:

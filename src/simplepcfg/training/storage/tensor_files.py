@@ -25,6 +25,7 @@ _KEYS = {"format", "record", "checksum", "vocabulary"}
 _BEFORE_DIGITS, _DIGITS = b'"checksum":"crc32:', 8
 _NO_CHECKSUM = "crc32:" + "0" * _DIGITS
 # The longest header that safetensors accepts; ours have a few kilobytes.
+_HEADER_START = 1024  # bytes within which the record begins: format, checksums and record come first, in any order
 _MAX_HEADER_BYTES = 100_000_000
 
 
@@ -53,6 +54,8 @@ def write_tensor_file(
         metadata["vocabulary"] = vocabulary
     content = memoryview(save(dict(tensors), metadata=metadata))
     header = bytes(content[: 8 + int.from_bytes(content[:8], "little")])
+    if len(header) > _MAX_HEADER_BYTES:  # safetensors writes such a file and refuses to read it
+        raise InputError(f"{path}: its record has {len(header):,} bytes, too many for safetensors; take fewer words")
     place = header.index(_BEFORE_DIGITS) + len(_BEFORE_DIGITS)
     digits = f"{crc32([content]):0{_DIGITS}x}".encode()
     write_bytes(path, [content[:place], digits, content[place + _DIGITS :]], renaming)
@@ -110,6 +113,21 @@ def stored_vocabulary(path: Path) -> str | None:
             return (stream.metadata() or {}).get("vocabulary")
     except (SafetensorError, OSError):
         return None
+
+
+def is_kind_of_file(path: str | os.PathLike[str], kind: str) -> bool:
+    """Return whether the record of a file begins with this kind, by the start of its header: a truncated file has it.
+
+    A pipe is not looked into, since it can be read once only.
+    """
+    if not Path(path).is_file():
+        return False
+    start = json.dumps(json.dumps({"kind": kind})[:-1])[:-1]  # a string of JSON within JSON, without its end
+    try:
+        with open(path, "rb") as stream:
+            return f'"record":{start}'.encode() in stream.read(_HEADER_START)
+    except OSError:
+        return False
 
 
 def host_copy(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
