@@ -1,12 +1,16 @@
 """Raw text: where sentences end, and whether it looks tokenised."""
 
+from collections.abc import Iterator
+
 import pytest
 
 import simplepcfg
+from simplepcfg.data import raw_text
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.raw_text import (
     paragraph_remark,
     sentences_of_lines,
+    sentences_of_paragraph,
     split_raw,
     split_sentences_of_text,
     untokenized_remark,
@@ -107,3 +111,30 @@ def test_preprocessing_tokenises_where_it_is_asked_to() -> None:
     assert raw.apply(raw.split("I don’t.")).tokens == ["i", "do", "n't"]
     plain = Preprocessing()
     assert plain.apply(plain.split("I don’t.")).tokens == ["i", "don’t."]
+
+
+def test_long_paragraphs_are_split_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NLTK gives up after five seconds, so that no call may have all of a line of many million characters."""
+    text = (
+        "“Mr. Fox?” he said (twice!). It was 5 p.m. on Jan. 3, 1990. J. K. Rowling left... “Why?” We met 'Mrs. Fox.' "
+        "Dr. No (of the U.S. army.) went to St. John. One sentence, which does not end for long — and then it has. "
+    ) * 3
+    whole, punkt, longest = sentences_of_paragraph(text), raw_text._punkt(), 0
+
+    class Watched:
+        def span_tokenize(self, part: str) -> Iterator[tuple[int, int]]:
+            nonlocal longest
+            longest = max(longest, len(part))
+            found: Iterator[tuple[int, int]] = punkt.span_tokenize(part)
+            return found
+
+        def tokenize(self, part: str) -> list[str]:
+            return [part[first:end] for first, end in self.span_tokenize(part)]
+
+    monkeypatch.setattr(raw_text, "_punkt", Watched)
+    for size in (*range(1, 130), 200, 300):
+        monkeypatch.setattr(raw_text, "CHARACTERS_AT_ONCE", size, raising=False)
+        longest = 0
+        assert sentences_of_paragraph(text) == whole
+        assert longest < max(400, size + 20)
+    assert sentences_of_paragraph(" " * 10**4) == []

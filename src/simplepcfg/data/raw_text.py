@@ -11,6 +11,7 @@ from typing import Any
 from simplepcfg.data.penn_words import tokenize
 
 LOOKED_AT = 100  # sentences, before text is called untokenised
+CHARACTERS_AT_ONCE = 1 << 16  # of a paragraph: NLTK gives up where a call takes longer than five seconds
 SHARE_OF_PARAGRAPHS = 10  # a tenth of the lines with several sentences, before they are called paragraphs
 
 # Titles; reference, measure and commerce; time and place. Written without the last period, in lower case, as Punkt
@@ -72,12 +73,33 @@ def sentences_of_lines(lines: Iterable[str]) -> Iterator[str]:
 def sentences_of_paragraph(paragraph: str) -> list[str]:
     """Return the sentences of a paragraph without line breaks."""
     found: list[str] = []
-    for part in _punkt().tokenize(paragraph):
+    for part in _punkt_sentences(paragraph):
         if found and (_goes_on(part) or _ends_in_abbreviation(found[-1])):
             found[-1] += " " + part
         else:
             found.append(part)
     return found
+
+
+def _punkt_sentences(paragraph: str) -> Iterator[str]:
+    """Yield the sentences that Punkt finds in a paragraph, of which it is shown some at a time.
+
+    The last sentence of a part may go on after it, and a closing mark at its beginning may belong to the sentence
+    before, so that both are part of the next one.
+    """
+    start, width = 0, CHARACTERS_AT_ONCE
+    while start < len(paragraph):
+        end = paragraph.find(" ", start + width)
+        part = paragraph[start:] if end < 0 else paragraph[start:end]
+        spans = list(_punkt().span_tokenize(part))
+        whole = spans if end < 0 else spans[:-2]
+        yield from (part[first:after] for first, after in whole)
+        if end < 0:
+            return
+        if whole:
+            start, width = start + spans[-2][0], CHARACTERS_AT_ONCE
+        else:
+            width *= 2
 
 
 def untokenized_word(words: Sequence[str]) -> str | None:
