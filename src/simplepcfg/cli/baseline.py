@@ -77,7 +77,7 @@ def ngram(
     from simplepcfg.data.preprocessing import Preprocessing
     from simplepcfg.data.vocabulary import Vocabulary
     from simplepcfg.evaluation.psycholinguistics.ngram_training import train_ngram
-    from simplepcfg.inference.word_models import vocabulary_and_config
+    from simplepcfg.inference.word_models import changed_text_remark, vocabulary_and_config
     from simplepcfg.training.storage.ngram_files import save_ngram
     from simplepcfg.training.text.corpus import prepare_corpus
     from simplepcfg.training.text.tokens import read_tokens
@@ -94,10 +94,13 @@ def ngram(
         sentences = DecodedText(text, encoder.words)
         vocabulary = vocabulary or Vocabulary.from_sentences(sentences, vocabulary_size, min_count or MIN_COUNT)
     else:
-        assert run is not None  # refuse_missing_text saw to it
+        assert like is not None  # refuse_missing_text saw to it
+        assert run is not None
         refuse_run_without_file(like, run.data.train)
         corpus = prepare_corpus(run.data, run.seed, vocabulary=vocabulary)
         vocabulary, notes = corpus.vocabulary, corpus.notes
+        if (remark := changed_text_remark(like, corpus)) is not None:
+            notes.append(remark)
         sentences = DecodedText(corpus.train, vocabulary.words)
     note_remarks(notes, quiet)
     model = train_ngram(sentences, vocabulary, preprocessing, order)

@@ -70,7 +70,7 @@ def command(
     refuse_missing_text(train, like, valid, raw)
     refuse_unwritable_model(out)
     from simplepcfg.evaluation.psycholinguistics.lstm import LSTMConfig
-    from simplepcfg.inference.word_models import vocabulary_and_config
+    from simplepcfg.inference.word_models import changed_text_remark, vocabulary_and_config
     from simplepcfg.training.config.schema import DataConfig
     from simplepcfg.training.lstm_baseline import LSTMTraining, train_lstm
     from simplepcfg.training.machine.device import resolve_device
@@ -102,6 +102,8 @@ def command(
         data = data.model_copy(update={"train": train, "valid": valid, "raw": raw})
     with resource_errors("training the LSTM", "lower --batch-size or --size"):
         corpus = prepare_corpus(data, split_seed, vocabulary=vocabulary)
+        if like is not None and train is None and (remark := changed_text_remark(like, corpus)) is not None:
+            corpus.notes.append(remark)
         note_remarks(corpus.notes, quiet)
         result = train_lstm(corpus, data.preprocessing, sizes, settings, where, lambda text: note(text, quiet))
         save_lstm(result.model, out)

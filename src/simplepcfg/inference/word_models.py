@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ from simplepcfg.inference.evaluation import vocabulary_use
 from simplepcfg.inference.sentences import split_sentences
 from simplepcfg.pretrained import installed, run_directory
 from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.training.storage.checksums import record_is_intact
 from simplepcfg.training.storage.lstm_files import is_lstm_file, load_lstm
 from simplepcfg.training.storage.ngram_files import is_ngram_file, load_ngram
 from simplepcfg.training.storage.run_folder import RunFolder
+from simplepcfg.training.text.corpus import Corpus
 
 
 def names_word_model(name: str) -> bool:
@@ -50,6 +53,26 @@ def vocabulary_and_config(name: str) -> tuple[Vocabulary, RunConfig]:
     folder = RunFolder(run_directory(name))
     folder.require_own(folder.config, folder.vocabulary)
     return Vocabulary.load(folder.vocabulary), folder.read_config()
+
+
+def changed_text_remark(name: str, corpus: Corpus) -> str | None:
+    """What to say if a corpus, read from the files of a run, is not what the run learned from; None if it is.
+
+    Nothing is said of a run whose run.json is missing or damaged.
+    """
+    try:
+        facts = json.loads(RunFolder(run_directory(name)).facts.read_bytes())
+        known = (
+            {part: facts["data"][part]["sha256"] for part in ("train", "valid")} if record_is_intact(facts) else None
+        )
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+    found = corpus.identity()
+    if known is None or all(found[part]["sha256"] == known[part] for part in known):
+        return None
+    return (
+        f"--like {name}: its text or vocabulary has changed since, by its run.json; the control learns from the new one"
+    )
 
 
 def evaluate_sequence_model(model: SequenceModel, items: Sequence[Any], name: str) -> EvaluationReport:
