@@ -82,8 +82,10 @@ def test_a_removed_key_is_refused_where_it_was_given(tmp_path: Path, key: str) -
         InputError, match=rf'^environment variable {variable}: the key "{key}" is gone: .*; leave it out$'
     ):
         load_config("sn-pcfg", [], {variable: "2"})
-    path = tmp_path / "mine.toml"
     table, _, name = key.partition(".")
+    with pytest.raises(InputError, match=rf'^override "{table}=.*": the key "{key}" is gone: .*; leave it out$'):
+        load_config("sn-pcfg", [f"{table}={{{name}=2}}"], {})
+    path = tmp_path / "mine.toml"
     path.write_text(f"[{table}]\n{name} = 2\n", encoding="utf-8")
     with pytest.raises(InputError, match=rf'^{path}: the key "{key}" is gone: .* must be trained again$'):
         load_config(path, [], {})

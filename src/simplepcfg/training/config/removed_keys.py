@@ -23,6 +23,7 @@ def refuse_removed_keys(values: Mapping[str, Any], place: str, origins: Mapping[
         table, _, name = key.partition(".")
         found = values.get(table)
         if isinstance(found, Mapping) and name in found:
-            if key in origins:
-                raise InputError(f'{origins[key]}: the key "{key}" is gone: {advice}; leave it out')
+            origin = origins.get(key, origins.get(table))  # an override of a table replaces all of it
+            if origin is not None:
+                raise InputError(f'{origin}: the key "{key}" is gone: {advice}; leave it out')
             raise InputError(f'{place or "configuration"}: the key "{key}" is gone: {advice}; {RETRAIN}')
