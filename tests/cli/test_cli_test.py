@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,7 @@ def test_reading_times_that_are_refused(call: Call, tiny_run: Path, times: Path)
         [times, "--time", "nowhere"],
         [times, times],
         [times, "--frequencies", "nowhere.txt"],
+        [times, "--frequencies", os.devnull],
     ):
         result = call("test", "reading-times", tiny_run, *arguments, "-q")
         assert (result.code, result.out) == (2, "")

@@ -86,6 +86,8 @@ def command(
         counts = token_counts(" ".join(sentence) for sentence in table.texts())
     else:
         counts = token_counts(open_text(frequencies))
+        if not counts:
+            raise InputError(f"--frequencies {frequencies}: has no words; give a text, or leave it out")
     results, used = evaluate_reading_times(
         [load_word_model(name, device) for name in models],
         table,
