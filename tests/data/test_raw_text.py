@@ -29,6 +29,8 @@ from simplepcfg.data.raw_text import (
         ("'Mrs. Fox is here,' I said. 'Come.'", ["'Mrs. Fox is here,' I said.", "'Come.'"]),
         ("A heading\n\nThe text\ngoes on.", ["A heading", "The text goes on."]),
         ("Pi is 3.14 or so. Yes!", ["Pi is 3.14 or so.", "Yes!"]),
+        ("I saw it—Mr. Fox did, too. Go--St. John waits.", ["I saw it—Mr. Fox did, too.", "Go--St. John waits."]),
+        ("She left. . .What now? And . . . then he\nslept.", ["She left...What now?", "And ... then he slept."]),
         ("", []),
         (" \n\n ", []),
     ],

@@ -30,6 +30,8 @@ ABBREVIATIONS = frozenset(_ABBREVIATIONS.split())
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _OPENING = "“‘\"'([{«"
 _CLOSING = "”’\"')]}»"
+_DASHES = re.compile("[—–]|--")
+_SPACED_ELLIPSIS = re.compile(r"\.(?: \.){2,}")
 
 
 def split_raw(text: str) -> list[list[str]]:
@@ -44,7 +46,8 @@ def split_raw(text: str) -> list[list[str]]:
 
 
 def split_sentences_of_text(text: str) -> Iterator[str]:
-    """Yield the sentences of raw text, as written but with single spaces; an empty line ends a sentence, too."""
+    """Yield the sentences of raw text, as written but with single spaces and none within an ellipsis; an empty line
+    ends a sentence, too."""
     for paragraph in _PARAGRAPH.split(text):
         yield from sentences_of_paragraph(" ".join(paragraph.split()))
 
@@ -71,9 +74,9 @@ def sentences_of_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 def sentences_of_paragraph(paragraph: str) -> list[str]:
-    """Return the sentences of a paragraph without line breaks."""
+    """Return the sentences of a paragraph without line breaks; a spaced ellipsis, `. . .`, becomes `...`."""
     found: list[str] = []
-    for part in _punkt_sentences(paragraph):
+    for part in _punkt_sentences(_SPACED_ELLIPSIS.sub(lambda dots: dots[0].replace(" ", ""), paragraph)):
         if found and (_goes_on(part) or _ends_in_abbreviation(found[-1])):
             found[-1] += " " + part
         else:
@@ -153,7 +156,7 @@ def _inner_end(words: Sequence[str]) -> tuple[str, str] | None:
 
 def _ends_as_raw(word: str) -> bool:
     stem = word.rstrip(_CLOSING)
-    return len(stem) > 2 and stem[-1] in ".!?" and stem[-2].isalnum() and stem[:-1].lower() not in ABBREVIATIONS
+    return len(stem) > 2 and stem[-1] in ".!?" and stem[-2].isalnum() and not _is_abbreviation(stem)
 
 
 def _goes_on(part: str) -> bool:
@@ -164,8 +167,12 @@ def _goes_on(part: str) -> bool:
 
 def _ends_in_abbreviation(part: str) -> bool:
     """Whether the last word is an abbreviation, as in `“Mr.`, after which Punkt ends a sentence where the next word is
-    quoted with it, `“Mr. Fox?”`, or where an apostrophe is the quotation mark."""
-    last = part.rpartition(" ")[2].lstrip(_OPENING)
+    quoted with it, `“Mr. Fox?”`, where an apostrophe is the quotation mark, or after a dash, `yes—Mr. Fox`."""
+    return _is_abbreviation(part.rpartition(" ")[2])
+
+
+def _is_abbreviation(word: str) -> bool:
+    last = _DASHES.split(word)[-1].lstrip(_OPENING)
     return last.endswith(".") and last[:-1].lower() in ABBREVIATIONS
 
 
