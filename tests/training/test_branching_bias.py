@@ -12,7 +12,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.models import NeuralHMMConfig, build_model
 from simplepcfg.training import Interrupted, RunFolder, train
 from simplepcfg.training.config.schema import TrainingConfig
-from simplepcfg.training.step.branching_bias import BranchingBias
+from simplepcfg.training.step.branching_bias import BranchingBias, bias_note
 from simplepcfg.training.step.span_prior import branching_prior
 from step_checks import FakeCapturer, largest_difference, make_step, mixed_batches, tiny_model, weights
 from toy_runs import SignalAt, differences
@@ -38,6 +38,15 @@ def test_trees_of_one_side_gather_most(weight: float) -> None:
 def test_ends_after_its_steps() -> None:
     branching = BranchingBias(tiny_model(), TrainingConfig(branching_bias=-0.25, branching_bias_steps=3))
     assert [branching.at(step) for step in range(5)] == [-0.25, -0.25, -0.25, 0.0, 0.0]
+
+
+def test_a_bias_of_most_steps_is_remarked_on() -> None:
+    settings = TrainingConfig(branching_bias=0.4, branching_bias_steps=600, epochs=2, batch_size=16)
+    assert "for 600 of 616 steps: trees may do little but branch to the right" in (bias_note(settings, 4923) or "")
+    assert "for 20 of 20 steps" in (bias_note(settings, 160) or "")
+    assert bias_note(settings, 600 * 16) is None
+    assert bias_note(settings.model_copy(update={"branching_bias": 0.0}), 160) is None
+    assert "to the left" in (bias_note(settings.model_copy(update={"branching_bias": -0.4}), 160) or "")
     assert BranchingBias(tiny_model(), TrainingConfig()).at(0) == 0
 
 

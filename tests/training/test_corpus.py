@@ -118,3 +118,17 @@ def test_what_was_left_out_is_said() -> None:
         prepare_corpus(DataConfig(), 0, text, ["a", "."])
     with pytest.raises(InputError, match="has 1 sentence of two words"):
         prepare_corpus(DataConfig(), 0, ["a b", "c"])
+
+
+def test_unknown_words_that_training_never_meets_are_remarked_on() -> None:
+    train, valid = [["a", "dog", "sleeps"], ["a", "cat", "sleeps"]], [["a", "fox", "sleeps"], ["a", "dog"]]
+
+    def remarks(valid: list[list[str]], **options: int) -> list[str]:
+        notes = prepare_corpus(DataConfig(**options), 0, train, valid).notes
+        return [note for note in notes if "<unk>" in note]
+
+    (remark,) = remarks(valid)
+    assert remark.startswith("1 of 5 validation words are <unk>")
+    assert "data.min_count=2" in remark
+    assert remarks(valid, min_count=2) == []
+    assert remarks([["a", "dog"]]) == []

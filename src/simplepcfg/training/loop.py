@@ -20,6 +20,7 @@ from simplepcfg.training.machine.memory import require_memory
 from simplepcfg.training.machine.recommendation import time_note
 from simplepcfg.training.machine.signals import StopSignals
 from simplepcfg.training.reporting.progress import Reporter
+from simplepcfg.training.step.branching_bias import bias_note
 from simplepcfg.training.step.distributed import Group, join_group
 from simplepcfg.training.step.timing import StepTimer
 from simplepcfg.training.storage.atomic_files import remove_leftovers, sync_file, write_json
@@ -149,7 +150,8 @@ def train(
                     checkpoint.save_best(folder.model)
             duration = time_note(config, corpus.train.lengths.tolist(), len(corpus.vocabulary), chosen)
             summary = _summary(corpus, trainer, group)
-            for note in (*corpus.notes, summary, trainer.curriculum.note, needs.note, duration):
+            bias = bias_note(config.training, len(corpus.train))
+            for note in (*corpus.notes, summary, trainer.curriculum.note, bias, needs.note, duration):
                 if note is not None:
                     reporter.note(note)
             if checkpoint is not None:

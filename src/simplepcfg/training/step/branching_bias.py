@@ -27,3 +27,16 @@ class BranchingBias:
     def at(self, step: int) -> float:
         """Return the bias of the step with this number, counted from 0."""
         return self._weight if step < self._steps else 0.0
+
+
+def bias_note(settings: TrainingConfig, sentences: int) -> str | None:
+    """Return a remark if more than half of all steps have the branching bias, so that trees remain biased, or None."""
+    steps = settings.epochs * -(-sentences // settings.batch_size)
+    if not settings.branching_bias or 2 * settings.branching_bias_steps <= steps:
+        return None
+    side = "right" if settings.branching_bias > 0 else "left"
+    biased = min(steps, settings.branching_bias_steps)
+    return (
+        f"training.branching_bias is on for {biased:,} of {steps:,} steps: trees may do little but branch to the {side}"
+        "; raise training.epochs, lower training.branching_bias_steps, or train one without it, such as sn-pcfg-128"
+    )

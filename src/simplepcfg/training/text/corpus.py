@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from simplepcfg.data.encoded_text import DecodedText, EncodedText, Ints, TextEncoder
-from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.data.vocabulary import UNK, UNK_ID, Vocabulary
 from simplepcfg.errors import InputError, counted
 from simplepcfg.training.config.schema import DataConfig
 from simplepcfg.training.text.tokens import TextSource, read_tokens
@@ -86,6 +86,9 @@ def prepare_corpus(
     if keep_tokens:
         train_tokens = DecodedText(EncodedText(usable.tokens.copy(), usable.starts, usable.lengths), words)
     encoder.finish(vocabulary.encode(words))
+    remark = _unlearned_unknown_words(usable, held_out, len(vocabulary))
+    if remark is not None:
+        notes.append(remark)
     return Corpus(usable, held_out, vocabulary, notes, train_tokens)
 
 
@@ -120,6 +123,20 @@ def absolute_paths(config: DataConfig) -> DataConfig:
 def _name(source: TextSource, kind: str) -> str:
     """Return the name of a text in messages: its file, or the kind of text."""
     return fspath(source) if isinstance(source, str | PathLike) else f"the {kind} text"
+
+
+def _unlearned_unknown_words(training: EncodedText, held_out: EncodedText, size: int) -> str | None:
+    """Return a remark if `<unk>` occurs in the validation text and never in the training text, or None.
+
+    `size` is that of the vocabulary.
+    """
+    found = held_out.counts(size)
+    if not found[UNK_ID] or training.counts(size)[UNK_ID]:
+        return None
+    return (
+        f"{found[UNK_ID]:,} of {found.sum():,} validation words are {UNK}, whose probability is not learned, as the "
+        f"training text has none; with --set data.min_count=2 its words seen once are {UNK}"
+    )
 
 
 def _leave_out_unusable(text: EncodedText, max_length: int, notes: list[str], name: str) -> EncodedText:
