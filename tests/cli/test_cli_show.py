@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from command_calls import Call
+from simplepcfg.training import train
+from simplepcfg.training.config.files import load_config
+from tiny_runs import SETTINGS
 
 
 def test_tables(call: Call, tiny_run: Path, text_file: Path) -> None:
@@ -33,6 +36,28 @@ def test_json(call: Call, tiny_run: Path, text_file: Path, tmp_path: Path) -> No
     both = call("show", tiny_run, text_file, "--top", 2, "--json", target)
     assert json.loads(target.read_text()) == report
     assert "nonterminals" in both.out
+
+
+def test_long_spans_are_cut_in_the_table_alone(call: Call, tiny_run: Path) -> None:
+    sentence = "the dog sees a cat " * 8
+    result = call("show", tiny_run, "-", "--json", "-", stdin=sentence)
+    spans = [example["words"] for use in json.loads(result.out)["nonterminals"] for example in use["examples"]]
+    assert max(map(len, spans)) > 100
+    table = call("show", tiny_run, "-", stdin=sentence).out
+    assert "…" in table
+    assert max(map(len, table.splitlines())) < 180
+
+
+def test_the_text_of_a_raw_run_is_counted_by_sentences(call: Call, tmp_path: Path) -> None:
+    text = tmp_path / "raw.txt"
+    text.write_text("The dog sees a cat. The cat sees a dog. A dog sleeps in the house.\n\n" * 4)
+    config = load_config(
+        "sn-pcfg-small", [*SETTINGS, f"data.train={text}", "data.raw=true", "data.tokenize=true"], environment={}
+    )
+    train(config, tmp_path / "run")
+    result = call("show", tmp_path / "run")
+    assert result.err == f"uses are counted on {text} (its first 1,000 sentences at most)\n"
+    assert result.lines[0] == "expected uses over 12 sentences"
 
 
 def test_trees_and_standard_input(call: Call, tiny_run: Path, trees_file: Path) -> None:

@@ -6,6 +6,7 @@ import typer
 
 from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, refuse_unwritable, results_console, write_json, write_lines
+from simplepcfg.data.raw_text import shortened
 from simplepcfg.errors import InputError, counted
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 NAME = "show"
 SUMMARY = "Show what a run's symbols are used for."
+WIDEST_SPAN = 60  # characters of a span in the table; JSON has all of it
 
 
 def command(
@@ -54,6 +56,7 @@ def command(
     from simplepcfg.data.readers import read_sentences, read_trees, sniff
     from simplepcfg.inference.api import load
     from simplepcfg.inference.inspection import describe_symbols
+    from simplepcfg.inference.symbol_counts import OWN_SENTENCES
 
     refuse_baseline(run, "symbols")
     model = load(run, device)
@@ -64,7 +67,8 @@ def command(
         )
     report = describe_symbols(model, sentences, top=top, least=least, source=text or "")
     if text is None:
-        note(f"uses are counted on {report.source}", quiet)
+        most = "" if report.sentences is None else f" (its first {OWN_SENTENCES:,} sentences at most)"
+        note(f"uses are counted on {report.source}{most}", quiet)
     if json != "-":
         write_lines(summary(report))
         console = results_console()
@@ -121,7 +125,7 @@ def symbol_table(title: str, uses: "list[SymbolUse]") -> "Table":
         if has_words:
             cells.append(_weighted(use.words, 5))
         if examples:
-            cells.append("\n".join(text for text, _ in use.examples[:3]))
+            cells.append("\n".join(shortened(text, WIDEST_SPAN) for text, _ in use.examples[:3]))
         table.add_row(*(Text(cell) for cell in cells))  # plain text: a word may look like rich's markup
     return table
 

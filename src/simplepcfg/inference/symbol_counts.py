@@ -75,7 +75,8 @@ def own_text(run: TrainedModel) -> tuple[list[list[str]] | None, str]:
 
     for name in (run.config.data.valid, run.config.data.train):
         if name is not None and name != "-" and Path(name).is_file():
-            return list(islice(read_tokens(name, run.preprocessing), OWN_SENTENCES)), name
+            tokens = read_tokens(name, run.preprocessing, raw=run.config.data.raw)
+            return list(islice(tokens, OWN_SENTENCES)), name
     return None, "the grammar itself"
 
 
