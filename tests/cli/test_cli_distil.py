@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from command_calls import Call
+from simplepcfg import load
 from simplepcfg.cli.distil import MEMBERS, STUDENT
 from simplepcfg.errors import InputError
 from simplepcfg.training.config.schema import RunConfig
@@ -37,6 +38,15 @@ def test_members_student_and_table(call: Call, text_file: Path, trees_file: Path
     assert json.loads(Path("runs/d/scores.json").read_text()) == systems
     other = call(*command, "--set", "model.nonterminals=5")
     assert (other.code, "was begun with other settings" in other.err) == (2, True)
+
+
+def test_raw_text(call: Call) -> None:
+    Path("novel.txt").write_text("The dog sees a cat. It doesn't sleep.\n\nMr. Fox sees a dog.\n" * 8)
+    text = ["--train", "novel.txt", "--valid", "novel.txt", "--raw"]
+    result = call("distil", "sn-pcfg-small", *text, "--seeds", 1, "--keep", 1, "--out", "runs/d", *SET)
+    assert result.code == 0, result.err
+    assert load("runs/d/student").vocabulary.knows("mr.")
+    assert load("runs/d/student").preprocessing.tokenize
 
 
 def test_one_member_of_two_teaches(call: Call, text_file: Path, trees_file: Path) -> None:

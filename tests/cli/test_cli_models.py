@@ -59,6 +59,7 @@ def test_models_lists_it_and_prints_its_card(call: Call) -> None:
     assert header.split("\t")[0] == "name"
     assert row.split("\t")[0] == "english"
     card = call("models", "english").out
+    assert card.lstrip().startswith("# english\n")  # without what is for programs
     for word in ("CC BY-SA", "CC BY", "public domain", "GUM", "CRAFT", "right branching"):
         assert word in card
     assert call("models", "klingon").code == 2

@@ -37,6 +37,24 @@ def test_baselines_parse_raw(call: Call) -> None:
     assert [Tree.fromstring(line).leaves() for line in result.lines] == WORDS
 
 
+def test_evaluate_raw(call: Call, tiny_run: Path, tokenizing_run: Path, trees_file: Path, tmp_path: Path) -> None:
+    text, lines = tmp_path / "text.txt", tmp_path / "lines.txt"
+    text.write_text(PARAGRAPHS * 20)
+    lines.write_text("".join(" ".join(words) + "\n" for words in WORDS) * 20)
+    found, same = (
+        json.loads(call("evaluate", tiny_run, *arguments, "--json", "-").out)[0]
+        for arguments in ((text, "--raw"), (lines,))
+    )
+    assert found["sentences"] == same["sentences"] == 60
+    assert found["perplexity"] == same["perplexity"]
+    for run in (tiny_run, tokenizing_run):
+        assert "--raw splits it into sentences and words\n" in call("evaluate", run, text).err
+        assert "--raw splits" not in call("evaluate", run, text, "--raw").err
+    assert "--raw" not in call("evaluate", tiny_run, lines).err
+    refused = call("evaluate", tiny_run, trees_file, "--raw")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+
+
 def test_score_raw(call: Call, tiny_run: Path) -> None:
     scores = [float(line) for line in call("score", tiny_run, "--raw", stdin=PARAGRAPHS).lines]
     assert scores == pytest.approx(load(tiny_run).score(WORDS), abs=1e-6)

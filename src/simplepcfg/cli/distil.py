@@ -54,6 +54,10 @@ def command(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change one key of every configuration; repeatable."),
     ] = None,
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="Both texts are raw: paragraphs, which are split into sentences and words."),
+    ] = False,
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -85,6 +89,8 @@ def command(
     changes, texts = list(settings or []), {"data.train": train, "data.valid": valid}
     refuse_set_twice(changes, texts)
     changes += [f"{key}={json.dumps(path, ensure_ascii=False)}" for key, path in texts.items()]
+    if raw:
+        changes += ["data.raw=true", "data.tokenize=true"]
     if not configs:
         kind = "cpu" if resolve_device(device).type == "cpu" else "cuda"
         configs, student = list(MEMBERS[kind]), student or STUDENT[kind]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from simplepcfg.cli.options import By, Decode, Device, Json, Quiet, Weigh
+from simplepcfg.cli.options import By, Decode, Device, Json, Quiet, Raw, Weigh
 from simplepcfg.cli.output import note, refuse_unwritable, results_console, write_json, write_lines, write_text
 from simplepcfg.errors import InputError
 
@@ -97,6 +97,7 @@ def command(
     csv: Annotated[
         str | None, typer.Option("--csv", metavar="FILE", help="Also a row a system, separated by commas.")
     ] = None,
+    raw: Raw = False,
     json: Json = None,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -113,6 +114,7 @@ def command(
     Example:
       simplepcfg evaluate runs/demo left-branching right-branching test.trees
       simplepcfg evaluate runs/demo test.txt --json scores.json
+      simplepcfg evaluate english novel.txt --raw
       simplepcfg evaluate english test.trees --sentences rows.tsv --csv table.csv
       simplepcfg evaluate --predictions parsed.trees test.trees
       simplepcfg evaluate runs/demo test.trees --labels --write-labels labels.json
@@ -168,6 +170,7 @@ def command(
         decode=decode.value,
         importance=importance,
         labels=labels or write_labels is not None,
+        raw=raw,
         device=device,
         remark=lambda text: note(text, quiet),
     )

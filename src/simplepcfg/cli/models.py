@@ -35,7 +35,14 @@ def command(
         return
     if name not in found:
         raise InputError(f"{name}: no such installed grammar; there are: {', '.join(found) or 'none'}")
-    write_lines((found[name] / "README.md").read_text(encoding="utf-8").splitlines())
+    write_lines(_without_front_matter((found[name] / "README.md").read_text(encoding="utf-8").splitlines()))
+
+
+def _without_front_matter(lines: list[str]) -> list[str]:
+    """The lines of a model card without the block of YAML before it, which is for programs."""
+    if lines[:1] != ["---"]:
+        return lines
+    return lines[lines.index("---", 1) + 1 :]
 
 
 def _row(name: str, directory: Path) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from simplepcfg.data.preprocessing import Preprocessing
+from simplepcfg.data.raw_text import LOOKED_AT, paragraph_remark, untokenized_remark
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError, SimplePCFGError
@@ -84,6 +85,7 @@ def evaluate_systems(
     decode: str = "mbr",
     importance: int = 0,
     labels: bool = False,
+    raw: bool = False,
     device: str = "auto",
     remark: Callable[[str], None] = lambda text: None,
 ) -> list[Column]:
@@ -94,7 +96,8 @@ def evaluate_systems(
     among those of the systems; all of them by default.
     Each run's own preprocessing is applied to the file; baselines and predictions take that of the first run. Runs
     without trees (hidden Markov models), n-gram models and LSTMs have perplexity alone. With `labels` the symbols of
-    the runs' most probable trees, and those of predictions, are compared with gold labels.
+    the runs' most probable trees, and those of predictions, are compared with gold labels. With `raw` the file holds
+    paragraphs, which are split into sentences and words.
     """
     systems = [System.named(system) if isinstance(system, str) else system for system in asked]
     names = [system.name for system in systems]
@@ -121,12 +124,18 @@ def evaluate_systems(
         if labels:
             raise InputError(f"--labels needs gold trees but {file} is plain text; leave it out")
         _require_trees(systems, predictions, together, file)
+    elif raw:
+        raise InputError(f"--raw is for text but {file} holds trees; leave it out")
     models = {system.file: load_sequence_model(system.file, device) for system in systems if system.file is not None}
     each = [*map(_preprocessing, folders), *(model.preprocessing for model in models.values())]
     common = each[0] if each else Preprocessing()
     if is_text and any(preprocessing.tokenize != common.tokenize for preprocessing in each):
         raise InputError("some of the runs tokenise text and others do not; evaluate them one after the other")
-    items: list[Any] = list(read_sentences(file, split=common.split) if is_text else read_trees(file))
+    items: list[Any] = list(read_sentences(file, split=common.split, raw=raw) if is_text else read_trees(file))
+    if is_text and not raw:
+        looks = (paragraph_remark if common.tokenize else untokenized_remark)(items[:LOOKED_AT])
+        if looks is not None:
+            remark(f"{file}: {looks}; --raw splits it into sentences and words")
     treebanks = _Treebanks(items, file)
     reports: dict[str, EvaluationReport] = {}
     for folder in folders:
