@@ -82,5 +82,9 @@ def test_two_ctrl_c_while_it_starts_are_one_line(call: Call, tiny_run: Path, mon
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(uvicorn.Server, "startup", interrupted)
-    result = call("serve", tiny_run, "--port", "0", "-q")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # A shell's background jobs ignore Ctrl-C.
+    try:
+        result = call("serve", tiny_run, "--port", "0", "-q")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert (result.code, result.err) == (130, "simplepcfg: interrupted\n")
