@@ -71,7 +71,8 @@ def changed_text_remark(name: str, corpus: Corpus) -> str | None:
     if known is None or all(found[part]["sha256"] == known[part] for part in known):
         return None
     return (
-        f"--like {name}: its text or vocabulary has changed since, by its run.json; the control learns from the new one"
+        f"--like {name}: its text or vocabulary has changed since it was trained, as the checksums in its run.json "
+        "say; the control learns from what is there now"
     )
 
 

@@ -136,7 +136,7 @@ def refuse_own_keys(settings: Sequence[str]) -> None:
                 raise InputError(f"setting {item}: {name} is {OWN_KEYS[name]}; leave it out")
 
 
-def refuse_useless_settings(table: PaperTable, text: Text, settings: Sequence[str]) -> None:
+def refuse_unknown_settings(table: PaperTable, text: Text, settings: Sequence[str]) -> None:
     """Raise InputError if no row of the table takes these settings, such as those with a misspelt key.
 
     They are kept with the folder, so that rows which are trained there later have them, too.

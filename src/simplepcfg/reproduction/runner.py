@@ -21,7 +21,7 @@ from simplepcfg.reproduction.jobs import (
     find_texts,
     job_config,
     refuse_own_keys,
-    refuse_useless_settings,
+    refuse_unknown_settings,
     sha256,
     text_preprocessing,
 )
@@ -67,7 +67,7 @@ def reproduce(
     # All of them before the first is trained: a misspelt key must not show after a day.
     configs = {job.key: job_config(job, table, settings) for job in jobs if job.row.config is not None}
     if settings and not configs:
-        refuse_useless_settings(table, texts[0], settings)
+        refuse_unknown_settings(table, texts[0], settings)
     folder = ReproductionFolder(Path(out), (table.metric, *REPORT_NUMBERS))
     folder.open(table.name, Path(data), settings)
     languages = [text.language for text in texts]

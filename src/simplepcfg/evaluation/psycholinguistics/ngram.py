@@ -175,8 +175,8 @@ class NgramModel:
 def check_levels(levels: Sequence[Level], size: int) -> None:
     """Raise ValueError unless these are the levels of a model with so many words.
 
-    Keys must be sorted, each once, and belong to n-grams of the level below, and all words must be there. Of what has a
-    probability, only the start of a sentence has none above 0.
+    Keys must be sorted, each once, and belong to n-grams of the level below, and all words must be there. All
+    log-probabilities must be finite and at most 0, but for that of the start of a sentence, which is −∞.
     """
     if not levels or not np.array_equal(levels[0].keys, np.arange(size + 1)):
         raise ValueError("its single words are not those of its vocabulary")
@@ -194,7 +194,7 @@ def check_levels(levels: Sequence[Level], size: int) -> None:
         if (length > 1 and starts.any()) or not np.array_equal(values == -np.inf, starts):
             raise ValueError(f"its {length}-grams predict the start of a sentence, or lack a probability")
         if not ((values <= ROUNDING).all() and np.isfinite(values[~starts]).all() and np.isfinite(weights).all()):
-            raise ValueError(f"its {length}-grams have logarithms of no probabilities")
+            raise ValueError(f"its {length}-grams have log-probabilities above 0, or numbers that are not finite")
         below = len(level)
 
 

@@ -165,7 +165,7 @@ def _lines(model: NgramModel) -> Iterator[str]:
         yield f"\\{length}-grams:"
         for first in range(0, len(level), LINES_AT_ONCE):
             some = slice(first, first + LINES_AT_ONCE)
-            columns, indices = [], np.arange(len(level))[some]
+            columns, indices = [], np.arange(first, min(first + LINES_AT_ONCE, len(level)))
             for shorter in reversed(model.levels[:length]):
                 indices, codes = np.divmod(shorter.keys[indices], size + 1)
                 columns.append([words[code] for code in codes.tolist()])

@@ -24,9 +24,9 @@ _KEYS = {"format", "record", "checksum", "vocabulary"}
 # The checksum is computed over the whole file with zeros in place of its digits.
 _BEFORE_DIGITS, _DIGITS = b'"checksum":"crc32:', 8
 _NO_CHECKSUM = "crc32:" + "0" * _DIGITS
-# The longest header that safetensors accepts; ours have a few kilobytes.
-_HEADER_START = 1024  # bytes within which the record begins: format, checksums and record come first, in any order
+# The longest header that safetensors accepts. Ours have a few kilobytes, or all words of a control's vocabulary.
 _MAX_HEADER_BYTES = 100_000_000
+_HEADER_START = 1024  # bytes within which the record begins: format, checksums and record come first, in any order
 
 
 class TensorFile(NamedTuple):
