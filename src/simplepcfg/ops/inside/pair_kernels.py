@@ -14,16 +14,18 @@ import triton.language as tl
 from simplepcfg.ops.inside.kernels import (
     ALIVE,
     DEAD,
-    _first_row,
     _gather_wide_range,
     _halves,
-    _parent_and_sibling,
     _parent_product,
     _parent_scale,
+    _store_child_gradient,
+)
+from simplepcfg.ops.inside.span_rows import (
+    _first_row,
+    _parent_and_sibling,
     _parents,
     _sentence,
     _start_and_length,
-    _store_child_gradient,
 )
 
 
