@@ -89,7 +89,7 @@ def is_finished(folder: "RunFolder", config: "RunConfig") -> bool:
     if not (folder.checkpoint.exists() and folder.model.exists()):
         return False
     state = Checkpoint.load(folder.checkpoint).state
-    return state.ended_by(config.training.epochs, config.training.patience) is not None
+    return state.ended_by(config.training) is not None
 
 
 def perplexity_table(run: "Run", treebank: "Treebank", induced: "EvaluationReport") -> "Table":

@@ -32,12 +32,12 @@ class SimpleCPCFGConfig(CompoundConfig):
     embedding: int = field(
         default=512, metadata={"description": "Width of symbol and word embeddings and of the networks."}
     )
-    networks: Literal["paper", "released"] = field(
-        default="paper",
+    networks: Literal["released", "paper"] = field(
+        default="released",
         metadata={
-            "description": "`paper`: the networks of the paper's appendix, Xavier-normal weights. `released`: those of "
-            "the authors' program: no network for the root, a bias for each word, Xavier-uniform weights and PyTorch's "
-            "default biases."
+            "description": "`released`: the networks of the authors' program, which gave the paper's figures: no "
+            "network for the root, a bias for each word, Xavier-uniform weights and PyTorch's default biases. "
+            "`paper`: those of the paper's appendix, Xavier-normal weights, biases of 0."
         },
     )
     rms_norm: bool = field(
@@ -57,7 +57,7 @@ class SimpleCPCFGConfig(CompoundConfig):
 
     def __post_init__(self) -> None:
         check_sizes(self, "nonterminals", "preterminals", "embedding")
-        check_choice(self, "networks", ("paper", "released"))
+        check_choice(self, "networks", ("released", "paper"))
         check_deviation(self)
         self.check_compound()
 

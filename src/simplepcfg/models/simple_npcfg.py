@@ -37,12 +37,20 @@ class SimpleNPCFGConfig:
     embedding: int = field(
         default=512, metadata={"description": "Width of symbol and word embeddings and of the networks."}
     )
-    networks: Literal["paper", "released"] = field(
-        default="paper",
+    networks: Literal["released", "paper"] = field(
+        default="released",
         metadata={
-            "description": "`paper`: the networks of the paper's appendix, Xavier-normal weights. `released`: those of "
-            "the authors' program: no network for the root, three residual blocks inside another residual connection "
-            "for emissions, Xavier-uniform weights and PyTorch's default biases."
+            "description": "`released`: the networks of the authors' program, which gave the paper's figures: no "
+            "network for the root, three residual blocks inside another residual connection for emissions, "
+            "Xavier-uniform weights and PyTorch's default biases. `paper`: those of the paper's appendix, "
+            "Xavier-normal weights, biases of 0."
+        },
+    )
+    paper_parts: tuple[str, ...] = field(
+        default=(),
+        metadata={
+            "description": "Parts that are those of the paper's appendix where model.networks is `released`: `root`, "
+            "`emissions`, `weights`, `biases`."
         },
     )
     tied_children: bool = field(
@@ -91,7 +99,7 @@ class SimpleNPCFGConfig:
 
     def __post_init__(self) -> None:
         check_sizes(self, "nonterminals", "preterminals", "embedding")
-        check_choice(self, "networks", ("paper", "released"))
+        check_choice(self, "networks", ("released", "paper"))
         check_deviation(self)
         check_deviation(self, "init_emission_logit_std")
         if self.init_emission_logit_std and not (self.rms_norm and self.init_logit_std):
@@ -120,10 +128,14 @@ class SimpleNPCFGConfig:
                 f"model.preterminals to {self.nonterminals} or more"
             )
 
+    def as_paper(self, part: str) -> bool:
+        """Return whether a part is that of the paper's appendix."""
+        return self.networks == "paper" or part in self.paper_parts
+
     @property
     def emission_blocks(self) -> int:
         """Residual blocks of the emission network."""
-        return PAPER_BLOCKS if self.networks == "paper" else RELEASED_BLOCKS
+        return PAPER_BLOCKS if self.as_paper("emissions") else RELEASED_BLOCKS
 
     def sizes(self, batch: int) -> ModelSizes:
         """Return the tensor sizes of a batch, which has the rules of one grammar."""
@@ -156,11 +168,11 @@ class SimpleNPCFG(ExactModel):
         super().__init__()
         check_vocabulary(vocabulary_size)
         self.config = config
-        size, paper, rms_norm = config.embedding, config.networks == "paper", config.rms_norm
+        size, root_network, rms_norm = config.embedding, config.as_paper("root"), config.rms_norm
         self.symbols = nn.Parameter(torch.empty(self._rows(*self.symbol_groups)[-1][1], size))
         self.start = nn.Parameter(torch.empty(1, size))  # w_S
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))  # u_v
-        if paper:
+        if root_network:
             self.root_embeddings = nn.Parameter(torch.empty(config.nonterminals, size))  # u_A
             self.root = ResidualNetwork(size, size, rms_norm=rms_norm)  # f1
         self.left_child = ResidualLayer(size, rms_norm=rms_norm)  # f2
@@ -168,11 +180,16 @@ class SimpleNPCFG(ExactModel):
         if not config.tied_children:
             self.right_child = ResidualLayer(size, rms_norm=rms_norm)  # f4
         self.emission = ResidualNetwork(
-            size, size, config.emission_blocks, outer_residual=not paper, rms_norm=rms_norm
+            size, size, config.emission_blocks, outer_residual=not config.as_paper("emissions"), rms_norm=rms_norm
         )  # f5
-        initialise(self, "xavier_normal" if paper else "xavier_uniform")
+        matrices = "xavier_normal_matrices" if config.as_paper("weights") else "xavier_uniform"
+        initialise(self, matrices)
+        if config.as_paper("biases"):
+            for module in self.modules():
+                if isinstance(module, nn.Linear):
+                    nn.init.zeros_(module.bias)
         if config.init_logit_std:
-            outputs = [self.start, self.word_embeddings, *([self.root_embeddings] if paper else [])]
+            outputs = [self.start, self.word_embeddings, *([self.root_embeddings] if root_network else [])]
             set_initial_logit_std(
                 self,
                 config.init_logit_std,
@@ -218,7 +235,7 @@ class SimpleNPCFG(ExactModel):
 
     def _root_logits(self, nonterminals: Tensor, precision: str | None) -> Tensor:
         """Return the logits of S → A, [N], for the nonterminals with these embeddings [N, D]."""
-        if self.config.networks == "released":
+        if not self.config.as_paper("root"):
             return nonterminals @ self.start[0]
         dropout = self.step_dropout if self.training else None
         outputs = self.root_embeddings if dropout is None else dropout.first_rows(self.root_embeddings)

@@ -61,7 +61,7 @@ class TrainingResult:
     directory: Path
     epochs: int
     steps: int
-    stopped_by: str  # "epochs" or "patience"
+    stopped_by: str  # "epochs", "patience" or "max_minutes"
     best: Best
     skipped_steps: int
     seconds: float
@@ -365,6 +365,7 @@ def _describe_position(trainer: Trainer) -> str:
             "epochs": f"all epochs are done; to go on, set training.epochs to more than {config.epochs}",
             "patience": f"validation has not gained for training.patience = {config.patience} epochs; "
             "to go on, set it to more, or to 0",
+            "max_minutes": f"training.max_minutes = {config.max_minutes:g} are over; to go on, set it to more, or to 0",
         }
         return f"nothing left to do after epoch {trainer.state.epoch}: {reasons[trainer.stopped_by]}"
     return f"resumed in epoch {trainer.state.epoch + 1}, after step {trainer.state.step}"

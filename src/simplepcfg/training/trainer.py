@@ -124,8 +124,8 @@ class Trainer:
 
     @property
     def stopped_by(self) -> str | None:
-        """Why training has ended: "epochs" or "patience"; None while it has not."""
-        return self.state.ended_by(self.config.training.epochs, self.config.training.patience)
+        """Why training has ended: "epochs", "patience" or "max_minutes"; None while it has not."""
+        return self.state.ended_by(self.config.training)
 
     def run(self) -> None:
         """Train to the last epoch or until patience ends.
@@ -295,6 +295,7 @@ class Trainer:
         if self.group.is_leader:
             with self.group.holding_errors():
                 self._record_epoch(trained, valid, better)
+        state.seconds = max(state.seconds, float(self.group.maximum(int(state.seconds))))  # all processes stop together
 
     def _record_epoch(self, trained: StepSums, valid: PerplexityReport, better: bool) -> None:
         state = self.state

@@ -69,6 +69,13 @@ class TrainingConfig(BaseModel):
         lt=LIMIT,
         description="Stop after this many epochs without a better validation likelihood; 0 never does.",
     )
+    max_minutes: float = Field(
+        default=0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Begin no further epoch after this many minutes of training; 0 sets no limit. The best epoch so "
+        "far is kept, and a resumed run counts the minutes before.",
+    )
     batch_size: int = Field(default=16, ge=1, lt=LIMIT, description="Sentences a step.")
     learning_rate: float = Field(
         default=0.002, gt=0, allow_inf_nan=False, description="Adam's step size at its highest."

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import nn
 
 from simplepcfg.errors import InputError
+from simplepcfg.training.config.schema import TrainingConfig
 from simplepcfg.training.storage.tensor_files import (
     host_copy,
     load_weights,
@@ -79,11 +80,14 @@ class TrainingState(BaseModel):
     metrics_crc32: int | None = None  # of these bytes; None in checkpoints of early versions
     seconds: float = 0.0
 
-    def ended_by(self, epochs: int, patience: int) -> str | None:
-        """Return why a run has ended, "epochs" or "patience" (never with a patience of 0), or None if it has not."""
-        if patience and self.epochs_without_gain >= patience:
+    def ended_by(self, settings: TrainingConfig) -> str | None:
+        """Return why a run has ended, "patience", "epochs" or "max_minutes", or None if it has not."""
+        if settings.patience and self.epochs_without_gain >= settings.patience:
             return "patience"
-        return "epochs" if self.epoch >= epochs else None
+        if self.epoch >= settings.epochs:
+            return "epochs"
+        # Whole seconds, on which several processes agree.
+        return "max_minutes" if self.epoch and 0 < settings.max_minutes <= int(self.seconds) / 60 else None
 
 
 # The prefix of tensor names in the file, and the attribute of Checkpoint that holds these tensors.
