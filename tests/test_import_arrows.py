@@ -1,4 +1,4 @@
-"""Imports run one way: cli → reproduction → inference → training, evaluation → models → grammars → ops."""
+"""Imports run one way: cli → reproduction → inference → linguistics → training → … → grammars → ops."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,19 @@ ALLOWED: dict[str, set[str]] = {
     "evaluation": {"errors", "ops", "grammars", "models", "data"},
     "training": {"errors", "drawing", "pretrained", "ops", "grammars", "models", "data", "evaluation"},
     "benchmarking": {"errors", "version", "ops"},
-    "inference": {"errors", "drawing", "pretrained", "ops", "grammars", "models", "data", "evaluation", "training"},
+    "linguistics": {"errors", "pretrained", "models", "data", "evaluation", "training"},
+    "inference": {
+        "errors",
+        "drawing",
+        "pretrained",
+        "ops",
+        "grammars",
+        "models",
+        "data",
+        "evaluation",
+        "training",
+        "linguistics",
+    },
     "reports": {"errors", "drawing", "data", "evaluation", "training", "inference"},
     "serving": {"errors", "drawing", "data", "grammars", "evaluation", "training", "inference"},
     "reproduction": {"errors", "data", "benchmarking", "evaluation", "models", "training", "inference"},

@@ -10,7 +10,7 @@ import pytest
 
 from command_calls import Call
 from simplepcfg import load
-from simplepcfg.training.storage.ngram_files import load_ngram
+from simplepcfg.linguistics.controls.ngram_files import load_ngram
 from simplepcfg.training.storage.run_folder import RunFolder
 from simplepcfg.training.text.corpus import hold_out
 from tiny_runs import SETTINGS, tiny_sentences

@@ -8,7 +8,7 @@ import pytest
 
 from command_calls import Call
 from simplepcfg import load
-from simplepcfg.training.storage.lstm_files import load_lstm
+from simplepcfg.linguistics.controls.lstm_files import load_lstm
 from tiny_runs import tiny_sentences
 
 SMALL = ["--size", 8, "--epochs", 1, "--device", "cpu"]

@@ -76,9 +76,9 @@ def ngram(
     from simplepcfg.data.encoded_text import DecodedText, TextEncoder
     from simplepcfg.data.preprocessing import Preprocessing
     from simplepcfg.data.vocabulary import Vocabulary
-    from simplepcfg.evaluation.psycholinguistics.ngram_training import train_ngram
-    from simplepcfg.inference.word_models import changed_text_remark, vocabulary_and_config
-    from simplepcfg.training.storage.ngram_files import save_ngram
+    from simplepcfg.linguistics.controls.ngram_files import save_ngram
+    from simplepcfg.linguistics.controls.ngram_training import train_ngram
+    from simplepcfg.linguistics.controls.run_text import changed_text_remark, vocabulary_and_config
     from simplepcfg.training.text.corpus import prepare_corpus
     from simplepcfg.training.text.tokens import read_tokens
 

@@ -69,13 +69,13 @@ def command(
     refuse_own_words(like, vocabulary_size, min_count, punctuation)
     refuse_missing_text(train, like, valid, raw)
     refuse_unwritable_model(out)
-    from simplepcfg.evaluation.psycholinguistics.lstm import LSTMConfig
-    from simplepcfg.inference.word_models import changed_text_remark, vocabulary_and_config
+    from simplepcfg.linguistics.controls.lstm import LSTMConfig
+    from simplepcfg.linguistics.controls.lstm_files import save_lstm
+    from simplepcfg.linguistics.controls.lstm_training import LSTMTraining, train_lstm
+    from simplepcfg.linguistics.controls.run_text import changed_text_remark, vocabulary_and_config
     from simplepcfg.training.config.schema import DataConfig
-    from simplepcfg.training.lstm_baseline import LSTMTraining, train_lstm
     from simplepcfg.training.machine.device import resolve_device
     from simplepcfg.training.machine.failures import resource_errors
-    from simplepcfg.training.storage.lstm_files import save_lstm
     from simplepcfg.training.text.corpus import prepare_corpus
 
     sizes = LSTMConfig(size=size, layers=layers, dropout=dropout)

@@ -13,9 +13,9 @@ from simplepcfg.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simplepcfg.evaluation.psycholinguistics.accuracy import Accuracy
-    from simplepcfg.evaluation.psycholinguistics.item_tables import ItemTable
-    from simplepcfg.evaluation.psycholinguistics.reading_times import ReadingTimeGain
+    from simplepcfg.linguistics.accuracy import Accuracy
+    from simplepcfg.linguistics.item_tables import ItemTable
+    from simplepcfg.linguistics.reading_times import ReadingTimeGain
 
 Result = TypeVar("Result", "Accuracy", "ReadingTimeGain")
 Csv = Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Also write the rows separated by commas.")]
@@ -26,7 +26,7 @@ def models_and_files(arguments: Sequence[str], suffixes: tuple[str, ...]) -> tup
 
     A folder stands for its files with the first of the suffixes that any of them has.
     """
-    from simplepcfg.inference.word_models import names_word_model
+    from simplepcfg.inference.api import names_word_model
     from simplepcfg.pretrained import or_installed
 
     models: list[str] = []
@@ -54,7 +54,7 @@ def models_and_files(arguments: Sequence[str], suffixes: tuple[str, ...]) -> tup
 
 def read_items(file: str, quiet: bool) -> "ItemTable":
     """Read a table of words or regions, with a remark if the rows of a sentence seem to be several sentences."""
-    from simplepcfg.evaluation.psycholinguistics.item_tables import read_item_table, several_sentences_remark
+    from simplepcfg.linguistics.item_tables import read_item_table, several_sentences_remark
 
     table = read_item_table(file)
     if (remark := several_sentences_remark(table)) is not None:
@@ -80,7 +80,7 @@ def show_accuracies(
     """Print models side by side in a table, or below one another on a terminal that is too narrow for that, and write
     all rows as JSON and CSV if paths are given."""
     from simplepcfg.evaluation.flat_tables import as_csv
-    from simplepcfg.evaluation.psycholinguistics.accuracy import ACCURACY_COLUMNS
+    from simplepcfg.linguistics.accuracy import ACCURACY_COLUMNS
 
     rows = [entry.to_dict() for entries in results for entry in entries]
     if json == "-":
@@ -107,7 +107,7 @@ def _accuracy_table(results: Sequence[Sequence["Accuracy"]], title: str) -> "Tab
     from rich.table import Table
     from rich.text import Text
 
-    from simplepcfg.evaluation.psycholinguistics.accuracy import SET
+    from simplepcfg.linguistics.accuracy import SET
 
     table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_justify="left")
     table.add_column("", overflow="fold")

@@ -40,12 +40,12 @@ def command(
       simplepcfg test minimal-pairs runs/a runs/b pairs.tsv --json accuracies.json
     """
     refuse_unwritable_results(json, csv)
-    from simplepcfg.evaluation.psycholinguistics.minimal_pairs import (
+    from simplepcfg.inference.api import load_word_model
+    from simplepcfg.linguistics.minimal_pairs import (
         SUFFIXES,
         evaluate_minimal_pairs,
         read_minimal_pairs,
     )
-    from simplepcfg.inference.word_models import load_word_model
 
     models, files = models_and_files(arguments, SUFFIXES)
     pairs = [pair for file in files for pair in read_minimal_pairs(file)]

@@ -14,7 +14,7 @@ from simplepcfg.cli.output import note
 from simplepcfg.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
-    from simplepcfg.evaluation.psycholinguistics.word_model import WordModel
+    from simplepcfg.linguistics.word_model import WordModel
 
 Result = TypeVar("Result")
 

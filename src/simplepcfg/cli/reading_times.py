@@ -10,7 +10,7 @@ from simplepcfg.cli.output import note, results_console, write_json, write_text
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
-    from simplepcfg.evaluation.psycholinguistics.reading_times import ReadingTimeGain
+    from simplepcfg.linguistics.reading_times import ReadingTimeGain
 
 NAME = "reading-times"
 SUMMARY = "Does surprisal predict how long people read a word?"
@@ -69,10 +69,10 @@ def command(
     refuse_unwritable_results(json, csv)
     from simplepcfg.data.readers import open_text
     from simplepcfg.evaluation.flat_tables import as_csv
-    from simplepcfg.evaluation.psycholinguistics.reading_times import GAIN_COLUMNS, evaluate_reading_times
-    from simplepcfg.evaluation.psycholinguistics.regression import Shape
-    from simplepcfg.evaluation.psycholinguistics.word_predictors import Predictor, token_counts
-    from simplepcfg.inference.word_models import load_word_model
+    from simplepcfg.inference.api import load_word_model
+    from simplepcfg.linguistics.reading_times import GAIN_COLUMNS, evaluate_reading_times
+    from simplepcfg.linguistics.regression import Shape
+    from simplepcfg.linguistics.word_predictors import Predictor, token_counts
 
     names = dict.fromkeys(name.strip() for name in predictors.split(","))
     wanted = [Predictor(_one_of(name, PREDICTORS, "--predictors")) for name in names]

@@ -15,7 +15,7 @@ from simplepcfg.cli.unknown_words import UnknownWords
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
-    from simplepcfg.evaluation.psycholinguistics.word_model import WordSurprisal
+    from simplepcfg.linguistics.word_model import WordSurprisal
 
 NAME = "score"
 SUMMARY = "Print the log-probability of each sentence, or of each word."
@@ -75,15 +75,15 @@ def command(
       simplepcfg score english story.txt --raw
       simplepcfg score runs/demo items.tsv --regions --spillover 2 > scored.tsv
     """
-    from simplepcfg.evaluation.psycholinguistics.item_tables import (
+    from simplepcfg.inference.api import load_word_model
+    from simplepcfg.inference.run import Run
+    from simplepcfg.inference.sentences import split_sentences
+    from simplepcfg.linguistics.item_tables import (
         equal_conditions_remark,
         score_item_table,
         scored_rows,
     )
-    from simplepcfg.evaluation.psycholinguistics.regions import tokenise_regions
-    from simplepcfg.inference.run import Run
-    from simplepcfg.inference.sentences import split_sentences
-    from simplepcfg.inference.word_models import load_word_model
+    from simplepcfg.linguistics.regions import tokenise_regions
 
     refuse_baseline(run)
     if regions and (surprisal or raw):

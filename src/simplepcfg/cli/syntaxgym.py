@@ -10,7 +10,7 @@ from simplepcfg.cli.options import Device, Json, Quiet
 from simplepcfg.cli.output import results_console
 
 if TYPE_CHECKING:
-    from simplepcfg.evaluation.psycholinguistics.accuracy import Accuracy
+    from simplepcfg.linguistics.accuracy import Accuracy
 
 NAME = "syntaxgym"
 SUMMARY = "Do surprisals of regions differ between conditions as predicted?"
@@ -42,8 +42,8 @@ def command(
       simplepcfg test syntaxgym runs/a runs/b suites/number_prep.json --csv accuracies.csv
     """
     refuse_unwritable_results(json, csv)
-    from simplepcfg.evaluation.psycholinguistics.syntaxgym import evaluate_suites, read_suite
-    from simplepcfg.inference.word_models import load_word_model
+    from simplepcfg.inference.api import load_word_model
+    from simplepcfg.linguistics.syntaxgym import evaluate_suites, read_suite
 
     models, files = models_and_files(arguments, (".json",))
     suites = [read_suite(file) for file in files]
@@ -59,7 +59,7 @@ def _show_published(results: Sequence[Sequence["Accuracy"]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from simplepcfg.evaluation.psycholinguistics.published_suites import (
+    from simplepcfg.linguistics.published_suites import (
         PUBLISHED,
         SUITES,
         TRAINING_WORDS,

@@ -13,6 +13,9 @@ from typing import Any
 from simplepcfg.errors import InputError
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.sentences import listed
+from simplepcfg.linguistics.controls.files import load_sequence_model, names_sequence_model
+from simplepcfg.linguistics.word_model import WordModel
+from simplepcfg.pretrained import installed
 from simplepcfg.training.config.files import load_config
 from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.loop import train as train_run
@@ -79,6 +82,19 @@ def load(directory: str | PathLike[str], device: str = "auto") -> Run:
     """
     loaded = load_run(Path(directory), device)
     return Run(loaded.model, loaded.vocabulary, loaded.config, directory=loaded.directory, best=loaded.best)
+
+
+def names_word_model(name: str) -> bool:
+    """Return whether a name is that of a run's folder, an installed grammar, or a file with an n-gram model or LSTM."""
+    path = Path(name)
+    if path.exists():
+        return (path / "config.toml").is_file() or names_sequence_model(name)
+    return name in installed()
+
+
+def load_word_model(name: str, device: str = "auto") -> WordModel:
+    """Load the model of a run's folder, an installed grammar, or the n-gram model or LSTM of a file."""
+    return load_sequence_model(name, device) if names_sequence_model(name) else load(name, device)
 
 
 def _with_text(config: RunConfig, train: TextSource, valid: TextSource | None) -> RunConfig:

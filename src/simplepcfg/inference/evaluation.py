@@ -8,6 +8,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
+from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import EOS, Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.label_report import LabelReport
@@ -17,8 +18,9 @@ from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference.labelled_trees import best_trees
 from simplepcfg.inference.parsing import check_decoder, mbr_spans, viterbi_spans
 from simplepcfg.inference.scoring import importance_log_probabilities, log_probabilities
-from simplepcfg.inference.sentences import Sentence, as_tree, listed
+from simplepcfg.inference.sentences import Sentence, as_tree, listed, split_sentences
 from simplepcfg.inference.trained_model import TrainedModel
+from simplepcfg.linguistics.word_model import SequenceModel
 
 
 def evaluate(
@@ -99,6 +101,28 @@ def _language_model(run: TrainedModel, tokens: Sequence[Sequence[str]], importan
         sampled = perplexity(importance_log_probabilities(run, tokens, importance), lengths, eos)
         found |= {"importance": sampled, "importance_samples": importance}
     return found
+
+
+def evaluate_sequence_model(model: SequenceModel, items: Sequence[Sentence], name: str) -> EvaluationReport:
+    """Return the perplexity of a control, over the same tokens as that of a run with the same preprocessing."""
+    trees = [item for item in items if isinstance(item, SpanTree)]
+    if items and len(trees) == len(items):
+        prepared = Treebank(trees, model.preprocessing).prepared
+    else:
+        split = split_sentences(items, model.preprocessing)
+        prepared = [model.preprocessing.apply(words, tags) for words, tags in split]
+    tokens = [item.tokens for item in prepared]
+    # The end stands for the <eos> of a run that adds one, and such a run scores sentences of one word, too.
+    eos = EOS in model.vocabulary
+    lengths = [len(item) + eos if item else 0 for item in tokens]
+    return EvaluationReport(
+        name,
+        len(items),
+        sum(map(len, tokens)),
+        perplexity=perplexity(model.token_log_probabilities(tokens), lengths, eos),
+        likelihood="exact",
+        vocabulary=vocabulary_use(model.vocabulary, [[*item, EOS] if eos and item else item for item in tokens]),
+    )
 
 
 def vocabulary_use(known: Vocabulary, tokens: Sequence[Sequence[str]]) -> VocabularyUse:

@@ -11,7 +11,6 @@ import torch
 
 from simplepcfg.data.constraints import Constraints
 from simplepcfg.data.trees import SpanTree
-from simplepcfg.evaluation.psycholinguistics.regions import region_surprisals
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference import labelled_trees
@@ -35,6 +34,7 @@ from simplepcfg.inference.span_chart import SpanChart, make_chart
 from simplepcfg.inference.surprisal import surprisal_records, syntactic_surprisals
 from simplepcfg.inference.surprisal_tables import RegionTables, SurprisalTables
 from simplepcfg.inference.trained_model import TrainedModel
+from simplepcfg.linguistics.regions import region_surprisals
 from simplepcfg.training.machine.failures import resource_errors
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.vocabulary import EOS, UNK
 from simplepcfg.errors import NumericalError
 from simplepcfg.evaluation.likelihood import MAX_CELLS
-from simplepcfg.evaluation.psycholinguistics.word_model import END, WordSurprisal
 from simplepcfg.grammars import SimpleGrammar
 from simplepcfg.grammars.emissions import tabulated
 from simplepcfg.grammars.prefix import next_word_entropies, surprisals
@@ -18,6 +17,7 @@ from simplepcfg.inference.batches import cells_a_batch, in_batches
 from simplepcfg.inference.sentences import Sentence
 from simplepcfg.inference.surprisal_tables import SurprisalTable, SurprisalTables
 from simplepcfg.inference.trained_model import TrainedModel
+from simplepcfg.linguistics.word_model import END, WordSurprisal
 
 # Bytes of the chart of a batch on a CPU, a float32 number a cell for each nonterminal.
 CHART_BYTES = 1 << 30

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.regions import RegionSurprisal
-from simplepcfg.evaluation.psycholinguistics.word_model import WordSurprisal
+from simplepcfg.linguistics.regions import RegionSurprisal
+from simplepcfg.linguistics.word_model import WordSurprisal
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -18,8 +18,9 @@ from simplepcfg.evaluation.columns import Column
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import BASELINES, Treebank, check_baseline_name
 from simplepcfg.inference.api import load
+from simplepcfg.inference.evaluation import evaluate_sequence_model
 from simplepcfg.inference.run import Run
-from simplepcfg.inference.word_models import evaluate_sequence_model, load_sequence_model, names_sequence_model
+from simplepcfg.linguistics.controls.files import load_sequence_model, names_sequence_model
 from simplepcfg.models.compound import CompoundConfig
 from simplepcfg.pretrained import run_directory
 from simplepcfg.training.config.schema import RunConfig

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.lstm import LSTMConfig, LSTMModel, LSTMNetwork
+from simplepcfg.linguistics.controls.lstm import LSTMConfig, LSTMModel, LSTMNetwork
 from simplepcfg.models.without_memory import without_memory
 from simplepcfg.training.machine.device import resolve_device
 from simplepcfg.training.storage.checksums import DamagedFileError

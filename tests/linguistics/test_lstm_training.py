@@ -10,13 +10,12 @@ from torch.nn import functional as F
 
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics import lstm
-from simplepcfg.evaluation.psycholinguistics.lstm import LSTMConfig, LSTMModel, LSTMNetwork, inputs_and_targets
-from simplepcfg.training import lstm_baseline
+from simplepcfg.linguistics.controls import lstm, lstm_training
+from simplepcfg.linguistics.controls.lstm import LSTMConfig, LSTMModel, LSTMNetwork, inputs_and_targets
+from simplepcfg.linguistics.controls.lstm_files import is_lstm_file, load_lstm, save_lstm
+from simplepcfg.linguistics.controls.lstm_training import LSTMTraining, train_lstm, without_ending
 from simplepcfg.training.config.schema import DataConfig
-from simplepcfg.training.lstm_baseline import LSTMTraining, train_lstm, without_ending
 from simplepcfg.training.storage.checksums import DamagedFileError
-from simplepcfg.training.storage.lstm_files import is_lstm_file, load_lstm, save_lstm
 from simplepcfg.training.text.corpus import Corpus, prepare_corpus
 from tiny_runs import make_tiny_run, tiny_sentences
 
@@ -27,7 +26,7 @@ def corpus_of(count: int = 300, **data: object) -> Corpus:
     return prepare_corpus(DataConfig(**data), seed=0, train=tiny_sentences(count))  # type: ignore[arg-type]
 
 
-def trained(corpus: Corpus, **settings: float) -> lstm_baseline.LSTMResult:
+def trained(corpus: Corpus, **settings: float) -> lstm_training.LSTMResult:
     choices = LSTMTraining(**{"epochs": 2, "batch_size": 16, **settings})  # type: ignore[arg-type]
     return train_lstm(corpus, Preprocessing(), SIZES, choices)
 
@@ -64,7 +63,7 @@ def test_the_best_epoch_is_kept() -> None:
     )
     shown = [float(note.split("valid ")[1].split(",")[0]) for note in notes]
     assert found.valid.perplexity == pytest.approx(min(shown), abs=0.01)
-    again = lstm_baseline.validation_perplexity(found.model.network, corpus, eos=False)
+    again = lstm_training.validation_perplexity(found.model.network, corpus, eos=False)
     assert again.perplexity == pytest.approx(found.valid.perplexity, rel=1e-6)
 
 
@@ -102,7 +101,7 @@ def test_a_step_in_parts_has_the_gradient_of_the_whole(monkeypatch: pytest.Monke
     expected = torch.autograd.grad(loss, list(network.parameters()))
     monkeypatch.setitem(lstm.LOGITS_AT_A_TIME, "cpu", 2 * 9)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.0)
-    total, events = lstm_baseline._step(network, optimizer, words, lengths, clip=1e9)
+    total, events = lstm_training._step(network, optimizer, words, lengths, clip=1e9)
     assert (events, total) == (9, pytest.approx(9 * float(loss.detach()), rel=1e-6))
     for parameter, gradient in zip(network.parameters(), expected, strict=True):
         assert parameter.grad is not None

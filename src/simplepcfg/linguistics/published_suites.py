@@ -7,7 +7,7 @@ from the authors' raw results; a tie is wrong. All models were trained on news, 
 from collections.abc import Iterable
 from statistics import mean
 
-from simplepcfg.evaluation.psycholinguistics.accuracy import SET, Accuracy
+from simplepcfg.linguistics.accuracy import SET, Accuracy
 
 TRAINING_WORDS = ("1 million", "5 million", "14 million", "42 million")
 PUBLISHED = {  # in per cent, by the words of the training text

@@ -14,7 +14,7 @@ from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.vocabulary import EOS, PAD_ID
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.evaluation.perplexity import PerplexityReport, perplexity
-from simplepcfg.evaluation.psycholinguistics.lstm import (
+from simplepcfg.linguistics.controls.lstm import (
     IGNORED,
     LSTMConfig,
     LSTMModel,

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.formulas import parse_formula
+from simplepcfg.linguistics.formulas import parse_formula
 
 VALUES = {
     ("1", "a"): 2.0,

@@ -18,7 +18,7 @@ from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.readers import open_text
 from simplepcfg.data.vocabulary import PAD, PAD_ID, Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.ngram import (
+from simplepcfg.linguistics.controls.ngram import (
     NONE,
     RESERVED,
     START,

@@ -12,11 +12,11 @@ import pytest
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.vocabulary import UNK_ID, Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics import ngram, ngram_arpa
-from simplepcfg.evaluation.psycholinguistics.ngram import START, STOP, Level, NgramModel
-from simplepcfg.evaluation.psycholinguistics.ngram_training import Discounts, train_ngram
+from simplepcfg.linguistics.controls import ngram, ngram_arpa
+from simplepcfg.linguistics.controls.ngram import START, STOP, Level, NgramModel
+from simplepcfg.linguistics.controls.ngram_files import is_ngram_file, load_ngram, save_ngram
+from simplepcfg.linguistics.controls.ngram_training import Discounts, train_ngram
 from simplepcfg.training.storage import tensor_files
-from simplepcfg.training.storage.ngram_files import is_ngram_file, load_ngram, save_ngram
 
 Text = list[list[str]]
 

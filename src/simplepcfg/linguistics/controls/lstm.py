@@ -16,7 +16,7 @@ from simplepcfg.data.batching import collate, evaluation_batches
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.vocabulary import PAD_ID, Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.word_model import Words, WordSurprisal, word_records
+from simplepcfg.linguistics.word_model import Words, WordSurprisal, word_records
 
 IGNORED = -100  # the target of a place after the end
 INITIAL_RANGE = 0.1  # embeddings begin uniform in ± this

@@ -10,8 +10,8 @@ import torch
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics import lstm
-from simplepcfg.evaluation.psycholinguistics.lstm import LSTMConfig, LSTMModel, LSTMNetwork, event_values
+from simplepcfg.linguistics.controls import lstm
+from simplepcfg.linguistics.controls.lstm import LSTMConfig, LSTMModel, LSTMNetwork, event_values
 
 WORDS = ["a", "b", "c", "d", "e"]
 

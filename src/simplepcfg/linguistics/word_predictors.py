@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from simplepcfg.data.raw_text import sentences_of_paragraph
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.item_tables import ItemTable, score_item_table
-from simplepcfg.evaluation.psycholinguistics.regions import tokenise_regions
-from simplepcfg.evaluation.psycholinguistics.word_model import WordModel, words_of_item
+from simplepcfg.linguistics.item_tables import ItemTable, score_item_table
+from simplepcfg.linguistics.regions import tokenise_regions
+from simplepcfg.linguistics.word_model import WordModel, words_of_item
 
 Array = NDArray[np.float64]
 

@@ -25,7 +25,7 @@ from simplepcfg.data.encoded_text import EncodedText
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.vocabulary import EOS, Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.ngram import RESERVED, Floats, Ints, Level, NgramModel, lines_of
+from simplepcfg.linguistics.controls.ngram import RESERVED, Floats, Ints, Level, NgramModel, lines_of
 
 FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)  # where a text is too small to estimate them
 MOST_ORDER = 10

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.ngram import Level, NgramModel, check_levels
-from simplepcfg.evaluation.psycholinguistics.ngram_arpa import is_arpa_file, load_arpa, save_arpa
+from simplepcfg.linguistics.controls.ngram import Level, NgramModel, check_levels
+from simplepcfg.linguistics.controls.ngram_arpa import is_arpa_file, load_arpa, save_arpa
 from simplepcfg.training.storage.checksums import DamagedFileError
 from simplepcfg.training.storage.tensor_files import is_kind_of_file, read_checked_tensor_file, write_tensor_file
 

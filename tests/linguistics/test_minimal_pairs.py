@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.accuracy import GROUP, MEAN, SET, wilson_interval
-from simplepcfg.evaluation.psycholinguistics.minimal_pairs import (
+from simplepcfg.linguistics.accuracy import GROUP, MEAN, SET, wilson_interval
+from simplepcfg.linguistics.minimal_pairs import (
     MinimalPair,
     evaluate_minimal_pairs,
     read_minimal_pairs,

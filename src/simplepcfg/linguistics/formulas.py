@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.accuracy import TIE
+from simplepcfg.linguistics.accuracy import TIE
 
 # The sum of surprisals of a region ("*" for all regions) in a condition.
 RegionValue = Callable[[str, str], float]

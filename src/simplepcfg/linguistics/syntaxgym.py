@@ -11,10 +11,10 @@ from typing import Any
 
 from simplepcfg.data.readers import open_text
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.accuracy import Accuracy, Judgement, accuracy_of_set, with_means
-from simplepcfg.evaluation.psycholinguistics.formulas import Formula, parse_formula
-from simplepcfg.evaluation.psycholinguistics.regions import RegionSurprisal, region_surprisals
-from simplepcfg.evaluation.psycholinguistics.word_model import WordModel
+from simplepcfg.linguistics.accuracy import Accuracy, Judgement, accuracy_of_set, with_means
+from simplepcfg.linguistics.formulas import Formula, parse_formula
+from simplepcfg.linguistics.regions import RegionSurprisal, region_surprisals
+from simplepcfg.linguistics.word_model import WordModel
 
 ALL_REGIONS = "*"
 Condition = dict[str, str]  # the text of each region, by its number

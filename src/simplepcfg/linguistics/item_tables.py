@@ -11,9 +11,9 @@ from os import PathLike, fspath
 from simplepcfg.data.raw_text import inner_sentence_end, shortened
 from simplepcfg.data.readers import open_text
 from simplepcfg.errors import InputError, counted
-from simplepcfg.evaluation.psycholinguistics.delimited_rows import delimited_rows
-from simplepcfg.evaluation.psycholinguistics.regions import RegionSurprisal, region_surprisals, tokenise_regions
-from simplepcfg.evaluation.psycholinguistics.word_model import WordModel
+from simplepcfg.linguistics.delimited_rows import delimited_rows
+from simplepcfg.linguistics.regions import RegionSurprisal, region_surprisals, tokenise_regions
+from simplepcfg.linguistics.word_model import WordModel
 
 TEXT_COLUMNS = ("region", "word", "text", "content")  # the first that is there holds the text
 SENTENCE_COLUMNS = ("item", "condition", "sentence")  # rows that agree in all of these make a sentence

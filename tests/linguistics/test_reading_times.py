@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.item_tables import ItemTable, read_item_table
-from simplepcfg.evaluation.psycholinguistics.reading_times import evaluate_reading_times
-from simplepcfg.evaluation.psycholinguistics.regression import (
+from simplepcfg.linguistics.item_tables import ItemTable, read_item_table
+from simplepcfg.linguistics.reading_times import evaluate_reading_times
+from simplepcfg.linguistics.regression import (
     Shape,
     basis,
     design_matrix,
@@ -19,7 +19,7 @@ from simplepcfg.evaluation.psycholinguistics.regression import (
     least_squares,
     sentence_folds,
 )
-from simplepcfg.evaluation.psycholinguistics.word_predictors import (
+from simplepcfg.linguistics.word_predictors import (
     Predictor,
     log_frequencies,
     model_predictors,

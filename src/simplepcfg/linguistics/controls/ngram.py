@@ -14,7 +14,7 @@ from simplepcfg.data.encoded_text import EncodedText
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.vocabulary import PAD_ID, Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.word_model import Words, WordSurprisal, word_records
+from simplepcfg.linguistics.word_model import Words, WordSurprisal, word_records
 
 Ngram = tuple[int, ...]
 Ints = NDArray[np.int64]

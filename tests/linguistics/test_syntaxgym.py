@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.regions import region_surprisals, tokenise_regions
-from simplepcfg.evaluation.psycholinguistics.syntaxgym import evaluate_suites, read_suite
+from simplepcfg.linguistics.regions import region_surprisals, tokenise_regions
+from simplepcfg.linguistics.syntaxgym import evaluate_suites, read_suite
 from toy_word_models import UnigramModel
 
 WORDS = {"the": 1.0, "dog": 2.0, "dogs": 2.5, "barks": 3.0, "bark": 4.0, "ca": 1.0, "n't": 1.5, ".": 0.5}

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.item_tables import (
+from simplepcfg.linguistics.item_tables import (
     read_item_table,
     score_item_table,
     scored_rows,
     several_sentences_remark,
 )
-from simplepcfg.evaluation.psycholinguistics.minimal_pairs import MinimalPair, evaluate_minimal_pairs
-from simplepcfg.evaluation.psycholinguistics.word_model import WordSurprisal, with_known_marks
+from simplepcfg.linguistics.minimal_pairs import MinimalPair, evaluate_minimal_pairs
+from simplepcfg.linguistics.word_model import WordSurprisal, with_known_marks
 from toy_word_models import UnigramModel
 
 MODEL = UnigramModel({"the": 0.0, "dog": 2.0, "barks": 3.0, "cat": 1.0, "no": 4.0})

@@ -12,9 +12,9 @@ from typing import Any
 
 from simplepcfg.data.readers import open_text
 from simplepcfg.errors import InputError, counted
-from simplepcfg.evaluation.psycholinguistics.accuracy import TIE, Accuracy, Judgement, accuracy_of_set, with_means
-from simplepcfg.evaluation.psycholinguistics.delimited_rows import TAB, delimited_rows
-from simplepcfg.evaluation.psycholinguistics.word_model import (
+from simplepcfg.linguistics.accuracy import TIE, Accuracy, Judgement, accuracy_of_set, with_means
+from simplepcfg.linguistics.delimited_rows import TAB, delimited_rows
+from simplepcfg.linguistics.word_model import (
     WordModel,
     has_unknown,
     with_known_marks,

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.item_tables import ItemTable, previous_rows
-from simplepcfg.evaluation.psycholinguistics.regression import (
+from simplepcfg.linguistics.item_tables import ItemTable, previous_rows
+from simplepcfg.linguistics.regression import (
     Array,
     Gain,
     Shape,
@@ -24,8 +24,8 @@ from simplepcfg.evaluation.psycholinguistics.regression import (
     least_squares,
     sentence_folds,
 )
-from simplepcfg.evaluation.psycholinguistics.word_model import WordModel
-from simplepcfg.evaluation.psycholinguistics.word_predictors import (
+from simplepcfg.linguistics.word_model import WordModel
+from simplepcfg.linguistics.word_predictors import (
     FROM_TREES,
     ModelPredictors,
     Predictor,

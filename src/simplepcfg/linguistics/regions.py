@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from simplepcfg.data.penn_words import plain_apostrophes
 from simplepcfg.data.vocabulary import UNK
-from simplepcfg.evaluation.psycholinguistics.word_model import (
+from simplepcfg.linguistics.word_model import (
     WordModel,
     WordSurprisal,
     with_known_marks,
