@@ -1,4 +1,4 @@
-"""Imports run one way: cli → reproduction → inference → linguistics → training → … → grammars → ops."""
+"""Imports run one way: cli → plans → inference → linguistics → training → … → grammars → ops."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -43,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "reports": {"errors", "drawing", "data", "evaluation", "training", "inference"},
     "serving": {"errors", "drawing", "data", "grammars", "evaluation", "training", "inference"},
-    "reproduction": {"errors", "data", "benchmarking", "evaluation", "models", "training", "inference"},
+    "plans": {"errors", "data", "benchmarking", "evaluation", "models", "training", "inference"},
 }
 TOP = {"cli", "__main__"}
 

@@ -24,7 +24,7 @@ from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import SimplePCFGError
-from simplepcfg.reproduction.state import ReproductionFolder
+from simplepcfg.plans.state import ReproductionFolder
 from simplepcfg.training.config.files import load_config, save_config
 from simplepcfg.training.storage.checkpoint import Checkpoint
 from simplepcfg.training.storage.tensor_files import write_tensor_file

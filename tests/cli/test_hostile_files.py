@@ -18,7 +18,7 @@ from attacks.fuzz_targets import limited
 from command_calls import Call, Outcome
 from simplepcfg.inference.api import load
 from simplepcfg.inference.hub import FILES
-from simplepcfg.reproduction.jobs import PREPARED_KEYS, _prepared_settings
+from simplepcfg.plans.jobs import PREPARED_KEYS, _prepared_settings
 from simplepcfg.training import RunFolder
 from simplepcfg.training.storage.teacher_marginals import TeacherMarginals
 

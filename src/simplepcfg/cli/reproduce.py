@@ -83,16 +83,16 @@ def command(
             raise InputError(
                 "speed reads no text and trains nothing; leave out --data, --set, --seeds and --predictions"
             )
-        from simplepcfg.reproduction.speed import reproduce_speed, rich_speed
+        from simplepcfg.plans.speed import reproduce_speed, rich_speed
 
         measured = reproduce_speed(place, rows=chosen, device=device, remark=lambda text: note(text, quiet))
         results_console().print(rich_speed(measured))
     else:
         if data is None:
             raise InputError(f"{table.value} needs text; give --data DIR, a folder that `simplepcfg prepare` wrote")
-        from simplepcfg.reproduction.rendering import rich_lines
-        from simplepcfg.reproduction.runner import reproduce
-        from simplepcfg.reproduction.tables import paper_table
+        from simplepcfg.plans.rendering import rich_lines
+        from simplepcfg.plans.runner import reproduce
+        from simplepcfg.plans.tables import paper_table
         from simplepcfg.training.reporting.reporters import make_reporter
 
         lines = reproduce(

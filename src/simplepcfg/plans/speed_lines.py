@@ -11,7 +11,7 @@ from typing import Any
 from simplepcfg.benchmarking.inside import PAPER_SIZES, PRECISIONS
 from simplepcfg.benchmarking.report import FIELDS
 from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.reproduction.tables import SpeedRow, setting_name, speed_rows
+from simplepcfg.plans.tables import SpeedRow, setting_name, speed_rows
 
 NOTHING = "–"
 # Name of each column, and whether it holds numbers.

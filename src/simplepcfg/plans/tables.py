@@ -118,7 +118,7 @@ def setting_name(nonterminals: int, n: int) -> str:
 
 @cache
 def _tables() -> dict[str, Any]:
-    return tomllib.loads((resources.files("simplepcfg") / "reproduction" / "tables.toml").read_text("utf-8"))
+    return tomllib.loads((resources.files("simplepcfg") / "plans" / "tables.toml").read_text("utf-8"))
 
 
 def _row(entry: Mapping[str, Any]) -> Row:

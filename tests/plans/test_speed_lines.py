@@ -4,8 +4,8 @@ import csv
 import io
 from typing import Any
 
-from simplepcfg.reproduction.speed_lines import COLUMNS, NOTHING, SpeedLine, speed_csv, speed_lines
-from simplepcfg.reproduction.tables import speed_rows
+from simplepcfg.plans.speed_lines import COLUMNS, NOTHING, SpeedLine, speed_csv, speed_lines
+from simplepcfg.plans.tables import speed_rows
 
 
 def report(

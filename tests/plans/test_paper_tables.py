@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from simplepcfg.reproduction.jobs import Job, Text, job_config
-from simplepcfg.reproduction.tables import TABLES, PaperTable, Row, paper_table, speed_rows
+from simplepcfg.plans.jobs import Job, Text, job_config
+from simplepcfg.plans.tables import TABLES, PaperTable, Row, paper_table, speed_rows
 
 # Model, states, figure and, where the table has one, perplexity, as printed.
 LM = """

@@ -10,8 +10,8 @@ from typing import Any
 from simplepcfg.errors import SimplePCFGError
 from simplepcfg.evaluation.columns import Spread
 from simplepcfg.evaluation.report import POSTERIOR_MEAN
-from simplepcfg.reproduction.state import Key
-from simplepcfg.reproduction.tables import PaperTable, Row
+from simplepcfg.plans.state import Key
+from simplepcfg.plans.tables import PaperTable, Row
 
 NOTHING = "–"
 # What a line needs of a report, beside the table's metric.

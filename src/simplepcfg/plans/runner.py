@@ -14,7 +14,7 @@ from simplepcfg.data.readers import read_trees
 from simplepcfg.errors import InputError, NumericalError, ResourceError, SimplePCFGError
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference.api import load
-from simplepcfg.reproduction.jobs import (
+from simplepcfg.plans.jobs import (
     Job,
     find_jobs,
     find_predictions,
@@ -25,10 +25,10 @@ from simplepcfg.reproduction.jobs import (
     sha256,
     text_preprocessing,
 )
-from simplepcfg.reproduction.lines import REPORT_NUMBERS, Line, table_lines
-from simplepcfg.reproduction.rendering import write_tables
-from simplepcfg.reproduction.state import ReproductionFolder
-from simplepcfg.reproduction.tables import PaperTable, paper_table
+from simplepcfg.plans.lines import REPORT_NUMBERS, Line, table_lines
+from simplepcfg.plans.rendering import write_tables
+from simplepcfg.plans.state import ReproductionFolder
+from simplepcfg.plans.tables import PaperTable, paper_table
 from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.loop import train
 from simplepcfg.training.machine.signals import Interrupted

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.errors import InputError
-from simplepcfg.reproduction.tables import PaperTable, Row
+from simplepcfg.plans.tables import PaperTable, Row
 from simplepcfg.training.config.files import load_config, parse_value
 from simplepcfg.training.config.schema import RunConfig
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from simplepcfg.evaluation.rendering import escape_markdown, markdown_table
-from simplepcfg.reproduction.lines import Figure, Line
-from simplepcfg.reproduction.state import ReproductionFolder
-from simplepcfg.reproduction.tables import PaperTable
+from simplepcfg.plans.lines import Figure, Line
+from simplepcfg.plans.state import ReproductionFolder
+from simplepcfg.plans.tables import PaperTable
 from simplepcfg.training.storage.atomic_files import write_text
 from simplepcfg.version import __version__
 
