@@ -132,9 +132,6 @@ TABLES = {
         _worth_showing,
     ),
     "trees": Table("trees.csv", "simplepcfg evaluate RUN TREES", TREES, TREES_APART, _is_current, FOLD_SEEDS),
-    "trees-tried": Table(
-        "trees.csv", "simplepcfg evaluate RUN TREES", TREES, TREES_APART, lambda row: not _is_current(row), FOLD_SEEDS
-    ),
     "word-models": Table(
         "word_models.csv",
         "python benchmarks/collect.py word-models FOLDER",

@@ -16,7 +16,7 @@ from simplepcfg.training.config.schema import RunConfig
 from simplepcfg.training.machine.device import resolve_device
 
 FEW_SENTENCES = 2_000  # below this no grammar of hundreds of symbols finds more than chance in a text
-# Fewer want ten epochs of sn-pcfg-128, more have enough with two of sn-pcfg-english (docs/tree-experiments.md).
+# Fewer want ten epochs of sn-pcfg-128, more have enough with two of sn-pcfg-english (docs/trees.md).
 MANY_SENTENCES = 20_000
 LONG = 12 * 3600  # seconds, after which something quicker is named
 LARGE_GPU = 20 * 2**30  # bytes; a grammar of 4096 nonterminals trains in less
