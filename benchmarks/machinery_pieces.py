@@ -18,11 +18,12 @@ from torch import Tensor
 
 from simplepcfg.models import shared_layers, simple_npcfg
 from simplepcfg.ops import capture, deferred_checks, update
-from simplepcfg.ops.inside import features, inside, packed_chart, pair_kernels
+from simplepcfg.ops.inside import inside, packed_chart, pair_kernels
 from simplepcfg.ops.neural import (
     emissions,
     exponential_kernels,
     exponentials,
+    feature_inside,
     residual,
     residual_fused,
     residual_kernels,
@@ -220,12 +221,12 @@ STEP_PIECES = (
     ),
     Piece(
         "gradient of features without that of all rules",
-        (features,),
+        (feature_inside,),
         ((simple_npcfg, "inside_of_features", partial(rules_then_inside, plain=False)),),
     ),
     Piece(
         "rules with softmax kernels, against autograd",
-        (features, rules, softmax_kernels),
+        (feature_inside, rules, softmax_kernels),
         ((simple_npcfg, "inside_of_features", partial(rules_then_inside, plain=True)),),
     ),
 )
@@ -242,7 +243,7 @@ def interpreted() -> AbstractContextManager[None]:
     def fused(precision: str | None, tensor: Tensor) -> bool:
         return precision == "bf16"
 
-    modules = (emissions, residual, rules, features)
+    modules = (emissions, residual, rules, feature_inside)
     small = {"LEAST_TILES": 1, "STATES_AT_ONCE": 4, "PAIRED_STATES": 4, "PAIRED_STATES_BACK": 4, "PAIRED_FROM": 2}
     return changed(
         *((module, "runs_fused", fused) for module in modules),

@@ -76,7 +76,7 @@ def best_trees(inputs: Inputs) -> object:
 
 def best_scores(inputs: Inputs) -> object:
     """The Viterbi chart without the way down."""
-    from simplepcfg.ops.inside.arguments import check_arguments
+    from simplepcfg.ops.arguments import check_arguments
     from simplepcfg.ops.viterbi import viterbi_chart
 
     return viterbi_chart(check_arguments(*inputs.rules(), None, None, None), "triton").fill()

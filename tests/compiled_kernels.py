@@ -16,8 +16,8 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import KernelInterface
 
+from simplepcfg.ops.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.inside import packed_chart
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.inside.padded_chart import make_padded_chart
 from simplepcfg.ops.neural import batch_words, emissions
 from simplepcfg.ops.viterbi.fused import FusedViterbiChart

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from random_grammars import Case, random_case
-from simplepcfg.ops.inside.arguments import check_arguments
+from simplepcfg.ops.arguments import check_arguments
 from simplepcfg.ops.prefix.naive import naive_prefix
 
 BACKENDS = ["torch", "triton"]

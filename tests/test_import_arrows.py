@@ -46,6 +46,21 @@ ALLOWED: dict[str, set[str]] = {
     "plans": {"errors", "data", "benchmarking", "evaluation", "models", "training", "inference"},
 }
 TOP = {"cli", "__main__"}
+# The folders of ops in the order of their imports: each may import those before it and the files at the root of ops,
+# which import no folder.
+OPS = (
+    "update",
+    "paper_inside",
+    "inside",
+    "neural",
+    "marginals",
+    "entropy",
+    "viterbi",
+    "prefix",
+    "sample",
+    "dense",
+    "forward",
+)
 
 
 def module_name(path: Path) -> str:
@@ -189,6 +204,26 @@ def test_no_two_modules_import_each_other() -> None:
 def test_arrows(part: str) -> None:
     """Each forbidden import is named."""
     assert [line for module in FILES if part_of(module) == part for line in forbidden_imports(module)] == []
+
+
+def folder_of_ops(module: str) -> int:
+    """The place in OPS of a module of ops; -1 for the files at its root, and for what is outside of ops."""
+    parts = module.split(".")
+    is_in_folder = parts[1:2] == ["ops"] and len(parts) > 2 and not (SOURCE / "ops" / f"{parts[2]}.py").exists()
+    return OPS.index(parts[2]) if is_in_folder else -1
+
+
+def test_folders_of_ops_are_in_order() -> None:
+    """Each import of a folder that comes later is named."""
+    ops = [module for module in FILES if part_of(module) == "ops"]
+    upward = [
+        f"{module}:{line} imports {target}"
+        for module in ops
+        for target, line in imports(module)
+        if folder_of_ops(target) > folder_of_ops(module)
+    ]
+    assert upward == []
+    assert {module.split(".")[2] for module in ops if folder_of_ops(module) >= 0} == set(OPS)
 
 
 def test_only_the_command_line_imports_the_command_line() -> None:

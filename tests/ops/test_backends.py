@@ -9,8 +9,8 @@ from torch import Tensor
 from random_grammars import random_case
 from simplepcfg.errors import InputError
 from simplepcfg.ops import backends
+from simplepcfg.ops.arguments import check_arguments
 from simplepcfg.ops.inside import inside, span_marginals
-from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.marginals import outside_rows
 from simplepcfg.ops.prefix import prefix_states
 from simplepcfg.ops.sample import sample_derivations, sample_trees

@@ -14,9 +14,9 @@ from graph_checks import assert_equal, check_threads, remembered_without_graphs
 from graph_stand_in import CPU, Failing, Harness
 from random_grammars import random_case
 from simplepcfg.ops import graphs
+from simplepcfg.ops.arguments import check_arguments
 from simplepcfg.ops.graphs import DeviceGraphs
 from simplepcfg.ops.inside import graphed_chart, inside, padded_chart
-from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.inside.graphed_chart import graph_bytes
 from simplepcfg.ops.inside.packed_chart import PackedChart
 

@@ -9,9 +9,9 @@ from torch import Tensor
 from graph_checks import assert_equal, remembered_without_graphs
 from graph_stand_in import Harness
 from random_grammars import random_case
+from simplepcfg.ops.arguments import check_arguments
 from simplepcfg.ops.graphs import without_graphs
 from simplepcfg.ops.inside import graphed_chart, inside, span_marginals
-from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.inside.graphed_chart import graph_bytes, place_of_rules
 
 WEIGHTS = torch.tensor([1.0, -0.5], dtype=torch.float64)

@@ -9,8 +9,8 @@ from torch import Tensor
 from derivations import Answers, answers, sparse
 from random_grammars import Case, random_case, with_dead_states
 from simplepcfg.errors import InputError
+from simplepcfg.ops.arguments import check_arguments
 from simplepcfg.ops.inside import span_marginals
-from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.marginals import outside_rows, rule_counts, symbol_marginals, tag_marginals
 from simplepcfg.ops.marginals.naive import naive_marginals
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from random_grammars import random_case
+from simplepcfg.ops.arguments import check_arguments
 from simplepcfg.ops.inside import packed_chart
-from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.inside.packed_chart import PackedChart
 from simplepcfg.ops.inside.padded_chart import PaddedChart
 

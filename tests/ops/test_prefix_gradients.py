@@ -8,8 +8,8 @@ from torch import Tensor
 
 from prefix_cases import short_grammar
 from random_grammars import random_case
+from simplepcfg.ops.arguments import check_arguments
 from simplepcfg.ops.inside import inside
-from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.prefix import (
     prefix_log_probabilities,
     prefix_rules,

@@ -251,7 +251,7 @@ def test_scores_of_half_precision_rules_are_not_rounded_to_it() -> None:
     rules = [t.bfloat16() for t in (original.root, original.left, original.right)]
     drawn = SimpleGrammar(*rules, original.emissions).sample(9, max_length=20, generator=seeded())
     trees = (drawn.trees.spans, drawn.trees.splits, drawn.trees.labels, drawn.trees.tags)
-    expected = rule_log_probabilities(*(t.double() for t in rules), torch.zeros(9, dtype=torch.int64), *trees)
+    expected = rule_log_probabilities(*(t.double() for t in rules), torch.zeros(9, dtype=torch.int64), trees)
     assert isinstance(original.emissions, DenseEmissions)
     words = original.emissions.log_emit[drawn.trees.tags.clamp(min=0), drawn.words]
     expected += torch.where(drawn.trees.tags >= 0, words, 0.0).sum(1)

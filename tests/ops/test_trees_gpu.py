@@ -50,7 +50,7 @@ def test_viterbi_in_float64(batch: int, n: int, nonterminals: int, preterminals:
 
 def test_products_at_full_size() -> None:
     """Enough rows, parents and symbols that the product has several tiles and several parts."""
-    from simplepcfg.ops.inside.arguments import check_arguments
+    from simplepcfg.ops.arguments import check_arguments
     from simplepcfg.ops.viterbi.chart import max_plus
     from simplepcfg.ops.viterbi.fused import FusedViterbiChart
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars.described import described
-from simplepcfg.ops.inside.arguments import lengths_tensor
+from simplepcfg.ops.arguments import lengths_tensor
 from simplepcfg.ops.neural import emission_log_probabilities, log_normaliser
 
 

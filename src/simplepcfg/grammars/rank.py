@@ -21,10 +21,9 @@ from simplepcfg.grammars.sentences import Sentences, requires_graph
 from simplepcfg.grammars.simple import SimpleGrammar
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.counts import DenseRuleCounts
-from simplepcfg.ops.dense.trees import word_and_bonus_logs
 from simplepcfg.ops.sample import sample_derivations
 from simplepcfg.ops.sample.ranks import Factors, rank_rule_log_probabilities, symbols_of_ranks
-from simplepcfg.ops.trees import Trees
+from simplepcfg.ops.trees import Trees, word_and_bonus_logs
 
 # Rules A → B C that are held to answer questions about nonterminals: N = 128 with P = 256 has 19 million.
 MOST_RULES = 1 << 25

@@ -8,7 +8,7 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.inside.arguments import lengths_tensor
+from simplepcfg.ops.arguments import lengths_tensor
 
 
 class SentenceOptions(TypedDict):

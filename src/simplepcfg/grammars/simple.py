@@ -133,7 +133,7 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
         root, left, right = (tempered(rules, temperature) for rules in plain)
         backend = self.backend if self.backend in ("torch", "triton") else "auto"
         found, lengths, log_kept = sample_derivations(root, left, right, count, max_length, generator, backend=backend)
-        log_rules = rule_log_probabilities(*plain, torch.zeros_like(lengths), *found)
+        log_rules = rule_log_probabilities(*plain, torch.zeros_like(lengths), found)
         return sampled_sentences(
             self.emissions, found, lengths, log_rules, log_kept, temperature, generator, left.dtype
         )

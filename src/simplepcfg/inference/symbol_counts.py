@@ -16,7 +16,7 @@ from simplepcfg.grammars import DenseGrammar, RankGrammar, SimpleGrammar
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.symbol_report import Usage, Weighted
 from simplepcfg.inference.trained_model import TrainedModel
-from simplepcfg.ops.inside.arguments import check_arguments
+from simplepcfg.ops.arguments import check_arguments
 from simplepcfg.ops.marginals import outside_rows
 
 # The run's own text is looked at as far as this, and of sentences that the grammar itself makes, so many are expected;

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.inside.arguments import check_bonus, check_lengths, check_probabilities
+from simplepcfg.ops.arguments import check_bonus, check_lengths, check_probabilities
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.cells import Cells
 from simplepcfg.ops.dense.products import add_rows_by_rules, rows_by_rules
-from simplepcfg.ops.inside.scales import DEAD, Range
+from simplepcfg.ops.scales import DEAD, Range
 
 # The peak is higher than for simple grammars, because all rules of a pair of children may be far below 1.
 RANGES = {

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.arguments import check_prefix_lengths
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
 from simplepcfg.ops.dense.log_space import log_einsum_exp_chart
-from simplepcfg.ops.inside.arguments import check_prefix_lengths
 from simplepcfg.ops.logs import safe_log, safe_logsumexp
 from simplepcfg.ops.prefix.closure import left_corner_closure
 

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.entropy.differentiable import expected_scores_in_graph
 from simplepcfg.ops.inside import inside
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.logs import safe_log
 from simplepcfg.ops.marginals.counts import Scores, expected_scores, expected_scores_of_batched_rules
 

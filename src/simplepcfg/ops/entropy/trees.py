@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.entropy.derivations import Rules
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.inside.log_space import LogEinsumExp
 from simplepcfg.ops.logs import safe_log, safe_logsumexp
 

@@ -6,9 +6,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.arguments import InsideArguments, check_arguments, check_shapes
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.graphs import clear_graphs, graph_memory, without_graphs
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments, check_shapes
 from simplepcfg.ops.inside.autograd import chart_inside, chart_span_marginals
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside, log_sum_exp_inside
 from simplepcfg.ops.inside.naive import naive_inside
@@ -19,8 +19,11 @@ __all__ = ["BACKENDS", "clear_graphs", "graph_memory", "inside", "span_marginals
 
 
 def _paper_inside(arguments: InsideArguments, recompute: bool) -> Tensor:
-    from simplepcfg.ops.paper_inside.chart import paper_inside
+    from simplepcfg.ops.paper_inside.chart import check_paper_arguments, paper_inside
 
+    check_paper_arguments(arguments)
+    if arguments.log_emissions.shape[1] == 1:
+        return log_einsum_exp_inside(arguments)
     return paper_inside(arguments, recompute)
 
 

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from simplepcfg.ops.arguments import InsideArguments, needs_gradient
+from simplepcfg.ops.autocast import launching
 from simplepcfg.ops.double_backward import distinct_views
 from simplepcfg.ops.graphs import graphs_of
-from simplepcfg.ops.inside.arguments import InsideArguments, needs_gradient
 from simplepcfg.ops.inside.graphs import Lease, plain_chart, replayed_forward
-from simplepcfg.ops.inside.launching import launching
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
 from simplepcfg.ops.inside.saved_charts import chart_of, empty_handle, make_handle
 from simplepcfg.ops.inside.scaled import TorchChart

@@ -6,12 +6,12 @@ from weakref import ref
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.arguments import InsideArguments
+from simplepcfg.ops.autocast import launching
 from simplepcfg.ops.capture import Launch
-from simplepcfg.ops.inside.arguments import InsideArguments
-from simplepcfg.ops.inside.launching import launching
 from simplepcfg.ops.inside.packed_chart import PackedChart, are_stacked, view_stacked
 from simplepcfg.ops.inside.padded_chart import PaddedChart
-from simplepcfg.ops.inside.precision import precision_of
+from simplepcfg.ops.scales import precision_of
 
 Capture = Callable[[Launch], Launch]
 Gradients = list[Tensor | None]

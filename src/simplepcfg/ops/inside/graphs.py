@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.graphs import DeviceGraphs
-from simplepcfg.ops.inside.arguments import InsideArguments
 
 if TYPE_CHECKING:
     from simplepcfg.ops.inside.graphed_chart import GraphedChart

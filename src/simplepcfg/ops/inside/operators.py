@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.arguments import InsideArguments, check_lengths, check_values, needs_gradient
 from simplepcfg.ops.backends import resolve_backend
-from simplepcfg.ops.inside.arguments import InsideArguments, check_lengths, check_values, needs_gradient
 from simplepcfg.ops.inside.autograd import (
     backward_chart,
     chart_span_marginals,

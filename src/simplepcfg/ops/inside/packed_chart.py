@@ -5,14 +5,15 @@ from contextlib import AbstractContextManager
 
 import torch
 import triton
+import triton.language as tl
 from torch import Tensor
 
 from simplepcfg.errors import ResourceError
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.inside import end_kernels, kernels, pair_kernels
-from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.plan import Plan, make_plan
-from simplepcfg.ops.inside.precision import precision_of
 from simplepcfg.ops.products import matrix_mode, mm_wide
+from simplepcfg.ops.scales import precision_of
 
 DEAD = kernels.DEAD.value
 # A tile of the split sums has this many splits and this many states and runs on four warps: the fastest of the shapes
@@ -66,7 +67,7 @@ class PackedChart:
         self.best = self._empty(self.plan.words, dtype=torch.float64)
         self.log_top = self._empty(self.batch, dtype=torch.float64)
         self.bonus = self.row_bonus()
-        self.kinds = {"WORK": self.precision.triton_work}
+        self.kinds = {"WORK": tl.float64 if work == torch.float64 else tl.float32}
         # With equal lengths, row numbers are computed instead of loaded from the tables of the plan.
         self.equal = {"EQUAL": arguments.lengths is None}
         self.padded = {"PADDED": False}  # whether rows of words beyond the end of a sentence are in the chart

@@ -2,13 +2,13 @@
 
 from torch import Tensor
 
-from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.inside.graphed_chart import is_launch_bound
 from simplepcfg.ops.inside.packed_chart import PackedChart
 from simplepcfg.ops.inside.padded_chart import PaddedChart, is_worth_padding
 from simplepcfg.ops.inside.plan import padded_tables
-from simplepcfg.ops.inside.precision import precision_of
 from simplepcfg.ops.replay import Argument, Rules
+from simplepcfg.ops.scales import precision_of
 
 
 def forward_uses_graph(arguments: InsideArguments) -> bool:

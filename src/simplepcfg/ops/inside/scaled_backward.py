@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.inside.scaled_chart import ScaledChart
-from simplepcfg.ops.inside.scales import drop_out_of_range
 from simplepcfg.ops.inside.square import Square
+from simplepcfg.ops.scales import drop_out_of_range
 
 # Rows of the matrix product of the rule gradient are collected up to this number, so that few, large products are made.
 PENDING_ROWS = 512

@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from simplepcfg.ops.inside.arguments import InsideArguments
-from simplepcfg.ops.inside.scales import DEAD, range_of, shift_to_peak
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.inside.square import Square
 from simplepcfg.ops.products import row_parts, weighted_sums
+from simplepcfg.ops.scales import DEAD, range_of, shift_to_peak
 
 # Split sums are computed for so many spans at a time that the temporary tensor stays in the cache of one core.
 CACHE_BYTES = 1 << 20

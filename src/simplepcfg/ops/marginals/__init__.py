@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.arguments import check_arguments, check_shapes
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.inside import BACKENDS, inside
-from simplepcfg.ops.inside.arguments import check_arguments, check_shapes
 from simplepcfg.ops.marginals.counts import RuleCounts
 from simplepcfg.ops.marginals.outside import outside_rows
 from simplepcfg.ops.marginals.rows import Rows

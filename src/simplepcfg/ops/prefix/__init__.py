@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.arguments import InsideArguments, check_arguments, check_prefix_lengths
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments, check_prefix_lengths
 from simplepcfg.ops.prefix.charts import chosen_backend, inside_rows
 from simplepcfg.ops.prefix.closure import Closure, left_corner_closure, termination_probabilities
 from simplepcfg.ops.prefix.growing import GrowingPrefix

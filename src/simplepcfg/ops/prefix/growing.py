@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.inside.scales import DEAD
 from simplepcfg.ops.prefix.closure import Closure, left_corner_closure
 from simplepcfg.ops.prefix.left_to_right import sum_products
+from simplepcfg.ops.scales import DEAD
 
 LOG_2 = math.log(2)
 

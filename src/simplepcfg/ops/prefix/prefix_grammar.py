@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.inside import inside
-from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.prefix.closure import Closure, left_corner_closure
 
 

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.arguments import InsideArguments, check_arguments, needs_gradient
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.descent import Nodes
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments, needs_gradient
 from simplepcfg.ops.replay import usable_graphs
 from simplepcfg.ops.sample.draws import draw_uniforms
 from simplepcfg.ops.sample.lengths import length_table

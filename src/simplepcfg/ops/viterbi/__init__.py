@@ -5,9 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.arguments import InsideArguments, check_arguments, needs_gradient
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.backends import resolve_backend
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments, needs_gradient
 from simplepcfg.ops.replay import usable_graphs
 from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, stack_trees, tree_log_probabilities
 from simplepcfg.ops.viterbi.chart import ViterbiChart

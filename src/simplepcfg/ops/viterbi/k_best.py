@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.arguments import check_arguments
 from simplepcfg.ops.backends import resolve_backend
-from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.trees import LabelledTree
 from simplepcfg.ops.viterbi import BACKENDS, viterbi_chart
 from simplepcfg.ops.viterbi.chart import ViterbiChart

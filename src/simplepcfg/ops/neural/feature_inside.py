@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.inside import inside
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
 from simplepcfg.ops.neural.naive import naive_rule_probabilities
 from simplepcfg.ops.neural.rules import (

@@ -1,9 +1,11 @@
-"""Exact scaling of rows by powers of two, which keeps them within the floating-point range."""
+"""Exact scaling of rows by powers of two, which keeps probabilities within the floating-point range."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from simplepcfg.ops.arguments import InsideArguments
 
 # The exponent of a row of zeros. Exponents are whole numbers, for which 2^x is exact. This one is finite, so that no
 # difference of two exponents is NaN, and far below the exponent of any other row.
@@ -61,3 +63,32 @@ def drop_out_of_range(derivative: Tensor, value: Tensor, limits: Range) -> Tenso
     limit = torch.finfo(derivative.dtype).max
     derivative = derivative.nan_to_num(0.0, posinf=limit, neginf=-limit)
     return derivative.masked_fill_((value == 0) & (derivative.abs() > limits.huge), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Dtypes and scaling of the packed chart, which Triton kernels fill, in one precision."""
+
+    stored: torch.dtype  # of the chart and of the operands of matrix products
+    work: torch.dtype  # of sums
+    tf32: bool
+    peak: float  # β is scaled so that no product η ζ exceeds 2^peak
+    safe: float  # a row of β whose maximum is below this is recomputed in log space
+    limit: float  # derivatives are clamped to ±limit
+    head: float  # in backward a sibling is scaled by at most 2^head, so that 2^(peak + head) times n stays in range
+
+
+_FLOAT32 = {"peak": 64.0, "safe": 1.0, "limit": 2.0**126, "head": 48.0}
+PRECISIONS = {
+    "bf16": Precision(torch.bfloat16, torch.float32, False, **_FLOAT32),
+    "tf32": Precision(torch.float32, torch.float32, True, **_FLOAT32),
+    "fp32": Precision(torch.float32, torch.float32, False, **_FLOAT32),
+    "fp64": Precision(torch.float64, torch.float64, False, peak=256.0, safe=1.0, limit=2.0**1022, head=700.0),
+}
+
+
+def precision_of(arguments: InsideArguments) -> Precision:
+    """Return the precision that was asked for: "fp32" by default, and float64 throughout for float64 emissions."""
+    if arguments.log_emissions.dtype == torch.float64:
+        return PRECISIONS["fp64"]
+    return PRECISIONS[arguments.precision or "fp32"]
