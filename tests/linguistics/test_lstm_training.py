@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.errors import InputError
 from simplepcfg.linguistics.controls import lstm, lstm_training
+from simplepcfg.linguistics.controls.files import is_lstm_file, load_lstm, save_lstm
 from simplepcfg.linguistics.controls.lstm import LSTMConfig, LSTMModel, LSTMNetwork, inputs_and_targets
-from simplepcfg.linguistics.controls.lstm_files import is_lstm_file, load_lstm, save_lstm
 from simplepcfg.linguistics.controls.lstm_training import LSTMTraining, train_lstm, without_ending
 from simplepcfg.training.config.schema import DataConfig
 from simplepcfg.training.storage.checksums import DamagedFileError

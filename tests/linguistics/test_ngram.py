@@ -12,9 +12,9 @@ import pytest
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.vocabulary import UNK_ID, Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.linguistics.controls import ngram, ngram_arpa
+from simplepcfg.linguistics.controls import ngram
+from simplepcfg.linguistics.controls.files import is_ngram_file, load_ngram, save_ngram
 from simplepcfg.linguistics.controls.ngram import START, STOP, Level, NgramModel
-from simplepcfg.linguistics.controls.ngram_files import is_ngram_file, load_ngram, save_ngram
 from simplepcfg.linguistics.controls.ngram_training import Discounts, train_ngram
 from simplepcfg.training.storage import tensor_files
 
@@ -145,20 +145,16 @@ def assert_same(one: NgramModel, other: NgramModel) -> None:
         np.testing.assert_allclose(a.log_backoffs, b.log_backoffs, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("suffix", ["arpa", "safetensors"])
 @pytest.mark.parametrize(("text", "order"), [("middle", 1), ("middle", 3), ("large", 5)])
-def test_files(tmp_path: Path, text: str, order: int, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ngram_arpa, "LINES_AT_ONCE", 7)
+def test_files(tmp_path: Path, text: str, order: int) -> None:
     model, sentences = trained(text, order)
-    path = tmp_path / f"model.{suffix}"
+    path = tmp_path / "model.safetensors"
     save_ngram(model, path)
     assert is_ngram_file(path)
     again = load_ngram(path)
     assert again.name == str(path)
     assert_same(again, model)
     assert again.score([*sentences, ["zz"]]) == pytest.approx(model.score([*sentences, ["zz"]]), abs=1e-10)
-    if suffix == "arpa":
-        assert f"ngram {order}={len(model.levels[-1])}\n" in path.read_text()
 
 
 def test_texts_shorter_than_the_longest_ngrams(tmp_path: Path) -> None:
@@ -171,9 +167,8 @@ def test_texts_shorter_than_the_longest_ngrams(tmp_path: Path) -> None:
         [math.log(model.next_words(line[:place])[word]) for place, word in ((1, 2), (2, 2), (3, 0))]
     )
     assert model.score([["a", "a"]]) == pytest.approx([sum(values)])
-    for name in ("model.arpa", "model.safetensors"):
-        save_ngram(model, tmp_path / name)
-        assert_same(load_ngram(tmp_path / name), model)
+    save_ngram(model, tmp_path / "model.safetensors")
+    assert_same(load_ngram(tmp_path / "model.safetensors"), model)
 
 
 def test_many_sentences_are_scored_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,55 +229,21 @@ def test_what_is_refused(tmp_path: Path) -> None:
             model.next_words((number,))
     with pytest.raises(InputError, match="start"):
         model.log_probability(START, ())
-    path = tmp_path / "model.arpa"
-    save_ngram(model, path)
-    lines = path.read_text().splitlines()
-    bigrams = lines.index("\\2-grams:")
-    changes = [
-        lines[1:],
-        lines[:-1],
-        [*lines[:8], "x\ty\tz", *lines[8:]],
-        ["# simplepcfg n-gram model {}"],
-        ["# simplepcfg n-gram model " + "[" * 10**5],
-        [],
-        [*lines[: bigrams + 1], *lines[bigrams + 2 :]],  # a lost line
-        [*lines[:3], *lines[4:]],  # the number of 2-grams
-        [*lines[: bigrams + 2], *lines[bigrams + 1 :]],  # a line twice
-        [line.replace("\\2-grams:", "\\3-grams:") for line in lines],
-    ]
-    cells = lines[bigrams + 1].split("\t")
-    for changed in (
-        *(["nan", cells[1]], ["0.5", cells[1]], ["-inf", cells[1]], [*cells, "nan"], [*cells, "0", "0"]),
-        *([cells[0], "a"], [cells[0], "a b c"], [cells[0], "a <s>"], lines[bigrams + 2].split("\t")),
-    ):
-        changes.append([*lines[: bigrams + 1], "\t".join(changed), *lines[bigrams + 2 :]])
-    for damaged in changes:
-        path.write_text("\n".join(damaged))
-        with pytest.raises(InputError, match="baseline ngram") as caught:
-            load_ngram(path)
-        assert "\n" not in str(caught.value)
+    path = tmp_path / "model.safetensors"
+    path.write_text("\\data\\\n")
+    with pytest.raises(InputError, match="baseline ngram"):
+        load_ngram(path)
+    assert not is_ngram_file(path)
     assert not is_ngram_file(tmp_path / "nowhere")
     assert not is_ngram_file(tmp_path)
 
 
-@pytest.mark.parametrize("word", ["x-grams:", "\\2-grams:", "\\end\\", "ngram", "\xa0", "\u2028", "#"])
-def test_words_like_parts_of_an_arpa_file(tmp_path: Path, word: str) -> None:
+@pytest.mark.parametrize("word", ["", "a b", "a\tb", "a\nb", "\xa0", "\u2028", "#"])
+def test_odd_words(tmp_path: Path, word: str) -> None:
     text = [["a", word], [word, "a", word], [word]]
     model = train_ngram(text, Vocabulary.from_sentences(text), Preprocessing(punctuation="keep"), 3)
-    save_ngram(model, tmp_path / "model.arpa")
-    assert_same(load_ngram(tmp_path / "model.arpa"), model)
-
-
-@pytest.mark.parametrize("word", ["", "a b", "a\tb", "a\nb"])
-def test_words_that_cannot_stand_in_an_arpa_file(tmp_path: Path, word: str) -> None:
-    text = [["a", word], [word]]
-    model = train_ngram(text, Vocabulary.from_sentences(text), Preprocessing(), 2)
-    path = tmp_path / "model.arpa"
-    with pytest.raises(InputError, match="safetensors"):
-        save_ngram(model, path)
-    assert not list(tmp_path.iterdir())
-    save_ngram(model, path.with_suffix(".safetensors"))
-    assert_same(load_ngram(path.with_suffix(".safetensors")), model)
+    save_ngram(model, tmp_path / "model.safetensors")
+    assert_same(load_ngram(tmp_path / "model.safetensors"), model)
 
 
 def test_an_end_that_a_run_adds_is_the_models_own() -> None:

@@ -20,7 +20,7 @@ from simplepcfg.cli.baseline_words import (
 )
 from simplepcfg.cli.options import Quiet, Raw
 from simplepcfg.cli.output import note, write_lines
-from simplepcfg.errors import counted
+from simplepcfg.errors import InputError, counted
 
 NAME = "baseline"
 SUMMARY = "Train a control: an n-gram model or an LSTM."
@@ -34,7 +34,7 @@ def top(context: typer.Context) -> None:
 
     \b
     Example:
-      simplepcfg baseline ngram --like runs/demo --out trigram.arpa
+      simplepcfg baseline ngram --like runs/demo --out trigram.safetensors
       simplepcfg baseline lstm --like runs/demo --out lstm.safetensors
     """
     if context.invoked_subcommand is None:
@@ -43,10 +43,7 @@ def top(context: typer.Context) -> None:
 
 @app.command("ngram", short_help="An n-gram model by modified Kneser-Ney smoothing.")
 def ngram(
-    out: Annotated[
-        str,
-        typer.Option("--out", metavar="FILE", help="The model, as ARPA's text; FILE.safetensors is small and fast."),
-    ],
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="Where the model is written.")],
     train: Train = None,
     order: Annotated[int, typer.Option("--order", metavar="N", min=1, max=10, help="Longest n-grams.")] = 3,
     like: Like = None,
@@ -61,22 +58,23 @@ def ngram(
     score, evaluate and every command of simplepcfg test take the file in place of a run. With --like RUN it has the
     run's vocabulary and preprocessing and, unless --train gives another text, counts the sentences that the run learned
     from: not those that were held out for validation. All sentences of --train FILE are counted. Without --like words
-    are lower-cased and numbers are N. Other programs read the ARPA file; a model of millions of words is better
-    written to FILE.safetensors, which loads in a moment.
+    are lower-cased and numbers are N. The file is in safetensors' format.
 
     \b
     Example:
-      simplepcfg baseline ngram --like runs/demo --out trigram.arpa
+      simplepcfg baseline ngram --like runs/demo --out trigram.safetensors
       simplepcfg baseline ngram --train train.txt --order 5 --out five.safetensors
-      simplepcfg test minimal-pairs runs/demo trigram.arpa blimp/
+      simplepcfg test minimal-pairs runs/demo trigram.safetensors blimp/
     """
     refuse_own_words(like, vocabulary_size, min_count, punctuation)
     refuse_missing_text(train, like, None, raw)
     refuse_unwritable_model(out)
+    if out.endswith(".arpa"):
+        raise InputError(f"{out}: n-gram models are written as safetensors; give --out {out[:-5]}.safetensors")
     from simplepcfg.data.encoded_text import DecodedText, TextEncoder
     from simplepcfg.data.preprocessing import Preprocessing
     from simplepcfg.data.vocabulary import Vocabulary
-    from simplepcfg.linguistics.controls.ngram_files import save_ngram
+    from simplepcfg.linguistics.controls.files import save_ngram
     from simplepcfg.linguistics.controls.ngram_training import train_ngram
     from simplepcfg.linguistics.controls.run_text import changed_text_remark, vocabulary_and_config
     from simplepcfg.training.text.corpus import prepare_corpus

@@ -69,8 +69,8 @@ def command(
     refuse_own_words(like, vocabulary_size, min_count, punctuation)
     refuse_missing_text(train, like, valid, raw)
     refuse_unwritable_model(out)
+    from simplepcfg.linguistics.controls.files import save_lstm
     from simplepcfg.linguistics.controls.lstm import LSTMConfig
-    from simplepcfg.linguistics.controls.lstm_files import save_lstm
     from simplepcfg.linguistics.controls.lstm_training import LSTMTraining, train_lstm
     from simplepcfg.linguistics.controls.run_text import changed_text_remark, vocabulary_and_config
     from simplepcfg.training.config.schema import DataConfig
