@@ -88,7 +88,7 @@ TABLES = {
             "cpu_seconds": "CPU seconds",
             "peak_mb": "memory (MB)",
         },
-        ("data", "V", "commit"),
+        ("data", "V"),
     ),
     "cpu-inside": Table(
         "inside_cpu.csv",
