@@ -31,8 +31,10 @@ from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.data.batching import Batch
 from simplepcfg.models import build_model
 from simplepcfg.ops.capture import Capturer, Launch, side_stream
-from simplepcfg.training import RunConfig, load_config, train
-from simplepcfg.training.machine.device import set_precision
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.device import set_precision
+from simplepcfg.training import train
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.step import Step

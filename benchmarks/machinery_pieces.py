@@ -35,8 +35,8 @@ from simplepcfg.ops.neural import (
 from simplepcfg.ops.products import mm_wide
 from simplepcfg.ops.update import fused as update_launchers
 from simplepcfg.ops.update import kernels as update_kernels
+from simplepcfg.training import background_writer
 from simplepcfg.training.step import batch_gradients, counters, fused_update, step
-from simplepcfg.training.storage import background_writer
 
 Change = tuple[object, str, object]  # an object, the name of its attribute, and the value in its place
 

@@ -28,7 +28,7 @@ from simplepcfg.ops.neural import (
     rules,
     softmax,
 )
-from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.batch_gradients import BatchGradient
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.fused_update import FusedUpdate

@@ -34,8 +34,8 @@ from simplepcfg.inference.run import Run
 from simplepcfg.linguistics.item_tables import read_item_table
 from simplepcfg.linguistics.regions import tokenise_regions
 from simplepcfg.models import build_model
-from simplepcfg.training.config.files import load_config
-from simplepcfg.training.machine.device import resolve_device
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.device import resolve_device
 
 RESULTS = Path(__file__).parent / "results" / "surprisal.csv"
 SENTENCES = 480  # of the built-in treebank, about 5,000 words

@@ -21,12 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from plans import Experiment, Plan, read_plan
-
 from simplepcfg import load
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.errors import InputError, SimplePCFGError
-from simplepcfg.training import Interrupted, Reporter, RunConfig, RunFolder, load_config, resolve_device, train
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.device import resolve_device
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.training import Interrupted, Reporter, train
 from simplepcfg.training.reporting.progress import EpochReport, StepReport
 
 COLUMNS = (

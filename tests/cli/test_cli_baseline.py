@@ -11,8 +11,8 @@ import pytest
 from command_calls import Call
 from simplepcfg import load
 from simplepcfg.linguistics.controls.files import load_ngram
-from simplepcfg.training.storage.run_folder import RunFolder
-from simplepcfg.training.text.corpus import hold_out
+from simplepcfg.runs.corpus import hold_out
+from simplepcfg.runs.run_folder import RunFolder
 from tiny_runs import SETTINGS, tiny_sentences
 
 

@@ -9,7 +9,7 @@ import simplepcfg
 from simplepcfg.errors import InputError
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.symbol_guide import SymbolGuide
-from simplepcfg.training.storage.history import read_history
+from simplepcfg.runs.history import read_history
 from tiny_runs import make_tiny_run
 
 SENTENCE = "the old dog saw , the cat ."

@@ -14,9 +14,9 @@ from simplepcfg.linguistics.controls import lstm, lstm_training
 from simplepcfg.linguistics.controls.files import is_lstm_file, load_lstm, save_lstm
 from simplepcfg.linguistics.controls.lstm import LSTMConfig, LSTMModel, LSTMNetwork, inputs_and_targets
 from simplepcfg.linguistics.controls.lstm_training import LSTMTraining, train_lstm, without_ending
-from simplepcfg.training.config.schema import DataConfig
-from simplepcfg.training.storage.checksums import DamagedFileError
-from simplepcfg.training.text.corpus import Corpus, prepare_corpus
+from simplepcfg.runs.checksums import DamagedFileError
+from simplepcfg.runs.config.schema import DataConfig
+from simplepcfg.runs.corpus import Corpus, prepare_corpus
 from tiny_runs import make_tiny_run, tiny_sentences
 
 SIZES = LSTMConfig(size=16, layers=2, dropout=0.1)

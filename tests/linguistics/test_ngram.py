@@ -16,7 +16,7 @@ from simplepcfg.linguistics.controls import ngram
 from simplepcfg.linguistics.controls.files import is_ngram_file, load_ngram, save_ngram
 from simplepcfg.linguistics.controls.ngram import START, STOP, Level, NgramModel
 from simplepcfg.linguistics.controls.ngram_training import Discounts, train_ngram
-from simplepcfg.training.storage import tensor_files
+from simplepcfg.runs import tensor_files
 
 Text = list[list[str]]
 

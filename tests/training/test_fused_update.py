@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from simplepcfg.ops.update import count_batch, fused
-from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.fused_update import FusedUpdate

@@ -73,12 +73,12 @@ def ngram(
         raise InputError(f"{out}: n-gram models are written as safetensors; give --out {out[:-5]}.safetensors")
     from simplepcfg.data.encoded_text import DecodedText, TextEncoder
     from simplepcfg.data.preprocessing import Preprocessing
+    from simplepcfg.data.tokens import read_tokens
     from simplepcfg.data.vocabulary import Vocabulary
     from simplepcfg.linguistics.controls.files import save_ngram
     from simplepcfg.linguistics.controls.ngram_training import train_ngram
     from simplepcfg.linguistics.controls.run_text import changed_text_remark, vocabulary_and_config
-    from simplepcfg.training.text.corpus import prepare_corpus
-    from simplepcfg.training.text.tokens import read_tokens
+    from simplepcfg.runs.corpus import prepare_corpus
 
     preprocessing = Preprocessing(punctuation="keep" if punctuation else "drop", tokenize=raw)
     vocabulary = run = None

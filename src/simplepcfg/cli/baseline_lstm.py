@@ -73,10 +73,10 @@ def command(
     from simplepcfg.linguistics.controls.lstm import LSTMConfig
     from simplepcfg.linguistics.controls.lstm_training import LSTMTraining, train_lstm
     from simplepcfg.linguistics.controls.run_text import changed_text_remark, vocabulary_and_config
-    from simplepcfg.training.config.schema import DataConfig
-    from simplepcfg.training.machine.device import resolve_device
-    from simplepcfg.training.machine.failures import resource_errors
-    from simplepcfg.training.text.corpus import prepare_corpus
+    from simplepcfg.runs.config.schema import DataConfig
+    from simplepcfg.runs.corpus import prepare_corpus
+    from simplepcfg.runs.device import resolve_device
+    from simplepcfg.runs.failures import resource_errors
 
     sizes = LSTMConfig(size=size, layers=layers, dropout=dropout)
     settings = LSTMTraining(

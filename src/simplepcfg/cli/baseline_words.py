@@ -64,7 +64,7 @@ def refuse_run_without_file(like: str | None, train: str | None) -> None:
 
 def note_remarks(remarks: Iterable[str], quiet: bool) -> None:
     """Print remarks on a text; where a run would be given configuration keys, a control has an option."""
-    from simplepcfg.training.text.tokens import ADVICE_TO_TOKENIZE
+    from simplepcfg.data.tokens import ADVICE_TO_TOKENIZE
 
     for remark in remarks:
         note(remark.replace(ADVICE_TO_TOKENIZE, "--raw splits it into sentences and words"), quiet)

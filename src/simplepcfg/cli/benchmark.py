@@ -66,7 +66,7 @@ def inside(
     from simplepcfg.benchmarking import report
     from simplepcfg.benchmarking.sizes import Size
     from simplepcfg.benchmarking.timing import Machine
-    from simplepcfg.training.machine.device import resolve_device
+    from simplepcfg.runs.device import resolve_device
 
     place = resolve_device(device)
     chosen = [Size.parse(text) for text in sizes or ()] or benchmarking.default_sizes(place, quick)

@@ -48,7 +48,7 @@ def command(
       simplepcfg complete runs/demo "the old dog"
       simplepcfg complete runs/demo "the old dog" --samples 5 --seed 1
     """
-    from simplepcfg.inference.api import load
+    from simplepcfg.inference.run import load
 
     refuse_baseline(run)
     if k < 0:

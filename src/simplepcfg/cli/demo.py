@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from simplepcfg.evaluation.report import EvaluationReport
     from simplepcfg.evaluation.treebank import Treebank
     from simplepcfg.inference.run import Run
-    from simplepcfg.training import RunConfig, RunFolder
+    from simplepcfg.runs.config.schema import RunConfig
+    from simplepcfg.runs.run_folder import RunFolder
 
 NAME = "demo"
 SUMMARY = "Learn from the built-in treebank, then show results."
@@ -45,7 +46,7 @@ def command(
     from simplepcfg.cli.demo_data import test_file
     from simplepcfg.data.readers import read_trees
     from simplepcfg.evaluation.treebank import BASELINES, Treebank
-    from simplepcfg.inference.api import load
+    from simplepcfg.inference.run import load
 
     train_or_resume(out, device, quiet)
     run = load(out, device)
@@ -60,8 +61,10 @@ def command(
 def train_or_resume(out: Path, device: str, quiet: bool) -> None:
     """Train into a new folder, or go on with the demo that is in it; one that is finished stays as it is."""
     from simplepcfg.cli.demo_data import with_builtin_text, write_treebank
-    from simplepcfg.training import RunFolder, load_config, make_reporter, train
-    from simplepcfg.training.machine.device import resolve_device
+    from simplepcfg.runs.config.files import load_config
+    from simplepcfg.runs.device import resolve_device
+    from simplepcfg.runs.run_folder import RunFolder
+    from simplepcfg.training import make_reporter, train
 
     folder = RunFolder(out)
     if not folder.config.exists():
@@ -84,7 +87,7 @@ def train_or_resume(out: Path, device: str, quiet: bool) -> None:
 
 def is_finished(folder: "RunFolder", config: "RunConfig") -> bool:
     """Return whether the demo in this folder is finished, so that resuming would do nothing."""
-    from simplepcfg.training.storage.checkpoint import Checkpoint
+    from simplepcfg.runs.checkpoint import Checkpoint
 
     if not (folder.checkpoint.exists() and folder.model.exists()):
         return False
@@ -95,9 +98,9 @@ def is_finished(folder: "RunFolder", config: "RunConfig") -> bool:
 def perplexity_table(run: "Run", treebank: "Treebank", induced: "EvaluationReport") -> "Table":
     """Return a table of perplexities: the learned grammar between the true one, which is best, and word counts."""
     from simplepcfg.cli.demo_data import train_file
+    from simplepcfg.data.tokens import read_tokens
     from simplepcfg.evaluation.perplexity import perplexity, uniform_log_likelihood, unigram_log_likelihood
     from simplepcfg.evaluation.true_grammar import true_log_probability
-    from simplepcfg.training.text.tokens import read_tokens
 
     assert induced.perplexity is not None
     assert run.directory is not None

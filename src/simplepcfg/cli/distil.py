@@ -73,9 +73,9 @@ def command(
       simplepcfg distil sn-pcfg-128 --seeds 2 --train train.txt --valid valid.txt --out runs/small
     """
     from simplepcfg.data.readers import sniff
-    from simplepcfg.training.config.files import load_config
+    from simplepcfg.runs.config.files import load_config
+    from simplepcfg.runs.device import resolve_device
     from simplepcfg.training.distillation import DistillationFolder, distil
-    from simplepcfg.training.machine.device import resolve_device
     from simplepcfg.training.reporting.reporters import make_reporter
 
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:

@@ -34,7 +34,7 @@ def command(
     if json is not None:
         refuse_unwritable(json)
     from simplepcfg.benchmarking.machine_check import examine
-    from simplepcfg.training.machine.recommendation import fitting_configuration
+    from simplepcfg.training.recommendation import fitting_configuration
 
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give one that exists")

@@ -125,7 +125,7 @@ def command(
     *names, file = arguments
     if not names and not groups and not predictions:
         from simplepcfg.evaluation.treebank import BASELINES
-        from simplepcfg.inference.api import names_word_model
+        from simplepcfg.inference.word_models import names_word_model
 
         if file in BASELINES or names_word_model(file):
             raise InputError(f"nothing to evaluate {file} on; give a file of trees or sentences after it")

@@ -26,7 +26,7 @@ def models_and_files(arguments: Sequence[str], suffixes: tuple[str, ...]) -> tup
 
     A folder stands for its files with the first of the suffixes that any of them has.
     """
-    from simplepcfg.inference.api import names_word_model
+    from simplepcfg.inference.word_models import names_word_model
     from simplepcfg.pretrained import or_installed
 
     models: list[str] = []

@@ -40,7 +40,7 @@ def command(
       simplepcfg test minimal-pairs runs/a runs/b pairs.tsv --json accuracies.json
     """
     refuse_unwritable_results(json, csv)
-    from simplepcfg.inference.api import load_word_model
+    from simplepcfg.inference.word_models import load_word_model
     from simplepcfg.linguistics.minimal_pairs import (
         SUFFIXES,
         evaluate_minimal_pairs,

@@ -47,7 +47,7 @@ def _without_front_matter(lines: list[str]) -> list[str]:
 
 def _row(name: str, directory: Path) -> str:
     from simplepcfg.data.vocabulary import Vocabulary
-    from simplepcfg.training.storage.run_folder import RunFolder
+    from simplepcfg.runs.run_folder import RunFolder
 
     folder = RunFolder(directory)
     model = folder.read_config().model

@@ -121,7 +121,7 @@ def command(
 
 def _members(run: str, others: list[str] | None) -> list[str]:
     """All runs that are named, those of folders of runs one by one."""
-    from simplepcfg.training.storage.runs_inside import runs_inside
+    from simplepcfg.runs.runs_inside import runs_inside
 
     return [folder for name in [run, *(others or [])] for folder in runs_inside(name) or [name]]
 
@@ -156,7 +156,7 @@ def _k_best_chunks(
     constraints: str | None,
     labels: str | None,
 ) -> Iterator[list[list["ScoredTree"]]]:
-    from simplepcfg.inference.api import load
+    from simplepcfg.inference.run import load
 
     model = load(run, device)
     named = _naming(labels, model)
@@ -187,7 +187,7 @@ def _parsed_chunks(
         yield from _baseline_chunks(run, file, quiet, raw)
         return
     check_baseline_name(run)
-    from simplepcfg.inference.api import load
+    from simplepcfg.inference.run import load
 
     model = load(run, device)
     named = _naming(labels, model)

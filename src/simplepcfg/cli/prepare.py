@@ -283,7 +283,7 @@ def _run(job: "Job", out: Path, quiet: bool, expected: dict[str, int] | None = N
         done = prepare(job, out, progress)
     if quiet:
         return
-    from simplepcfg.training.machine.recommendation import fitting_configuration
+    from simplepcfg.training.recommendation import fitting_configuration
 
     fitting = fitting_configuration(done.splits["train"].sentences, language_model=job.kind == "text")
     for line in summary(job, done, expected or {}, fitting):

@@ -69,7 +69,7 @@ def command(
     refuse_unwritable_results(json, csv)
     from simplepcfg.data.readers import open_text
     from simplepcfg.evaluation.flat_tables import as_csv
-    from simplepcfg.inference.api import load_word_model
+    from simplepcfg.inference.word_models import load_word_model
     from simplepcfg.linguistics.reading_times import GAIN_COLUMNS, evaluate_reading_times
     from simplepcfg.linguistics.regression import Shape
     from simplepcfg.linguistics.word_predictors import Predictor, token_counts

@@ -43,7 +43,7 @@ def command(
       simplepcfg sample runs/demo --count 5
       simplepcfg sample runs/demo --temperature 0.7 --seed 1 --trees
     """
-    from simplepcfg.inference.api import load
+    from simplepcfg.inference.run import load
 
     refuse_baseline(run)
     if json is not None:

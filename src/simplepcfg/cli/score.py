@@ -75,9 +75,9 @@ def command(
       simplepcfg score english story.txt --raw
       simplepcfg score runs/demo items.tsv --regions --spillover 2 > scored.tsv
     """
-    from simplepcfg.inference.api import load_word_model
     from simplepcfg.inference.run import Run
     from simplepcfg.inference.sentences import split_sentences
+    from simplepcfg.inference.word_models import load_word_model
     from simplepcfg.linguistics.item_tables import (
         equal_conditions_remark,
         score_item_table,

@@ -54,8 +54,8 @@ def command(
     if json is not None:
         refuse_unwritable(json)
     from simplepcfg.data.readers import read_sentences, read_trees, sniff
-    from simplepcfg.inference.api import load
     from simplepcfg.inference.inspection import describe_symbols
+    from simplepcfg.inference.run import load
     from simplepcfg.inference.symbol_counts import OWN_SENTENCES
 
     refuse_baseline(run, "symbols")

@@ -42,7 +42,7 @@ def command(
       simplepcfg test syntaxgym runs/a runs/b suites/number_prep.json --csv accuracies.csv
     """
     refuse_unwritable_results(json, csv)
-    from simplepcfg.inference.api import load_word_model
+    from simplepcfg.inference.word_models import load_word_model
     from simplepcfg.linguistics.syntaxgym import evaluate_suites, read_suite
 
     models, files = models_and_files(arguments, (".json",))

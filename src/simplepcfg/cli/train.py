@@ -97,10 +97,10 @@ def command(
       simplepcfg train sn-pcfg-128 --train train.txt --log tensorboard
       torchrun --nproc_per_node=2 -m simplepcfg train sn-pcfg --train train.txt
     """
-    from simplepcfg.training.config.files import load_config
-    from simplepcfg.training.loop import train as train_run
+    from simplepcfg.runs.config.files import load_config
+    from simplepcfg.runs.run_folder import RunFolder
     from simplepcfg.training.reporting.reporters import make_reporter
-    from simplepcfg.training.storage.run_folder import RunFolder
+    from simplepcfg.training.start import train as train_run
 
     quiet = quiet or is_follower()
     changes = list(settings or [])
@@ -149,7 +149,7 @@ def command(
             if config != DEMO:
                 raise InputError(f"{config} names no training text; give --train FILE")
             from simplepcfg.cli.demo_data import with_builtin_text, write_treebank
-            from simplepcfg.training.machine.device import resolve_device
+            from simplepcfg.runs.device import resolve_device
 
             if not is_follower():  # those wait for the first, which writes it before it joins them
                 RunFolder(directory).refuse_if_taken()
@@ -171,7 +171,7 @@ def command(
 
 def refuse_set_twice(settings: list[str], options: Mapping[str, object]) -> None:
     """Raise InputError if an option and a --set contradict each other: one of them would have no effect."""
-    from simplepcfg.training.config.files import parse_value
+    from simplepcfg.runs.config.files import parse_value
 
     for setting in settings:
         key, _, text = setting.partition("=")

@@ -10,7 +10,7 @@ from simplepcfg.cli.output import note
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
-    from simplepcfg.training.config.schema import RunConfig
+    from simplepcfg.runs.config.schema import RunConfig
 
 
 def holds_seeds(folder: Path) -> bool:

@@ -13,7 +13,7 @@ from simplepcfg.grammars import Grammar
 from simplepcfg.inference.sentences import shortened
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.training.machine.failures import resource_errors
+from simplepcfg.runs.failures import resource_errors
 
 Result = TypeVar("Result")
 

@@ -18,12 +18,11 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.likelihood import MAX_CELLS
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
-from simplepcfg.inference.api import load
 from simplepcfg.inference.batches import blocks
 from simplepcfg.inference.marginals import ConstraintList, make_bonus, span_marginals
 from simplepcfg.inference.member_weights import WEIGHTS, agreement_weights, likelihood_weights
 from simplepcfg.inference.parsing import mbr_spans
-from simplepcfg.inference.run import Run
+from simplepcfg.inference.run import Run, load
 from simplepcfg.inference.sentences import (
     Sentence,
     as_tree,
@@ -34,7 +33,7 @@ from simplepcfg.inference.sentences import (
     split_sentences,
 )
 from simplepcfg.ops.mbr import best_trees
-from simplepcfg.training.storage.runs_inside import runs_inside
+from simplepcfg.runs.runs_inside import runs_inside
 
 if TYPE_CHECKING:
     from nltk.tree import Tree

@@ -13,7 +13,7 @@ from typing import Any
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.treebank import Spans
 from simplepcfg.inference.trained_model import TrainedModel
-from simplepcfg.training.storage.run_folder import RunFolder
+from simplepcfg.runs.run_folder import RunFolder
 
 WEIGHTS = ("equal", "likelihood", "agreement")
 

@@ -35,7 +35,10 @@ from simplepcfg.inference.surprisal import surprisal_records, syntactic_surprisa
 from simplepcfg.inference.surprisal_tables import RegionTables, SurprisalTables
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.linguistics.regions import region_surprisals
-from simplepcfg.training.machine.failures import resource_errors
+from simplepcfg.runs.config.files import save_config
+from simplepcfg.runs.failures import resource_errors
+from simplepcfg.runs.run_folder import RunFolder, load_run
+from simplepcfg.runs.tensor_files import host_copy, write_tensor_file
 
 if TYPE_CHECKING:
     from nltk.tree import Tree
@@ -303,9 +306,6 @@ class Run(TrainedModel):
 
         Raises InputError if the folder holds a run already.
         """
-        from simplepcfg.training.config.files import save_config
-        from simplepcfg.training.storage.run_folder import RunFolder
-        from simplepcfg.training.storage.tensor_files import host_copy, write_tensor_file
 
         folder = RunFolder(Path(directory))
         folder.refuse_if_taken()
@@ -342,7 +342,6 @@ class Run(TrainedModel):
         from tempfile import TemporaryDirectory
 
         from simplepcfg.inference.hub import publish, write_card
-        from simplepcfg.training.storage.run_folder import RunFolder
 
         with TemporaryDirectory(prefix="simplepcfg-") as temporary:
             folder = self.save(Path(temporary) / "run")
@@ -351,9 +350,8 @@ class Run(TrainedModel):
             write_card(folder, repository, self.config.model.kind)
             return publish(folder, repository, message, private, token, endpoint)
 
-    @classmethod
+    @staticmethod
     def from_pretrained(
-        cls,
         name: str | PathLike[str],
         *,
         revision: str | None = None,
@@ -363,10 +361,8 @@ class Run(TrainedModel):
     ) -> Run:
         """A run from a folder, an installed grammar by its name, or one of a model hub (needs the extra `hub`)."""
         from simplepcfg.inference.hub import fetch
-        from simplepcfg.training.storage.run_folder import load_run
 
-        loaded = load_run(fetch(fspath(name), revision, token, endpoint), device)
-        return cls(loaded.model, loaded.vocabulary, loaded.config, directory=loaded.directory, best=loaded.best)
+        return load(fetch(fspath(name), revision, token, endpoint), device)
 
     def first_too_long(self, sentences: Sequence[Sentence]) -> tuple[int, str] | None:
         """Return the index of the first sentence whose chart does not fit into memory, with the reason, or None."""
@@ -382,3 +378,15 @@ class Run(TrainedModel):
     def cells_a_batch(self) -> int:
         """Largest size of a batch, as sentences × words²."""
         return cells_a_batch(self)
+
+
+def load(directory: str | PathLike[str], device: str = "auto") -> Run:
+    """Load the best model of a run folder, ready to score, parse and evaluate, onto `device`.
+
+    Raises InputError if the folder is no complete run or a file is damaged.
+
+        run = load("runs/demo")
+        run.score(["the old man sees a dog ."])
+    """
+    loaded = load_run(Path(directory), device)
+    return Run(loaded.model, loaded.vocabulary, loaded.config, directory=loaded.directory, best=loaded.best)

@@ -6,8 +6,7 @@ from html import escape
 
 from simplepcfg.drawing import Series, line_plot, standalone
 from simplepcfg.inference.trained_model import TrainedModel
-from simplepcfg.training.reporting.progress import duration
-from simplepcfg.training.storage.history import TrainingHistory, read_history
+from simplepcfg.runs.history import TrainingHistory, duration, read_history
 
 
 def run_facts(run: TrainedModel, history: TrainingHistory) -> list[tuple[str, str]]:

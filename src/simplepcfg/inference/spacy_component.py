@@ -13,8 +13,7 @@ from typing import Any
 from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 
-from simplepcfg.inference.api import load
-from simplepcfg.inference.run import Run
+from simplepcfg.inference.run import Run, load
 
 NAME = "simplepcfg"
 _DATA = "simplepcfg"  # key of Doc.user_data: start of a sentence → what was found

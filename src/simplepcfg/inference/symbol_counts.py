@@ -71,7 +71,7 @@ def expected_uses(grammar: LabelledGrammar) -> tuple[Tensor, Tensor]:
 
 def own_text(run: TrainedModel) -> tuple[list[list[str]] | None, str]:
     """The first sentences of the run's validation or training text, if it is still there, and what they come from."""
-    from simplepcfg.training.text.tokens import read_tokens
+    from simplepcfg.data.tokens import read_tokens
 
     for name in (run.config.data.valid, run.config.data.train):
         if name is not None and name != "-" and Path(name).is_file():

@@ -17,15 +17,14 @@ from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.evaluation.columns import Column
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import BASELINES, Treebank, check_baseline_name
-from simplepcfg.inference.api import load
 from simplepcfg.inference.evaluation import evaluate_sequence_model
-from simplepcfg.inference.run import Run
+from simplepcfg.inference.run import Run, load
 from simplepcfg.linguistics.controls.files import load_sequence_model, names_sequence_model
 from simplepcfg.models.compound import CompoundConfig
 from simplepcfg.pretrained import run_directory
-from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.storage.run_folder import RunFolder
-from simplepcfg.training.storage.runs_inside import runs_inside
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.runs.runs_inside import runs_inside
 
 
 @dataclass(frozen=True, slots=True)

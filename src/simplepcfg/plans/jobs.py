@@ -12,8 +12,8 @@ from pathlib import Path
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.errors import InputError
 from simplepcfg.plans.tables import PaperTable, Row
-from simplepcfg.training.config.files import load_config, parse_value
-from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.runs.config.files import load_config, parse_value
+from simplepcfg.runs.config.schema import RunConfig
 
 # What a job sets itself, and by what.
 OWN_KEYS = {

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from simplepcfg.evaluation.rendering import escape_markdown, markdown_table
+from simplepcfg.files import write_text
 from simplepcfg.plans.lines import Figure, Line
 from simplepcfg.plans.state import ReproductionFolder
 from simplepcfg.plans.tables import PaperTable
-from simplepcfg.training.storage.atomic_files import write_text
 from simplepcfg.version import __version__
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.readers import read_trees
 from simplepcfg.errors import InputError, NumericalError, ResourceError, SimplePCFGError
 from simplepcfg.evaluation.treebank import Treebank
-from simplepcfg.inference.api import load
+from simplepcfg.inference.run import load
 from simplepcfg.plans.jobs import (
     Job,
     find_jobs,
@@ -29,11 +29,11 @@ from simplepcfg.plans.lines import REPORT_NUMBERS, Line, table_lines
 from simplepcfg.plans.rendering import write_tables
 from simplepcfg.plans.state import ReproductionFolder
 from simplepcfg.plans.tables import PaperTable, paper_table
-from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.loop import train
-from simplepcfg.training.machine.signals import Interrupted
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.training.reporting.progress import Reporter
-from simplepcfg.training.storage.run_folder import RunFolder
+from simplepcfg.training.signals import Interrupted
+from simplepcfg.training.start import train
 from simplepcfg.version import __version__
 
 

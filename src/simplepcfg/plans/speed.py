@@ -11,11 +11,11 @@ from simplepcfg.benchmarking.report import as_row, environment, machine_name
 from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.timing import Machine
 from simplepcfg.evaluation.rendering import escape_markdown, markdown_table
+from simplepcfg.files import write_text
 from simplepcfg.plans.speed_lines import COLUMNS, SpeedLine, speed_csv, speed_lines
 from simplepcfg.plans.state import Key, ReproductionFolder
 from simplepcfg.plans.tables import speed_title
-from simplepcfg.training.machine.device import resolve_device
-from simplepcfg.training.storage.atomic_files import write_text
+from simplepcfg.runs.device import resolve_device
 
 if TYPE_CHECKING:
     from rich.table import Table

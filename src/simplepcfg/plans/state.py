@@ -16,9 +16,9 @@ from typing import Any
 import tomli_w
 
 from simplepcfg.errors import InputError
-from simplepcfg.training.config.files import load_config
-from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.storage.atomic_files import remove_leftovers, write_text
+from simplepcfg.files import remove_leftovers, write_text
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.config.schema import RunConfig
 
 Key = tuple[str, str, int]  # row, language ("" where there is one text), seed (0 of what has none)
 

@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any
 
 from simplepcfg.errors import InputError
-from simplepcfg.training.config.files import builtin_configs
+from simplepcfg.runs.config.files import builtin_configs
 
 TABLES = ("lm", "parsing", "multilingual")
 METRICS = ("sentence_f1", "perplexity")  # keys of an evaluation's JSON and of a row of tables.toml

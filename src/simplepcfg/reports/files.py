@@ -9,8 +9,8 @@ from pathlib import Path
 
 from simplepcfg.drawing import standalone
 from simplepcfg.errors import InputError
+from simplepcfg.files import write_text
 from simplepcfg.reports.page import Figure
-from simplepcfg.training.storage.atomic_files import write_text
 
 PIXELS = 2  # of a PNG file for each unit of the picture
 

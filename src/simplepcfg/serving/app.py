@@ -22,11 +22,11 @@ from simplepcfg.drawing import stylesheet
 from simplepcfg.errors import InputError, ResourceError, SimplePCFGError
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.run_summary import run_facts
+from simplepcfg.runs.history import read_history
 from simplepcfg.serving.limits import Limits, RateLimiter
 from simplepcfg.serving.messages import RunReply, RunsReply
 from simplepcfg.serving.openapi import openapi_document
 from simplepcfg.serving.questions import QUESTIONS, Question, questions_of
-from simplepcfg.training.storage.history import read_history
 
 SAFETY = {
     "Content-Security-Policy": (

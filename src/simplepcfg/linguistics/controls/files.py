@@ -15,9 +15,9 @@ from simplepcfg.linguistics.controls.lstm import LSTMConfig, LSTMModel, LSTMNetw
 from simplepcfg.linguistics.controls.ngram import Level, NgramModel, check_levels
 from simplepcfg.linguistics.word_model import SequenceModel
 from simplepcfg.models.without_memory import without_memory
-from simplepcfg.training.machine.device import resolve_device
-from simplepcfg.training.storage.checksums import DamagedFileError
-from simplepcfg.training.storage.tensor_files import (
+from simplepcfg.runs.checksums import DamagedFileError
+from simplepcfg.runs.device import resolve_device
+from simplepcfg.runs.tensor_files import (
     TensorFile,
     check_shapes,
     host_copy,

@@ -22,9 +22,9 @@ from simplepcfg.linguistics.controls.lstm import (
     event_values,
     inputs_and_targets,
 )
-from simplepcfg.training.machine.device import reproducible
-from simplepcfg.training.storage.tensor_files import host_copy
-from simplepcfg.training.text.corpus import Corpus
+from simplepcfg.runs.corpus import Corpus
+from simplepcfg.runs.device import reproducible
+from simplepcfg.runs.tensor_files import host_copy
 
 DEFAULT_EPOCHS = 10
 

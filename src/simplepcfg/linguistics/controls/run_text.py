@@ -6,10 +6,10 @@ import json
 
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.pretrained import run_directory
-from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.storage.checksums import record_is_intact
-from simplepcfg.training.storage.run_folder import RunFolder
-from simplepcfg.training.text.corpus import Corpus
+from simplepcfg.runs.checksums import record_is_intact
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.corpus import Corpus
+from simplepcfg.runs.run_folder import RunFolder
 
 
 def vocabulary_and_config(name: str) -> tuple[Vocabulary, RunConfig]:

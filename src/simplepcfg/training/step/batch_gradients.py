@@ -13,7 +13,7 @@ from simplepcfg.ops.capture import Capturer, Launch
 from simplepcfg.ops.deferred_checks import DeferredChecks, deferring_checks
 from simplepcfg.ops.inside import without_graphs
 from simplepcfg.ops.inside.plan import make_plan
-from simplepcfg.training.machine.failures import is_out_of_memory
+from simplepcfg.runs.failures import is_out_of_memory
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.gradients import Gradients
 from simplepcfg.training.step.span_prior import SpanPrior

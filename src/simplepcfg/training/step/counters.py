@@ -8,7 +8,7 @@ from torch import Tensor
 from simplepcfg.data.batching import to_device
 from simplepcfg.ops.backends import has_triton
 from simplepcfg.ops.update import count_batch
-from simplepcfg.training.storage.checkpoint import StepSums, TrainingState
+from simplepcfg.runs.checkpoint import StepSums, TrainingState
 
 # Of one batch, summed over all processes; `stop` and `failed` are how several processes agree to end.
 BATCH = ("loss", "tokens", "sentences", "impossible", "stop", "failed")

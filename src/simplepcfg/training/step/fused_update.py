@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from simplepcfg.ops.backends import has_triton
 from simplepcfg.ops.capture import Capturer
 from simplepcfg.ops.update import AdamTable, ParameterState, adam, finish_step, square_sums
-from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.counters import LARGEST_EXCESS, StepCounters
 from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.gradients import Gradients

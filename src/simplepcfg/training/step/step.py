@@ -7,7 +7,7 @@ from torch import nn
 
 from simplepcfg.data.batching import Batch
 from simplepcfg.ops.capture import Capturer, GraphCapturer, Launch
-from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.batch_gradients import BatchGradient, BatchGradientRunner
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.distributed import Group

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from simplepcfg.errors import ResourceError
 from simplepcfg.ops.capture import Capturer, Launch
-from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.gradients import Gradients

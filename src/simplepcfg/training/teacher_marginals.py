@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.training.storage.checksums import DamagedFileError
-from simplepcfg.training.storage.tensor_files import read_checked_tensor_file, write_tensor_file
+from simplepcfg.runs.checksums import DamagedFileError
+from simplepcfg.runs.tensor_files import read_checked_tensor_file, write_tensor_file
 
 
 class TeacherMarginals:

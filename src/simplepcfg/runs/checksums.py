@@ -5,16 +5,13 @@ its checksum, too.
 """
 
 import json
-import os
 import re
 import zlib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from simplepcfg.errors import InputError
 
-CHUNK = 1 << 24
 _SEAL = re.compile(r"# crc32 of the lines below: ([0-9a-f]{8})")
 
 
@@ -24,33 +21,6 @@ class DamagedFileError(InputError):
     def __init__(self, path: Path, reason: str, advice: str = "restore it from a copy") -> None:
         super().__init__(f"{path}: damaged ({reason}); {advice}")
         self.path, self.reason = path, reason
-
-
-def crc32(pieces: Iterable[bytes | memoryview], value: int = 0) -> int:
-    """Return the CRC-32 of the concatenated pieces, continuing from the checksum `value` of what comes before."""
-    for piece in pieces:
-        value = zlib.crc32(piece, value)
-    return value
-
-
-def crc32_of_file(path: Path, length: int | None = None) -> int:
-    """Return the CRC-32 of the first `length` bytes of a file, or of all, bypassing the page cache where possible."""
-    descriptor = os.open(path, os.O_RDONLY)
-    with os.fdopen(descriptor, "rb", buffering=0) as stream:
-        if hasattr(os, "posix_fadvise"):  # Drop cached pages, so that the bytes come from the disk.
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        return crc32(chunks(stream, length))
-
-
-def chunks(stream: Any, length: int | None = None) -> Iterable[bytes]:
-    """Yield the rest of a binary stream, or its next `length` bytes, in pieces that fit into memory."""
-    left = length
-    while left is None or left > 0:
-        piece = stream.read(CHUNK if left is None else min(CHUNK, left))
-        if not piece:
-            return
-        left = None if left is None else left - len(piece)
-        yield piece
 
 
 def add_checksum_line(text: str) -> str:

@@ -3,8 +3,8 @@
 from typing import Any, Literal, get_args, get_origin
 
 from simplepcfg.models import KINDS
-from simplepcfg.training.config.keys import REQUIRED, Key, all_keys
-from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.runs.config.keys import REQUIRED, Key, all_keys
+from simplepcfg.runs.config.schema import RunConfig
 
 # Keys that DataConfig inherits from Preprocessing, where they have no description.
 INHERITED = {
@@ -36,7 +36,7 @@ Change a key of a built-in configuration on the command line:
 
     simplepcfg train sn-pcfg-128 --train train.txt --out runs/mine --set training.epochs=3 --set model.nonterminals=64
 
-Written by `python -m simplepcfg.training.config.reference`; change the code, not this page. In a file each
+Written by `python -m simplepcfg.runs.config.reference`; change the code, not this page. In a file each
 section below is a table; on the command line a key is written in full, as in `--set training.epochs=3`; in the
 environment it is `SIMPLEPCFG_TRAINING__EPOCHS=3`, and a variable `SIMPLEPCFG_…` that names no key is refused. Command
 line beats environment beats file beats default. Paths are relative to the folder from which the command is run."""

@@ -9,7 +9,7 @@ from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 from pydantic import BaseModel
 
 from simplepcfg.models import KINDS
-from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.runs.config.schema import RunConfig
 
 REQUIRED = object()
 

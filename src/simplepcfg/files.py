@@ -1,19 +1,20 @@
-"""Atomic writes: whatever happens, a file is either the old one or the new one."""
+"""Atomic writes: whatever happens, a file is either the old one or the new one; and CRC-32 checksums of files."""
 
 import contextlib
 import errno
 import itertools
 import json
 import os
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from simplepcfg.errors import naming_file
-from simplepcfg.training.storage.checksums import crc32, crc32_of_file
 
 TEMPORARY_SUFFIX = ".writing"
+CHUNK = 1 << 24
 _NUMBERS = itertools.count()  # no two writes share a temporary file
 
 
@@ -81,3 +82,30 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def crc32(pieces: Iterable[bytes | memoryview], value: int = 0) -> int:
+    """Return the CRC-32 of the concatenated pieces, continuing from the checksum `value` of what comes before."""
+    for piece in pieces:
+        value = zlib.crc32(piece, value)
+    return value
+
+
+def crc32_of_file(path: Path, length: int | None = None) -> int:
+    """Return the CRC-32 of the first `length` bytes of a file, or of all, bypassing the page cache where possible."""
+    descriptor = os.open(path, os.O_RDONLY)
+    with os.fdopen(descriptor, "rb", buffering=0) as stream:
+        if hasattr(os, "posix_fadvise"):  # Drop cached pages, so that the bytes come from the disk.
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        return crc32(chunks(stream, length))
+
+
+def chunks(stream: Any, length: int | None = None) -> Iterable[bytes]:
+    """Yield the rest of a binary stream, or its next `length` bytes, in pieces that fit into memory."""
+    left = length
+    while left is None or left > 0:
+        piece = stream.read(CHUNK if left is None else min(CHUNK, left))
+        if not piece:
+            return
+        left = None if left is None else left - len(piece)
+        yield piece

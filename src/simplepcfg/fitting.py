@@ -1,4 +1,4 @@
-"""`fit` and `load`: train a grammar on text, or load a trained one from its folder."""
+"""`fit`: train a grammar on text and load it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,16 @@ from signal import Signals
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from simplepcfg.data.tokens import TextSource
 from simplepcfg.errors import InputError
-from simplepcfg.inference.run import Run
+from simplepcfg.inference.run import Run, load
 from simplepcfg.inference.sentences import listed
-from simplepcfg.linguistics.controls.files import load_sequence_model, names_sequence_model
-from simplepcfg.linguistics.word_model import WordModel
-from simplepcfg.pretrained import installed
-from simplepcfg.training.config.files import load_config
-from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.loop import train as train_run
-from simplepcfg.training.machine.signals import Interrupted
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.reporting.reporters import make_reporter
-from simplepcfg.training.storage.run_folder import load_run
-from simplepcfg.training.text.tokens import TextSource
+from simplepcfg.training.signals import Interrupted
+from simplepcfg.training.start import train as train_run
 
 DEFAULT_CONFIG = "sn-pcfg-128"
 
@@ -70,31 +66,6 @@ def fit(
         run = load(folder, device)
     run.directory = None
     return run
-
-
-def load(directory: str | PathLike[str], device: str = "auto") -> Run:
-    """Load the best model of a run folder, ready to score, parse and evaluate, onto `device`.
-
-    Raises InputError if the folder is no complete run or a file is damaged.
-
-        run = load("runs/demo")
-        run.score(["the old man sees a dog ."])
-    """
-    loaded = load_run(Path(directory), device)
-    return Run(loaded.model, loaded.vocabulary, loaded.config, directory=loaded.directory, best=loaded.best)
-
-
-def names_word_model(name: str) -> bool:
-    """Return whether a name is that of a run's folder, an installed grammar, or a file with an n-gram model or LSTM."""
-    path = Path(name)
-    if path.exists():
-        return (path / "config.toml").is_file() or names_sequence_model(name)
-    return name in installed()
-
-
-def load_word_model(name: str, device: str = "auto") -> WordModel:
-    """Load the model of a run's folder, an installed grammar, or the n-gram model or LSTM of a file."""
-    return load_sequence_model(name, device) if names_sequence_model(name) else load(name, device)
 
 
 def _with_text(config: RunConfig, train: TextSource, valid: TextSource | None) -> RunConfig:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from simplepcfg.errors import InputError, naming_file
-from simplepcfg.training.storage.checksums import crc32, crc32_of_file
+from simplepcfg.files import crc32, crc32_of_file
 
 
 def check_length(path: Path, keep: int) -> None:

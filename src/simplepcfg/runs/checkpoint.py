@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import nn
 
 from simplepcfg.errors import InputError
-from simplepcfg.training.storage.tensor_files import (
+from simplepcfg.runs.tensor_files import (
     host_copy,
     load_weights,
     read_checked_tensor_file,

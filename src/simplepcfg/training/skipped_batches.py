@@ -5,7 +5,7 @@ from pathlib import Path
 
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import NumericalError
-from simplepcfg.training.storage.metrics import JsonLines
+from simplepcfg.runs.metrics import JsonLines
 
 # At most so many batches are written; a run whose steps are all skipped ends soon with an error.
 MOST_BATCHES = 100

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from simplepcfg.data.batching import training_batches
 from simplepcfg.errors import InputError
-from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.runs.config.schema import TrainingConfig
 
 
 class Curriculum:

@@ -4,7 +4,6 @@ A process that the system kills for lack of memory could not tell the user why.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -12,9 +11,10 @@ from simplepcfg.errors import ResourceError
 from simplepcfg.evaluation.likelihood import GPU_MEMORY_DIVISOR, MAX_CELLS_ON_GPU, bytes_a_cell
 from simplepcfg.models import ModelConfig, build_model
 from simplepcfg.models.without_memory import without_memory
-from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.machine.device import chosen_precision
-from simplepcfg.training.text.corpus import Corpus
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.corpus import Corpus
+from simplepcfg.runs.device import chosen_precision
+from simplepcfg.runs.memory import available_memory
 
 FLOAT = 4  # bytes of a float32
 HALF = 2
@@ -152,17 +152,6 @@ def _charts(model: ModelConfig, corpus: Corpus, device: torch.device, free: int 
     if total is not None:
         budget = min(budget, total // GPU_MEMORY_DIVISOR // max(bytes_a_cell(sizes, device), 1))
     return int(FORWARD_COPIES * FLOAT * sizes.span_numbers * max(budget, int(cells.max(initial=1))))
-
-
-def available_memory(device: torch.device) -> int | None:
-    """Return the free bytes of a device, or None where the system does not say."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    try:
-        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, ValueError, IndexError, StopIteration):
-        return None
 
 
 def _gib(size: int) -> str:

@@ -15,13 +15,13 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from simplepcfg.errors import InputError
+from simplepcfg.files import write_text
 from simplepcfg.models import KINDS
-from simplepcfg.training.config.keys import all_keys, nearest_key
-from simplepcfg.training.config.removed_keys import refuse_removed_keys
-from simplepcfg.training.config.renamed_keys import current_key, with_current_keys
-from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.storage.atomic_files import write_text
-from simplepcfg.training.storage.checksums import add_checksum_line
+from simplepcfg.runs.checksums import add_checksum_line
+from simplepcfg.runs.config.keys import all_keys, nearest_key
+from simplepcfg.runs.config.removed_keys import refuse_removed_keys
+from simplepcfg.runs.config.renamed_keys import current_key, with_current_keys
+from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.version import __version__
 
 # Pydantic's error types for a key that a model, or a dataclass, does not have.

@@ -7,10 +7,10 @@ import pytest
 from simplepcfg import __version__
 from simplepcfg.errors import InputError
 from simplepcfg.models import KINDS
-from simplepcfg.training import RunConfig, builtin_configs, load_config, save_config
-from simplepcfg.training.config.files import parse_value
-from simplepcfg.training.config.keys import all_keys, nearest_key
-from simplepcfg.training.config.reference import INHERITED, config_reference
+from simplepcfg.runs.config.files import builtin_configs, load_config, parse_value, save_config
+from simplepcfg.runs.config.keys import all_keys, nearest_key
+from simplepcfg.runs.config.reference import INHERITED, config_reference
+from simplepcfg.runs.config.schema import RunConfig
 
 
 def write(path: Path, text: str) -> Path:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from simplepcfg.training.storage.run_folder import RunFolder
+from simplepcfg.runs.run_folder import RunFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +66,12 @@ def _lines(folder: RunFolder, path: Path) -> list[dict[str, Any]]:
 
 def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else math.nan
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as "1:02:03" or "2:03", and "?" where it is unknown."""
+    if not 0 <= seconds < float("inf"):
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -14,8 +14,8 @@ from safetensors.torch import save
 from torch import nn
 
 from simplepcfg.errors import InputError, ResourceError
-from simplepcfg.training.storage.atomic_files import write_bytes
-from simplepcfg.training.storage.checksums import DamagedFileError, chunks, crc32
+from simplepcfg.files import chunks, crc32, write_bytes
+from simplepcfg.runs.checksums import DamagedFileError
 
 FORMAT = "simplepcfg-1"
 _FORMAT = re.compile(r"simplepcfg-(\d+)")

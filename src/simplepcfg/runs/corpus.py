@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from simplepcfg.data.encoded_text import DecodedText, EncodedText, Ints, TextEncoder
+from simplepcfg.data.tokens import TextSource, read_tokens
 from simplepcfg.data.vocabulary import UNK, UNK_ID, Vocabulary
 from simplepcfg.errors import InputError, counted
-from simplepcfg.training.config.schema import DataConfig
-from simplepcfg.training.text.tokens import TextSource, read_tokens
+from simplepcfg.runs.config.schema import DataConfig
 
 HELD_OUT_SHARE = 0.05
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from simplepcfg.errors import InputError
-from simplepcfg.training.config.files import load_config, save_config
-from simplepcfg.training.config.keys import all_keys
-from simplepcfg.training.config.removed_keys import REMOVED
-from simplepcfg.training.config.renamed_keys import RENAMED
+from simplepcfg.runs.config.files import load_config, save_config
+from simplepcfg.runs.config.keys import all_keys
+from simplepcfg.runs.config.removed_keys import REMOVED
+from simplepcfg.runs.config.renamed_keys import RENAMED
 
 # Values that differ from the defaults and are allowed together.
 VALUES = {

@@ -22,11 +22,11 @@ from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.models import build_model
 from simplepcfg.models.without_memory import without_memory
 from simplepcfg.pretrained import or_installed, run_directory
-from simplepcfg.training.config.files import load_config
-from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.machine.device import resolve_device
-from simplepcfg.training.storage.checksums import DamagedFileError, verify_checksum_line
-from simplepcfg.training.storage.tensor_files import (
+from simplepcfg.runs.checksums import DamagedFileError, verify_checksum_line
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.device import resolve_device
+from simplepcfg.runs.tensor_files import (
     assign_weights,
     check_shapes,
     read_checked_tensor_file,

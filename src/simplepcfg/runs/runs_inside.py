@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from simplepcfg.training.storage.run_folder import RunFolder
+from simplepcfg.runs.run_folder import RunFolder
 
 
 def runs_inside(name: str) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from simplepcfg.training.machine.signals import Interrupted, StopSignals
+from simplepcfg.training.signals import Interrupted, StopSignals
 
 SECONDS_A_LOOK = 0.2
 

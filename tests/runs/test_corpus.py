@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from simplepcfg.data.preprocessing import MOST_CACHED, Preprocessing, TokenCache
 from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.data.tokens import read_tokens
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.training.config.schema import DataConfig
-from simplepcfg.training.text.corpus import HELD_OUT_SHARE, prepare_corpus
-from simplepcfg.training.text.tokens import read_tokens
+from simplepcfg.runs.config.schema import DataConfig
+from simplepcfg.runs.corpus import HELD_OUT_SHARE, prepare_corpus
 from tiny_runs import tiny_sentences
 
 words = st.text("aB1,. -'’\u00a0N", min_size=1, max_size=6).filter(lambda word: word.strip())

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from simplepcfg.evaluation.perplexity import PerplexityReport
-from simplepcfg.training.storage.checkpoint import StepSums, TrainingState
+from simplepcfg.runs.checkpoint import StepSums, TrainingState
 
 
 def step_record(state: TrainingState, learning_rate: float) -> dict[str, Any]:

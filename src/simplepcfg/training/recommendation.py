@@ -12,8 +12,8 @@ import torch
 from simplepcfg.errors import counted
 from simplepcfg.models import ModelConfig
 from simplepcfg.models.simple_npcfg import SimpleNPCFGConfig
-from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.machine.device import resolve_device
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.device import resolve_device
 
 FEW_SENTENCES = 2_000  # below this no grammar of hundreds of symbols finds more than chance in a text
 # Fewer want ten epochs of sn-pcfg-128, more have enough with two of sn-pcfg-english (docs/trees.md).

@@ -1,0 +1,21 @@
+"""Models of words by their names: a run, an installed grammar, or a file with an n-gram model or an LSTM."""
+
+from pathlib import Path
+
+from simplepcfg.inference.run import load
+from simplepcfg.linguistics.controls.files import load_sequence_model, names_sequence_model
+from simplepcfg.linguistics.word_model import WordModel
+from simplepcfg.pretrained import installed
+
+
+def names_word_model(name: str) -> bool:
+    """Return whether a name is that of a run's folder, an installed grammar, or a file with an n-gram model or LSTM."""
+    path = Path(name)
+    if path.exists():
+        return (path / "config.toml").is_file() or names_sequence_model(name)
+    return name in installed()
+
+
+def load_word_model(name: str, device: str = "auto") -> WordModel:
+    """Load the model of a run's folder, an installed grammar, or the n-gram model or LSTM of a file."""
+    return load_sequence_model(name, device) if names_sequence_model(name) else load(name, device)
