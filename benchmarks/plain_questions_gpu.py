@@ -17,10 +17,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from measuring import FIGURES, WAYS, measure_ways
 from simplepcfg.benchmarking.memory import is_out_of_memory, release
 from simplepcfg.benchmarking.report import append_rows, check_columns, environment
 from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.benchmarking.ways import FIGURES, WAYS, measure_ways
 from simplepcfg.ops.forward import forward
 from simplepcfg.ops.graphs import clear_graphs
 from simplepcfg.ops.inside import span_marginals

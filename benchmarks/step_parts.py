@@ -16,9 +16,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from floors import BF16, FP32, TBYTES, TFLOPS, StepSize, Work, adam
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.benchmarking.step import BF16, FP32, TBYTES, TFLOPS, StepSize, Work, adam
 from simplepcfg.benchmarking.timing import Times, captured, measure
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
 from simplepcfg.ops.neural import (

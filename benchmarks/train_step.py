@@ -19,10 +19,10 @@ from typing import Any
 
 import torch
 
+from floors import StepSize
 from simplepcfg import Run
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.benchmarking.step import StepSize
 from simplepcfg.benchmarking.timing import Times
 from simplepcfg.data.readers import read_sentences
 from simplepcfg.data.vocabulary import Vocabulary

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import torch
 
-import simplepcfg
 from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.workload import forward_backward
 from simplepcfg.errors import ResourceError
@@ -54,7 +53,7 @@ def peak_on_gpu(function: Callable[[], object]) -> float:
 def peak_on_cpu(size: Size, backend: str, precision: str) -> float:
     """Measure by how many bytes a new process grows; ResourceError if it runs out of memory."""
     job = json.dumps([astuple(size), backend, precision, torch.get_num_threads()])
-    source = str(Path(simplepcfg.__file__).parents[1])
+    source = str(Path(__file__).parents[2])
     paths = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-m", "simplepcfg.benchmarking.memory", job]
     child = subprocess.run(

@@ -1,17 +1,32 @@
-"""Three ways to make a call on a GPU: launched kernel by kernel, replayed from the cache of graphs, or as one graph."""
+"""What several benchmarks share: batches of mixed lengths, timing in turns, and three ways to make a call on a GPU."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 import torch
 
 from simplepcfg.benchmarking.memory import release
+from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.timing import Times, captured, measure
 from simplepcfg.ops.graphs import clear_graphs, graphs_of, without_graphs
 
+# A call is launched kernel by kernel, replayed from the cache of graphs, or captured as one graph by the caller.
 WAYS = ("plain", "call", "graph")
 QUANTITIES = ("ms_p20", "ms_p50", "ms_p80", "peak_mb")
 FIGURES = (*(f"{way}_{quantity}" for way in WAYS for quantity in QUANTITIES), "speedup", "over_graph", "replayed")
+
+
+def measure_in_turns(functions: Sequence[Callable[[], object]], repeats: int) -> list[Times]:
+    """Measure several functions on the CPU in turns, so that other load on the machine affects all of them alike."""
+    times: list[list[float]] = [[] for _ in functions]
+    for turn in range(repeats + 1):
+        for function, milliseconds in zip(functions, times, strict=True):
+            began = time.perf_counter()
+            function()
+            if turn:  # the first run is a warm-up
+                milliseconds.append(1000 * (time.perf_counter() - began))
+    return [Times.of(milliseconds) for milliseconds in times]
 
 
 def measure_ways(
@@ -49,10 +64,28 @@ def _measure_way(
             run()
         torch.cuda.synchronize()
         peak = (torch.cuda.max_memory_reserved() - reserved) / 1e6
-        found = measure(run, device, repeats, budget_s)
+        times = measure(run, device, repeats, budget_s)
     if way == "call":
         graphs = graphs_of(device)
         row["replayed"] = int(graphs is not None and graphs.has_replayed)
-    figures = (found.p20, found.p50, found.p80, peak)
+    figures = (times.p20, times.p50, times.p80, peak)
     row |= {f"{way}_{quantity}": round(figure, 4) for quantity, figure in zip(QUANTITIES, figures, strict=True)}
-    return found
+    return times
+
+
+def mixed_lengths(batch: int, seed: int = 0) -> tuple[int, ...]:
+    """Draw lengths as in a treebank: mean about 21, from 2 to 60, the longest always 60."""
+    generator = torch.Generator().manual_seed(seed)
+    # A gamma distribution of shape 4 has a standard deviation of half its mean, like sentence lengths of a corpus.
+    draws = -torch.rand(batch, 4, generator=generator).clamp(min=1e-9).log().sum(1) * (21 / 4)
+    lengths = [min(60, max(2, round(value))) for value in draws.tolist()]
+    lengths[0] = 60
+    return tuple(lengths)
+
+
+def equal_lengths_like(size: Size) -> Size:
+    """Return the batch of equal lengths that has nearly as many spans and words as one of mixed lengths."""
+    per_word = size.inner_spans / size.words
+    n = min(range(3, size.n + 1), key=lambda n: abs((n * (n - 1) // 2 - 1) / n - per_word))
+    batch = max(1, round(size.inner_spans / (n * (n - 1) // 2 - 1)))
+    return Size(batch, n, size.nonterminals, size.preterminals)
