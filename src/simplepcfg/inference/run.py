@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -15,6 +15,7 @@ from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference import labelled_trees
 from simplepcfg.inference.batches import cells_a_batch, reason_too_long
+from simplepcfg.inference.bracketings import Bracketing, most_probable_bracketings
 from simplepcfg.inference.completion import MAX_LENGTH, Completion, complete
 from simplepcfg.inference.evaluation import evaluate, evaluate_treebank
 from simplepcfg.inference.labelled_trees import SampledText, ScoredTree
@@ -184,6 +185,25 @@ class Run(TrainedModel):
         bonus = make_bonus(constraints, prepared, self.device)
         return labelled_trees.sampled_trees(self, prepared, samples, seed, bonus)
 
+    def bracketings(
+        self,
+        sentence: Sentence,
+        k: int = 5,
+        constraints: Constraints | Mapping[str, Any] | None = None,
+        *,
+        samples: int = 200,
+        seed: int = 0,
+        between: Callable[[], object] = lambda: None,
+    ) -> list[Bracketing]:
+        """Return the `k` likeliest trees without symbols that occur among random trees, best first.
+
+        The probability of each, given the sentence, is exact: the sum over all derivations with these brackets. A
+        sentence of probability 0 has none. `between` is called between the parts of the computation.
+
+            run.bracketings("she saw the girl with the telescope")[0].probability
+        """
+        return most_probable_bracketings(self, sentence, k, constraints, samples, seed, between)
+
     def sample(
         self, count: int, *, max_length: int = MAX_LENGTH, temperature: float = 1.0, seed: int = 0
     ) -> SampledText:
@@ -258,11 +278,18 @@ class Run(TrainedModel):
 
     def describe_symbol(self, symbol: str) -> SymbolDescription:
         """Return the likeliest children and words of one symbol, such as "NT-12" or "T-5", by the grammar alone."""
+        return self._symbol_guide().describe(symbol)
+
+    def symbol_name(self, symbol: str) -> str:
+        """Return typical words of a symbol such as "NT-12" or "T-5", by which a reader can tell it from others."""
+        return self._symbol_guide().name(symbol)
+
+    def _symbol_guide(self) -> SymbolGuide:
         from simplepcfg.inference.symbol_guide import SymbolGuide
 
         if self._guide is None:
             self._guide = SymbolGuide(self)
-        return self._guide.describe(symbol)
+        return self._guide
 
     def _repr_html_(self) -> str:
         """Return a summary and the learning curve, for notebooks."""

@@ -89,9 +89,10 @@ def original_tree(words: Sequence[str], prepared: Prepared, spans: Iterable[tupl
 
 def nltk_trees(trees: Iterable[SpanTree]) -> list[Tree]:
     """Trees as the field passes them around; an empty sentence is one without children."""
-    from nltk.tree import Tree
+    from simplepcfg.inference.notebook_trees import Tree
 
-    return [tree.to_nltk() if tree.words else Tree("X", []) for tree in trees]
+    plain = [tree.to_nltk() if tree.words else Tree("X", []) for tree in trees]
+    return [Tree(tree.label(), list(tree)) for tree in plain]
 
 
 def _checked(sentence: Sequence[str], number: int) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from simplepcfg.data.vocabulary import UNK
 from simplepcfg.errors import InputError
 from simplepcfg.inference.symbol_counts import child_probabilities, shown_grammar
 from simplepcfg.inference.symbol_report import Child, Weighted
@@ -61,6 +62,33 @@ class SymbolGuide:
         return SymbolDescription(
             symbol, self._children(self._left[index]), self._children(self._right[index]), self._below(index, most)
         )
+
+    def name(self, symbol: str) -> str:
+        """Return typical words of a symbol, by which a reader can tell it from others; another text as it is.
+
+        Of a preterminal these are its two likeliest words, `man/woman`; of a nonterminal the likeliest word at each end
+        of what lies below it, `with … day`.
+        """
+        match = _NAME.fullmatch(symbol)
+        limit = 0 if not match else len(self._left) if match[1] == "NT" else len(self._shares)
+        if not match or int(match[2]) >= limit:
+            return symbol
+        index = int(match[2])
+        if match[1] == "T":
+            return "/".join([word for word, _ in self._words(index, 3) if word != UNK][:2]) or symbol
+        return f"{self._outermost(self._left, index)} … {self._outermost(self._right, index)}"
+
+    def _outermost(self, rules: Tensor, symbol: int) -> str:
+        """Follow the likeliest child of one side down to a preterminal, and return its likeliest word."""
+        states, seen = len(rules), set()
+        while symbol not in seen:
+            seen.add(symbol)
+            child = int(rules[symbol].argmax())
+            if child >= states:
+                break
+            symbol = child
+        tag = int(rules[symbol, states:].argmax())  # at the end of a circle too
+        return next((word for word, _ in self._words(tag, 2) if word != UNK), UNK)
 
     def _words(self, tag: int, most: int) -> list[Weighted]:
         pairs = zip(self._ids[tag, :most].tolist(), self._shares[tag, :most].tolist(), strict=True)
