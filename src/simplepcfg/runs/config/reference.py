@@ -43,29 +43,70 @@ line beats environment beats file beats default. Paths are relative to the folde
 
 
 HEADER = ("| key | type | default | meaning |", "|---|---|---|---|")
+MODEL_HEADER = ("| key | kinds | type | default | meaning |", "|---|---|---|---|---|")
 
 
 def config_reference() -> str:
     """Return the page as Markdown: one table for each group of keys, with type, limits, default and meaning."""
-    groups: dict[tuple[str, type], list[Key]] = {}
+    groups: dict[str, list[Key]] = {}
     for key in all_keys():
-        groups.setdefault((key.name.rpartition(".")[0], key.owner), []).append(key)
-    parts = [INTRODUCTION, "\n## The ten keys that people change first\n", *HEADER]
-    parts += [_row(next(key for key in all_keys() if key.name == name)) for name in FIRST]
-    for (table, owner), keys in groups.items():
-        title = f"`[{table}]`" if table else "Top level"
-        title += "".join(f' with `kind = "{kind}"`' for kind, config in KINDS.items() if config is owner)
-        about = ((owner if table else RunConfig).__doc__ or "").strip().splitlines()[0]
-        parts += [f"\n## {title}\n", f"{about}\n", *HEADER]
-        parts += [_row(key) for key in keys]
+        groups.setdefault(key.name.rpartition(".")[0], []).append(key)
+    first = ", ".join(f"`{name}`" for name in FIRST)
+    parts = [INTRODUCTION, f"\nPeople change these first: {first}."]
+    for table, keys in groups.items():
+        parts += [f"\n## `[{table}]`\n" if table else "\n## Top level\n"]
+        if table == "model":
+            parts += ["Which of them a run has depends on `model.kind`, the kind of model.\n", *MODEL_HEADER]
+            parts += _model_rows(keys)
+        else:
+            about = ((keys[0].owner if table else RunConfig).__doc__ or "").strip().splitlines()[0]
+            parts += [
+                f"{about}\n",
+                *HEADER,
+                *(_row(f"`{key.name}`", _type_of(key), _default(key), key) for key in keys),
+            ]
     return "\n".join(parts) + "\n"
 
 
-def _row(key: Key) -> str:
-    default = "required" if key.default is REQUIRED else "none" if key.default is None else _toml(key.default)
-    meaning = key.description or INHERITED.get(key.name, "")
-    cells = [f"`{key.name}`", _type(key.annotation) + _limits(key.limits), default, meaning]
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+def _model_rows(keys: list[Key]) -> list[str]:
+    """Return a row for each key of models, or several where it means different things to different kinds."""
+    kinds = {config: kind for kind, config in KINDS.items()}
+    names = list(dict.fromkeys(key.name for key in keys))
+    alike: dict[tuple[str, str, str], list[Key]] = {}
+    for key in sorted(keys, key=lambda key: names.index(key.name)):
+        kind_of_type = "text" if key.name == "model.kind" else _type_of(key)
+        alike.setdefault((key.name, kind_of_type, _meaning(key)), []).append(key)
+    rows = []
+    for (name, type_, _), same in alike.items():
+        owners: dict[str, list[str]] = {}
+        for key in same:
+            owners.setdefault(_default(key), []).append(kinds[key.owner])
+        if len(owners) == 1 or name == "model.kind":
+            default = next(iter(owners))
+        else:
+            default = "; ".join(f"{value} ({', '.join(of)})" for value, of in owners.items())
+        of_all = len(same) == len(kinds)
+        which = "all" if of_all else ", ".join(kinds[key.owner] for key in same)
+        rows.append(_row(f"`{name}` | {which}", type_, default, same[0]))
+    return rows
+
+
+def _row(name: str, type_: str, default: str, key: Key) -> str:
+    cells = [cell.replace("|", "\\|").replace("\n", " ") for cell in (type_, default, _meaning(key))]
+    return "| " + " | ".join([name, *cells]) + " |"
+
+
+def _meaning(key: Key) -> str:
+    return key.description or INHERITED.get(key.name, "")
+
+
+def _type_of(key: Key) -> str:
+    return _type(key.annotation) + _limits(key.limits)
+
+
+def _default(key: Key) -> str:
+    """Return the default as TOML, or in words where there is none."""
+    return "required" if key.default is REQUIRED else "none" if key.default is None else _toml(key.default)
 
 
 def _toml(value: Any) -> str:
@@ -98,13 +139,13 @@ def _type(annotation: Any) -> str:
 
 def _limits(limits: tuple[Any, ...]) -> str:
     signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
-    found = [
+    bounds = [
         f"{sign} {bound}"
         for item in limits
         for name, sign in signs.items()
         if (bound := getattr(item, name, None)) is not None and bound < 2**31
     ]
-    return f" ({', '.join(found)})" if found else ""
+    return f" ({', '.join(bounds)})" if bounds else ""
 
 
 if __name__ == "__main__":
