@@ -16,6 +16,7 @@ from simplepcfg.ops.viterbi.chart import max_plus
 from simplepcfg.ops.viterbi.k_best import k_best
 
 FAST = ("torch", "triton")
+EVERY = ("torch", "pruned", "triton")
 LENGTHS = torch.tensor([4, 1, 3, 2])
 Key = tuple[tuple[tuple[int, int], int], ...]
 
@@ -77,7 +78,7 @@ def test_the_best_of_all_derivations(backend: str, with_bonus: bool, number: int
         assert everything[key(tree, case.root.shape[-1])] == pytest.approx(best, abs=1e-10)
 
 
-@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("backend", EVERY)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("batched", [False, True])
 @pytest.mark.parametrize(("n", "nonterminals", "preterminals"), [(5, 63, 33), (4, 65, 130), (9, 1, 1), (2, 5, 3)])
@@ -155,14 +156,14 @@ def test_sentences_do_not_disturb_each_other(dtype: torch.dtype) -> None:
     assert torch.equal(found.tags[2], expected.tags[2])
 
 
-@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("backend", EVERY)
 def test_a_bonus_without_any_span(backend: str) -> None:
     case = random_case(2, 5, 3, 4, dtype=torch.float32)
     trees = viterbi(*case.tensors(), lengths=torch.tensor([1, 1]), span_bonus=torch.zeros(2, 6, 6), backend=backend)
     assert bool((trees.log_probability == -math.inf).all())
 
 
-@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("backend", EVERY)
 def test_ties_go_to_the_left_and_to_the_first(backend: str) -> None:
     """With uniform rules every derivation is as good; the answer is the same in any batch."""
     rules = torch.full((3, 5), 0.2)
@@ -223,7 +224,7 @@ def test_unknown_backend_and_too_little_memory(monkeypatch: pytest.MonkeyPatch) 
         viterbi(*case.tensors(), backend="triton")
 
 
-@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("backend", EVERY)
 @pytest.mark.parametrize("number", range(5))
 def test_all_derivations_in_order(backend: str, number: int) -> None:
     case = cases()[number]

@@ -52,6 +52,20 @@ def needs_gradient(arguments: InsideArguments) -> bool:
     return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in given)
 
 
+def some_sentences(arguments: InsideArguments, indices: Tensor) -> InsideArguments:
+    """Return the arguments of some sentences of the batch."""
+    own_rules = arguments.batched_rules
+    return replace(
+        arguments,
+        log_emissions=arguments.log_emissions[indices],
+        root=arguments.root[indices] if arguments.root.dim() == 2 else arguments.root,
+        left=arguments.left[indices] if own_rules else arguments.left,
+        right=arguments.right[indices] if own_rules else arguments.right,
+        lengths=None if arguments.lengths is None else arguments.lengths[indices],
+        span_bonus=None if arguments.span_bonus is None else arguments.span_bonus[indices],
+    )
+
+
 def check_arguments(
     log_emissions: Tensor,
     root: Tensor,

@@ -5,15 +5,27 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.arguments import InsideArguments, check_arguments, needs_gradient
+from simplepcfg.ops.arguments import InsideArguments, check_arguments, needs_gradient, some_sentences
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.replay import usable_graphs
-from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, stack_trees, tree_log_probabilities
+from simplepcfg.ops.trees import (
+    LabelledTree,
+    Trees,
+    TreeTensors,
+    empty_trees,
+    stack_trees,
+    tree_log_probabilities,
+)
 from simplepcfg.ops.viterbi.chart import ViterbiChart
 from simplepcfg.ops.viterbi.naive import naive_best_tree
+from simplepcfg.ops.viterbi.pruned import pruned_best_trees
 
 __all__ = ["BACKENDS", "viterbi", "viterbi_chart"]
+
+# With fewer nonterminals the chart of all nodes takes less time on a CPU than finding those that matter.
+LEAST_PRUNED = 128
+NO_TREE = LabelledTree([], [], [], -torch.inf)
 
 
 def _naive(arguments: InsideArguments) -> TreeTensors:
@@ -29,9 +41,22 @@ def _by_chart(arguments: InsideArguments, backend: str) -> TreeTensors:
         return chart.trees(chart.fill())
 
 
+def _pruned(arguments: InsideArguments) -> TreeTensors:
+    """Search over the nodes that matter; sentences for which these are too many take the chart of all nodes."""
+    trees = pruned_best_trees(arguments)
+    left_over = [b for b, tree in enumerate(trees) if tree is None]
+    tensors = stack_trees([tree or NO_TREE for tree in trees], arguments.sizes[1], arguments.log_emissions.device)
+    if left_over:
+        rest = _by_chart(some_sentences(arguments, torch.tensor(left_over)), "torch")
+        for every, some in zip(tensors, rest, strict=True):
+            every[left_over] = some
+    return tensors
+
+
 BACKENDS: dict[str, Callable[[InsideArguments], TreeTensors]] = {
     "naive": _naive,
     "torch": lambda arguments: _by_chart(arguments, "torch"),
+    "pruned": _pruned,
     "triton": lambda arguments: _by_chart(arguments, "triton"),
 }
 
@@ -65,7 +90,7 @@ def viterbi(
     ([[[0, 2]]], [[0]], [[0, 0]], tensor([0.6400]))
     """
     arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, None)
-    backend = resolve_backend(backend, log_emissions, BACKENDS)
+    backend = tree_backend(backend, arguments)
     batch, n, _, _ = arguments.sizes
     sentence = torch.arange(batch, device=log_emissions.device)
     if n == 1:
@@ -80,6 +105,14 @@ def viterbi(
             return Trees(spans, splits, labels, tags, scores)
     found = BACKENDS[backend](arguments)
     return Trees(*found, tree_log_probabilities(arguments, sentence, *found))
+
+
+def tree_backend(backend: str, arguments: InsideArguments) -> str:
+    """Return the backend to use: a CPU prunes the nodes of large grammars. Raises InputError as ``viterbi`` does."""
+    log_emissions = arguments.log_emissions
+    if backend == "auto" and log_emissions.device.type == "cpu" and arguments.sizes[2] >= LEAST_PRUNED:
+        return "pruned"
+    return resolve_backend(backend, log_emissions, BACKENDS)
 
 
 def viterbi_chart(arguments: InsideArguments, backend: str) -> ViterbiChart:
