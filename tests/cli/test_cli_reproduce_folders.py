@@ -12,8 +12,7 @@ import tomli_w
 from command_calls import Call
 from reproduce_cases import SMALL, results, write_text
 from simplepcfg.evaluation.report import POSTERIOR_MEAN
-from simplepcfg.plans.lines import Line, table_lines
-from simplepcfg.plans.rendering import CSV_COLUMNS
+from simplepcfg.plans.lines import CSV_COLUMNS, Line, table_lines
 from simplepcfg.plans.tables import paper_table
 
 

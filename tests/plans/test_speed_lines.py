@@ -4,7 +4,7 @@ import csv
 import io
 from typing import Any
 
-from simplepcfg.plans.speed_lines import COLUMNS, NOTHING, SpeedLine, speed_csv, speed_lines
+from simplepcfg.plans.speed_lines import COLUMNS, NOTHING, SpeedLine, speed_lines, speed_table
 from simplepcfg.plans.tables import speed_rows
 
 
@@ -90,8 +90,8 @@ def test_other_sizes_have_no_published_figures() -> None:
 
 
 def test_csv_has_both() -> None:
-    text = speed_csv(speed_lines([report("log_sum_exp", 80.0, 300.0), report("log_einsum_exp", 20.0, 100.0)]))
-    rows = list(csv.DictReader(io.StringIO(text)))
+    lines = speed_lines([report("log_sum_exp", 80.0, 300.0), report("log_einsum_exp", 20.0, 100.0)])
+    rows = list(csv.DictReader(io.StringIO(speed_table(lines).csv())))
     assert [row["backend"] for row in rows[:3]] == ["log_sum_exp", "log_einsum_exp", "paper_recompute"]
     assert (rows[1]["ms_p50"], rows[1]["speed_ratio"], rows[1]["paper_speed_ratio"]) == ("20.0", "4.0", "4.8")
     assert (rows[1]["memory_ratio"], rows[1]["paper_memory_ratio"]) == ("", "3")

@@ -83,14 +83,15 @@ def command(
             raise InputError(
                 "speed reads no text and trains nothing; leave out --data, --set, --seeds and --predictions"
             )
-        from simplepcfg.plans.speed import reproduce_speed, rich_speed
+        from simplepcfg.plans.speed import reproduce_speed
+        from simplepcfg.plans.speed_lines import speed_table
 
         measured = reproduce_speed(place, rows=chosen, device=device, remark=lambda text: note(text, quiet))
-        results_console().print(rich_speed(measured))
+        results_console().print(speed_table(measured).rich())
     else:
         if data is None:
             raise InputError(f"{table.value} needs text; give --data DIR, a folder that `simplepcfg prepare` wrote")
-        from simplepcfg.plans.rendering import rich_lines
+        from simplepcfg.plans.lines import result_table
         from simplepcfg.plans.runner import reproduce
         from simplepcfg.plans.tables import paper_table
         from simplepcfg.training.reporting.reporters import make_reporter
@@ -107,7 +108,7 @@ def command(
             make_reporter=lambda: make_reporter(quiet),
             remark=lambda text: note(text, quiet),
         )
-        results_console().print(rich_lines(paper_table(table.value), lines))
+        results_console().print(result_table(paper_table(table.value), lines).rich())
     note(f"the same table is in {place / 'table.md'} and {place / 'table.csv'}", quiet)
 
 

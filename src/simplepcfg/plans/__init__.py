@@ -1,1 +1,1 @@
-"""The paper's tables, row by row: trained, evaluated and set beside the published figures."""
+"""Plans of runs to tables: the paper's tables, and the engine that does the jobs of experiments, too."""

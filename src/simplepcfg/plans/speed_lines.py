@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +9,9 @@ from typing import Any
 from simplepcfg.benchmarking.inside import PAPER_SIZES, PRECISIONS
 from simplepcfg.benchmarking.report import FIELDS
 from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.plans.tables import SpeedRow, setting_name, speed_rows
+from simplepcfg.plans.result_table import NOTHING, ResultTable
+from simplepcfg.plans.tables import SpeedRow, setting_name, speed_rows, speed_title
 
-NOTHING = "–"
 # Name of each column, and whether it holds numbers.
 COLUMNS = {
     "size": False,
@@ -29,6 +27,12 @@ COLUMNS = {
     "memory ×, paper": True,
     "machine": False,
 }
+EXPLANATION = (
+    "Speed is relative to the first algorithm that runs at this size on this machine, memory to FlashInside as the "
+    "paper describes it (`paper_recompute` in fp32; where that cannot run, as on a CPU, to `torch`). Sizes are "
+    "sentences x words x nonterminals x preterminals. Paper: Liu et al. 2023, table 1, measured on one A40. A – "
+    "stands for what does not fit in memory, was not measured, or is not in the paper."
+)
 FLASH_INSIDE, ON_A_CPU = "paper_recompute", "torch"  # what memory is relative to
 OTHER_ALGORITHMS = {"paper": "FlashInside, sums of splits saved", "torch": "ours", "triton": "ours"}
 Report = Mapping[str, Any]  # a row of `simplepcfg benchmark inside --csv`
@@ -100,16 +104,16 @@ def speed_lines(measured: Iterable[tuple[str, Report]]) -> list[SpeedLine]:
     return lines
 
 
-def speed_csv(lines: Sequence[SpeedLine]) -> str:
-    """Return CSV text: the columns of `benchmark inside --csv`, then ratios and what was published."""
-    stream = io.StringIO()
+def speed_table(lines: Sequence[SpeedLine]) -> ResultTable:
+    """Return the lines as a table; its CSV has the columns of `benchmark inside --csv` before ours."""
     added = ("algorithm", "speed_ratio", "memory_ratio", "paper_speed_ratio", "paper_memory_ratio", "source")
-    writer = csv.DictWriter(stream, (*FIELDS, *added), restval="", extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
+    rows = []
     for line in lines:
         values = (line.algorithm, line.speed, line.memory, line.paper_speed, line.paper_memory, line.source)
-        writer.writerow({**line.report, **dict(zip(added, values, strict=True))})
-    return stream.getvalue()
+        rows.append({**line.report, **dict(zip(added, values, strict=True))})
+    return ResultTable(
+        speed_title(), COLUMNS, [line.cells for line in lines], (*FIELDS, *added), rows, before=[EXPLANATION]
+    )
 
 
 def _group(machine: str, reports: Sequence[Report]) -> list[SpeedLine]:
@@ -138,12 +142,12 @@ def _not_measured(size: Size, reports: Sequence[Report]) -> list[Report]:
     """Empty reports of the paper's algorithms at a size of the paper's, where `reports` have none."""
     sizes = {"B": size.batch, "n": size.n, "N": size.nonterminals, "P": size.preterminals}
     setting = setting_name(size.nonterminals, size.n)
-    found = {report["backend"] for report in reports if _is_plain(report)}
+    measured = {report["backend"] for report in reports if _is_plain(report)}
     is_paper = size.preterminals == 2 * size.nonterminals and any(setting in row.speed for row in speed_rows())
     return [
         {**sizes, "backend": row.backend, "precision": "fp32", "mode": "eager", "ms_p50": None, "peak_mb": None}
         for row in speed_rows()
-        if is_paper and row.backend not in found
+        if is_paper and row.backend not in measured
     ]
 
 

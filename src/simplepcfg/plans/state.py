@@ -17,10 +17,12 @@ import tomli_w
 
 from simplepcfg.errors import InputError
 from simplepcfg.files import remove_leftovers, write_text
+from simplepcfg.plans.result_table import ResultTable
 from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.config.schema import RunConfig
 
 Key = tuple[str, str, int]  # row, language ("" where there is one text), seed (0 of what has none)
+Record = Mapping[str, Any]  # a line of results.jsonl, or its report
 
 
 class ReproductionFolder:
@@ -57,24 +59,24 @@ class ReproductionFolder:
             write_text(self.begun, tomli_w.dumps(asked))
             return
         try:
-            found = tomllib.loads(self.begun.read_text("utf-8"))
+            begun = tomllib.loads(self.begun.read_text("utf-8"))
         except (ValueError, RecursionError) as error:
             raise InputError(f"{self.begun}: damaged ({error}); restore it from a copy") from None
-        if not isinstance(found.get("table"), str) or not isinstance(found.get("settings"), list):
+        if not isinstance(begun.get("table"), str) or not isinstance(begun.get("settings"), list):
             raise InputError(
                 f"{self.begun}: damaged (it names no table or no settings); restore it from a copy, or give another "
                 "folder"
             )
         for key in ("table", "data", "settings"):
-            if found.get(key) != asked.get(key):
+            if begun.get(key) != asked.get(key):
                 raise InputError(
-                    f"{self.path} was begun with {key} {_shown(found.get(key))}, not {_shown(asked.get(key))}; "
+                    f"{self.path} was begun with {key} {_shown(begun.get(key))}, not {_shown(asked.get(key))}; "
                     "give the same, or another folder"
                 )
 
-    def read_results(self) -> dict[Key, dict[str, Any]]:
+    def read_results(self) -> dict[Key, Record]:
         """Return every result that was written whole, the first of each run; InputError if a line is damaged."""
-        found: dict[Key, dict[str, Any]] = {}
+        results: dict[Key, Record] = {}
         for number, line in enumerate(self._lines(), start=1):
             try:
                 record = json.loads(line)
@@ -82,8 +84,8 @@ class ReproductionFolder:
                 raise InputError(f"{self.results}:{number}: not a result ({error}); remove the line") from None
             if (wrong := _what_is_wrong(record, self._report_numbers)) is not None:
                 raise InputError(f"{self.results}:{number}: not a result ({wrong}); remove the line")
-            found.setdefault((record["row"], record["language"], record["seed"]), record)
-        return found
+            results.setdefault((record["row"], record["language"], record["seed"]), record)
+        return results
 
     def refuse_other_tests(self, tests: Mapping[str, tuple[Path, str]]) -> None:
         """Raise InputError if a result is about another test file; `tests` has the file and hash of each language."""
@@ -121,26 +123,31 @@ class ReproductionFolder:
             if (row, language) not in now:
                 continue
             if config.is_file():
-                place, found = config, load_config(config, environment={}).model_dump(mode="json")
+                place, before = config, load_config(config, environment={}).model_dump(mode="json")
             elif key in results:
-                place, found = self.results, {"model": results[key].get("model")}
+                place, before = self.results, {"model": results[key].get("model")}
             else:
                 continue
             for section in ("model", "training", "data"):
-                if section in found and found[section] != now[row, language][section]:
+                if section in before and before[section] != now[row, language][section]:
                     raise InputError(
                         f"{place}: {row} seed {seed} has another [{section}] than the row has in this version; give "
                         "another folder"
                     )
 
-    def append(self, record: dict[str, Any]) -> None:
-        """Write a result so that it is there whole or not at all."""
+    def append(self, record: Record) -> None:
+        """Append a result so that it is there whole or not at all."""
         self._drop_unfinished_line()
-        line = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+        line = json.dumps(dict(record), ensure_ascii=False, allow_nan=False) + "\n"
         with open(self.results, "ab") as stream:
             stream.write(line.encode())
             stream.flush()
             os.fsync(stream.fileno())
+
+    def write(self, table: ResultTable) -> None:
+        """Write table.md and table.csv, replacing each in one step."""
+        write_text(self.markdown, table.markdown())
+        write_text(self.csv, table.csv())
 
     def _lines(self) -> list[str]:
         """Without a last line that a crash cut short."""
@@ -157,7 +164,7 @@ class ReproductionFolder:
             os.truncate(self.results, whole)
 
 
-def _what_is_wrong(record: Any, report_numbers: Sequence[str]) -> str | None:
+def _what_is_wrong(record: object, report_numbers: Sequence[str]) -> str | None:
     """Why a line of JSON is no result; None where it is one."""
     if not isinstance(record, dict):
         return "no object"

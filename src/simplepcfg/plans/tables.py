@@ -66,8 +66,8 @@ class PaperTable:
     @property
     def languages(self) -> list[str]:
         """Return the languages that the paper has figures of; [""] if a table has one text."""
-        found = (language for row in self.rows for figures in row.published.values() for language in figures)
-        return list(dict.fromkeys(found))
+        names = (language for row in self.rows for figures in row.published.values() for language in figures)
+        return list(dict.fromkeys(names))
 
     def choose(self, names: Sequence[str] | None) -> list[Row]:
         """Return the rows of these names in the table's order, or all rows; InputError for a name that no row has."""
@@ -123,16 +123,7 @@ def _tables() -> dict[str, Any]:
 
 def _row(entry: Mapping[str, Any]) -> Row:
     figures = {metric: entry[metric] for metric in METRICS if metric in entry}
-    return Row(
-        name=entry["name"],
-        model=entry["model"],
-        size=entry.get("size", ""),
-        configuration=entry.get("config", ""),
-        settings=tuple(entry.get("settings", ())),
-        recipe_of=entry.get("recipe_of", ""),
-        baseline=entry.get("baseline"),
-        quoted=entry.get("quoted", False),
-        published={metric: found if isinstance(found, Mapping) else {"": found} for metric, found in figures.items()},
-        source=entry.get("source", ""),
-        remark=entry.get("remark", ""),
-    )
+    published = {metric: value if isinstance(value, Mapping) else {"": value} for metric, value in figures.items()}
+    others = {key: value for key, value in entry.items() if key not in ("config", "settings", *METRICS)}
+    settings = tuple(entry.get("settings", ()))
+    return Row(**others, configuration=entry.get("config", ""), settings=settings, published=published)
