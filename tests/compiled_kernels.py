@@ -16,7 +16,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import KernelInterface
 
-from simplepcfg.ops.arguments import InsideArguments, check_arguments
+from simplepcfg.ops.arguments import InsideArguments, Needs, check_arguments
 from simplepcfg.ops.inside import packed_chart
 from simplepcfg.ops.inside.padded_chart import make_padded_chart
 from simplepcfg.ops.neural import batch_words, emissions
@@ -60,7 +60,7 @@ def compile_all(capability: int, precision: str) -> dict[str, int]:
         equal, mixed = (case(states, lengths, dtype, asked) for lengths in (None, torch.tensor([7, 6])))
         for chart in (packed_chart.PackedChart(equal), packed_chart.PackedChart(mixed), make_padded_chart(mixed)):
             chart.fill()
-            chart.backward(torch.ones(2, dtype=dtype), True, True, True, torch.zeros(2, 8, 8, dtype=dtype))
+            chart.backward(torch.ones(2, dtype=dtype), Needs(True, True, True), torch.zeros(2, 8, 8, dtype=dtype))
         if precision != "tf32":
             trees = FusedViterbiChart(mixed)
             trees.trees(trees.fill())

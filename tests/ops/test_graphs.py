@@ -78,11 +78,11 @@ def test_dtypes_have_graphs_of_their_own(harness: Harness) -> None:
 
 def test_long_calls_are_launched_plainly(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the kernels run for longer than they take to launch, a graph would only take memory."""
-    monkeypatch.setattr(graphed_chart, "MOST_FLOPS", 12 * 3 * (3 * 2 + 4 * 4) - 1)  # 2 sentences of 2 words
+    monkeypatch.setattr(padded_chart, "MOST_FLOPS", 12 * 3 * (3 * 2 + 4 * 4) - 1)  # 2 sentences of 2 words
     for seed in range(3):
         answer(inputs(seed))
     assert harness.graphs.count == 0
-    monkeypatch.setattr(graphed_chart, "MOST_FLOPS", 12 * 3 * (3 * 2 + 4 * 4))
+    monkeypatch.setattr(padded_chart, "MOST_FLOPS", 12 * 3 * (3 * 2 + 4 * 4))
     for seed in range(2):
         answer(inputs(seed))
     assert harness.graphs.count == 1

@@ -12,7 +12,7 @@ from finite_differences import check_second_derivatives
 from random_grammars import random_case
 from simplepcfg.errors import InputError
 from simplepcfg.ops.inside import autograd, inside, operators, span_marginals
-from simplepcfg.ops.inside.saved_charts import chart_of, empty_handle, make_handle
+from simplepcfg.ops.inside.autograd import chart_of, empty_handle, make_handle
 from simplepcfg.ops.prefix import prefix_log_probabilities
 from simplepcfg.ops.sample import sample_trees
 from simplepcfg.ops.viterbi import viterbi

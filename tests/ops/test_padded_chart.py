@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from random_grammars import random_case
-from simplepcfg.ops.arguments import check_arguments
+from simplepcfg.ops.arguments import Needs, check_arguments
 from simplepcfg.ops.inside import packed_chart
 from simplepcfg.ops.inside.packed_chart import PackedChart
 from simplepcfg.ops.inside.padded_chart import PaddedChart
@@ -31,7 +31,11 @@ def test_padded_chart(monkeypatch: pytest.MonkeyPatch, batched: bool, lengths: l
     padded = PaddedChart(check_arguments(garbage, *rules, None, None, None))
     padded.set_lengths(torch.tensor(lengths))
     found, expected = (
-        (chart.fill(), marginals := emissions.new_zeros(2, 6, 6), *chart.backward(WEIGHTS, True, True, True, marginals))
+        (
+            chart.fill(),
+            marginals := emissions.new_zeros(2, 6, 6),
+            *chart.backward(WEIGHTS, Needs(True, True, True), marginals),
+        )
         for chart in (padded, PackedChart(given))
     )
     for ours, theirs in zip(found, expected, strict=True):

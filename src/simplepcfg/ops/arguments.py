@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -44,6 +45,14 @@ class InsideArguments:
     def batched_rules(self) -> bool:
         """Whether the rules have a batch dimension."""
         return self.left.dim() == 3
+
+
+class Needs(NamedTuple):
+    """Which gradients a backward pass computes."""
+
+    words: bool  # of the log-emissions
+    root: bool
+    rules: bool  # of left and right
 
 
 def needs_gradient(arguments: InsideArguments) -> bool:

@@ -9,7 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 from simplepcfg.errors import ResourceError
-from simplepcfg.ops.arguments import InsideArguments
+from simplepcfg.ops.arguments import InsideArguments, Needs
 from simplepcfg.ops.inside import end_kernels, kernels, pair_kernels
 from simplepcfg.ops.inside.plan import Plan, make_plan
 from simplepcfg.ops.products import matrix_mode, mm_wide
@@ -155,14 +155,12 @@ class PackedChart:
                     part = slice(here.start - rows.start, here.stop - rows.start)
                     torch.mm(left[part], rules[sentence].T, out=self.chart[here])
 
-    def backward(
-        self, grad: Tensor, need_words: bool, need_root: bool, need_rules: bool, marginals: Tensor | None
-    ) -> list[Tensor | None]:
+    def backward(self, grad: Tensor, needs: Needs, marginals: Tensor | None) -> list[Tensor | None]:
         """Compute the gradients that are needed; see ``Chart.backward``."""
-        by_root, by_child = self.adjoints(grad, marginals, need_words or need_rules)
-        rules = self.rule_gradients(by_child) if need_rules else None
-        words = self.emission_gradients(by_child) if need_words else None
-        return [words, by_root if need_root else None, rules]
+        by_root, by_child = self.adjoints(grad, marginals, needs.words or needs.rules)
+        rules = self.rule_gradients(by_child) if needs.rules else None
+        words = self.emission_gradients(by_child) if needs.words else None
+        return [words, by_root if needs.root else None, rules]
 
     def adjoints(self, grad: Tensor, marginals: Tensor | None, of_words: bool = True) -> tuple[Tensor, Tensor]:
         """Compute the gradients with respect to the root, and to η and ζ of every row, [rows, 2N].

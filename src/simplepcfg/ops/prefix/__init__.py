@@ -170,7 +170,7 @@ def prefix_states(
 def _left_to_right(arguments: InsideArguments, closure: Closure, backend: str) -> LeftToRight:
     """Compute the states of all prefixes, on a GPU by a CUDA graph if the shape of the batch recurs."""
     if chosen_backend(backend, arguments.log_emissions) == "triton":
-        from simplepcfg.ops.inside.replayed_chart import forward_uses_graph
+        from simplepcfg.ops.inside.padded_chart import forward_uses_graph
         from simplepcfg.ops.prefix.replayed import replayed_states
 
         graphs = usable_graphs(arguments.log_emissions.device)

@@ -68,7 +68,7 @@ def sample_trees(
         return empty_trees(batch * samples, arguments.log_emissions).view(batch, samples)
     sentence = torch.arange(batch * samples, device=log_emissions.device) // samples
     if backend == "triton" and (graphs := usable_graphs(arguments.log_emissions.device)) is not None:
-        from simplepcfg.ops.inside.replayed_chart import forward_uses_graph
+        from simplepcfg.ops.inside.padded_chart import forward_uses_graph
         from simplepcfg.ops.sample.replayed import replayed_trees
 
         if forward_uses_graph(arguments):
