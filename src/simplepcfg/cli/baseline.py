@@ -20,6 +20,7 @@ from simplepcfg.cli.baseline_words import (
 )
 from simplepcfg.cli.options import Quiet, Raw
 from simplepcfg.cli.output import note, write_lines
+from simplepcfg.cli.requests import opt
 from simplepcfg.errors import InputError, counted
 
 NAME = "baseline"
@@ -43,9 +44,9 @@ def top(context: typer.Context) -> None:
 
 @app.command("ngram", short_help="An n-gram model by modified Kneser-Ney smoothing.")
 def ngram(
-    out: Annotated[str, typer.Option("--out", metavar="FILE", help="Where the model is written.")],
+    out: Annotated[str, opt("--out", "FILE", "Where the model is written.")],
     train: Train = None,
-    order: Annotated[int, typer.Option("--order", metavar="N", min=1, max=10, help="Longest n-grams.")] = 3,
+    order: Annotated[int, opt("--order", "N", "Longest n-grams.", min=1, max=10)] = 3,
     like: Like = None,
     vocabulary_size: VocabularySize = None,
     min_count: MinCount = None,

@@ -2,8 +2,6 @@
 
 from typing import Annotated
 
-import typer
-
 from simplepcfg.cli.baseline_words import (
     MIN_COUNT,
     Like,
@@ -19,37 +17,32 @@ from simplepcfg.cli.baseline_words import (
 )
 from simplepcfg.cli.options import Device, Quiet, Raw
 from simplepcfg.cli.output import note
+from simplepcfg.cli.requests import opt
 
 SUMMARY = "An LSTM language model."
 
 
 def command(
-    out: Annotated[str, typer.Option("--out", metavar="FILE", help="Where the model is written.")],
+    out: Annotated[str, opt("--out", "FILE", "Where the model is written.")],
     train: Train = None,
     valid: Annotated[
-        str | None,
-        typer.Option("--valid", metavar="FILE", help="Text to choose the epoch by.  [default: a share of the text]"),
+        str | None, opt("--valid", "FILE", "Text to choose the epoch by.  [default: a share of the text]")
     ] = None,
     like: Like = None,
-    epochs: Annotated[
-        int | None, typer.Option("--epochs", metavar="N", min=1, help="Passes over the text, at most.  [default: 10]")
-    ] = None,
+    epochs: Annotated[int | None, opt("--epochs", "N", "Passes over the text, at most.  [default: 10]", min=1)] = None,
     minutes: Annotated[
-        float | None,
-        typer.Option("--minutes", metavar="M", help="Time for training, at most; then --epochs has no default."),
+        float | None, opt("--minutes", "M", "Time for training, at most; then --epochs has no default.")
     ] = None,
-    size: Annotated[int, typer.Option("--size", metavar="N", min=1, help="Of embeddings and hidden states.")] = 512,
-    layers: Annotated[int, typer.Option("--layers", metavar="N", min=1, help="Of the LSTM.")] = 2,
-    dropout: Annotated[float, typer.Option("--dropout", metavar="P", help="Share of features left out.")] = 0.3,
-    batch_size: Annotated[int, typer.Option("--batch-size", metavar="N", min=1, help="Sentences a step.")] = 64,
-    learning_rate: Annotated[
-        float, typer.Option("--learning-rate", metavar="X", help="Of Adam at first; falls to 0 linearly.")
-    ] = 0.002,
+    size: Annotated[int, opt("--size", "N", "Of embeddings and hidden states.", min=1)] = 512,
+    layers: Annotated[int, opt("--layers", "N", "Of the LSTM.", min=1)] = 2,
+    dropout: Annotated[float, opt("--dropout", "P", "Share of features left out.")] = 0.3,
+    batch_size: Annotated[int, opt("--batch-size", "N", "Sentences a step.", min=1)] = 64,
+    learning_rate: Annotated[float, opt("--learning-rate", "X", "Of Adam at first; falls to 0 linearly.")] = 0.002,
     vocabulary_size: VocabularySize = None,
     min_count: MinCount = None,
     punctuation: Punctuation = None,
     raw: Raw = False,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of weights, batches and dropout.")] = 0,
+    seed: Annotated[int, opt("--seed", "N", "Of weights, batches and dropout.", min=0)] = 0,
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:

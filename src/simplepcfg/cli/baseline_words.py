@@ -4,31 +4,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from simplepcfg.cli.output import note, refuse_unwritable
+from simplepcfg.cli.requests import flag, opt
 from simplepcfg.errors import InputError
 
 MIN_COUNT = 2
 
-Like = Annotated[
-    str | None,
-    typer.Option("--like", metavar="RUN", help="Take the vocabulary and the preprocessing of this run."),
-]
-Train = Annotated[
-    str | None,
-    typer.Option("--train", metavar="FILE", help="Text, one sentence a line (.gz too).  [default: that of --like]"),
-]
-VocabularySize = Annotated[
-    int | None, typer.Option("--vocabulary-size", metavar="N", min=1, help="Keep the N most frequent words.")
-]
-MinCount = Annotated[
-    int | None,
-    typer.Option("--min-count", metavar="N", min=1, help="Keep words that occur N times or more.  [default: 2]"),
-]
-Punctuation = Annotated[
-    bool | None, typer.Option("--punctuation/--no-punctuation", help="Keep punctuation.  [default: no]")
-]
+Like = Annotated[str | None, opt("--like", "RUN", "Take the vocabulary and the preprocessing of this run.")]
+Train = Annotated[str | None, opt("--train", "FILE", "Text, one sentence a line (.gz too).  [default: that of --like]")]
+VocabularySize = Annotated[int | None, opt("--vocabulary-size", "N", "Keep the N most frequent words.", min=1)]
+MinCount = Annotated[int | None, opt("--min-count", "N", "Keep words that occur N times or more.  [default: 2]", min=1)]
+Punctuation = Annotated[bool | None, flag("--punctuation/--no-punctuation", "Keep punctuation.  [default: no]")]
 
 
 def refuse_own_words(

@@ -7,6 +7,7 @@ import typer
 
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, write_lines
+from simplepcfg.cli.requests import flag, opt
 
 NAME = "benchmark"
 SUMMARY = "Measure speed and memory on this machine."
@@ -30,23 +31,17 @@ def top(context: typer.Context) -> None:
 def inside(
     sizes: Annotated[
         list[str] | None,
-        typer.Option(
+        opt(
             "--sizes",
-            metavar="B,n,N,P",
-            help="Sentences, words, nonterminals, preterminals; repeatable.  [default: the paper's; on a CPU small]",
+            "B,n,N,P",
+            "Sentences, words, nonterminals, preterminals; repeatable.  [default: the paper's; on a CPU small]",
         ),
     ] = None,
-    backends: Annotated[
-        str | None, typer.Option("--backends", metavar="A,B", help="Only these backends, separated by commas.")
-    ] = None,
-    precision: Annotated[
-        str | None, typer.Option("--precision", metavar="bf16,tf32,fp32", help="Only these precisions.")
-    ] = None,
-    repeats: Annotated[int, typer.Option("--repeats", metavar="N", min=1, help="Runs to take the median of.")] = 20,
-    csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Append the rows to this CSV file, too.")
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="One small size and few repeats.")] = False,
+    backends: Annotated[str | None, opt("--backends", "A,B", "Only these backends, separated by commas.")] = None,
+    precision: Annotated[str | None, opt("--precision", "bf16,tf32,fp32", "Only these precisions.")] = None,
+    repeats: Annotated[int, opt("--repeats", "N", "Runs to take the median of.", min=1)] = 20,
+    csv: Annotated[Path | None, opt("--csv", "FILE", "Append the rows to this CSV file, too.")] = None,
+    quick: Annotated[bool, flag("--quick", "One small size and few repeats.")] = False,
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:

@@ -5,10 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, results_console, write_lines
+from simplepcfg.cli.requests import opt
 from simplepcfg.drawing.text_trees import draw_tree, side_by_side
 from simplepcfg.errors import InputError
 
@@ -30,7 +29,7 @@ DRAWN_LENGTHS = range(5, 9)
 
 
 def command(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the demo's run.")] = Path("runs/demo"),
+    out: Annotated[Path, opt("--out", "DIR", "Folder of the demo's run.")] = Path("runs/demo"),
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:

@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from simplepcfg.cli.options import Json
 from simplepcfg.cli.output import refuse_unwritable, write_json, write_lines
+from simplepcfg.cli.requests import arg
 from simplepcfg.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
@@ -17,9 +16,7 @@ SUMMARY = "Check this machine: versions, devices, kernels, memory."
 
 
 def command(
-    folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="Whose disk is asked for its free space.", show_default=False)
-    ] = Path(),
+    folder: Annotated[Path, arg("[DIR]", "Whose disk is asked for its free space.", show_default=False)] = Path(),
     json: Json = None,
 ) -> None:
     """Check versions, devices, threads, memory and disk, and compare the kernels with the naive form on each device.

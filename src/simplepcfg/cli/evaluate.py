@@ -3,10 +3,9 @@
 from enum import StrEnum
 from typing import Annotated
 
-import typer
-
 from simplepcfg.cli.options import By, Decode, Device, Json, Quiet, Raw, Weigh
 from simplepcfg.cli.output import note, refuse_unwritable, results_console, write_json, write_lines, write_text
+from simplepcfg.cli.requests import arg, flag, opt
 from simplepcfg.errors import InputError
 
 NAME = "evaluate"
@@ -25,78 +24,54 @@ class Format(StrEnum):
 def command(
     arguments: Annotated[
         list[str],
-        typer.Argument(
-            metavar="[RUN]... FILE",
-            help="Run folders, folders of runs, n-gram models, LSTMs, left-branching, right-branching, random, oracle; "
+        arg(
+            "[RUN]... FILE",
+            "Run folders, folders of runs, n-gram models, LSTMs, left-branching, right-branching, random, oracle; "
             "last, trees or text.",
         ),
     ],
     predictions: Annotated[
-        list[str] | None,
-        typer.Option("--predictions", metavar="FILE", help="Also score these bracketed trees; repeatable."),
+        list[str] | None, opt("--predictions", "FILE", "Also score these bracketed trees; repeatable.")
     ] = None,
     decode: Annotated[
-        Decode,
-        typer.Option("--decode", help="Of runs: the tree of the largest sum of span marginals, or the most probable."),
+        Decode, flag("--decode", "Of runs: the tree of the largest sum of span marginals, or the most probable.")
     ] = Decode.mbr,
-    ensemble: Annotated[
-        bool, typer.Option("--ensemble", help="Also evaluate the runs together, as one parser.")
-    ] = False,
+    ensemble: Annotated[bool, flag("--ensemble", "Also evaluate the runs together, as one parser.")] = False,
     by: Annotated[
-        By,
-        typer.Option(
-            "--by", help="With --ensemble: by the geometric or arithmetic mean of span marginals, or votes of trees."
-        ),
+        By, flag("--by", "With --ensemble: by the geometric or arithmetic mean of span marginals, or votes of trees.")
     ] = By.geometric,
     weigh: Annotated[
-        Weigh, typer.Option("--weigh", help="With --ensemble: by what each run counts; never by gold trees.")
+        Weigh, flag("--weigh", "With --ensemble: by what each run counts; never by gold trees.")
     ] = Weigh.equal,
     labels: Annotated[
-        bool,
-        typer.Option("--labels", help="Also how symbols match gold labels and tags, by the most probable trees."),
+        bool, flag("--labels", "Also how symbols match gold labels and tags, by the most probable trees.")
     ] = False,
     write_labels: Annotated[
-        str | None,
-        typer.Option("--write-labels", metavar="FILE", help="Write each symbol's gold label, for parse --labels."),
+        str | None, opt("--write-labels", "FILE", "Write each symbol's gold label, for parse --labels.")
     ] = None,
     importance: Annotated[
         int,
-        typer.Option(
-            "--importance",
-            metavar="K",
-            min=0,
-            help="Compound runs: also estimate log p by K samples of each sentence's vector.",
-        ),
+        opt("--importance", "K", "Compound runs: also estimate log p by K samples of each sentence's vector.", min=0),
     ] = 0,
     groups: Annotated[
         list[str] | None,
-        typer.Option(
+        opt(
             "--group",
-            metavar="NAME=RUN,RUN",
-            help="Mean and standard deviation over these runs (or runs/seed-*) as one column; repeatable.",
+            "NAME=RUN,RUN",
+            "Mean and standard deviation over these runs (or runs/seed-*) as one column; repeatable.",
         ),
     ] = None,
-    interval: Annotated[
-        bool, typer.Option("--interval", help="Also 95 % intervals by a bootstrap over sentences.")
-    ] = False,
+    interval: Annotated[bool, flag("--interval", "Also 95 % intervals by a bootstrap over sentences.")] = False,
     compare: Annotated[
-        str | None,
-        typer.Option("--compare", metavar="NAME", help="Also p-values of the differences from this column."),
+        str | None, opt("--compare", "NAME", "Also p-values of the differences from this column.")
     ] = None,
-    resamples: Annotated[
-        int, typer.Option("--resamples", metavar="N", min=1, help="Draws of --interval and --compare.")
-    ] = 1000,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, max=2**63 - 1, help="Of these draws.")] = 0,
-    output: Annotated[
-        Format, typer.Option("--format", help="What is printed; latex needs the package booktabs.")
-    ] = Format.table,
+    resamples: Annotated[int, opt("--resamples", "N", "Draws of --interval and --compare.", min=1)] = 1000,
+    seed: Annotated[int, opt("--seed", "N", "Of these draws.", min=0, max=2**63 - 1)] = 0,
+    output: Annotated[Format, flag("--format", "What is printed; latex needs the package booktabs.")] = Format.table,
     sentences: Annotated[
-        str | None,
-        typer.Option("--sentences", metavar="FILE", help="Also a row a sentence: F1, nats, length, unknown words."),
+        str | None, opt("--sentences", "FILE", "Also a row a sentence: F1, nats, length, unknown words.")
     ] = None,
-    csv: Annotated[
-        str | None, typer.Option("--csv", metavar="FILE", help="Also a row a system, separated by commas.")
-    ] = None,
+    csv: Annotated[str | None, opt("--csv", "FILE", "Also a row a system, separated by commas.")] = None,
     raw: Raw = False,
     json: Json = None,
     device: Device = "auto",

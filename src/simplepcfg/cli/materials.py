@@ -5,9 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import typer
-
 from simplepcfg.cli.output import FILE_WIDTH, note, refuse_unwritable, results_console, write_json, write_text
+from simplepcfg.cli.requests import opt
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from simplepcfg.linguistics.reading_times import ReadingTimeGain
 
 Result = TypeVar("Result", "Accuracy", "ReadingTimeGain")
-Csv = Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Also write the rows separated by commas.")]
+Csv = Annotated[str | None, opt("--csv", "FILE", "Also write the rows separated by commas.")]
 
 
 def models_and_files(arguments: Sequence[str], suffixes: tuple[str, ...]) -> tuple[list[str], list[str]]:

@@ -8,9 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import typer
-
 from simplepcfg.cli.output import note
+from simplepcfg.cli.requests import flag, opt
 from simplepcfg.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
@@ -18,23 +17,13 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-Device = Annotated[
-    str,
-    typer.Option(
-        "--device", metavar="auto|cpu|cuda|cuda:N", help="Where to compute; auto takes a GPU if there is one."
-    ),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on standard error but errors.")]
+Device = Annotated[str, opt("--device", "auto|cpu|cuda|cuda:N", "Where to compute; auto takes a GPU if there is one.")]
+Quiet = Annotated[bool, flag("--quiet -q", "Say nothing on standard error but errors.")]
 
-Json = Annotated[
-    str | None,
-    typer.Option("--json", metavar="FILE", help="Write everything as JSON too; - prints JSON instead of the rest."),
-]
+Json = Annotated[str | None, opt("--json", "FILE", "Write everything as JSON too; - prints JSON instead of the rest.")]
 
 
-Raw = Annotated[
-    bool, typer.Option("--raw", help="The file is raw text: paragraphs, which are split into sentences and words.")
-]
+Raw = Annotated[bool, flag("--raw", "The file is raw text: paragraphs, which are split into sentences and words.")]
 
 
 class Decode(StrEnum):

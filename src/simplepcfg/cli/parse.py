@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from simplepcfg.cli.constrained import with_constraints
 from simplepcfg.cli.options import By, Decode, Device, Quiet, Raw, Weigh, sentence_chunks, with_remark
 from simplepcfg.cli.output import write_lines
+from simplepcfg.cli.requests import arg, flag, opt
 from simplepcfg.cli.tree_output import Format, one_picture, render, render_k_best
 from simplepcfg.cli.unknown_words import UnknownWords
 from simplepcfg.errors import InputError
@@ -23,53 +22,34 @@ SUMMARY = "Print a tree for each sentence."
 
 
 def command(
-    run: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN", help="Folder of a run or of runs, english, or left-branching, right-branching, random."
-        ),
-    ],
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="One sentence a line, or CoNLL-U (.gz too); - is standard input.")
-    ] = "-",
+    run: Annotated[str, arg("RUN", "Folder of a run or of runs, english, or left-branching, right-branching, random.")],
+    file: Annotated[str, arg("FILE", "One sentence a line, or CoNLL-U (.gz too); - is standard input.")] = "-",
     format: Annotated[
         Format,
-        typer.Option(
-            "--format", help="A bracketed tree or a JSON object a line, drawings, a word a line, or one SVG picture."
-        ),
+        flag("--format", "A bracketed tree or a JSON object a line, drawings, a word a line, or one SVG picture."),
     ] = Format.brackets,
     decode: Annotated[
-        Decode,
-        typer.Option("--decode", help="Largest sum of span marginals, or most probable tree with its symbols."),
+        Decode, flag("--decode", "Largest sum of span marginals, or most probable tree with its symbols.")
     ] = Decode.mbr,
     k: Annotated[
-        int | None,
-        typer.Option("--k", "-k", metavar="K", help="With --decode viterbi: the K most probable trees and their nats."),
+        int | None, opt("--k -k", "K", "With --decode viterbi: the K most probable trees and their nats.")
     ] = None,
     labels: Annotated[
-        str | None,
-        typer.Option(
-            "--labels", metavar="FILE", help="Most probable trees with gold labels, from evaluate --write-labels."
-        ),
+        str | None, opt("--labels", "FILE", "Most probable trees with gold labels, from evaluate --write-labels.")
     ] = None,
     constraints: Annotated[
-        str | None,
-        typer.Option(
-            "--constraints", metavar="FILE", help="Spans to require, forbid or favour, one JSON object a line."
-        ),
+        str | None, opt("--constraints", "FILE", "Spans to require, forbid or favour, one JSON object a line.")
     ] = None,
     others: Annotated[
-        list[str] | None,
-        typer.Option("--with", metavar="RUN", help="Another run, which parses together with the first; repeatable."),
+        list[str] | None, opt("--with", "RUN", "Another run, which parses together with the first; repeatable.")
     ] = None,
     by: Annotated[
         By,
-        typer.Option(
-            "--by",
-            help="Of several runs: by the geometric or arithmetic mean of span marginals, or votes of their trees.",
+        flag(
+            "--by", "Of several runs: by the geometric or arithmetic mean of span marginals, or votes of their trees."
         ),
     ] = By.geometric,
-    weigh: Annotated[Weigh, typer.Option("--weigh", help="Of several runs: by what each counts.")] = Weigh.equal,
+    weigh: Annotated[Weigh, flag("--weigh", "Of several runs: by what each counts.")] = Weigh.equal,
     raw: Raw = False,
     device: Device = "auto",
     quiet: Quiet = False,

@@ -36,6 +36,7 @@ from simplepcfg.cli.prepare_options import (
     ranges_of,
     shares_of,
 )
+from simplepcfg.cli.requests import flag
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def spmrl(
     sources: Sources,
     out: Out,
     language: Annotated[
-        Language | None, typer.Option("--language", help="Whose tags the files have.  [default: by their names]")
+        Language | None, flag("--language", "Whose tags the files have.  [default: by their names]")
     ] = None,
     punctuation: ByTag = Punctuation.tags,
     keep_tags: KeepTags = None,
@@ -223,14 +224,12 @@ def text(
     split: Shares = None,
     seed: Seed = 0,
     punctuation: Annotated[
-        Punctuation, typer.Option("--punctuation", help="Drop words without letter or digit, or keep them.")
+        Punctuation, flag("--punctuation", "Drop words without letter or digit, or keep them.")
     ] = Punctuation.keep,
     split_sentences: Annotated[
-        bool, typer.Option("--split-sentences", help="Lines are paragraphs, folded or not: find the sentences.")
+        bool, flag("--split-sentences", "Lines are paragraphs, folded or not: find the sentences.")
     ] = False,
-    tokenize: Annotated[
-        bool, typer.Option("--tokenize", help="Part words from punctuation, as Penn does: do n't stop .")
-    ] = False,
+    tokenize: Annotated[bool, flag("--tokenize", "Part words from punctuation, as Penn does: do n't stop .")] = False,
     lowercase: Lowercase = False,
     numbers: NumberStyle = Numbers.keep,
     vocabulary: Size = 10_000,

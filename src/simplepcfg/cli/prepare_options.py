@@ -5,8 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from simplepcfg.cli.requests import arg, flag, opt
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,37 +48,28 @@ class Language(StrEnum):
     german = "german"
 
 
-Sources = Annotated[list[Path], typer.Argument(metavar="SOURCE", help="Folders, searched to the bottom, or files.")]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="A new or empty folder for what is written.")]
-ByTag = Annotated[Punctuation, typer.Option("--punctuation", help="How it is known and dropped, or keep it.")]
+Sources = Annotated[list[Path], arg("SOURCE", "Folders, searched to the bottom, or files.")]
+Out = Annotated[Path, opt("--out", "DIR", "A new or empty folder for what is written.")]
+ByTag = Annotated[Punctuation, flag("--punctuation", "How it is known and dropped, or keep it.")]
 KeepTags = Annotated[
-    list[str] | None,
-    typer.Option("--keep-tags", metavar="TAGS", help="Only leaves with these tags stay, such as 'penn ADD'."),
+    list[str] | None, opt("--keep-tags", "TAGS", "Only leaves with these tags stay, such as 'penn ADD'.")
 ]
 DropTags = Annotated[
-    list[str] | None,
-    typer.Option("--drop-tags", metavar="TAGS", help="Only leaves with these tags go, such as '$, $. PU'."),
+    list[str] | None, opt("--drop-tags", "TAGS", "Only leaves with these tags go, such as '$, $. PU'.")
 ]
-Lowercase = Annotated[bool, typer.Option("--lowercase/--keep-case", help="Lower-case words.")]
-NumberStyle = Annotated[Numbers, typer.Option("--numbers", help="Write N for each number, or keep them.")]
-FunctionTags = Annotated[Kept, typer.Option("--function-tags", help="Of labels such as NP-SBJ-1.")]
-UnaryChains = Annotated[Unary, typer.Option("--unary", help="Chains such as (S (VP ...)), with phrases of one word.")]
-Size = Annotated[
-    int, typer.Option("--vocabulary", metavar="N", min=0, help="Most frequent training words listed; 0: all.")
-]
-MinCount = Annotated[int, typer.Option("--min-count", metavar="N", min=1, help="Words seen less often are not listed.")]
-Unk = Annotated[bool, typer.Option("--unk", help="Write <unk> for words outside the vocabulary, in text and trees.")]
-Encoding = Annotated[
-    str, typer.Option("--encoding", metavar="NAME", help="Of the files; auto is utf-8 or else gb18030.")
-]
-Shares = Annotated[
-    str | None,
-    typer.Option("--split", metavar="A,B,C", help="Shares of train, valid and test where no file names a split."),
-]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of the draws of --split.")]
-TrainRange = Annotated[str | None, typer.Option("--train", metavar="RANGES", help="Instead of the usual numbers.")]
-ValidRange = Annotated[str | None, typer.Option("--valid", metavar="RANGES", help="Instead of the usual numbers.")]
-TestRange = Annotated[str | None, typer.Option("--test", metavar="RANGES", help="Instead of the usual numbers.")]
+Lowercase = Annotated[bool, flag("--lowercase/--keep-case", "Lower-case words.")]
+NumberStyle = Annotated[Numbers, flag("--numbers", "Write N for each number, or keep them.")]
+FunctionTags = Annotated[Kept, flag("--function-tags", "Of labels such as NP-SBJ-1.")]
+UnaryChains = Annotated[Unary, flag("--unary", "Chains such as (S (VP ...)), with phrases of one word.")]
+Size = Annotated[int, opt("--vocabulary", "N", "Most frequent training words listed; 0: all.", min=0)]
+MinCount = Annotated[int, opt("--min-count", "N", "Words seen less often are not listed.", min=1)]
+Unk = Annotated[bool, flag("--unk", "Write <unk> for words outside the vocabulary, in text and trees.")]
+Encoding = Annotated[str, opt("--encoding", "NAME", "Of the files; auto is utf-8 or else gb18030.")]
+Shares = Annotated[str | None, opt("--split", "A,B,C", "Shares of train, valid and test where no file names a split.")]
+Seed = Annotated[int, opt("--seed", "N", "Of the draws of --split.")]
+TrainRange = Annotated[str | None, opt("--train", "RANGES", "Instead of the usual numbers.")]
+ValidRange = Annotated[str | None, opt("--valid", "RANGES", "Instead of the usual numbers.")]
+TestRange = Annotated[str | None, opt("--test", "RANGES", "Instead of the usual numbers.")]
 
 
 def conventions_of(

@@ -9,6 +9,7 @@ import typer
 
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, results_console
+from simplepcfg.cli.requests import opt
 from simplepcfg.errors import InputError
 
 NAME = "reproduce"
@@ -28,33 +29,26 @@ class PaperTableName(StrEnum):
 def command(
     table: Annotated[PaperTableName, typer.Argument(help="Which of the paper's tables.")],
     data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data", metavar="DIR", help="What `prepare` wrote; for multilingual, a folder a language in it."
-        ),
+        Path | None, opt("--data", "DIR", "What `prepare` wrote; for multilingual, a folder a language in it.")
     ] = None,
     rows: Annotated[
-        list[str] | None,
-        typer.Option("--rows", metavar="A,B", help="Only these rows; for speed, sizes such as 16x20x512x1024."),
+        list[str] | None, opt("--rows", "A,B", "Only these rows; for speed, sizes such as 16x20x512x1024.")
     ] = None,
     seeds: Annotated[
-        int | None,
-        typer.Option("--seeds", metavar="N", min=1, help=f"Runs a row, of seeds 1 to N.  [default: {SEEDS}]"),
+        int | None, opt("--seeds", "N", f"Runs a row, of seeds 1 to N.  [default: {SEEDS}]", min=1)
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder of runs and results.  [default: reproduction/TABLE]"),
+        Path | None, opt("--out", "DIR", "Folder of runs and results.  [default: reproduction/TABLE]")
     ] = None,
     settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change one key of every row; the table then says so."),
+        list[str] | None, opt("--set", "KEY=VALUE", "Change one key of every row; the table then says so.")
     ] = None,
     predictions: Annotated[
         list[str] | None,
-        typer.Option(
+        opt(
             "--predictions",
-            metavar="NAME=FILE",
-            help="Score these bracketed trees of the test sentences as a row of the table; for multilingual, a folder "
+            "NAME=FILE",
+            "Score these bracketed trees of the test sentences as a row of the table; for multilingual, a folder "
             "of LANGUAGE.trees.",
         ),
     ] = None,

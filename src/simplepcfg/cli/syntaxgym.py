@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from simplepcfg.cli.materials import Csv, models_and_files, refuse_unwritable_results, show_accuracies, with_name
 from simplepcfg.cli.options import Device, Json, Quiet
 from simplepcfg.cli.output import results_console
+from simplepcfg.cli.requests import arg
 
 if TYPE_CHECKING:
     from simplepcfg.linguistics.accuracy import Accuracy
@@ -18,10 +17,7 @@ SUMMARY = "Do surprisals of regions differ between conditions as predicted?"
 
 def command(
     arguments: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN... SUITE.json...", help="Run folders, n-gram models or LSTMs, and suites or folders of suites."
-        ),
+        list[str], arg("RUN... SUITE.json...", "Run folders, n-gram models or LSTMs, and suites or folders of suites.")
     ],
     json: Json = None,
     csv: Csv = None,

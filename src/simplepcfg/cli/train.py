@@ -7,11 +7,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from simplepcfg.cli.failures import is_follower
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note
+from simplepcfg.cli.requests import arg, flag, opt
 from simplepcfg.cli.train_seeds import holds_seeds, train_runs
 from simplepcfg.errors import InputError
 
@@ -29,54 +28,32 @@ class Log(StrEnum):
 
 
 def command(
-    config: Annotated[
-        str | None,
-        typer.Argument(metavar="CONFIG", help="A TOML file, or a built-in name such as sn-pcfg-128."),
-    ] = None,
+    config: Annotated[str | None, arg("CONFIG", "A TOML file, or a built-in name such as sn-pcfg-128.")] = None,
     train: Annotated[
-        str | None,
-        typer.Option("--train", metavar="FILE", help="Training text, one sentence a line (or trees; .gz too)."),
+        str | None, opt("--train", "FILE", "Training text, one sentence a line (or trees; .gz too).")
     ] = None,
-    valid: Annotated[
-        str | None,
-        typer.Option("--valid", metavar="FILE", help="Validation text; otherwise 5 % is held out."),
-    ] = None,
+    valid: Annotated[str | None, opt("--valid", "FILE", "Validation text; otherwise 5 % is held out.")] = None,
     raw: Annotated[
-        bool,
-        typer.Option("--raw", help="The text is raw: paragraphs, which are split into sentences and words."),
+        bool, flag("--raw", "The text is raw: paragraphs, which are split into sentences and words.")
     ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder of the run.  [default: runs/NAME]"),
-    ] = None,
+    out: Annotated[Path | None, opt("--out", "DIR", "Folder of the run.  [default: runs/NAME]")] = None,
     settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change one key, such as training.epochs=3; repeatable."),
+        list[str] | None, opt("--set", "KEY=VALUE", "Change one key, such as training.epochs=3; repeatable.")
     ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", metavar="N", help="The one source of every random draw."),
-    ] = None,
+    seed: Annotated[int | None, opt("--seed", "N", "The one source of every random draw.")] = None,
     teachers: Annotated[
-        list[str] | None,
-        typer.Option("--teacher", metavar="RUN", help="Learn from the span marginals of this run, too; repeatable."),
+        list[str] | None, opt("--teacher", "RUN", "Learn from the span marginals of this run, too; repeatable.")
     ] = None,
     seeds: Annotated[
-        int | None,
-        typer.Option("--seeds", metavar="K", help="Train K runs with K seeds into DIR/seed-0, DIR/seed-1, …"),
+        int | None, opt("--seeds", "K", "Train K runs with K seeds into DIR/seed-0, DIR/seed-1, …")
     ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", metavar="K", help="With --seeds: train K runs at a time.  [default: 1]"),
-    ] = None,
+    jobs: Annotated[int | None, opt("--jobs", "K", "With --seeds: train K runs at a time.  [default: 1]")] = None,
     device: Device = "auto",
     resume: Annotated[
-        Path | None,
-        typer.Option("--resume", metavar="DIR", help="Go on with the run (or runs) in this folder, instead of CONFIG."),
+        Path | None, opt("--resume", "DIR", "Go on with the run (or runs) in this folder, instead of CONFIG.")
     ] = None,
     log: Annotated[
-        list[Log] | None,
-        typer.Option("--log", help="Also write events for this program to show; repeatable.", show_default=False),
+        list[Log] | None, flag("--log", "Also write events for this program to show; repeatable.", show_default=False)
     ] = None,
     quiet: Quiet = False,
 ) -> None:
