@@ -217,7 +217,7 @@ def test_full_disk_leaves_the_last_checkpoint(make_config, whole, tmp_path: Path
 def test_leftovers_of_a_killed_process_go_on_resume(make_config, tmp_path: Path) -> None:
     train(make_config("training.epochs=1"), tmp_path / "run")
     (tmp_path / "run" / f"checkpoint.safetensors{TEMPORARY_SUFFIX}").write_bytes(b"half")
-    (tmp_path / "run" / "vocabulary.txt.123.tmp").write_bytes(b"half")
+    (tmp_path / "run" / f"vocabulary.txt.123-0{TEMPORARY_SUFFIX}").write_bytes(b"half")
     (tmp_path / "run" / "notes.txt").write_text("mine", "utf-8")
     train(None, tmp_path / "run", resume=True)
     assert [path.name for path in leftovers(tmp_path / "run")] == ["notes.txt"]

@@ -61,7 +61,7 @@ def command(
     if json != "-":
         write_lines(rows(found))
     if json is not None:
-        write_json(as_json(found), json)
+        write_json(json, as_json(found))
 
 
 def ending_probability(model: "Run") -> float:

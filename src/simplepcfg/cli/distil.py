@@ -129,5 +129,5 @@ def report(
     columns += evaluate_systems([student, "right-branching"], trees, device=device, remark=say)
     columns = with_intervals(columns)
     results_console().print(rich_table(columns, title=f"on {trees}"))
-    write_text(markdown_report(columns, f"on {trees}") + "\n", str(out / "table.md"))
-    write_json(columns_to_json(columns), str(out / "scores.json"))
+    write_text(str(out / "table.md"), markdown_report(columns, f"on {trees}") + "\n")
+    write_json(str(out / "scores.json"), columns_to_json(columns))

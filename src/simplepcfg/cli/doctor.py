@@ -45,7 +45,7 @@ def command(
         write_lines([f"  for 40,000 sentences of text: {advice}"])
     if json is not None:
         listed = [{"name": fact.name, "value": fact.value, "problem": fact.problem} for fact in facts]
-        write_json({"facts": listed, "recommended": advice.config}, json)
+        write_json(json, {"facts": listed, "recommended": advice.config})
     problems = [fact for fact in facts if fact.problem is not None]
     if problems:
         raise ResourceError(f"{len(problems)} of {len(facts)} need attention, first {problems[0].name}")

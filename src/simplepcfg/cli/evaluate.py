@@ -156,7 +156,7 @@ def command(
     if compare is not None:
         columns = with_comparisons(columns, compare, resamples=resamples, seed=seed)
     if json == "-" or output is Format.json:
-        write_json(columns_to_json(columns), "-")
+        write_json("-", columns_to_json(columns))
     elif output is Format.table:
         results_console().print(rich_table(columns, title=f"on {file}"))
         if labels:
@@ -166,10 +166,10 @@ def command(
         if labels:
             write_lines(confusion_lines(columns, latex=output is Format.latex))
     if json not in (None, "-"):
-        write_json(columns_to_json(columns), str(json))
+        write_json(str(json), columns_to_json(columns))
     if sentences is not None:
-        write_text(as_csv(SENTENCE_COLUMNS, sentence_rows(columns), "\t"), sentences)
+        write_text(sentences, as_csv(SENTENCE_COLUMNS, sentence_rows(columns), "\t"))
     if csv is not None:
-        write_text(as_csv(SYSTEM_COLUMNS, system_rows(columns)), csv)
+        write_text(csv, as_csv(SYSTEM_COLUMNS, system_rows(columns)))
     if write_labels is not None:
         write_mapping(columns[0], systems[0].folders[0], write_labels)

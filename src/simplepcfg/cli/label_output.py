@@ -39,4 +39,4 @@ def write_mapping(column: "Column", folder: str, path: str) -> None:
     (report,) = column.reports
     if report.labels is None:
         raise InputError(f"{folder}: its most probable trees have no symbols; leave out --write-labels")
-    write_json(LabelMapping.from_report(report.labels, load(folder, "cpu")).to_dict(), path)
+    write_json(path, LabelMapping.from_report(report.labels, load(folder, "cpu")).to_dict())

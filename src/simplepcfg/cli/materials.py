@@ -83,7 +83,7 @@ def show_accuracies(
 
     rows = [entry.to_dict() for entries in results for entry in entries]
     if json == "-":
-        write_json(rows, "-")
+        write_json("-", rows)
     else:
         console = results_console()
         together = _accuracy_table(results, title)
@@ -96,9 +96,9 @@ def show_accuracies(
     if any(not row["counted"] for row in rows):
         note("predictions that ask for equal surprisals are not counted in the mean", quiet)
     if json not in (None, "-"):
-        write_json(rows, str(json))
+        write_json(str(json), rows)
     if csv is not None:
-        write_text(as_csv(ACCURACY_COLUMNS, ([row[name] for name in ACCURACY_COLUMNS] for row in rows)), csv)
+        write_text(csv, as_csv(ACCURACY_COLUMNS, ([row[name] for name in ACCURACY_COLUMNS] for row in rows)))
 
 
 def _accuracy_table(results: Sequence[Sequence["Accuracy"]], title: str) -> "Table":

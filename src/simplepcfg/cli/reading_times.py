@@ -97,13 +97,13 @@ def command(
         note(f"{count:,} of {len(table.rows):,} words left out: {reason}", quiet)
     rows = [result.to_dict() for result in results]
     if json == "-":
-        write_json(rows, "-")
+        write_json("-", rows)
     else:
         results_console().print(_table(results))
     if json not in (None, "-"):
-        write_json(rows, str(json))
+        write_json(str(json), rows)
     if csv is not None:
-        write_text(as_csv(GAIN_COLUMNS, ([row[name] for name in GAIN_COLUMNS] for row in rows)), csv)
+        write_text(csv, as_csv(GAIN_COLUMNS, ([row[name] for name in GAIN_COLUMNS] for row in rows)))
 
 
 def _one_of(name: str, known: tuple[str, ...], option: str) -> str:

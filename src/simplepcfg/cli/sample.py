@@ -56,7 +56,7 @@ def command(
         if json is not None:
             held.append(block)
     if json is not None:
-        write_json(as_json(held), json)
+        write_json(json, as_json(held))
 
 
 def as_json(blocks: "list[SampledText]") -> dict[str, object]:

@@ -69,7 +69,7 @@ def command(
         console.print(symbol_table("nonterminals", report.nonterminals))
         console.print(symbol_table("preterminals", report.preterminals))
     if json is not None:
-        write_json(report.to_dict(), json)
+        write_json(json, report.to_dict())
 
 
 def summary(report: "SymbolReport") -> list[str]:

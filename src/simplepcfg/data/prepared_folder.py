@@ -6,15 +6,15 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import tomli_w
 
 from simplepcfg.data.vocabulary import UNK, Vocabulary
 from simplepcfg.errors import InputError, naming_file
+from simplepcfg.files import write_bytes
 from simplepcfg.version import __version__
 
 DESCRIPTION = "prepared.toml"
@@ -109,7 +109,7 @@ def replace_rare(folder: Path, vocabulary: Vocabulary) -> int:
     return replaced
 
 
-def _rewrite(path: Path, vocabulary: Vocabulary, change: Any) -> int:
+def _rewrite(path: Path, vocabulary: Vocabulary, change: Callable[[str, Callable[[str], str]], str]) -> int:
     replaced = 0
 
     def known(word: str) -> str:
@@ -119,14 +119,12 @@ def _rewrite(path: Path, vocabulary: Vocabulary, change: Any) -> int:
         replaced += 1
         return UNK
 
-    temporary = path.with_name(path.name + ".tmp")
-    with open(path, encoding="utf-8", newline="\n") as old, open(temporary, "w", encoding="utf-8", newline="\n") as new:
-        new.writelines(change(line.rstrip("\n"), known) + "\n" for line in old)
-    os.replace(temporary, path)
+    with open(path, encoding="utf-8", newline="\n") as lines:
+        write_bytes(path, ((change(line.rstrip("\n"), known) + "\n").encode() for line in lines))
     return replaced
 
 
-def write_toml(folder: Path, description: dict[str, Any]) -> None:
+def write_toml(folder: Path, description: Mapping[str, object]) -> None:
     """Write prepared.toml: the description, and the hash of every file."""
     hashes = {}
     for path in sorted(folder.iterdir()):

@@ -12,6 +12,7 @@ from pathlib import Path
 from simplepcfg.data.readers import open_text
 from simplepcfg.data.unknown_classes import classes_of_rest, is_unknown_class, unknown_class
 from simplepcfg.errors import InputError
+from simplepcfg.files import write_text
 
 PAD, UNK, EOS = "<pad>", "<unk>", "<eos>"
 PAD_ID, UNK_ID = 0, 1
@@ -124,14 +125,7 @@ class Vocabulary:
         for word in self._words:
             if _is_blank(word) or "\n" in word or word != word.rstrip("\r") or "\0" in word:
                 raise InputError(f"the word {word!r} cannot stand on a line of a vocabulary file; remove it")
-        target = Path(path)
-        temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-        try:
-            with open(temporary, "w", encoding="utf-8", newline="\n") as stream:
-                stream.writelines(f"{word}\n" for word in self._words)
-            os.replace(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_text(Path(path), "".join(f"{word}\n" for word in self._words))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Vocabulary:

@@ -336,6 +336,7 @@ class Run(TrainedModel):
 
         folder = RunFolder(Path(directory))
         folder.refuse_if_taken()
+        folder.refuse_foreign_files()
         with resource_errors("saving the run", "choose another folder"):
             folder.path.mkdir(parents=True, exist_ok=True)
             self.vocabulary.save(folder.vocabulary)

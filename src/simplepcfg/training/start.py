@@ -1,6 +1,5 @@
 """`train`: start or resume a run, from a configuration and text to a folder with the best model."""
 
-import errno
 import json
 import os
 from contextlib import ExitStack
@@ -13,7 +12,7 @@ import torch
 from simplepcfg.data.tokens import TextSource
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.files import remove_leftovers, sync_file, write_json
+from simplepcfg.files import remove_leftovers, write_json
 from simplepcfg.runs.checkpoint import Best, Checkpoint
 from simplepcfg.runs.checksums import DamagedFileError, add_checksum, record_is_intact
 from simplepcfg.runs.config.files import save_config
@@ -250,9 +249,6 @@ def _open_folder(
     save_config(config, folder.config)
     # A run that was stopped before its first checkpoint starts from the beginning.
     corpus.vocabulary.save(folder.vocabulary)
-    sync_file(folder.vocabulary)
-    if Vocabulary.load(folder.vocabulary) != corpus.vocabulary:
-        raise OSError(errno.EIO, "what was written could not be read back; check the disk", str(folder.vocabulary))
     write_json(folder.facts, add_checksum(run_facts(config, device, corpus.identity())))
     return None
 
