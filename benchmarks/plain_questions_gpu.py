@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 
 from measuring import FIGURES, WAYS, measure_ways
-from simplepcfg.benchmarking.memory import is_out_of_memory, release
+from simplepcfg.benchmarking.memory import release
 from simplepcfg.benchmarking.report import append_rows, check_columns, environment
 from simplepcfg.benchmarking.sizes import Size
+from simplepcfg.errors import is_out_of_memory
 from simplepcfg.ops.forward import forward
 from simplepcfg.ops.graphs import clear_graphs
 from simplepcfg.ops.inside import span_marginals

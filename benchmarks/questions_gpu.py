@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simplepcfg.benchmarking.memory import is_out_of_memory, peak_on_gpu, release
+from simplepcfg.benchmarking.memory import peak_on_gpu, release
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.timing import Times, measure
-from simplepcfg.errors import ResourceError
+from simplepcfg.errors import ResourceError, is_out_of_memory
 
 RESULTS = Path(__file__).parent / "results" / "questions_gpu.csv"
 YARDSTICK = "inside"

@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from simplepcfg.benchmarking.memory import available_memory, is_out_of_memory, peak_on_cpu, peak_on_gpu, release
+from simplepcfg.benchmarking.memory import peak_on_cpu, peak_on_gpu, release
 from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.timing import DTYPES, Machine, Times, captured, matrix_mode, measure
 from simplepcfg.benchmarking.workload import forward_backward
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, is_out_of_memory
 from simplepcfg.ops.inside import without_graphs
+from simplepcfg.runs.memory import available_memory
 
 # In the order of the table, the slowest first: relative figures refer to the first one that runs.
 PRECISIONS: dict[str, tuple[str, ...]] = {
@@ -137,7 +138,8 @@ def _measured(result: Result, device: torch.device, repeats: int, budget_s: floa
     # On a GPU, allocations that are too large fail safely, so the estimate is used with a margin of two. On a CPU the
     # machine would swap, or the process would be killed.
     margin = 0.5 if device.type == "cuda" else 1.0
-    if margin * size.memory(variant.backend, variant.precision) > available_memory(device):
+    free = available_memory(device)
+    if free is not None and margin * size.memory(variant.backend, variant.precision) > free:
         return replace(result, failure="OOM")
     try:
         with matrix_mode(variant.precision):

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from simplepcfg.ops.inside import inside
+from simplepcfg.runs.memory import available_memory
 from simplepcfg.version import __version__
 
 PACKAGES = ("torch", "triton", "numpy", "nltk", "safetensors", "pydantic")
@@ -60,7 +61,7 @@ def machine(folder: Path) -> Iterator[Fact]:
     threads = torch.get_num_threads()
     slow = f"more threads than cores are slow; set OMP_NUM_THREADS={cores}" if threads > cores else None
     yield Fact("threads", f"{threads} of {cores} cores", slow)
-    free = _free_memory()
+    free = available_memory(torch.device("cpu"))
     if free is not None:
         yield Fact(
             "memory", f"{free / 2**30:.1f} GiB free", _tight(free, "close other programs, or take a smaller model")
@@ -110,16 +111,8 @@ def _example() -> tuple[torch.Tensor, ...]:
 def _described(device: torch.device) -> str:
     if device.type == "cpu":
         return f"cpu, {platform.processor() or platform.machine()}, AVX level {torch.backends.cpu.get_cpu_capability()}"
-    found = torch.cuda.get_device_properties(device)
-    return f"{device}, {found.name}, {found.total_memory / 2**30:.0f} GiB, CUDA {torch.version.cuda}"
-
-
-def _free_memory() -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, ValueError, IndexError, StopIteration):
-        return None
+    gpu = torch.cuda.get_device_properties(device)
+    return f"{device}, {gpu.name}, {gpu.total_memory / 2**30:.0f} GiB, CUDA {torch.version.cuda}"
 
 
 def _tight(size: int, fix: str) -> str | None:

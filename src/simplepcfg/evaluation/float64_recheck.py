@@ -4,7 +4,6 @@ The inside and forward algorithms factor out each word's largest emission probab
 it. In float32 these ratios underflow to 0 below e⁻¹⁰³, in float64 below e⁻⁷⁴⁵.
 """
 
-import os
 import warnings
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from simplepcfg.grammars import Grammar
 from simplepcfg.grammars.tensor_fields import bytes_in_float64, in_float64
+from simplepcfg.runs.memory import available_memory, physical_memory
 
 # The rules in float64 may take 1 / 4 of the machine's memory, or of the free memory of a GPU.
 MEMORY_DIVISOR = 4
@@ -78,9 +78,5 @@ class Float64Recheck:
 
 
 def _room(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0] // MEMORY_DIVISOR
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // MEMORY_DIVISOR
-    except (AttributeError, ValueError, OSError):  # Some systems do not say how much memory they have.
-        return 2**30
+    room = available_memory(device) if device.type == "cuda" else physical_memory()
+    return 2**30 if room is None else room // MEMORY_DIVISOR

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import torch
 
-from simplepcfg.errors import ResourceError
+from simplepcfg.errors import ResourceError, is_out_of_memory
 from simplepcfg.ops.capture import Capturer, GraphCapturer, Launch
 
 # A shape is captured when it occurs for the second time: the first call compiles kernels, and may be the only one.
@@ -236,8 +236,7 @@ class DeviceGraphs:
     def _give_up(self, error: Exception) -> None:
         """Free all graphs and capture no more, because one could not be captured."""
         self.close()
-        short = isinstance(error, ResourceError | torch.OutOfMemoryError)
-        reason = "too little memory" if short else str(error).strip().partition("\n")[0]
+        reason = "too little memory" if is_out_of_memory(error) else str(error).strip().partition("\n")[0]
         warnings.warn(
             f"calls are launched kernel by kernel from now on, because a CUDA graph could not be captured: {reason}",
             RuntimeWarning,

@@ -4,13 +4,10 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
-
-from simplepcfg.errors import ResourceError
+from simplepcfg.errors import ResourceError, is_out_of_memory
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 TRAINING_ADVICE = "lower training.batch_size or data.max_length, or choose a smaller model"
-_NO_MEMORY = ("not enough memory", "out of memory", "can't allocate memory", "cannot allocate memory")
 
 
 @contextmanager
@@ -21,19 +18,12 @@ def resource_errors(doing: str, advice: str) -> Iterator[None]:
     """
     try:
         yield
-    except MemoryError as error:
-        raise ResourceError(f"out of memory while {doing}; {advice}") from error
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-        raise ResourceError(f"out of memory while {doing}; {advice}") from error
-    except OSError as error:
-        if error.errno in DISK_FULL:
-            raise ResourceError(
-                f"no space left on the disk while {doing}{_file_of(error)}; free some and resume"
-            ) from error
-        if error.errno == errno.ENOMEM:
+    except (MemoryError, RuntimeError, OSError) as error:
+        if is_out_of_memory(error):
             raise ResourceError(f"out of memory while {doing}; {advice}") from error
+        if isinstance(error, OSError) and error.errno in DISK_FULL:
+            place = f" ({error.filename})" if error.filename else ""
+            raise ResourceError(f"no space left on the disk while {doing}{place}; free some and resume") from error
         raise
 
 
@@ -42,16 +32,5 @@ def as_resource_error(error: Exception) -> Exception:
     try:
         with resource_errors("training", TRAINING_ADVICE):
             raise error
-    except Exception as found:
-        return found
-
-
-def is_out_of_memory(error: RuntimeError) -> bool:
-    """Return whether a RuntimeError of torch means that an allocation failed, on a GPU or a CPU."""
-    if isinstance(error, torch.OutOfMemoryError):
-        return True
-    return any(phrase in str(error).lower() for phrase in _NO_MEMORY)
-
-
-def _file_of(error: OSError) -> str:
-    return f" ({error.filename})" if error.filename else ""
+    except Exception as named:
+        return named

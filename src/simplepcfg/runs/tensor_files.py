@@ -16,6 +16,7 @@ from torch import nn
 from simplepcfg.errors import InputError, ResourceError
 from simplepcfg.files import chunks, crc32, write_bytes
 from simplepcfg.runs.checksums import DamagedFileError
+from simplepcfg.runs.memory import physical_memory
 
 FORMAT = "simplepcfg-1"
 _FORMAT = re.compile(r"simplepcfg-(\d+)")
@@ -172,12 +173,8 @@ def check_shapes(model: nn.Module, shapes: Mapping[str, list[int]], path: Path) 
 
 def _refuse_larger_than_memory(path: Path) -> None:
     """Raise ResourceError before the file is read: one with holes can claim terabytes and take no room on a disk."""
-    try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # a system that does not say
-        return
-    size = os.stat(path).st_size
-    if size > memory > 0:
+    memory, size = physical_memory(), os.stat(path).st_size
+    if memory is not None and size > memory > 0:
         raise ResourceError(
             f"{path}: has {size / 2**30:,.0f} GiB, and this machine has {memory / 2**30:,.0f} GiB of memory; "
             "use a machine with more"
