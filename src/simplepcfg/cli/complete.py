@@ -99,7 +99,7 @@ def remarks(found: "Completion") -> Iterator[str]:
 
 
 def _bits(nats: float) -> str:
-    """Of what is 0 or more, so that rounding may not show as -0.00."""
+    """Return nats, which are 0 or more, as bits with two digits; rounding errors below 0 do not show as -0.00."""
     return f"{max(0.0, nats / math.log(2)):.2f}"
 
 

@@ -59,7 +59,7 @@ def parse_conllu(lines: Iterable[str], name: str) -> Iterator[ConlluSentence]:
 
 
 def _form(form: str, name: str, number: int) -> str:
-    """A word; white space inside it, which CoNLL-U allows, is `_` as everywhere."""
+    """Return the form of a word, with `_` for white space inside it, which CoNLL-U allows."""
     if not form.strip():
         raise InputError(f"{name}:{number}: a word without a form; repair the line")
     return "_".join(form.split())

@@ -60,7 +60,7 @@ class Constraints:
         )
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Tell whether there is any constraint."""
         return bool(self.require or self.forbid or self.bonus)
 
     def token_bonus(self, words: int, prepared: Prepared, source: str = "") -> Tensor | None:
@@ -107,7 +107,7 @@ class Constraints:
         return table
 
     def _mapped(self, span: Span, words: int, kept: Sequence[int], place: str) -> Span:
-        """A span of words as one of kept words."""
+        """Return a span of words as a span of kept words."""
         i, j = span
         if j > words:
             raise InputError(f"{place}span {[i, j]} ends beyond the sentence, which has {counted(words, 'word')}")
@@ -183,7 +183,7 @@ def has_tree(allowed: Tensor) -> bool:
 
 
 def _with_ending(table: Tensor) -> Tensor:
-    """For tokens that end with an added `<eos>`: a span that reaches it is, to the user, one that ends before it.
+    """Return the table for tokens that end with an added `<eos>`: a span may include it or end before it.
 
     Where `<eos>` is attached to the very span, both have the bonus.
     """

@@ -169,7 +169,7 @@ def plain_label(label: str, conventions: Conventions) -> str:
 
 
 def _labelled(spans: Spans, n: int, conventions: Conventions, reasons: Counter[str]) -> Spans:
-    """Plain labels; no wrapper without label around one constituent; unary chains if they are wanted."""
+    """Return the tree with plain labels, no unlabelled wrapper, and unary chains if they are wanted."""
     while spans and spans[0][2] == "" and (n == 1 or (len(spans) > 1 and spans[1][:2] == (0, n))):
         del spans[0]
         reasons[WRAPPERS] += 1

@@ -55,7 +55,7 @@ class EncodedText(Sequence[list[int]]):
     def __getitem__(self, index: slice) -> EncodedText: ...
 
     def __getitem__(self, index: int | slice) -> list[int] | EncodedText:
-        """The ids of one sentence, or a text of some of them."""
+        """Return the ids of one sentence, or a text of some of them."""
         if isinstance(index, slice):
             return EncodedText(self.tokens, self.starts[index], self.lengths[index])
         start = self.starts[index]
@@ -166,7 +166,7 @@ class DecodedText(Sequence[list[str]]):
     def __getitem__(self, index: slice) -> DecodedText: ...
 
     def __getitem__(self, index: int | slice) -> list[str] | DecodedText:
-        """The words of one sentence, or a text of some of them."""
+        """Return the words of one sentence, or a text of some of them."""
         if isinstance(index, slice):
             return DecodedText(self._text[index], self._words)
         return [self._words[number] for number in self._text[index]]
@@ -214,11 +214,11 @@ class _GrowingIds:
 
 
 def _temporary() -> str:
-    """What an error of the temporary file names."""
+    """Return the place of the temporary file as an error names it."""
     return f"{gettempdir()} (a temporary file of the text; TMPDIR=DIR takes another folder)"
 
 
 def _extents(lengths: Sequence[int]) -> tuple[Ints, Ints]:
-    """Starts and lengths of sentences that lie one after the other."""
+    """Return starts and lengths of sentences that lie one after the other."""
     sizes = np.array(lengths, dtype=np.int64)
     return np.cumsum(sizes) - sizes, sizes

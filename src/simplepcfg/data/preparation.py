@@ -159,7 +159,7 @@ def _write_splits(
 
 
 def _sentences(job: Job, path: Path, losses: Losses) -> Iterator[tuple[Sequence[str], str]]:
-    """Words, and brackets where there are trees; nothing of either where no word is left."""
+    """Yield the words of each sentence and the brackets of its tree, both empty where no word is left."""
     lines = read_lines(path, job.encoding)
     if job.kind == "text":
         for words in words_of_text(lines, str(path), job.split):
@@ -196,7 +196,7 @@ def _draw(generator: random.Random, shares: tuple[float, ...] | None) -> str:
 
 
 def _refuse_foreign_tags(job: Job, path: Path, losses: Losses) -> None:
-    """A list of tags that takes away half of the words is not this treebank's."""
+    """Refuse a list of tags that takes away half of the words: it belongs to another treebank."""
     if job.kind == "text" or job.conventions.punctuation != "tags":
         return
     gone, kept = losses.reasons[FOREIGN], losses.reasons[KEPT_WORDS]
@@ -216,7 +216,7 @@ class _Writer:
         self._text, *self._trees = (stack.enter_context(_new_file(folder / f"{split}.{ending}")) for ending in endings)
 
     def write(self, words: Sequence[str], brackets: str) -> None:
-        """One sentence."""
+        """Write one sentence."""
         with naming_file(self._text.name):
             self._text.write(" ".join(words) + "\n")
         for stream in self._trees:
@@ -229,7 +229,7 @@ def _new_file(path: Path) -> IO[str]:
 
 
 def _description(job: Job, done: Prepared) -> dict[str, Any]:
-    """What prepared.toml says."""
+    """Return the content of prepared.toml."""
     reasons = {
         name: count for name, count in done.losses.reasons.items() if count and name not in (KEPT_WORDS, FOREIGN)
     }

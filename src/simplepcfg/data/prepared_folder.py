@@ -57,7 +57,7 @@ def new_folder(out: Path) -> Iterator[Path]:
 
 @contextmanager
 def _renamed_in_errors(unfinished: Path, out: Path) -> Iterator[None]:
-    """A failed write is told with the name that the file would have had: the unfinished folder is gone by then."""
+    """Name the final file in the error of a failed write: the unfinished folder is gone by then."""
     try:
         yield
     except OSError as error:
@@ -85,7 +85,7 @@ def _remove_abandoned(out: Path, place: Path) -> None:
 
 
 def _is_abandoned(out: Path, name: str) -> bool:
-    """Whether a name is that of an unfinished folder of `out` whose process is no more."""
+    """Tell whether a name is that of an unfinished folder of `out` whose process has ended."""
     match = re.fullmatch(rf"\.{re.escape(out.name or 'prepared')}\.(\d+){re.escape(_UNFINISHED)}", name)
     if match is None:
         return False

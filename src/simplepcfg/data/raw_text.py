@@ -149,7 +149,7 @@ def _first_filled(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
 
 
 def _inner_end(words: Sequence[str]) -> tuple[str, str] | None:
-    """The last word of a sentence within the line, which Penn's conventions leave with its period, and the next one."""
+    """Return the last word of a sentence within the line and the word after it; None if there is none."""
     pairs = pairwise(words)
     return next((pair for pair in pairs if _ends_as_raw(pair[0]) and not _goes_on(pair[1])), None)
 
@@ -160,14 +160,15 @@ def _ends_as_raw(word: str) -> bool:
 
 
 def _goes_on(part: str) -> bool:
-    """Whether a sentence that begins so is the rest of the last: `“Come!” said he.` is one."""
+    """Tell whether a sentence that begins so is the rest of the last: `“Come!” said he.` is one."""
     first = part[0]
     return first.islower() or (first in "—–-,;" and len(part) > 1)
 
 
 def _ends_in_abbreviation(part: str) -> bool:
-    """Whether the last word is an abbreviation, as in `“Mr.`, after which Punkt ends a sentence where the next word is
-    quoted with it, `“Mr. Fox?”`, where an apostrophe is the quotation mark, or after a dash, `yes—Mr. Fox`."""
+    """Tell whether the last word is an abbreviation, after which Punkt may end a sentence: `“Mr. Fox?”`, `yes—Mr.
+    Fox`.
+    """
     return _is_abbreviation(part.rpartition(" ")[2])
 
 

@@ -34,7 +34,7 @@ Path = str | PathLike[str]
 
 STDIN = "-"
 _SNIFFED_BYTES = 4096
-# A line longer than this is none: a device such as /dev/zero, or what a hostile archive expands to.
+# No text has a longer line than this: it comes from a device such as /dev/zero, or from a hostile archive.
 MOST_LINE_BYTES = 256 << 20
 # Text compresses to a third or a tenth; an archive that expands to this many bytes and times is made to fill memory.
 MOST_TIMES_COMPRESSED, LEAST_EXPANDED_BYTES = 200, 256 << 20
@@ -126,7 +126,7 @@ def _begins_with_trees(start: str) -> bool:
 
 
 def _pipe_identity(path: Path) -> tuple[str, int, int] | None:
-    """What tells a FIFO, a process substitution or a device from all others; None for files and what is missing."""
+    """Return what tells a pipe or a device from all others; None for files and what is missing."""
     name = fspath(path)
     try:
         found = os.stat(name)
@@ -161,7 +161,7 @@ def _open_binary(path: Path, name: str) -> IO[bytes]:
 
 
 def _most_expanded(stream: IO[bytes], name: str) -> float:
-    """Bytes that a compressed file may expand to; of one that is not, any number."""
+    """Return how many bytes a compressed file may expand to; any other file, any number."""
     if not isinstance(stream, gzip.GzipFile):
         return math.inf
     try:

@@ -186,7 +186,7 @@ def _by_name(sources: Sequence[Path], endings: frozenset[str], kind: str) -> Sou
 
 
 def _holds(path: Path, kind: str, otherwise: bool = True) -> bool:
-    """Files of other encodings are told later, by who decodes them; licences and word lists are no text."""
+    """Tell whether a file holds this kind; another encoding is told later, and licences and word lists are no text."""
     if kind == "text":
         return not re.match(r"(licen[cs]e|readme|copying|changelog|vocab(ulary)?)\b", path.name, re.IGNORECASE)
     try:
@@ -196,7 +196,7 @@ def _holds(path: Path, kind: str, otherwise: bool = True) -> bool:
 
 
 def _walk(sources: Sequence[Path]) -> Iterator[Path]:
-    """Files given, and files below folders in the order of their names; hidden ones are none of ours."""
+    """Yield the files given, and the files below folders in the order of their names, without hidden ones."""
     for source in sources:
         if not source.is_dir():
             if not source.exists():

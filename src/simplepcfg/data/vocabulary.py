@@ -78,7 +78,7 @@ class Vocabulary:
         return len(self._words)
 
     def __contains__(self, word: object) -> bool:
-        """Whether a word has an id of its own."""
+        """Tell whether a word has an id of its own."""
         return word != PAD and word in self._ids
 
     def knows(self, word: str) -> bool:
@@ -86,7 +86,7 @@ class Vocabulary:
         return word != UNK and word in self and not is_unknown_class(word)
 
     def __eq__(self, other: object) -> bool:
-        """Equal when every id means the same word."""
+        """Compare two vocabularies; they are equal when every id means the same word."""
         return isinstance(other, Vocabulary) and self._words == other._words
 
     __hash__ = None  # type: ignore[assignment]
@@ -147,5 +147,5 @@ class Vocabulary:
 
 
 def _is_blank(word: str) -> bool:
-    """What looks like an empty line; other white space may be a word of its own, as in older vocabularies."""
+    """Tell whether a line looks empty; other white space may be a word of its own, as in older vocabularies."""
     return not word.strip(" \t\r\f\v")

@@ -22,7 +22,7 @@ class LabelReport:
     corpus_f1: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, percentages from 0 to 100; `tags` is null where gold has none."""
+        """Return plain values for JSON, percentages from 0 to 100; `tags` is null where gold has none."""
         return {
             "labelled_sentence_f1": self.sentence_f1,
             "labelled_corpus_f1": self.corpus_f1,

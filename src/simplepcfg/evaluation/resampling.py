@@ -32,7 +32,7 @@ class Interval:
     confidence: float = CONFIDENCE
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {"low": self.low, "high": self.high, "confidence": self.confidence}
 
 
@@ -44,7 +44,7 @@ class Comparison:
     p_value: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {"difference": self.difference, "p_value": self.p_value}
 
 

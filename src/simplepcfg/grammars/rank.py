@@ -67,9 +67,9 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
         L[r, r'] = Σ_A to_left[r, A] up[A, r'],  L[r, T] = to_left[r, T],  R likewise,  root[r] = Σ_A root[A] up[A, r]
 
     Summed over ranks it gives every sentence and every unlabelled tree the same probability as the grammar itself, so
-    all questions about words, spans and tags are asked of it, and random trees are made of its. Other questions about
-    nonterminals are not, since the best derivation with ranks is not the best one with symbols: they go to the dense
-    grammar, where that is small enough to hold, and raise ``InputError`` elsewhere. The entropy over derivations with
+    it answers all questions about words, spans and tags, and random trees are drawn from it. Other questions about
+    nonterminals go to the dense grammar, since the best derivation with ranks is not the best one with symbols; they
+    raise ``InputError`` where that grammar is too large to hold. The entropy over derivations with
     ranks as labels is ``to_simple().entropy``: another distribution. When sentences are drawn, the rank of a rule is a
     choice, and so is each of its children.
     """

@@ -93,7 +93,7 @@ class Ensemble:
         return base if self.weigh == "equal" else f"{base}, by {self.weigh}"
 
     def weights(self, sentences: Iterable[Sentence] = ()) -> list[float]:
-        """How much each run counts for these sentences, of 1; only agreement depends on them."""
+        """Return how much each run counts for these sentences, of 1; only agreement depends on them."""
         return self._weights(list(split_sentences(sentences, self.runs[0].preprocessing)), None)
 
     def _weights(self, split: Tagged, constraints: ConstraintList | None) -> list[float]:
@@ -104,7 +104,7 @@ class Ensemble:
         return [1 / len(self.runs)] * len(self.runs)
 
     def _member_trees(self, run: Run, split: Tagged, constraints: ConstraintList | None) -> list[Spans]:
-        """The spans of one run's own trees over its tokens."""
+        """Return the spans of one run's own trees over its tokens."""
         words = [(words, run.preprocessing.apply(words, tags)) for words, tags in split]
         bonus = make_bonus(constraints, words, run.device)
         return mbr_spans(run, [item.tokens for _, item in words], bonus)
@@ -192,7 +192,7 @@ class Ensemble:
 
 
 def _votes(trees: Sequence[Spans], prepared: Sequence[Prepared]) -> list[Tensor]:
-    """1 at the spans of each tree, [tokens + 1, tokens + 1].
+    """Return a tensor [tokens + 1, tokens + 1] for each tree, which is 1 at its spans.
 
     All binary trees of a sentence have as many spans, so that the tree with the most votes has the largest expected F1.
     """

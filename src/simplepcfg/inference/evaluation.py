@@ -66,7 +66,7 @@ def evaluate_treebank(
 
 
 def labels_of(run: TrainedModel, treebank: Treebank) -> LabelReport | None:
-    """How the run's symbols match gold labels, by its most probable trees.
+    """Report how the run's symbols match gold labels, by its most probable trees.
 
     None where these have no symbols: a hidden Markov model has no trees, and a large rank grammar no symbols to show.
     """

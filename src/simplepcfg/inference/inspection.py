@@ -103,7 +103,7 @@ def describe_symbols(
 
 
 def _gold_labels(run: TrainedModel, items: Sequence[Sentence], tokens: Sequence[Sequence[str]]) -> dict[str, Weighted]:
-    """The best gold label of each symbol, and its share among those that are gold constituents; none without trees."""
+    """Return the best gold label of each symbol, and its share among gold constituents; none without trees."""
     trees = [tree for item in items if (tree := as_tree(item)) is not None]
     if len(trees) < len(items) or not any(len(sentence) >= 2 for sentence in tokens):
         return {}

@@ -30,7 +30,7 @@ class LabelMapping:
 
     @classmethod
     def from_report(cls, report: LabelReport, run: TrainedModel | None = None) -> LabelMapping:
-        """Each symbol's most frequent gold label."""
+        """Map each symbol to its most frequent gold label."""
         tags = {} if report.tags is None else report.tags.mapping()
         return cls(report.phrases.mapping(), tags, None if run is None else weights_fingerprint(run))
 
@@ -53,16 +53,16 @@ class LabelMapping:
         return cls(found["phrases"], found["tags"], found["model"])
 
     def to_dict(self) -> dict[str, Any]:
-        """What the file holds."""
+        """Return the content of the file."""
         return {"format": FORMAT, "model": self.model, "phrases": dict(self.phrases), "tags": dict(self.tags)}
 
     def refuse_other(self, run: TrainedModel) -> None:
-        """Numbers of symbols mean nothing in another run."""
+        """Refuse another run, in which the numbers of symbols mean something else."""
         if self.model is not None and self.model != weights_fingerprint(run):
             raise InputError(f"{run.name}: the labels are of another run; let `simplepcfg evaluate` write its own")
 
     def apply(self, tree: SpanTree) -> SpanTree:
-        """The same tree with gold labels in place of symbols."""
+        """Return the tree with gold labels in place of symbols."""
         return SpanTree(
             tree.words,
             tuple(self.tags.get(tag, tag) for tag in tree.tags),
@@ -71,7 +71,7 @@ class LabelMapping:
 
 
 def weights_fingerprint(run: TrainedModel) -> str:
-    """The first digits of SHA-256 over the names and values of all weights."""
+    """Return the first digits of SHA-256 over the names and values of all weights."""
     digest = hashlib.sha256()
     for name, tensor in sorted(run.model.state_dict().items()):
         digest.update(name.encode())

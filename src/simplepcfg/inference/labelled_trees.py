@@ -42,7 +42,7 @@ class ScoredTree:
     log_probability: float
 
     def _repr_svg_(self) -> str:
-        """For notebooks."""
+        """Draw the tree in notebooks."""
         return self.tree.to_svg()
 
 

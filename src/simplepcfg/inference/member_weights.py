@@ -19,7 +19,7 @@ WEIGHTS = ("equal", "likelihood", "agreement")
 
 
 def likelihood_weights(runs: Sequence[TrainedModel]) -> list[float]:
-    """Weights that add up to 1, proportional to exp of the mean log-probability of a validation sentence.
+    """Return weights that add up to 1, proportional to exp of the mean log-probability of a validation sentence.
 
     All runs must have been validated on the same sentences with the same vocabulary. Of a compound model it is the
     lower bound that training reports.
@@ -39,7 +39,7 @@ def likelihood_weights(runs: Sequence[TrainedModel]) -> list[float]:
 
 
 def agreement_weights(trees: Sequence[Sequence[Spans]]) -> list[float]:
-    """Weights that add up to 1, proportional to the mean F1 of each run's trees against those of each other run.
+    """Return weights that add up to 1, proportional to the mean F1 of each run's trees against those of the others.
 
     `trees` holds, for each run, the spans of each sentence's tree. F1 is over all sentences together, without the spans
     that every tree has.
@@ -55,13 +55,13 @@ def agreement_weights(trees: Sequence[Sequence[Spans]]) -> list[float]:
 
 
 def normalised(values: Sequence[float]) -> list[float]:
-    """The same proportions with the sum 1; equal ones where all are 0."""
+    """Return the same proportions with the sum 1; equal ones where all are 0."""
     total = math.fsum(values)
     return [value / total for value in values] if total else [1 / len(values)] * len(values)
 
 
 def _inner(spans: Spans) -> set[tuple[int, int]]:
-    """Without the span over the whole sentence."""
+    """Return the spans without the one over the whole sentence."""
     whole = max((j - i for i, j in spans), default=0)
     return {(i, j) for i, j in spans if j - i < whole}
 
@@ -73,7 +73,7 @@ def _f1(one: Sequence[set[tuple[int, int]]], other: Sequence[set[tuple[int, int]
 
 
 def _validation_text(run: TrainedModel) -> dict[str, Any]:
-    """What run.json says about the validation text."""
+    """Return what run.json says about the validation text."""
     try:
         assert run.directory is not None
         folder = RunFolder(run.directory)

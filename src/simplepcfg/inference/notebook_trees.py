@@ -17,11 +17,11 @@ class Tree(NltkTree):
         return tree.to_svg()
 
     def __eq__(self, other: Any) -> bool:
-        """Whether labels and children are the same."""
+        """Tell whether labels and children are the same."""
         return isinstance(other, NltkTree) and (self.label(), list(self)) == (other.label(), list(other))
 
     def __ne__(self, other: Any) -> bool:
-        """Whether labels or children differ."""
+        """Tell whether labels or children differ."""
         return not self == other
 
     __hash__ = None  # type: ignore[assignment]

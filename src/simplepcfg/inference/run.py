@@ -346,7 +346,7 @@ class Run(TrainedModel):
         return folder.path
 
     def save_pretrained(self, directory: str | PathLike[str]) -> Path:
-        """As `save`, with a model card to fill in; the folder is what `push_to_hub` uploads."""
+        """Save the run with a model card to fill in; the folder is what `push_to_hub` uploads."""
         from simplepcfg.inference.hub import write_card
 
         folder = self.save(directory)
@@ -387,7 +387,7 @@ class Run(TrainedModel):
         endpoint: str | None = None,
         device: str = "auto",
     ) -> Run:
-        """A run from a folder, an installed grammar by its name, or one of a model hub (needs the extra `hub`)."""
+        """Load a run from a folder, an installed grammar by its name, or one of a model hub (needs the extra `hub`)."""
         from simplepcfg.inference.hub import fetch
 
         return load(fetch(fspath(name), revision, token, endpoint), device)

@@ -19,7 +19,7 @@ Sentence = Union[str, Sequence[str], SpanTree, "Tree"]
 def split_sentences(
     sentences: Iterable[Sentence], preprocessing: Preprocessing | None = None
 ) -> Iterator[tuple[Sequence[str], Sequence[str] | None]]:
-    """Words and, where the sentence is a tree, tags that tell its punctuation.
+    """Yield the words of each sentence and, where it is a tree, the tags that tell its punctuation.
 
     Strings are split as `preprocessing` says, without it at white space.
     """
@@ -37,13 +37,13 @@ def split_sentences(
 
 
 def shortened(words: Sequence[str], most: int = 40) -> str:
-    """As much of a sentence as an error can quote."""
+    """Return as much of a sentence as an error can quote."""
     text = " ".join(words)
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def listed(sentences: Iterable[Any]) -> list[Any]:
-    """All of them; what is no list of sentences is refused."""
+    """Return the sentences as a list; refuse what is no list of sentences."""
     if isinstance(sentences, str):
         raise InputError(f"sentences is the single string {sentences[:40]!r}; give a list of sentences")
     if not isinstance(sentences, Iterable):
@@ -56,7 +56,7 @@ def listed(sentences: Iterable[Any]) -> list[Any]:
 
 
 def region_texts(sentences: Iterable[Any]) -> list[list[str]]:
-    """Sentences as the texts of their regions; a sentence that is one string is refused."""
+    """Return sentences as the texts of their regions; refuse a sentence that is one string."""
     items = listed(sentences)
     for number, item in enumerate(items):
         if isinstance(item, str | SpanTree):
@@ -67,14 +67,14 @@ def region_texts(sentences: Iterable[Any]) -> list[list[str]]:
 
 
 def as_tree(item: Any) -> SpanTree | None:
-    """A tree of either type as spans; None for anything else."""
+    """Return a tree of either type as spans; None for anything else."""
     if isinstance(item, SpanTree):
         return item
     return SpanTree.from_nltk(item) if hasattr(item, "label") else None
 
 
 def original_tree(words: Sequence[str], prepared: Prepared, spans: Iterable[tuple[int, int]]) -> SpanTree:
-    """A model's spans over its tokens as a tree over the original words.
+    """Return a model's spans over its tokens as a tree over the original words.
 
     Words that preprocessing dropped hang from the lowest node around them, which at the sentence's ends is the
     root; an added `<eos>` is not shown.
@@ -88,7 +88,7 @@ def original_tree(words: Sequence[str], prepared: Prepared, spans: Iterable[tupl
 
 
 def nltk_trees(trees: Iterable[SpanTree]) -> list[Tree]:
-    """Trees as the field passes them around; an empty sentence is one without children."""
+    """Return trees as `nltk.Tree`s; that of an empty sentence has no children."""
     from simplepcfg.inference.notebook_trees import Tree
 
     plain = [tree.to_nltk() if tree.words else Tree("X", []) for tree in trees]

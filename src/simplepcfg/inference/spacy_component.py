@@ -65,7 +65,7 @@ class ConstituencyParser:
     default_config={"model": "english", "decode": "mbr", "surprisal": True, "device": "auto"},
 )
 def make_parser(nlp: Language, name: str, model: str, decode: str, surprisal: bool, device: str) -> ConstituencyParser:
-    """What `nlp.add_pipe("simplepcfg")` calls; `model` is a run's folder or an installed grammar."""
+    """Make the component of `nlp.add_pipe("simplepcfg")`; `model` is a run's folder or an installed grammar."""
     return ConstituencyParser(load(model, device), decode, surprisal)
 
 
@@ -74,7 +74,7 @@ def _sentences(doc: Doc) -> Iterable[Span]:
 
 
 def _found(span: Span) -> tuple[str, list[tuple[int, int, str]]]:
-    """Brackets and spans of the sentence that a span lies in."""
+    """Return brackets and spans of the sentence that a span lies in."""
     start = span.sent.start if span.doc.has_annotation("SENT_START") else 0
     empty: tuple[str, list[tuple[int, int, str]]] = ("", [])
     return span.doc.user_data.get(_DATA, {"trees": {}})["trees"].get(start, empty)

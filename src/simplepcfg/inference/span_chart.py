@@ -47,7 +47,7 @@ class SpanChart:
     spans: list[SpanProbability]
 
     def table(self) -> list[list[float]]:
-        """``table[i][j]`` is the marginal of the span from word i up to, not including, word j."""
+        """Return ``table``, where ``table[i][j]`` is the marginal of the span (i, j)."""
         n = len(self.words)
         found = [[0.0] * (n + 1) for _ in range(n + 1)]
         for span in self.spans:
@@ -55,13 +55,13 @@ class SpanChart:
         return found
 
     def to_svg(self) -> str:
-        """The triangle of marginals as an SVG file's text."""
+        """Draw the triangle of marginals as an SVG file's text."""
         from simplepcfg.drawing import span_chart, standalone
 
         return standalone(span_chart(self.words, self.table()))
 
     def _repr_svg_(self) -> str:
-        """For notebooks."""
+        """Draw the chart in notebooks."""
         return self.to_svg()
 
 
@@ -99,7 +99,7 @@ def _likeliest_symbols(
     cells: list[tuple[int, int]],
     count: int,
 ) -> tuple[list[float], list[list[tuple[str, float]]]] | None:
-    """For each span its marginal, which is the sum over symbols, and the symbols with the largest ones.
+    """Return, for each span, its marginal, which is the sum over symbols, and the likeliest symbols.
 
     None where a grammar cannot be asked for symbols, or they are too many.
     """
@@ -131,5 +131,5 @@ def _likeliest_symbols(
 
 
 def _clamped(probability: float) -> float:
-    """Without what rounding adds beyond 0 and 1."""
+    """Return a probability without what rounding adds beyond 0 and 1."""
     return min(max(probability, 0.0), 1.0)

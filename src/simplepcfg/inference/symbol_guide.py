@@ -47,7 +47,7 @@ class SymbolGuide:
         self._shares, self._ids = _likeliest_words(run)  # [P, WORDS_KEPT] each
 
     def describe(self, symbol: str, most: int = 10) -> SymbolDescription:
-        """One symbol by its name, such as NT-12 or T-5."""
+        """Describe one symbol by its name, such as NT-12 or T-5."""
         found = _NAME.fullmatch(symbol)
         nonterminals, preterminals = self._left.shape[0], self._shares.shape[0]
         limit = {"NT": nonterminals, "T": preterminals}[found[1]] if found else 0
@@ -106,7 +106,7 @@ class SymbolGuide:
         ]
 
     def _below(self, symbol: int, most: int) -> list[Weighted]:
-        """Expected words under a nonterminal; of each preterminal its likeliest words alone."""
+        """Return the expected words under a nonterminal, of each preterminal its likeliest words alone."""
         states = self._left.shape[0]
         children = (self._left + self._right).double()  # [N, N + P]
         layer = torch.zeros(states, dtype=torch.float64)
@@ -126,7 +126,7 @@ class SymbolGuide:
 
 
 def _likeliest_words(run: TrainedModel) -> tuple[Tensor, Tensor]:
-    """Probabilities and ids of each preterminal's likeliest words: [P, kept] each; nothing of size P × V is held."""
+    """Return probabilities and ids of each preterminal's likeliest words, [P, words] each; P × V is never held."""
     ids = torch.arange(1, len(run.vocabulary), device=run.device)  # 0 is padding
     best: tuple[Tensor, Tensor] | None = None
     with torch.no_grad():

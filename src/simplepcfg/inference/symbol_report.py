@@ -28,7 +28,7 @@ class SymbolUse:
     label: Weighted | None = None  # of gold trees, the most frequent label and its share of the symbol's constituents
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, every number with its name."""
+        """Return plain values for JSON, every number with its name."""
         return {
             "symbol": self.symbol,
             "uses": self.uses,
@@ -65,7 +65,7 @@ class SymbolReport:
     preterminals: list[SymbolUse]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         symbols = {kind: [use.to_dict() for use in getattr(self, kind)] for kind in ("nonterminals", "preterminals")}
         return {
             "run": self.run,

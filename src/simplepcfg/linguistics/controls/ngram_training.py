@@ -40,13 +40,13 @@ class Discounts:
     more: float
 
     def of(self, counts: ArrayLike) -> Floats:
-        """Those of adjusted counts; nothing is taken off 0."""
+        """Return the discount of each adjusted count; that of 0 is 0."""
         table = np.array([0.0, self.one, self.two, self.more])
         return table[np.minimum(counts, 3)]
 
     @classmethod
     def estimated(cls, counts: ArrayLike) -> Discounts:
-        """Chen and Goodman's estimates from the numbers of n-grams that occur once, twice, three and four times."""
+        """Estimate discounts as Chen and Goodman do, from how many n-grams occur once to four times."""
         seen = np.bincount(np.minimum(counts, 5), minlength=5)
         n1, n2, n3, n4 = seen[1:5].tolist()
         if not (n1 and n2 and n3 and n4):

@@ -32,9 +32,8 @@ def symbol_marginals(
     """Compute the marginal probability of each nonterminal over each span, given the sentence.
 
     Args:
-        spans: ``[K, 3]`` integers, the (sentence, start, end) of the spans of interest, of width 2 or more; all spans
-        by
-            default.
+        spans: ``[K, 3]`` integers, the (sentence, start, end) of the spans of interest, of width 2 or more; all
+            spans by default.
 
     The other arguments are those of ``inside``.
 
