@@ -35,7 +35,9 @@ class Fact:
 
 
 def examine(folder: Path) -> Iterator[Fact]:
-    """Versions, devices, threads, memory, the disk of `folder`, and every backend against the naive form."""
+    """Yield versions, devices, threads, memory, the disk of `folder`, and how every backend compares with the naive
+    form.
+    """
     yield from versions()
     yield from machine(folder)
     for device in devices():
@@ -44,7 +46,7 @@ def examine(folder: Path) -> Iterator[Fact]:
 
 
 def versions() -> Iterator[Fact]:
-    """Of Python and of what the package is made of."""
+    """Yield the versions of Python and of what the package is made of."""
     yield Fact("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield Fact("simplepcfg", __version__)
     for name in PACKAGES:
@@ -56,7 +58,7 @@ def versions() -> Iterator[Fact]:
 
 
 def machine(folder: Path) -> Iterator[Fact]:
-    """Threads, memory and disk."""
+    """Yield threads, memory and disk."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = torch.get_num_threads()
     slow = f"more threads than cores are slow; set OMP_NUM_THREADS={cores}" if threads > cores else None
@@ -71,12 +73,12 @@ def machine(folder: Path) -> Iterator[Fact]:
 
 
 def devices() -> list[torch.device]:
-    """The CPU and every GPU."""
+    """Return the CPU and every GPU."""
     return [torch.device("cpu"), *(torch.device("cuda", index) for index in range(torch.cuda.device_count()))]
 
 
 def kernels(device: torch.device) -> Iterator[Fact]:
-    """Each backend that runs on a device, in float32, against the naive form in float64 there on the CPU."""
+    """Yield how each backend that runs on a device, in float32, compares with the naive form in float64 on the CPU."""
     emissions, root, left, right, lengths = _example()
     truth = inside(emissions, root, left, right, lengths=lengths, backend="naive")
     given = [tensor.float().to(device) for tensor in (emissions, root, left, right)]
@@ -96,7 +98,7 @@ def kernels(device: torch.device) -> Iterator[Fact]:
 
 
 def _example() -> tuple[torch.Tensor, ...]:
-    """A random grammar and sentences of different lengths, in float64."""
+    """Return a random grammar and sentences of different lengths, in float64."""
     generator = torch.Generator().manual_seed(0)
 
     def rows(*shape: int) -> torch.Tensor:

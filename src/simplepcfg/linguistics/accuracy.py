@@ -46,7 +46,7 @@ class Accuracy:
     unknown_share: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return asdict(self)
 
 
@@ -56,7 +56,7 @@ ACCURACY_COLUMNS = tuple(field.name for field in fields(Accuracy))
 def accuracy_of_set(
     model: str, name: str, judgements: Sequence[Judgement], group: str | None = None, counted: bool = True
 ) -> Accuracy:
-    """The accuracy on one set of items, with Wilson's interval."""
+    """Compute the accuracy on one set of items, with Wilson's interval."""
     items, correct = len(judgements), sum(item.correct for item in judgements)
     low, high = wilson_interval(correct, items)
     unknown = sum(item.unknown for item in judgements)
@@ -67,7 +67,7 @@ def accuracy_of_set(
 
 
 def with_means(sets: Sequence[Accuracy], over_groups: bool = False) -> list[Accuracy]:
-    """The sets of one model, then the mean of each group that has two sets or more, then the mean over all.
+    """Return the sets of one model, then the mean of each group that has two sets or more, then the mean over all.
 
     In the mean over all every set has the same weight or, with `over_groups`, every group.
     """
@@ -85,7 +85,7 @@ def with_means(sets: Sequence[Accuracy], over_groups: bool = False) -> list[Accu
 
 
 def wilson_interval(correct: int, items: int) -> tuple[float, float]:
-    """The 95 % score interval of a share (Wilson 1927): within 0 and 1 also where the share is at an end."""
+    """Compute the 95 % score interval of a share (Wilson 1927): within 0 and 1 also where the share is at an end."""
     share, inflation = correct / items, Z * Z / items
     centre = (share + inflation / 2) / (1 + inflation)
     half = Z * math.sqrt(share * (1 - share) / items + inflation / (4 * items)) / (1 + inflation)
@@ -93,7 +93,7 @@ def wilson_interval(correct: int, items: int) -> tuple[float, float]:
 
 
 def _mean(units: Sequence[Sequence[Accuracy]], level: str, name: str) -> Accuracy:
-    """The mean over units of their sets' means; the sets are given, so the interval is about other items of them.
+    """Compute the mean over units of their sets' means; the interval is about other items of the given sets.
 
     A set's standard error is half of its own interval over the quantile. Sets of one unit may judge the same items, so
     that a unit has the largest error of its sets.

@@ -35,7 +35,7 @@ def delimited_rows(lines: Iterable[str], name: str, separator: str | None = None
 
 
 def _separator(header: str) -> str:
-    """The separator of a header: a tab if there is one, else whichever of comma and semicolon gives more cells."""
+    """Return the separator of a header: a tab if there is one, else the comma or semicolon that gives more cells."""
     if TAB in header:
         return TAB
     try:
@@ -56,7 +56,7 @@ def _tab_separated(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list
 
 
 def _unquoted(cell: str, all_quoted: bool) -> str:
-    """A cell without the quotation marks of whoever wrote the table: R quotes all text, pandas cells with such a mark.
+    """Return a cell without quotation marks: R quotes all text, pandas cells with such a mark.
 
     A mark within is doubled or, by R's `write.table`, has a backslash before it. In a table of neither, a mark belongs
     to the word, as in `"Come`.

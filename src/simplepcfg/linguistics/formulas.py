@@ -52,7 +52,7 @@ class Formula:
     asks_for_equality: bool
 
     def __call__(self, value: RegionValue) -> Truth:
-        """Whether the formula holds of an item; equal sides make `<` and `>` false, and are reported as a tie."""
+        """Tell whether the formula holds of an item, and whether it is a tie: equal sides make `<` and `>` false."""
         return self._evaluate(value)
 
 
@@ -136,7 +136,7 @@ class _Parser:
         return _comparison(left, mark, self._sum(depth))
 
     def _compares_inside(self) -> bool:
-        """Whether the bracket here holds a comparison, so is one around a formula and not around a sum."""
+        """Tell whether the bracket here holds a comparison, so that it is around a formula and not around a sum."""
         depth = 0
         for token in self.tokens[self._place :]:
             depth += (token.kind in _CLOSING) - (token.kind in _CLOSING.values())

@@ -37,20 +37,20 @@ class ItemTable:
     numbers: list[int]  # lines count from 1
 
     def column(self, name: str) -> list[str]:
-        """The cells of a column; InputError names those that there are."""
+        """Return the cells of a column; InputError names those that there are."""
         if name not in self.columns:
             raise InputError(f"{self.name}: there is no column {name}; it has {', '.join(self.columns)}")
         place = self.columns.index(name)
         return [row[place] for row in self.rows]
 
     def texts(self) -> list[list[str]]:
-        """The regions of each sentence."""
+        """Return the regions of each sentence."""
         cells = self.column(self.text_column)
         return [[cells[number] for number in sentence] for sentence in self.sentences]
 
 
 def read_item_table(path: str | PathLike[str]) -> ItemTable:
-    """A file with a header: `region` or `word`, `item` or `sentence`, and perhaps `condition`, in any case of letters.
+    """Read a table with a header: `region` or `word`, `item` or `sentence`, and perhaps `condition`, in any case.
 
     Columns are separated by tabs, or as CSV by commas or semicolons; nameless empty ones at the end are left out. Rows
     that agree in `item`, `condition` and `sentence`, as far as there are such columns, are the regions of one sentence,
@@ -106,7 +106,7 @@ def several_sentences_remark(table: ItemTable) -> str | None:
 
 
 def score_item_table(model: WordModel, table: ItemTable) -> list[RegionSurprisal]:
-    """The surprisal of each row's region, in the order of the rows."""
+    """Compute the surprisal of each row's region, in the order of the rows."""
     found: list[RegionSurprisal | None] = [None] * len(table.rows)
     for rows, regions in zip(table.sentences, region_surprisals(model, table.texts()), strict=True):
         for row, region in zip(rows, regions, strict=True):
@@ -141,7 +141,7 @@ def equal_conditions_remark(table: ItemTable, scores: Sequence[RegionSurprisal])
 
 
 def scored_rows(table: ItemTable, scores: Sequence[RegionSurprisal], spillover: int = 0) -> Iterator[list[str]]:
-    """The header, then every row: the input's cells, then those of `ADDED_COLUMNS`, then those of the rows before.
+    """Yield the header, then every row: the input's cells, those of `ADDED_COLUMNS`, then those of the rows before.
 
     `surprisal_bits_prev1` and `unknown_prev1` are those of the row before in the sentence, and so on up to `spillover`.
     """
@@ -162,7 +162,7 @@ def scored_rows(table: ItemTable, scores: Sequence[RegionSurprisal], spillover: 
 
 
 def previous_rows(table: ItemTable, steps: int) -> list[list[int | None]]:
-    """For each row the rows 1, 2, … `steps` before it in its sentence; None beyond its beginning."""
+    """Return, for each row, the rows 1, 2, … `steps` before it in its sentence; None beyond its beginning."""
     found: list[list[int | None]] = [[] for _ in table.rows]
     for rows in table.sentences:
         for place, row in enumerate(rows):
@@ -177,12 +177,12 @@ def _bits(nats: float | None) -> str:
 
 
 def _spelled(columns: Sequence[str], name: str) -> str | None:
-    """The column of this name as the table spells it, which may be with capitals, or None."""
+    """Return the name of a column as the table spells it, which may be with capitals, or None."""
     return name if name in columns else next((column for column in columns if column.lower() == name), None)
 
 
 def _without_empty_end(cells: list[str], least: int) -> list[str]:
-    """Cells without the empty ones at the end, of which spreadsheets write some, but at least the first `least`."""
+    """Drop the empty cells at the end, of which spreadsheets write some, but keep the first `least`."""
     filled = max((place for place, cell in enumerate(cells, start=1) if cell.strip()), default=0)
     return cells[: max(filled, least)]
 

@@ -37,7 +37,7 @@ class MinimalPair:
 
 
 def read_minimal_pairs(path: str | PathLike[str]) -> list[MinimalPair]:
-    """The pairs of a file, whose format its name tells; `.gz` is decompressed.
+    """Read the pairs of a file, whose format its name tells; `.gz` is decompressed.
 
     `.jsonl` is BLiMP's: an object a line with sentence_good, sentence_bad, UID and linguistics_term. `.tsv` has the
     acceptable sentence and the other one separated by a tab, and `.csv` by a comma or semicolon; a header may say which
@@ -65,7 +65,7 @@ def read_minimal_pairs(path: str | PathLike[str]) -> list[MinimalPair]:
 
 
 def evaluate_minimal_pairs(model: WordModel, pairs: Sequence[MinimalPair]) -> list[Accuracy]:
-    """Accuracy of a model on each paradigm, in the order of their first pairs, then means.
+    """Compute the accuracy of a model on each paradigm, in the order of their first pairs, then means.
 
     A pair is right where log p of the good sentence, its end included, is higher by more than rounding; equal
     sentences, as where the words that differ are both unknown, are ties and wrong.
@@ -84,7 +84,7 @@ def evaluate_minimal_pairs(model: WordModel, pairs: Sequence[MinimalPair]) -> li
 
 
 def _difference(good: float, bad: float) -> float:
-    """Of two log-probabilities; two impossible sentences are equal."""
+    """Subtract two log-probabilities; two impossible sentences are equal."""
     return 0.0 if good == bad == -math.inf else good - bad
 
 
@@ -120,7 +120,7 @@ def _from_columns(rows: Iterator[tuple[int, list[str]]], name: str, paradigm: st
 
 
 def _columns_of_header(cells: Sequence[str]) -> tuple[int, int] | None:
-    """Where the good and the bad sentence are, if these cells name them."""
+    """Return where the good and the bad sentence are, if these cells name them."""
     names = [cell.lower() for cell in cells]
     return next(((names.index(good), names.index(bad)) for good, bad in _HEADERS if {good, bad} <= set(names)), None)
 

@@ -27,7 +27,7 @@ SUITES = frozenset(
 
 
 def mean_of_published_suites(entries: Iterable[Accuracy]) -> float | None:
-    """The mean of a model's accuracies on these suites, each counted once; None if one of them is missing."""
+    """Return the mean of a model's accuracies on these suites, each counted once; None if one of them is missing."""
     found: dict[str, list[float]] = {}
     for entry in entries:
         if entry.level == SET and entry.counted and entry.group in SUITES:

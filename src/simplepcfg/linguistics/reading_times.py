@@ -66,7 +66,7 @@ class ReadingTimeGain:
     slope_prev2: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return asdict(self)
 
 
@@ -95,7 +95,7 @@ def evaluate_reading_times(
     resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[list[ReadingTimeGain], UsedWords]:
-    """What each predictor of each model adds, in order, and the words used, which are the same for all.
+    """Measure what each predictor of each model adds, in order; the words used are the same for all.
 
     `counts` are those of the tokens of some text, for frequencies. Left out are the first two words of a sentence (they
     have no two before them), its last word, words without a time, and words where they themselves or one of the two
@@ -154,7 +154,7 @@ def evaluate_reading_times(
 
 
 def _times(table: ItemTable, name: str) -> Array:
-    """A column of numbers, NaN where one is missing."""
+    """Return a column of numbers, NaN where one is missing."""
     found = []
     for number, cell in zip(table.numbers, table.column(name), strict=True):
         try:
@@ -194,6 +194,6 @@ def _used_words(
 
 
 def _with_previous(rows: NDArray[np.int64], before: Sequence[Sequence[int | None]]) -> list[NDArray[np.int64]]:
-    """The rows themselves, those of the word before, and so on."""
+    """Return the rows themselves, those of the word before, and so on."""
     steps = [[before[row][step] for row in rows.tolist()] for step in range(BEFORE)]
     return [rows, *(np.array(step, dtype=np.int64) for step in steps)]

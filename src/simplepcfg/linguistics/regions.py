@@ -63,7 +63,7 @@ def tokenise_regions(regions: Sequence[str], model: WordModel | None = None) -> 
 
 
 def region_surprisals(model: WordModel, sentences: Sequence[Sequence[str]]) -> list[list[RegionSurprisal]]:
-    """Surprisals of the regions of each sentence, which is given as the texts of its regions, in order.
+    """Compute the surprisal of each region of each sentence, which is given as the texts of its regions, in order.
 
     A last region of nothing but marks that the model does not look at, such as a full stop, has the surprisal of the
     end of the sentence: that is where the model decides what the full stop says.
@@ -77,7 +77,7 @@ def region_surprisals(model: WordModel, sentences: Sequence[Sequence[str]]) -> l
 
 
 def _last_region_is_dropped(model: WordModel, item: TokenisedRegions) -> bool:
-    """Whether the model looks at no token of the last region that has any, which then gets the surprisal of the end."""
+    """Tell whether the model sees no token of the last region with any, which then gets the surprisal of the end."""
     kept = model.preprocessing.apply(item.words).kept
     return bool(item.region_of) and all(item.region_of[place] != item.region_of[-1] for place in kept)
 

@@ -33,7 +33,7 @@ class Gain:
 
 
 def least_squares(design: Array, outcome: Array) -> tuple[Array, float]:
-    """Coefficients of ordinary least squares, [columns], and the variance of the residuals by maximum likelihood."""
+    """Compute the coefficients of ordinary least squares, [columns], and the variance of the residuals."""
     coefficients: Array = np.linalg.lstsq(design, outcome, rcond=None)[0].astype(np.float64)
     residuals = outcome - design @ coefficients
     return coefficients, float(np.mean(residuals**2))
@@ -53,7 +53,7 @@ def held_out_log_likelihood(design: Array, outcome: Array, folds: NDArray[np.int
 
 
 def sentence_folds(sentences: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
-    """A fold for each row, [rows]: sentences are dealt out at random, and all words of one are in the same fold."""
+    """Draw a fold for each row, [rows], so that all words of a sentence are in the same fold."""
     names, which = np.unique(sentences, return_inverse=True)
     if not 2 <= count <= len(names):
         raise InputError(f"folds = {count}; take 2 or more, and at most as many as there are sentences: {len(names)}")
@@ -62,7 +62,7 @@ def sentence_folds(sentences: NDArray[np.int64], count: int, seed: int) -> NDArr
 
 
 def gain(differences: Array, sentences: NDArray[np.int64], resamples: int, seed: int) -> Gain:
-    """The mean of differences a word, with an interval by a bootstrap over sentences."""
+    """Compute the mean of differences a word, with an interval by a bootstrap over sentences."""
     _, which = np.unique(sentences, return_inverse=True)
     sums, counts = np.bincount(which, weights=differences), np.bincount(which).astype(np.float64)
     generator = np.random.default_rng(seed)
@@ -75,7 +75,7 @@ def gain(differences: Array, sentences: NDArray[np.int64], resamples: int, seed:
 
 
 def basis(values: Array, shape: Shape) -> Array:
-    """Columns by which a predictor enters a linear model, [rows, columns]; the first is the predictor itself.
+    """Return the columns by which a predictor enters a linear model; the first is the predictor itself.
 
     The spline is a restricted cubic one (Harrell): cubic between four knots at quantiles, linear beyond them.
     """
@@ -100,6 +100,6 @@ def basis(values: Array, shape: Shape) -> Array:
 
 
 def design_matrix(columns: Sequence[Array]) -> Array:
-    """An intercept and the columns, [rows, 1 + columns]."""
+    """Return an intercept and the columns, [rows, 1 + columns]."""
     rows = len(columns[0])
     return np.concatenate([np.ones((rows, 1)), *(column.reshape(rows, -1) for column in columns)], 1)

@@ -30,7 +30,7 @@ class Suite:
 
 
 def read_suite(path: str | PathLike[str]) -> Suite:
-    """A suite from its JSON file; what is missing or does not fit together is an InputError that names it."""
+    """Read a suite from its JSON file; what is missing or does not fit together is an InputError that names it."""
     name = fspath(path)
     try:
         found: Any = json.loads("\n".join(open_text(path)))
@@ -56,7 +56,7 @@ def read_suite(path: str | PathLike[str]) -> Suite:
 
 
 def evaluate_suite(model: WordModel, suite: Suite) -> list[Accuracy]:
-    """The share of items of which a prediction holds, an entry for each prediction.
+    """Compute the share of items of which a prediction holds, an entry for each prediction.
 
     A prediction that asks for equal surprisals is not counted in means: numbers are never equal.
     """
@@ -75,7 +75,7 @@ def evaluate_suite(model: WordModel, suite: Suite) -> list[Accuracy]:
 
 
 def evaluate_suites(model: WordModel, suites: Sequence[Suite]) -> list[Accuracy]:
-    """Accuracies of several suites, then their mean, in which every suite counts once."""
+    """Compute the accuracies of several suites, then their mean, in which every suite counts once."""
     found = [entry for suite in suites for entry in evaluate_suite(model, suite)]
     return with_means(found, over_groups=True)
 
@@ -101,7 +101,7 @@ def _conditions(item: Any) -> dict[str, Condition]:
 
 
 def _check_regions(suite: Suite, name: str) -> None:
-    """Every region that a formula names must be there in every item."""
+    """Check that every region that a formula names is there in every item."""
     for prediction in suite.predictions:
         for region, condition in sorted(prediction.regions):
             for number, item in enumerate(suite.items, start=1):

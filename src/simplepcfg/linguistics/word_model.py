@@ -47,7 +47,7 @@ class WordModel(Protocol):
         """log p (nats) of each sentence, its end included."""
 
     def surprisal(self, sentences: Sequence[Words], /, *, ends: bool = True) -> Sequence[Sequence[WordSurprisal]]:
-        """For each sentence a record a word, then for an `<eos>` that was added, then for its end.
+        """Return, for each sentence, a record a word, then one for an `<eos>` that was added, then one for its end.
 
         With `ends=False` nobody needs the records after the words, and they may be left out.
         """
@@ -63,7 +63,7 @@ class SequenceModel(WordModel, Protocol):
 def word_records(
     words: Words, prepared: Prepared, vocabulary: Vocabulary, values: Sequence[tuple[float, float]]
 ) -> list[WordSurprisal]:
-    """Records of a sentence from the surprisal and entropy of each prepared token and, last, of the end.
+    """Make the records of a sentence from the surprisal and entropy of each prepared token and, last, of the end.
 
     A sentence of which preprocessing leaves nothing has no end.
     """
@@ -74,12 +74,12 @@ def word_records(
 
 
 def words_of_item(text: str) -> list[str]:
-    """The words of one sentence as people write it, by Penn's conventions, with the apostrophe of a typewriter."""
+    """Split a sentence as people write it into words, by Penn's conventions, with the apostrophe of a typewriter."""
     return [plain_apostrophes(token) for token in tokenize(text)]
 
 
 def with_known_marks(model: WordModel, words: Words) -> list[str]:
-    """The words with brackets and quotation marks as the model's vocabulary has them, such as `-LRB-` for `(`.
+    """Write brackets and quotation marks as the model's vocabulary has them, such as `-LRB-` for `(`.
 
     Of straight quotation marks every second one of a sentence ends a quotation.
     """
@@ -104,5 +104,5 @@ def with_known_marks(model: WordModel, words: Words) -> list[str]:
 
 
 def has_unknown(model: WordModel, words: Words) -> bool:
-    """Whether the model sees a word of a sentence as unknown."""
+    """Tell whether the model sees a word of a sentence as unknown."""
     return not all(map(model.vocabulary.knows, model.preprocessing.apply(words).tokens))

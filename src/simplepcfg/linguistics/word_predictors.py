@@ -45,7 +45,7 @@ class ModelPredictors:
 
 
 def model_predictors(model: WordModel, table: ItemTable, wanted: Iterable[Predictor]) -> ModelPredictors:
-    """Predictors of each row of a table, information in bits.
+    """Compute the predictors of each row of a table, information in bits.
 
     `surprisal` is summed over a word's tokens. `entropy` is that of the next token before the word is seen, and
     `entropy-reduction` by how much it is larger than that after the word, or 0. `syntactic-surprisal` is how unexpected
@@ -74,7 +74,7 @@ def model_predictors(model: WordModel, table: ItemTable, wanted: Iterable[Predic
 
 
 def word_lengths(words: Sequence[str]) -> Array:
-    """Letters and digits of each word."""
+    """Count the letters and digits of each word."""
     return np.array([sum(map(str.isalnum, word)) for word in words], dtype=np.float64)
 
 
@@ -86,8 +86,7 @@ def log_frequencies(words: Sequence[str], counts: Counter[str]) -> Array:
 
 
 def _rarest(word: str, counts: Counter[str]) -> int:
-    """The count of a word's rarest token. An abbreviation on its own, `Mr.`, loses its period as the last word of a
-    sentence does, so that of the two the more frequent one is meant."""
+    """Return the count of a word's rarest token, of `Mr.` that of its more frequent form."""
     written = word.lower()
     return min(
         (max(counts[token], counts[f"{token}."] * (f"{token}." in written)) for token in plain_tokens(word)), default=0
@@ -95,7 +94,7 @@ def _rarest(word: str, counts: Counter[str]) -> int:
 
 
 def token_counts(lines: Iterable[str]) -> Counter[str]:
-    """How often each token occurs in lines of text, whatever its case: sentences, raw or tokenised, or paragraphs."""
+    """Count each token in lines of text, whatever its case: sentences, raw or tokenised, or paragraphs."""
     counts: Counter[str] = Counter()
     for line in lines:
         for sentence in sentences_of_paragraph(line):
@@ -104,12 +103,12 @@ def token_counts(lines: Iterable[str]) -> Counter[str]:
 
 
 def plain_tokens(text: str) -> list[str]:
-    """Tokens with a letter or digit, in lower case."""
+    """Return the tokens with a letter or digit, in lower case."""
     return [token.lower() for token in words_of_item(text) if any(map(str.isalnum, token))]
 
 
 def _syntactic_surprisals(model: WordModel, table: ItemTable) -> Array:
-    """Of each row, in nats; NaN where the model looks at none of its tokens."""
+    """Return the syntactic surprisal of each row in nats; NaN where the model looks at none of its tokens."""
     ask: Any = getattr(model, "syntactic_surprisal", None)
     if ask is None:
         raise InputError(

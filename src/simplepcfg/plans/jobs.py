@@ -164,7 +164,9 @@ def _reading(text: Text, table: PaperTable) -> list[str]:
 
 
 def _text(table: PaperTable, folder: Path, language: str) -> Text:
-    """Trees where F1 is measured: their tags tell what is punctuation. Plain text otherwise."""
+    """Return the files of trees where F1 is measured, since their tags tell punctuation, and of plain text
+    otherwise.
+    """
     ending = "trees" if table.on_trees else "txt"
     files = [(folder / f"{name}.{ending}").absolute() for name in ("train", "valid", "test")]
     for file in files:
@@ -175,7 +177,7 @@ def _text(table: PaperTable, folder: Path, language: str) -> Text:
 
 
 def _prepared_settings(description: Path) -> tuple[str, ...]:
-    """The keys of [data] with which a prepared folder wants to be read; none where it was not prepared here."""
+    """Return the keys of [data] with which a prepared folder wants to be read; none where it was not prepared here."""
     if not description.is_file():
         return ()
     try:

@@ -167,7 +167,7 @@ def _csv_row(table: PaperTable, line: Line) -> dict[str, object]:
 
 
 def _figure(row: Row, metric: str, language: str, reports: Sequence[Record]) -> Figure:
-    """Where some runs have a finite perplexity, theirs is shown, and a remark counts the others."""
+    """Return the figure of the runs with a finite perplexity; a remark counts the others."""
     paper = row.figure(metric, language)
     possible = [report for report in reports if metric != "perplexity" or not report["impossible_sentences"]]
     values = [report[metric] for report in possible] or [math.inf for _ in reports]
@@ -185,7 +185,7 @@ def _status(
     failed: Sequence[SimplePCFGError],
     known: bool,
 ) -> str:
-    """Where our figure comes from, or why there is none."""
+    """Say where our figure comes from, or why there is none."""
     scored = [f"scored here: {record['predictions']}" for record in records if "predictions" in record]
     if scored:
         return scored[0]
@@ -203,7 +203,7 @@ def _status(
 
 
 def _about(row: Row, records: Sequence[Record], figures: Sequence[Figure], settings: Sequence[str]) -> list[str]:
-    """What our figures are to be read with."""
+    """Say what our figures are to be read with."""
     remarks = []
     if records and settings and row.configuration:
         remarks.append("trained with other settings than the paper's")

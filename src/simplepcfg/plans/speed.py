@@ -60,6 +60,6 @@ def _lines(folder: ReproductionFolder) -> list[SpeedLine]:
 
 
 def _key(size: Size, variant: Variant, where: str) -> Key:
-    """A measurement is known by its size, what was measured and the machine."""
+    """Return what a measurement is known by: its size, what was measured and the machine."""
     sizes = (size.batch, size.n, size.nonterminals, size.preterminals)
     return f"{'x'.join(map(str, sizes))} {variant}", where, 0

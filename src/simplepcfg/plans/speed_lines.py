@@ -117,7 +117,7 @@ def speed_table(lines: Sequence[SpeedLine]) -> ResultTable:
 
 
 def _group(machine: str, reports: Sequence[Report]) -> list[SpeedLine]:
-    """Lines of one size on one machine, in the benchmark's order: the slowest algorithm first."""
+    """Return the lines of one size on one machine, in the benchmark's order: the slowest algorithm first."""
     order = list(PRECISIONS)
     ordered = sorted(reports, key=lambda report: order.index(report["backend"]) if report["backend"] in order else 99)
     slowest = next((report["ms_p50"] for report in ordered if report["ms_p50"]), None)
@@ -132,14 +132,14 @@ def _group(machine: str, reports: Sequence[Report]) -> list[SpeedLine]:
 
 
 def _reference_peak(reports: Sequence[Report]) -> float | None:
-    """Megabytes of FlashInside; of our own backend where the paper's kernels cannot run."""
+    """Return the megabytes of FlashInside; of our own backend where the paper's kernels cannot run."""
     plain = {report["backend"]: report for report in reports if _is_plain(report) and _is_measured(report)}
     reference = plain.get(FLASH_INSIDE, plain.get(ON_A_CPU))
     return None if reference is None else reference["peak_mb"]
 
 
 def _not_measured(size: Size, reports: Sequence[Report]) -> list[Report]:
-    """Empty reports of the paper's algorithms at a size of the paper's, where `reports` have none."""
+    """Return empty reports of the paper's algorithms at a size of the paper's, where `reports` have none."""
     sizes = {"B": size.batch, "n": size.n, "N": size.nonterminals, "P": size.preterminals}
     setting = setting_name(size.nonterminals, size.n)
     measured = {report["backend"] for report in reports if _is_plain(report)}
@@ -158,17 +158,17 @@ def _paper_row(report: Report) -> SpeedRow | None:
 
 
 def _is_measured(report: Report) -> bool:
-    """Whether it is of a benchmark, which says when it ran."""
+    """Tell whether it is of a benchmark, which says when it ran."""
     return "when" in report
 
 
 def _is_plain(report: Report) -> bool:
-    """As the paper measures: in float32, without CUDA graphs."""
+    """Tell whether it was measured as in the paper: in float32, without CUDA graphs."""
     return report["precision"] == "fp32" and report["mode"] == "eager"
 
 
 def _shown(value: float | None, digits: int = 4) -> str:
-    """So many digits, and all of a larger number's integer part."""
+    """Format a number with so many digits, and all of a larger number's integer part."""
     if value is None:
         return ""
     return f"{value:.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"

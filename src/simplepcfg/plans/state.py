@@ -150,7 +150,7 @@ class ReproductionFolder:
         write_text(self.csv, table.csv())
 
     def _lines(self) -> list[str]:
-        """Without a last line that a crash cut short."""
+        """Return the lines without a last one that a crash cut short."""
         if not self.results.exists():
             return []
         return self.results.read_text("utf-8", errors="replace").split("\n")[:-1]
@@ -165,7 +165,7 @@ class ReproductionFolder:
 
 
 def _what_is_wrong(record: object, report_numbers: Sequence[str]) -> str | None:
-    """Why a line of JSON is no result; None where it is one."""
+    """Say why a line of JSON is no result; None where it is one."""
     if not isinstance(record, dict):
         return "no object"
     for key, kind in (("row", str), ("language", str), ("seed", int), ("report", dict)):

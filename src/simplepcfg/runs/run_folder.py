@@ -164,7 +164,7 @@ class RunFolder:
             raise InputError(f"{file}: is a link out of the run folder, to {place}; put the file itself there")
 
     def _boundary(self) -> Path:
-        """The folder that no link may leave: the run's own or, in the cache of a model hub, the model's."""
+        """Return the folder that no link may leave: the run's own or, in the cache of a model hub, the model's."""
         inside = self.path.resolve()
         return inside.parent.parent if inside.parent.name == HUB_FOLDERS[0] else inside
 

@@ -9,7 +9,7 @@ from simplepcfg.runs.run_folder import RunFolder
 
 
 def runs_inside(name: str) -> list[str]:
-    """Finished runs in a folder that is none itself, by name and with numbers in their order."""
+    """Return the finished runs in a folder that is no run itself, by name and with numbers in their order."""
     folder = Path(name)
     try:
         if not folder.is_dir() or RunFolder(folder).holds_a_run():
@@ -20,6 +20,6 @@ def runs_inside(name: str) -> list[str]:
 
 
 def _order(path: Path) -> list[tuple[int, str]]:
-    """So that seed-10 comes after seed-9."""
+    """Return the key by which seed-10 comes after seed-9."""
     parts = re.split(r"([0-9]+)", path.name)
     return [(int(part), "") if part.isdecimal() and part.isascii() else (-1, part) for part in parts]

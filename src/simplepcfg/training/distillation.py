@@ -29,7 +29,7 @@ class DistillationFolder:
         return self.path / "student"
 
     def members(self, name: str) -> SeedsFolder:
-        """The runs of one configuration."""
+        """Return the runs of one configuration."""
         return SeedsFolder(self.path / "members" / name)
 
     def best_members(self, name: str, keep: int) -> list[Path]:

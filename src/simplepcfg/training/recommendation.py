@@ -43,7 +43,7 @@ class Recommendation:
 
 
 def fitting_configuration(sentences: int, language_model: bool = False, device: str = "auto") -> Recommendation:
-    """For so many training sentences on this machine; a language model where perplexity is what is wanted."""
+    """Return the configuration for so many training sentences on this machine, for trees or for perplexity."""
     chosen = resolve_device(device)
     if sentences < FEW_SENTENCES:
         return Recommendation("demo", f"{counted(sentences, 'sentence')} of training text: expect a toy, or give more")
@@ -57,7 +57,7 @@ def fitting_configuration(sentences: int, language_model: bool = False, device: 
 
 
 def estimated_seconds(config: RunConfig, lengths: Sequence[int], vocabulary: int, device: torch.device) -> float | None:
-    """Seconds of all epochs on a CPU, from the products of a step, how fast the machine multiplies, and the rest.
+    """Estimate the seconds of all epochs on a CPU.
 
     None for other models than SN-PCFGs, and on a GPU, where the first steps tell within seconds.
     """
@@ -76,7 +76,7 @@ def estimated_seconds(config: RunConfig, lengths: Sequence[int], vocabulary: int
 
 
 def time_note(config: RunConfig, lengths: Sequence[int], vocabulary: int, device: torch.device) -> str | None:
-    """A line before training starts: how long it will take and, where that is very long, what would be quicker."""
+    """Return a line that says how long training will take and, where that is very long, what would be quicker."""
     seconds = estimated_seconds(config, lengths, vocabulary, device)
     if seconds is None:
         return None
@@ -88,7 +88,7 @@ def time_note(config: RunConfig, lengths: Sequence[int], vocabulary: int, device
 
 
 def spoken(seconds: float) -> str:
-    """About how long that is, in words."""
+    """Say in words about how long that is."""
     if seconds < 1.5:
         return "about a second"
     if seconds < 90:
@@ -99,7 +99,7 @@ def spoken(seconds: float) -> str:
 
 
 def _flops_a_step(model: ModelConfig, vocabulary: int) -> float:
-    """Of rules and emissions, forward and backward; they do not depend on the batch."""
+    """Count the flops of rules and emissions, forward and backward; they do not depend on the batch."""
     assert isinstance(model, SimpleNPCFGConfig)
     symbols = model.nonterminals + model.preterminals
     products = model.preterminals * vocabulary + 2 * model.nonterminals * symbols
@@ -107,7 +107,7 @@ def _flops_a_step(model: ModelConfig, vocabulary: int) -> float:
 
 
 def _chart_flops(model: ModelConfig, words: int, squares: int) -> float:
-    """Of the inside algorithm, forward and backward: spans wider than a word, then words."""
+    """Count the flops of the inside algorithm, forward and backward: spans wider than a word, then words."""
     assert isinstance(model, SimpleNPCFGConfig)
     states, tags = model.nonterminals, model.preterminals
     return 12.0 * states * states * squares / 2 + 12.0 * states * tags * words
@@ -115,7 +115,7 @@ def _chart_flops(model: ModelConfig, words: int, squares: int) -> float:
 
 @cache
 def _flops_a_second(threads: int) -> float:
-    """What one product of a common size reaches on this CPU, in bursts too short for other programs to matter.
+    """Measure what one product of a common size reaches on this CPU, in bursts too short for other programs to matter.
 
     Measured once in a process for each number of threads, which must be the present one.
     """

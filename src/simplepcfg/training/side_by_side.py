@@ -87,7 +87,7 @@ def run_side_by_side(
 
 
 def _work(function: Task, name: str, task: Any, messages: Any) -> None:
-    """The life of a process: only the one that started it passes signals on, and its end is a signal as well."""
+    """Run the job of a process in a session of its own; the end of the process that started it is a signal to stop."""
     if hasattr(os, "setsid"):
         os.setsid()
     parent = multiprocessing.parent_process()
@@ -108,7 +108,7 @@ def _signal_all(processes: Any, number: int) -> None:
 
 
 def _silent_end(exit_code: int | None) -> Ended:
-    """Of a process that said nothing: killed from outside, or by a defect."""
+    """Describe the end of a process that said nothing: killed from outside, or by a defect."""
     if exit_code is not None and exit_code < 0:
         name = signal.Signals(-exit_code).name
         return Ended(error=f"its process was ended by {name}", exit_code=4)

@@ -91,7 +91,7 @@ class LSTMModel:
         return [-float(surprisals.sum()) for surprisals, _ in found]
 
     def surprisal(self, sentences: Sequence[Words], *, ends: bool = True) -> list[list[WordSurprisal]]:
-        """A record for every word and one for the end of each sentence, with `ends` or not; see ``Run.surprisal``."""
+        """Return a record for every word and, with `ends`, one for the end of each sentence; see ``Run.surprisal``."""
         prepared = [self.preprocessing.apply(words) for words in sentences]
         found = event_values(self.network, [self.vocabulary.encode(item.tokens) for item in prepared], entropies=True)
         return [

@@ -85,7 +85,7 @@ class NgramModel:
         return float(self._line_values(line, np.arange(len(line)))[-1])
 
     def next_words(self, context: Ngram) -> Floats:
-        """Probabilities of all words by their ids and, in place of padding, of the end, [vocabulary]; they sum to 1."""
+        """Return the probabilities of all words by id and, at the id of padding, of the end; they sum to 1."""
         size = len(self.vocabulary)
         found = np.exp(self.levels[0].log_probabilities[:size])
         line = self._codes(self._known(context))
@@ -111,7 +111,7 @@ class NgramModel:
         return [float(values.sum()) for values in self._values(sentences)]
 
     def surprisal(self, sentences: Sequence[Words], *, ends: bool = True) -> list[list[WordSurprisal]]:
-        """A record for every word and one for the end of each sentence, with `ends` or not; see ``Run.surprisal``."""
+        """Return a record for every word and, with `ends`, one for the end of each sentence; see ``Run.surprisal``."""
         prepared = [self.preprocessing.apply(words) for words in sentences]
         found = []
         for words, item, values in zip(
@@ -134,7 +134,7 @@ class NgramModel:
                 yield values[end - length - 1 : end]
 
     def _known(self, context: Ngram) -> Ngram:
-        """The last words of a context, as many as the model looks at."""
+        """Return the last words of a context, as many as the model looks at."""
         return context[max(len(context) - self.order + 1, 0) :]
 
     def _codes(self, ids: Sequence[int]) -> Ints:
