@@ -2,8 +2,6 @@
 
 from typing import Annotated
 
-import typer
-
 from simplepcfg.cli import baseline_lstm
 from simplepcfg.cli.baseline_words import (
     MIN_COUNT,
@@ -19,18 +17,14 @@ from simplepcfg.cli.baseline_words import (
     refuse_unwritable_model,
 )
 from simplepcfg.cli.options import Quiet, Raw
-from simplepcfg.cli.output import note, write_lines
-from simplepcfg.cli.requests import opt
+from simplepcfg.cli.output import note
+from simplepcfg.cli.requests import group, opt
 from simplepcfg.errors import InputError, counted
 
 NAME = "baseline"
 SUMMARY = "Train a control: an n-gram model or an LSTM."
 
-app = typer.Typer(rich_markup_mode=None)
-
-
-@app.callback(invoke_without_command=True)
-def top(context: typer.Context) -> None:
+app = group(
     """Train a control to compare runs with.
 
     \b
@@ -38,8 +32,7 @@ def top(context: typer.Context) -> None:
       simplepcfg baseline ngram --like runs/demo --out trigram.safetensors
       simplepcfg baseline lstm --like runs/demo --out lstm.safetensors
     """
-    if context.invoked_subcommand is None:
-        write_lines([context.get_help()])
+)
 
 
 @app.command("ngram", short_help="An n-gram model by modified Kneser-Ney smoothing.")

@@ -3,28 +3,21 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, write_lines
-from simplepcfg.cli.requests import flag, opt
+from simplepcfg.cli.requests import flag, group, opt
 
 NAME = "benchmark"
 SUMMARY = "Measure speed and memory on this machine."
 
-app = typer.Typer(rich_markup_mode=None)
-
-
-@app.callback(invoke_without_command=True)
-def top(context: typer.Context) -> None:
+app = group(
     """Measure speed and memory on this machine.
 
     \b
     Example:
       simplepcfg benchmark inside
     """
-    if context.invoked_subcommand is None:
-        write_lines([context.get_help()])
+)
 
 
 @app.command("inside", short_help="The inside algorithm, forward and backward, by backend.")

@@ -1,7 +1,6 @@
 """`simplepcfg evaluate`: runs, baselines and anyone's trees against a file."""
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from simplepcfg.cli.options import By, Decode, Device, Json, Quiet, Raw, Weigh
 from simplepcfg.cli.output import note, refuse_unwritable, results_console, write_json, write_lines, write_text
@@ -12,13 +11,7 @@ NAME = "evaluate"
 SUMMARY = "F1 and perplexity of runs and baselines."
 
 
-class Format(StrEnum):
-    """How the table is printed."""
-
-    table = "table"
-    markdown = "markdown"
-    latex = "latex"
-    json = "json"
+Format = Literal["table", "markdown", "latex", "json"]
 
 
 def command(
@@ -35,14 +28,14 @@ def command(
     ] = None,
     decode: Annotated[
         Decode, flag("--decode", "Of runs: the tree of the largest sum of span marginals, or the most probable.")
-    ] = Decode.mbr,
+    ] = "mbr",
     ensemble: Annotated[bool, flag("--ensemble", "Also evaluate the runs together, as one parser.")] = False,
     by: Annotated[
         By, flag("--by", "With --ensemble: by the geometric or arithmetic mean of span marginals, or votes of trees.")
-    ] = By.geometric,
+    ] = "geometric",
     weigh: Annotated[
         Weigh, flag("--weigh", "With --ensemble: by what each run counts; never by gold trees.")
-    ] = Weigh.equal,
+    ] = "equal",
     labels: Annotated[
         bool, flag("--labels", "Also how symbols match gold labels and tags, by the most probable trees.")
     ] = False,
@@ -67,7 +60,7 @@ def command(
     ] = None,
     resamples: Annotated[int, opt("--resamples", "N", "Draws of --interval and --compare.", min=1)] = 1000,
     seed: Annotated[int, opt("--seed", "N", "Of these draws.", min=0, max=2**63 - 1)] = 0,
-    output: Annotated[Format, flag("--format", "What is printed; latex needs the package booktabs.")] = Format.table,
+    output: Annotated[Format, flag("--format", "What is printed; latex needs the package booktabs.")] = "table",
     sentences: Annotated[
         str | None, opt("--sentences", "FILE", "Also a row a sentence: F1, nats, length, unknown words.")
     ] = None,
@@ -105,9 +98,9 @@ def command(
         if file in BASELINES or names_word_model(file):
             raise InputError(f"nothing to evaluate {file} on; give a file of trees or sentences after it")
         raise InputError(f"nothing to evaluate on {file}; name a run folder, a baseline, or --predictions FILE")
-    if ensemble and decode is Decode.viterbi:
+    if ensemble and decode == "viterbi":
         raise InputError("--ensemble combines span marginals; leave out --decode viterbi")
-    if not ensemble and (by is not By.geometric or weigh is not Weigh.equal):
+    if not ensemble and (by != "geometric" or weigh != "equal"):
         raise InputError("--by and --weigh are for runs together; give --ensemble, too")
     for path in (json, sentences, csv, write_labels):
         if path is not None:
@@ -140,9 +133,9 @@ def command(
         file,
         predictions=predictions or (),
         together=ensemble,
-        by=by.value,
-        weigh=weigh.value,
-        decode=decode.value,
+        by=by,
+        weigh=weigh,
+        decode=decode,
         importance=importance,
         labels=labels or write_labels is not None,
         raw=raw,
@@ -155,16 +148,16 @@ def command(
         columns = with_intervals(columns, resamples=resamples, seed=seed)
     if compare is not None:
         columns = with_comparisons(columns, compare, resamples=resamples, seed=seed)
-    if json == "-" or output is Format.json:
+    if json == "-" or output == "json":
         write_json("-", columns_to_json(columns))
-    elif output is Format.table:
+    elif output == "table":
         results_console().print(rich_table(columns, title=f"on {file}"))
         if labels:
             print_confusion(columns)
     else:
-        write_lines([(markdown_report if output is Format.markdown else latex_report)(columns, f"on {file}")])
+        write_lines([(markdown_report if output == "markdown" else latex_report)(columns, f"on {file}")])
         if labels:
-            write_lines(confusion_lines(columns, latex=output is Format.latex))
+            write_lines(confusion_lines(columns, latex=output == "latex"))
     if json not in (None, "-"):
         write_json(str(json), columns_to_json(columns))
     if sentences is not None:

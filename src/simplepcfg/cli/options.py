@@ -3,10 +3,9 @@
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from simplepcfg.cli.output import note
 from simplepcfg.cli.requests import flag, opt
@@ -26,28 +25,9 @@ Json = Annotated[str | None, opt("--json", "FILE", "Write everything as JSON too
 Raw = Annotated[bool, flag("--raw", "The file is raw text: paragraphs, which are split into sentences and words.")]
 
 
-class Decode(StrEnum):
-    """How a tree is chosen."""
-
-    mbr = "mbr"
-    viterbi = "viterbi"
-
-
-class By(StrEnum):
-    """What several runs are combined by."""
-
-    geometric = "geometric"
-    arithmetic = "arithmetic"
-    trees = "trees"
-
-
-class Weigh(StrEnum):
-    """What each of several runs counts by."""
-
-    equal = "equal"
-    likelihood = "likelihood"
-    agreement = "agreement"
-
+Decode = Literal["mbr", "viterbi"]
+By = Literal["geometric", "arithmetic", "trees"]  # what several runs are combined by
+Weigh = Literal["equal", "likelihood", "agreement"]  # what each of several runs counts by
 
 # Sentences that are read, sorted by length and answered together: enough to fill batches, few enough to hold.
 CHUNK = 10_000

@@ -27,10 +27,10 @@ def command(
     format: Annotated[
         Format,
         flag("--format", "A bracketed tree or a JSON object a line, drawings, a word a line, or one SVG picture."),
-    ] = Format.brackets,
+    ] = "brackets",
     decode: Annotated[
         Decode, flag("--decode", "Largest sum of span marginals, or most probable tree with its symbols.")
-    ] = Decode.mbr,
+    ] = "mbr",
     k: Annotated[
         int | None, opt("--k -k", "K", "With --decode viterbi: the K most probable trees and their nats.")
     ] = None,
@@ -48,8 +48,8 @@ def command(
         flag(
             "--by", "Of several runs: by the geometric or arithmetic mean of span marginals, or votes of their trees."
         ),
-    ] = By.geometric,
-    weigh: Annotated[Weigh, flag("--weigh", "Of several runs: by what each counts.")] = Weigh.equal,
+    ] = "geometric",
+    weigh: Annotated[Weigh, flag("--weigh", "Of several runs: by what each counts.")] = "equal",
     raw: Raw = False,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -74,9 +74,9 @@ def command(
       simplepcfg parse runs/eight sentences.txt --by trees --weigh agreement
     """
     if labels is not None:
-        decode = Decode.viterbi
+        decode = "viterbi"
     members = _members(run, others)
-    if len(members) == 1 and (by is not By.geometric or weigh is not Weigh.equal):
+    if len(members) == 1 and (by != "geometric" or weigh != "equal"):
         raise InputError("--by and --weigh are for several runs; give a folder of runs, or --with RUN")
     run, others = members[0], members[1:]
     _refuse_baseline([run, *(others or [])], decode, constraints, others)
@@ -84,19 +84,19 @@ def command(
         raise InputError("--constraints has a line a sentence, which --raw finds itself; leave out one of them")
     if k is not None:
         _refuse_k(k, decode)
-        if format in (Format.columns, Format.svg):
-            raise InputError(f"--format {format.value} shows one tree a sentence; leave out --k")
+        if format in ("columns", "svg"):
+            raise InputError(f"--format {format} shows one tree a sentence; leave out --k")
         found = _k_best_chunks(run, file, device, quiet, raw, k, constraints, labels)
         remark = "unit: nats (natural log-probability of words and tree), before each tree"
         for lists in with_remark(found, remark, quiet):
             write_lines(render_k_best(trees, format) for trees in lists)
         return
     chunks = _parsed_chunks(run, file, device, quiet, raw, decode, constraints, others, labels, by, weigh)
-    if format is Format.svg:
+    if format == "svg":
         write_lines([one_picture(tree for trees in chunks for tree in trees)])
         return
     for trees in chunks:
-        write_lines(render(tree, format, tags=decode is Decode.viterbi) for tree in trees)
+        write_lines(render(tree, format, tags=decode == "viterbi") for tree in trees)
 
 
 def _members(run: str, others: list[str] | None) -> list[str]:
@@ -110,19 +110,19 @@ def _refuse_baseline(names: list[str], decode: Decode, constraints: str | None, 
     from simplepcfg.evaluation.treebank import BASELINES
 
     for name in names:
-        if name in BASELINES and decode is Decode.viterbi:
+        if name in BASELINES and decode == "viterbi":
             raise InputError(f"{name} trees have no probability, hence no best one; leave out --decode viterbi")
         if name in BASELINES and (constraints or others):
             option = "--constraints" if constraints else "--with"
             raise InputError(f"{name} trees have no span marginals; leave out {option}, or give the folder of a run")
-    if others and decode is Decode.viterbi:
+    if others and decode == "viterbi":
         raise InputError(f"{others[0]} beside {names[0]} combines span marginals; leave out --decode viterbi, --labels")
 
 
 def _refuse_k(k: int, decode: Decode) -> None:
     if k < 1:
         raise InputError(f"--k {k}; ask for at least one tree")
-    if decode is not Decode.viterbi:
+    if decode != "viterbi":
         raise InputError(f"--k {k} needs --decode viterbi; span marginals give one tree")
 
 
@@ -176,13 +176,13 @@ def _parsed_chunks(
     if others:
         from simplepcfg.inference.ensembles import ensemble
 
-        group = ensemble([model, *others], device, by=by.value, weigh=weigh.value)
+        group = ensemble([model, *others], device, by=by, weigh=weigh)
     for chunk, asked in with_constraints(sentence_chunks(file, quiet, model, raw), constraints, file):
         unknown.count(chunk)
         if group is not None:
             yield from group.parse_blocks(chunk, asked)
         else:
-            for block in model.parse_blocks(chunk, asked, decode=decode.value):
+            for block in model.parse_blocks(chunk, asked, decode=decode):
                 yield [named(tree) for tree in block]
     unknown.tell(quiet)
 

@@ -1,9 +1,8 @@
 """`simplepcfg reproduce`: the paper's tables, trained and evaluated here, beside the published figures."""
 
 import os
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,13 +16,7 @@ SEEDS = 4
 SUMMARY = "The paper's tables, beside its figures."
 
 
-class PaperTableName(StrEnum):
-    """Which table."""
-
-    lm = "lm"
-    parsing = "parsing"
-    multilingual = "multilingual"
-    speed = "speed"
+PaperTableName = Literal["lm", "parsing", "multilingual", "speed"]
 
 
 def command(
@@ -69,10 +62,10 @@ def command(
       simplepcfg reproduce speed --out reproduction/speed
     """
     chosen = _names(rows)
-    place = out if out is not None else Path("reproduction") / table.value
+    place = out if out is not None else Path("reproduction") / table
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("reproduce runs in one process; with torchrun, train a row by `simplepcfg train` instead")
-    if table is PaperTableName.speed:
+    if table == "speed":
         if data is not None or settings or seeds is not None or predictions:
             raise InputError(
                 "speed reads no text and trains nothing; leave out --data, --set, --seeds and --predictions"
@@ -84,14 +77,14 @@ def command(
         results_console().print(speed_table(measured).rich())
     else:
         if data is None:
-            raise InputError(f"{table.value} needs text; give --data DIR, a folder that `simplepcfg prepare` wrote")
+            raise InputError(f"{table} needs text; give --data DIR, a folder that `simplepcfg prepare` wrote")
         from simplepcfg.plans.lines import result_table
         from simplepcfg.plans.runner import reproduce
         from simplepcfg.plans.tables import paper_table
         from simplepcfg.training.reporting.reporters import make_reporter
 
         lines = reproduce(
-            table.value,
+            table,
             data,
             place,
             rows=chosen,
@@ -102,7 +95,7 @@ def command(
             make_reporter=lambda: make_reporter(quiet),
             remark=lambda text: note(text, quiet),
         )
-        results_console().print(result_table(paper_table(table.value), lines).rich())
+        results_console().print(result_table(paper_table(table), lines).rich())
     note(f"the same table is in {place / 'table.md'} and {place / 'table.csv'}", quiet)
 
 
