@@ -35,15 +35,15 @@ def parse_conllu(lines: Iterable[str], name: str) -> Iterator[ConlluSentence]:
     InputError names the line that is not CoNLL-U.
     """
     words: list[str] = []
-    found: dict[str, str] = {}
+    comments: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             if words:
-                yield ConlluSentence(words, found.get("sent_id"), found.get("text"))
-            words, found = [], {}
+                yield ConlluSentence(words, comments.get("sent_id"), comments.get("text"))
+            words, comments = [], {}
         elif line.startswith("#"):
             if comment := _COMMENT.match(line):
-                found[comment[1]] = comment[2].strip()
+                comments[comment[1]] = comment[2].strip()
         else:
             columns = line.split("\t")
             if len(columns) != COLUMNS:
@@ -55,7 +55,7 @@ def parse_conllu(lines: Iterable[str], name: str) -> Iterator[ConlluSentence]:
             elif not _OTHER_ID.fullmatch(columns[0]):
                 raise InputError(f"{name}:{number}: {columns[0]!r} is no number of a word in CoNLL-U; repair the line")
     if words:
-        yield ConlluSentence(words, found.get("sent_id"), found.get("text"))
+        yield ConlluSentence(words, comments.get("sent_id"), comments.get("text"))
 
 
 def _form(form: str, name: str, number: int) -> str:

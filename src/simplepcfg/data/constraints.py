@@ -147,24 +147,24 @@ def token_bonuses(
             f"{counted(len(constraints), 'constraint')} for {counted(len(sentences), 'sentence')}; give one for each"
             ", or None"
         )
-    found: list[Tensor | None] = []
+    bonuses: list[Tensor | None] = []
     for number, (item, (words, prepared)) in enumerate(zip(constraints, sentences, strict=True)):
         source = f"sentence {number}"
         if item is not None and not isinstance(item, Constraints):
             item = Constraints.from_mapping(item, source)
-        found.append(None if item is None else item.token_bonus(len(words), prepared, source))
-    return found
+        bonuses.append(None if item is None else item.token_bonus(len(words), prepared, source))
+    return bonuses
 
 
 def stacked_bonuses(bonuses: Sequence[Tensor | None], n: int) -> Tensor | None:
     """Return the bonuses of a batch as one tensor [B, n + 1, n + 1]; None if no sentence has one."""
     if all(bonus is None for bonus in bonuses):
         return None
-    found = torch.zeros(len(bonuses), n + 1, n + 1)
-    for row, bonus in zip(found, bonuses, strict=True):
+    stacked = torch.zeros(len(bonuses), n + 1, n + 1)
+    for row, bonus in zip(stacked, bonuses, strict=True):
         if bonus is not None:
             row[: bonus.shape[0], : bonus.shape[1]] = bonus
-    return found
+    return stacked
 
 
 def has_tree(allowed: Tensor) -> bool:
@@ -176,9 +176,9 @@ def has_tree(allowed: Tensor) -> bool:
         stride, size = (posts + 1, 1), (posts - width, width - 1)
         before = made.as_strided(size, stride, 1)  # (i, i + k)
         after = made.as_strided(size, stride, width * posts + 1)  # (i + k, i + width) at its mirror
-        found = (before & after).any(1) & torch.diagonal(allowed, width)
-        torch.diagonal(made, width).copy_(found)
-        torch.diagonal(made, -width).copy_(found)
+        covered = (before & after).any(1) & torch.diagonal(allowed, width)
+        torch.diagonal(made, width).copy_(covered)
+        torch.diagonal(made, -width).copy_(covered)
     return bool(made[0, posts - 1]) or posts <= 2
 
 
@@ -196,10 +196,10 @@ def _with_ending(table: Tensor) -> Tensor:
 
 
 def _listed(value: Mapping[str, Any], key: str, place: str) -> Sequence[Any]:
-    found = value.get(key, [])
-    if not isinstance(found, list | tuple):
-        raise InputError(f"{place}{key} is {found!r}; it must be a list of spans, as in {EXAMPLE}")
-    return found
+    items = value.get(key, [])
+    if not isinstance(items, list | tuple):
+        raise InputError(f"{place}{key} is {items!r}; it must be a list of spans, as in {EXAMPLE}")
+    return items
 
 
 def _checked(key: str, item: Any, place: str) -> tuple[int, int, float]:

@@ -129,15 +129,15 @@ def prepare_tree(tree: SpanTree, conventions: Conventions, losses: Losses) -> Sp
 def prepare_sentence(words: Sequence[str], conventions: Conventions, losses: Losses) -> list[str]:
     """Return the words of a sentence of plain text, where characters alone tell punctuation; count what is left out."""
     if conventions.punctuation == "keep":
-        kept = list(words)
+        remaining = list(words)
     else:
-        kept = [word for word in words if not is_punctuation(word)]
-        losses.reasons[PUNCTUATION] += len(words) - len(kept)
-    if kept and kept[-1] == EOS:
-        kept.pop()
+        remaining = [word for word in words if not is_punctuation(word)]
+        losses.reasons[PUNCTUATION] += len(words) - len(remaining)
+    if remaining and remaining[-1] == EOS:
+        remaining.pop()
         losses.reasons[SENTENCE_ENDS] += 1
-    losses.reasons[KEPT_WORDS] += len(kept)
-    return prepare_words(kept, conventions, losses)
+    losses.reasons[KEPT_WORDS] += len(remaining)
+    return prepare_words(remaining, conventions, losses)
 
 
 def prepare_words(words: Sequence[str], conventions: Conventions, losses: Losses) -> list[str]:

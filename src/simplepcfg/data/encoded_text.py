@@ -59,8 +59,8 @@ class EncodedText(Sequence[list[int]]):
         if isinstance(index, slice):
             return EncodedText(self.tokens, self.starts[index], self.lengths[index])
         start = self.starts[index]
-        found: list[int] = self.tokens[start : start + self.lengths[index]].tolist()
-        return found
+        ids: list[int] = self.tokens[start : start + self.lengths[index]].tolist()
+        return ids
 
     def select(self, indices: Ints | Sequence[int]) -> EncodedText:
         """Return the text of the sentences with these indices, in their order."""
@@ -93,10 +93,10 @@ class EncodedText(Sequence[list[int]]):
         ends = np.cumsum(self.lengths + 1)
         at_marks = np.zeros(int(ends[-1]) if len(ends) else 0, dtype=bool)
         at_marks[ends - 1 if after else ends - 1 - self.lengths] = True
-        found = np.empty(len(at_marks), dtype=np.int64)
-        found[at_marks] = marks
-        found[~at_marks] = self.flat()
-        return found
+        ids = np.empty(len(at_marks), dtype=np.int64)
+        ids[at_marks] = marks
+        ids[~at_marks] = self.flat()
+        return ids
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the sentences' lengths and word ids, in order."""
@@ -107,10 +107,10 @@ class EncodedText(Sequence[list[int]]):
 
     def counts(self, size: int) -> Ints:
         """Return how often each of the ids 0 … size − 1 occurs, [size]."""
-        found = np.zeros(size, dtype=np.int64)
+        counts = np.zeros(size, dtype=np.int64)
         for block in self.blocks():
-            found += np.bincount(block.flat(), minlength=size)
-        return found
+            counts += np.bincount(block.flat(), minlength=size)
+        return counts
 
 
 class TextEncoder:
@@ -175,8 +175,8 @@ class DecodedText(Sequence[list[str]]):
 def sentence_lengths(sentences: Sequence[Sequence[Any]]) -> list[int]:
     """Return the number of words of each sentence; an encoded text is not read for it."""
     if isinstance(sentences, EncodedText):
-        found: list[int] = sentences.lengths.tolist()
-        return found
+        lengths: list[int] = sentences.lengths.tolist()
+        return lengths
     return [len(sentence) for sentence in sentences]
 
 

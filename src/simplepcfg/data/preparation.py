@@ -171,12 +171,12 @@ def _sentences(job: Job, path: Path, losses: Losses) -> Iterator[tuple[Sequence[
     if job.kind == "ctb":
         lines = without_sgml(lines)
     without_words = losses.reasons[EMPTY_TREES]
-    found = False
+    has_trees = False
     for tree in parse_trees(lines, str(path), losses.reasons):
-        found = True
+        has_trees = True
         prepared = prepare_tree(tree, job.conventions, losses)
         yield prepared.words, prepared.to_brackets() if prepared.words else ""
-    if found or losses.reasons[EMPTY_TREES] > without_words:
+    if has_trees or losses.reasons[EMPTY_TREES] > without_words:
         return
     if job.ranges:  # one of hundreds of files
         losses.reasons[TREELESS] += 1

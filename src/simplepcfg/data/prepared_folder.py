@@ -72,9 +72,9 @@ def refuse_filled(out: Path, besides: str = "") -> None:
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: is a file; give a new or empty folder")
     names = sorted(os.listdir(out)) if out.exists() else []
-    found = next((name for name in names if name != besides and not _is_abandoned(out, name)), None)
-    if found is not None:
-        raise InputError(f"{out}: is not empty ({found}); give a new or empty folder")
+    other = next((name for name in names if name != besides and not _is_abandoned(out, name)), None)
+    if other is not None:
+        raise InputError(f"{out}: is not empty ({other}); give a new or empty folder")
 
 
 def _remove_abandoned(out: Path, place: Path) -> None:

@@ -26,12 +26,12 @@ class Spread:
     @classmethod
     def of(cls, values: Iterable[float | None]) -> Spread | None:
         """Summarise the values that are not None or NaN; None if there are none, infinite if one is."""
-        found = [value for value in values if value is not None and not math.isnan(value)]
-        if not found:
+        numbers = [value for value in values if value is not None and not math.isnan(value)]
+        if not numbers:
             return None
-        if any(math.isinf(value) for value in found):
-            return cls(math.inf, None, len(found))
-        return cls(statistics.fmean(found), statistics.stdev(found) if len(found) > 1 else None, len(found))
+        if any(math.isinf(value) for value in numbers):
+            return cls(math.inf, None, len(numbers))
+        return cls(statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None, len(numbers))
 
     def format(self, digits: int = 1) -> str:
         """Return text such as "65.1 ± 2.1"."""
@@ -57,9 +57,9 @@ class Column:
         if self.intervals:
             values["intervals"] = {name: interval.to_dict() for name, interval in self.intervals.items()}
         if self.compared_with is not None:
-            found = {name: comparison.to_dict() for name, comparison in self.comparisons.items()}
+            comparisons = {name: comparison.to_dict() for name, comparison in self.comparisons.items()}
             remark = {"remark": f"perplexity: {OTHER_VOCABULARY}, not comparable"} if self.other_vocabulary else {}
-            values["comparison"] = {"with": self.compared_with, **found, **remark}
+            values["comparison"] = {"with": self.compared_with, **comparisons, **remark}
         return values
 
     def _group_dict(self) -> dict[str, Any]:
@@ -115,8 +115,8 @@ def vocabulary_remark(columns: Sequence[Column]) -> str | None:
 
 
 def _vocabularies(columns: Sequence[Column]) -> set[str]:
-    found = (vocabulary_of(report) for column in columns for report in column.reports if report.perplexity)
-    return {name for name in found if name is not None}
+    names = (vocabulary_of(report) for column in columns for report in column.reports if report.perplexity)
+    return {name for name in names if name is not None}
 
 
 def require_column(baseline: str, names: Sequence[str]) -> None:

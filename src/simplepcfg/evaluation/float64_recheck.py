@@ -38,16 +38,16 @@ class Float64Recheck:
         `words` is [B, n], `lengths` [B] and `span_bonus` [B, n + 1, n + 1]. Where the rules in float64 would take too
         much memory, a RuntimeWarning is given once and −∞ is kept.
         """
-        found = log_likelihoods.to("cpu", torch.float64, copy=True)
-        rows = torch.isneginf(found).nonzero()[:, 0]
+        values = log_likelihoods.to("cpu", torch.float64, copy=True)
+        rows = torch.isneginf(values).nonzero()[:, 0]
         if not len(rows):
-            return found
+            return values
         # Where each sentence has its own rules, they are converted one sentence at a time.
         for some in rows.split(len(rows) if self.grammar is not None else 1):
             longest, there = int(lengths[some].max()), some.to(words.device)
             bonus = None if span_bonus is None else span_bonus[there, : longest + 1, : longest + 1]
-            found[some] = self._recompute(words[there, :longest], lengths[some], bonus)
-        return found
+            values[some] = self._recompute(words[there, :longest], lengths[some], bonus)
+        return values
 
     def _recompute(self, words: Tensor, lengths: Tensor, span_bonus: Tensor | None) -> Tensor:
         impossible = torch.full((len(words),), -torch.inf, dtype=torch.float64)
@@ -60,8 +60,8 @@ class Float64Recheck:
         wide = in_float64(grammar) if self._wide is None else self._wide
         if self.grammar is not None:
             self._wide = wide
-        found = wide.log_partition(words, lengths, span_bonus=span_bonus).cpu()
-        return found if kl is None else found - kl
+        values = wide.log_partition(words, lengths, span_bonus=span_bonus).cpu()
+        return values if kl is None else values - kl
 
     def _has_room(self, grammar: Grammar, device: torch.device) -> bool:
         needed, room = bytes_in_float64(grammar), _room(device)

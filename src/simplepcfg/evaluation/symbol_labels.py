@@ -61,11 +61,11 @@ class SymbolLabels:
 
     def best(self) -> dict[str, tuple[str, float]]:
         """Return the labels of `mapping`, each with its share of the symbol's gold constituents."""
-        found = {}
+        labels = {}
         for symbol, row in sorted(self._labelled().items()):
             label = min(row, key=lambda name: (-row[name], name))
-            found[symbol] = (label, row[label] / row.total())
-        return found
+            labels[symbol] = (label, row[label] / row.total())
+        return labels
 
     def table(self, symbols: int, labels: int) -> tuple[list[str], list[str], list[list[float]]]:
         """Return the most used symbols, the most frequent labels, and the share of each label for each symbol.
@@ -140,6 +140,6 @@ def _explained(totals: Mapping[str, int], groups: Iterable[Counter[str]]) -> flo
 
 def _entropy(counts: Iterable[int]) -> float:
     """Compute the entropy (nats) of the distribution that is proportional to positive counts."""
-    found = list(counts)
-    total = sum(found)
-    return -math.fsum(count / total * math.log(count / total) for count in found)
+    positive = list(counts)
+    total = sum(positive)
+    return -math.fsum(count / total * math.log(count / total) for count in positive)

@@ -51,8 +51,8 @@ def in_batches(
     for indices in evaluation_batches([len(ids) for ids in encoded], *limits):
         longest = len(encoded[indices[-1]])
         with resource_errors(f"computing on a sentence of {longest} words", MEMORY_ADVICE):
-            found = compute(collate(encoded, indices).to(run.device))
-        for index, result in zip(indices, found, strict=True):
+            answers = compute(collate(encoded, indices).to(run.device))
+        for index, result in zip(indices, answers, strict=True):
             results[places[index]] = result
     return results
 

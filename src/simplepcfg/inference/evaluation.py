@@ -60,9 +60,9 @@ def evaluate_treebank(
         report = EvaluationReport(name, len(treebank.gold), treebank.tokens)
         return replace(report, **_language_model(run, tokens, importance))
     decoded = viterbi_spans(run, tokens) if decode == "viterbi" else mbr_spans(run, tokens)
-    spans = [item.word_spans(found) for item, found in zip(treebank.prepared, decoded, strict=True)]
-    found = labels_of(run, treebank) if labels else None
-    return replace(treebank.report(name, spans), labels=found, **_language_model(run, tokens, importance))
+    spans = [item.word_spans(tree) for item, tree in zip(treebank.prepared, decoded, strict=True)]
+    label_report = labels_of(run, treebank) if labels else None
+    return replace(treebank.report(name, spans), labels=label_report, **_language_model(run, tokens, importance))
 
 
 def labels_of(run: TrainedModel, treebank: Treebank) -> LabelReport | None:
@@ -85,22 +85,22 @@ def _evaluate_text(run: TrainedModel, items: Sequence[Sentence], name: str, impo
     tokens = [item.tokens for _, item in prepared]
     if all(len(item) < 2 for item in tokens):
         raise InputError(f"none of {len(items)} sentences has two words or more; perplexity needs one that has")
-    kept = sum(len(item.kept) for _, item in prepared)
-    return EvaluationReport(name, len(items), kept, **_language_model(run, tokens, importance))
+    words = sum(len(item.kept) for _, item in prepared)
+    return EvaluationReport(name, len(items), words, **_language_model(run, tokens, importance))
 
 
 def _language_model(run: TrainedModel, tokens: Sequence[Sequence[str]], importance: int) -> dict[str, Any]:
     """Return the fields of a report that concern likelihoods."""
     lengths, eos = [len(item) for item in tokens], run.preprocessing.eos
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "perplexity": perplexity(log_probabilities(run, tokens), lengths, eos),
         "likelihood": "exact" if run.shares_rules else POSTERIOR_MEAN,
         "vocabulary": vocabulary_use(run.vocabulary, tokens),
     }
     if importance:
         sampled = perplexity(importance_log_probabilities(run, tokens, importance), lengths, eos)
-        found |= {"importance": sampled, "importance_samples": importance}
-    return found
+        fields |= {"importance": sampled, "importance_samples": importance}
+    return fields
 
 
 def evaluate_sequence_model(model: SequenceModel, items: Sequence[Sentence], name: str) -> EvaluationReport:

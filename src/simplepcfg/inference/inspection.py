@@ -63,9 +63,9 @@ def describe_symbols(
     chosen_tags = preterminals.topk(min(top, len(preterminals))).indices
     names = _Names(run, chosen_tags)
     if tokens is None:
-        found: list[tuple[list[Weighted], list[Weighted]]] = [([], []) for _ in chosen.tolist()]
+        words_below: list[tuple[list[Weighted], list[Weighted]]] = [([], []) for _ in chosen.tolist()]
     else:
-        found = words_and_examples(run, grammar, tokens, chosen)
+        words_below = words_and_examples(run, grammar, tokens, chosen)
     left, right = child_probabilities(grammar)
     return SymbolReport(
         run.name,
@@ -84,7 +84,7 @@ def describe_symbols(
                 examples,
                 gold.get(f"NT-{symbol}"),
             )
-            for symbol, (words, examples) in zip(chosen.tolist(), found, strict=True)
+            for symbol, (words, examples) in zip(chosen.tolist(), words_below, strict=True)
         ],
         [
             SymbolUse(

@@ -40,17 +40,17 @@ class LabelMapping:
         try:
             with open(path, "rb") as stream:  # a device has no end
                 content = stream.read(MOST_BYTES + 1)
-            found = json.loads(content) if len(content) <= MOST_BYTES else None
+            mapping = json.loads(content) if len(content) <= MOST_BYTES else None
         except (ValueError, RecursionError):
-            found = None
+            mapping = None
         if not (
-            isinstance(found, dict)
-            and found.get("format") == FORMAT
-            and all(_is_names(found.get(part)) for part in ("phrases", "tags"))
-            and isinstance(found.get("model"), str | None)
+            isinstance(mapping, dict)
+            and mapping.get("format") == FORMAT
+            and all(_is_names(mapping.get(part)) for part in ("phrases", "tags"))
+            and isinstance(mapping.get("model"), str | None)
         ):
             raise InputError(f"{fspath(path)}: no labels of symbols; let `simplepcfg evaluate` write them")
-        return cls(found["phrases"], found["tags"], found["model"])
+        return cls(mapping["phrases"], mapping["tags"], mapping["model"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of the file."""

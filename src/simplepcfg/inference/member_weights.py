@@ -46,11 +46,11 @@ def agreement_weights(trees: Sequence[Sequence[Spans]]) -> list[float]:
     """
     if len(trees) == 1:
         return [1.0]
-    kept = [[_inner(spans) for spans in sentences] for sentences in trees]
+    inner = [[_inner(spans) for spans in sentences] for sentences in trees]
     means = []
-    for number, one in enumerate(kept):
-        found = [_f1(one, other) for place, other in enumerate(kept) if place != number]
-        means.append(sum(found) / len(found))
+    for number, one in enumerate(inner):
+        agreements = [_f1(one, other) for place, other in enumerate(inner) if place != number]
+        means.append(sum(agreements) / len(agreements))
     return normalised(means)
 
 

@@ -51,11 +51,11 @@ class ConstituencyParser:
         words = [[token.text for token in tokens] for _, tokens in places]
         trees = self.run.parse_spans(words, decode=self.decode)
         records: list[Any] = self.run.surprisal(words) if self.surprisal else [[] for _ in words]
-        for (doc, tokens), tree, found in zip(places, trees, records, strict=True):
+        for (doc, tokens), tree, word_records in zip(places, trees, records, strict=True):
             spans = [(tokens[i].i, tokens[j - 1].i + 1, label) for i, j, label in tree.spans]
             data = doc.user_data.setdefault(_DATA, {"trees": {}, "surprisal": {}})
             data["trees"][tokens[0].sent.start if doc.has_annotation("SENT_START") else 0] = (tree.to_brackets(), spans)
-            for token, record in zip(tokens, found, strict=False):
+            for token, record in zip(tokens, word_records, strict=False):
                 data["surprisal"][token.i] = record.surprisal
 
 

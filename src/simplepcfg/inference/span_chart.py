@@ -49,10 +49,10 @@ class SpanChart:
     def table(self) -> list[list[float]]:
         """Return ``table``, where ``table[i][j]`` is the marginal of the span (i, j)."""
         n = len(self.words)
-        found = [[0.0] * (n + 1) for _ in range(n + 1)]
+        table = [[0.0] * (n + 1) for _ in range(n + 1)]
         for span in self.spans:
-            found[span.start][span.end] = span.probability
-        return found
+            table[span.start][span.end] = span.probability
+        return table
 
     def to_svg(self) -> str:
         """Draw the triangle of marginals as an SVG file's text."""
@@ -82,14 +82,14 @@ def make_chart(
     if likeliest is None:
         (marginals,) = span_marginals(run, prepared, asked)
         rows = marginals.tolist()
-        found = [SpanProbability(i, j, _clamped(rows[i][j])) for i, j in cells]
+        spans = [SpanProbability(i, j, _clamped(rows[i][j])) for i, j in cells]
     else:
         totals, best = likeliest
-        found = [
+        spans = [
             SpanProbability(i, j, _clamped(total), names)
             for (i, j), total, names in zip(cells, totals, best, strict=True)
         ]
-    return SpanChart([words[place] for place in item.kept], list(item.kept), found)
+    return SpanChart([words[place] for place in item.kept], list(item.kept), spans)
 
 
 def _likeliest_symbols(
@@ -119,10 +119,10 @@ def _likeliest_symbols(
             values, which = shares.topk(min(count, shares.shape[-1]), -1)
         return [(shares.sum(-1).cpu(), values.cpu(), which.cpu())]
 
-    (found,) = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: None)
-    if found is None:
+    (answer,) = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: None)
+    if answer is None:
         return None
-    totals, values, which = (part.tolist() for part in found)
+    totals, values, which = (part.tolist() for part in answer)
     best = [
         [(f"NT-{symbol}", _clamped(share)) for share, symbol in zip(row, names, strict=True) if share > 0]
         for row, names in zip(values, which, strict=True)

@@ -46,11 +46,11 @@ def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence], ends: bo
         last = (states.log_prefix - states.log_sentence).nan_to_num(math.inf, posinf=math.inf).tolist()
         return [([*words[b][:n], last[b][n]], entropies[b][: n + 1]) for b, n in enumerate(lengths)]
 
-    found = in_batches(run, tokens, compute, lambda: ([], []), least=1, cells=cells)
-    if any(math.isnan(value) for values, _ in found for value in values):
+    answers = in_batches(run, tokens, compute, lambda: ([], []), least=1, cells=cells)
+    if any(math.isnan(value) for values, _ in answers for value in values):
         raise NumericalError(f"{run.name}: surprisals are NaN; its weights are damaged, train it again")
     return SurprisalTables(
-        _records(run, words, item, *values, ends) for (words, item), values in zip(prepared, found, strict=True)
+        _records(run, words, item, *values, ends) for (words, item), values in zip(prepared, answers, strict=True)
     )
 
 
@@ -62,11 +62,11 @@ def syntactic_surprisals(run: TrainedModel, sentences: Iterable[Sentence]) -> li
         values = run.grammar.syntactic_surprisal(batch.words, batch.lengths).tolist()
         return [row[:n] for row, n in zip(values, batch.lengths.tolist(), strict=True)]
 
-    found = in_batches(
+    answers = in_batches(
         run, [item.tokens for _, item in prepared], compute, list[float], least=1, cells=_cells_a_batch(run)
     )
     tables: list[list[float | None]] = []
-    for (words, item), values in zip(prepared, found, strict=True):
+    for (words, item), values in zip(prepared, answers, strict=True):
         table: list[float | None] = [None] * len(words)
         for place, value in zip(item.kept, values, strict=False):  # an <eos> that was added has no place
             table[place] = value

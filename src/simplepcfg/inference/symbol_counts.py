@@ -112,10 +112,10 @@ def _symbol_marginals(grammar: LabelledGrammar, batch: Batch, symbols: Tensor) -
     Width by width, so that the surest spans of each can be told apart from those of the others.
     """
     if isinstance(grammar, DenseGrammar):
-        found = grammar.symbol_marginals(batch.words, batch.lengths)[..., symbols]  # [B, n + 1, n + 1, symbols]
-        cells = torch.arange(found[..., 0].numel(), device=found.device).view(found.shape[:3])
-        for width in range(2, found.shape[1]):
-            rows = torch.diagonal(found, width, 1, 2).transpose(1, 2)  # [B, spans, symbols]
+        marginals = grammar.symbol_marginals(batch.words, batch.lengths)[..., symbols]  # [B, n + 1, n + 1, symbols]
+        cells = torch.arange(marginals[..., 0].numel(), device=marginals.device).view(marginals.shape[:3])
+        for width in range(2, marginals.shape[1]):
+            rows = torch.diagonal(marginals, width, 1, 2).transpose(1, 2)  # [B, spans, symbols]
             yield rows.flatten(0, 1), torch.diagonal(cells, width, 1, 2).flatten()
         return
     log_emissions = grammar.log_emissions(batch.words, batch.lengths)
@@ -154,8 +154,8 @@ def words_and_examples(
             values, places = (torch.cat(parts) for parts in zip(*surest, strict=True))  # [candidates, chosen]
             values, order = values.topk(min(4 * most, len(values)), 0)
             places = places.gather(0, order)
-        for k, (column, found) in enumerate(zip(values.T.tolist(), places.T.tolist(), strict=True)):
-            for value, cell in zip(column, found, strict=True):
+        for k, (column, column_places) in enumerate(zip(values.T.tolist(), places.T.tolist(), strict=True)):
+            for value, cell in zip(column, column_places, strict=True):
                 b, i, j = cell // (n + 1) ** 2, cell // (n + 1) % (n + 1), cell % (n + 1)
                 if value > 0:
                     text = " ".join(scored[batch.indices[b]][i:j])

@@ -48,16 +48,16 @@ class SymbolGuide:
 
     def describe(self, symbol: str, most: int = 10) -> SymbolDescription:
         """Describe one symbol by its name, such as NT-12 or T-5."""
-        found = _NAME.fullmatch(symbol)
+        match = _NAME.fullmatch(symbol)
         nonterminals, preterminals = self._left.shape[0], self._shares.shape[0]
-        limit = {"NT": nonterminals, "T": preterminals}[found[1]] if found else 0
-        if not found or int(found[2]) >= limit:
+        limit = {"NT": nonterminals, "T": preterminals}[match[1]] if match else 0
+        if not match or int(match[2]) >= limit:
             raise InputError(
                 f"symbol {symbol!r} is none of this grammar; take one of NT-0 to NT-{nonterminals - 1} or T-0 to "
                 f"T-{preterminals - 1}"
             )
-        index = int(found[2])
-        if found[1] == "T":
+        index = int(match[2])
+        if match[1] == "T":
             return SymbolDescription(symbol, [], [], self._words(index, most))
         return SymbolDescription(
             symbol, self._children(self._left[index]), self._children(self._right[index]), self._below(index, most)

@@ -62,10 +62,10 @@ class System:
             raise InputError(f'group "{text}" is not of the form NAME=RUN,RUN, as in ours=runs/seed-1,runs/seed-2')
         folders: list[str] = []
         for part in parts:
-            found = [part] if os.path.exists(part) else sorted(glob.glob(part))
-            if not found:
+            matches = [part] if os.path.exists(part) else sorted(glob.glob(part))
+            if not matches:
                 raise InputError(f"group {name}: {part} is no run folder and matches none; name existing folders")
-            for folder in found:
+            for folder in matches:
                 folders += runs_inside(folder) or [folder]
         twice = next((folder for folder in folders if folders.count(folder) > 1), None)
         if twice is not None:
@@ -109,8 +109,8 @@ def evaluate_systems(
         raise InputError(f"group {repeated}: another column has this name; choose another")
     folders = list(dict.fromkeys(folder for system in systems for folder in system.folders))
     for folder in folders:
-        found = RunFolder(run_directory(folder))
-        found.require(found.config, found.vocabulary, found.model)
+        run_folder = RunFolder(run_directory(folder))
+        run_folder.require(run_folder.config, run_folder.vocabulary, run_folder.model)
     if together and len(folders) < 2:
         raise InputError(f"an ensemble has {len(folders)} run; name the folders of at least two different ones")
     compound = (
@@ -184,14 +184,14 @@ def evaluate_systems(
 
 def unique_names(runs: Iterable[Run]) -> dict[str, Run]:
     """Return runs by the names of their folders; the second of two with the same name gets the suffix -2."""
-    found: dict[str, Run] = {}
+    named: dict[str, Run] = {}
     for run in runs:
         base = run.directory.resolve().name if run.directory is not None else run.name
         name, number = base, 2
-        while name in found:
+        while name in named:
             name, number = f"{base}-{number}", number + 1
-        found[name] = run
-    return found
+        named[name] = run
+    return named
 
 
 class _Runs:
