@@ -8,7 +8,8 @@ from torch import Tensor
 
 from random_grammars import random_case
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.dense import dense_inside, dense_span_marginals
+from simplepcfg.ops.dense import check_dense_arguments, dense_inside
+from simplepcfg.ops.dense.marginals import dense_span_marginals
 from simplepcfg.ops.entropy import derivation_entropy, tree_log_weights
 from simplepcfg.ops.forward import forward, forward_prefixes, state_marginals
 from simplepcfg.ops.inside import span_marginals
@@ -52,7 +53,7 @@ QUESTIONS: dict[str, tuple[Callable[[], tuple[Tensor, ...]], Callable[..., Tenso
     "next_tags": (simple, lambda *given: prefix_states(*given, lengths=LENGTHS).next_tags(slice(0, 2))),
     "next_word": (simple, lambda *given: next_word(*given, lengths=LENGTHS).tags),
     "dense_inside": (dense, lambda *given: dense_inside(*given, lengths=LENGTHS)),
-    "dense_span_marginals": (dense, lambda *given: dense_span_marginals(*given, lengths=LENGTHS)[1]),
+    "dense_span_marginals": (dense, lambda *given: dense_span_marginals(check_dense_arguments(*given, LENGTHS))[1]),
     "forward": (chain, lambda *given: forward(*given, lengths=LENGTHS)),
     "forward_prefixes": (chain, lambda *given: forward_prefixes(*given, lengths=LENGTHS).log_prefix),
     "state_marginals": (chain, lambda *given: state_marginals(*given, lengths=LENGTHS)[1]),

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.dense import dense_span_marginals
+from simplepcfg.ops.dense import check_dense_arguments
+from simplepcfg.ops.dense.marginals import dense_span_marginals
 from simplepcfg.ops.forward import state_marginals
 from simplepcfg.ops.inside import span_marginals
 from simplepcfg.ops.marginals import rule_counts, symbol_marginals, tag_marginals
@@ -38,7 +39,12 @@ QUESTIONS: dict[str, tuple[Callable[..., tuple[Tensor, ...]], Callable[..., Tens
     "naive span_marginals": (simple, lambda *given, **options: span_marginals(*given, backend="naive", **options)[1]),
     "tag_marginals": (simple, lambda *given, **options: tag_marginals(*given, **options)[1]),
     "rule_counts": (simple, lambda *given, **options: rule_counts(*given, **options)[1].left),
-    "dense_span_marginals": (dense, lambda *given, **options: dense_span_marginals(*given, **options)[1]),
+    "dense_span_marginals": (
+        dense,
+        lambda *given, lengths=None, **options: dense_span_marginals(check_dense_arguments(*given, lengths), **options)[
+            1
+        ],
+    ),
     "state_marginals": (chain, lambda *given, **options: state_marginals(*given, **options)[1]),
 }
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.arguments import InsideArguments, check_arguments
+from simplepcfg.ops.arguments import check_arguments
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.entropy.derivations import Rules
 from simplepcfg.ops.inside.log_space import LogEinsumExp
@@ -35,8 +35,9 @@ def tree_log_weights(
         InputError: if a sentence has more than ``MOST_WORDS`` words.
     """
     arguments = check_arguments(*rules, lengths, span_bonus, precision)
-    _, n, nonterminals, _ = arguments.sizes
-    longest = n if arguments.lengths is None else int(arguments.lengths.max())
+    batch, n, nonterminals, _ = arguments.sizes
+    ends = [n] * batch if arguments.lengths is None else arguments.lengths.tolist()
+    longest = max(ends)
     refuse_long_sentences(longest)
     step = LogEinsumExp(arguments)
     children = step.words(arguments.log_emissions).unsqueeze(2)  # [B, n, 1, 2N]
@@ -52,7 +53,7 @@ def tree_log_weights(
             children = step.spans(beta.flatten(1, 2)).view(*beta.shape[:3], 2 * nonterminals)
             etas.append(children[..., :nonterminals])
             zetas.append(children[..., nonterminals:])
-    return _of_whole_sentences(tops, arguments)
+    return weights_of_whole_sentences(tops, arguments.root, ends)
 
 
 def refuse_long_sentences(longest: int) -> None:
@@ -73,16 +74,15 @@ def _trees_of_width(etas: list[Tensor], zetas: list[Tensor], width: int, spans: 
     return torch.cat(found, 2)
 
 
-def _of_whole_sentences(tops: list[Tensor], arguments: InsideArguments) -> Tensor:
-    batch, n, _, _ = arguments.sizes
+def weights_of_whole_sentences(tops: list[Tensor], root: Tensor, lengths: list[int]) -> Tensor:
+    """Compute the log-weights of the trees of each sentence from those by width, 2 …, and symbol, [B, trees, N]."""
     most = tops[-1].shape[1] if tops else 1
+    log_root = safe_log(root)
     rows = []
-    root = safe_log(arguments.root)
-    for b in range(batch):
-        length = n if arguments.lengths is None else int(arguments.lengths[b])
-        row = arguments.log_emissions.new_full((0,), -math.inf)
+    for b, length in enumerate(lengths):
+        row = log_root.new_full((0,), -math.inf)
         if length > 1:
-            row = safe_logsumexp(tops[length - 2][b] + (root if root.dim() == 1 else root[b]), -1)
+            row = safe_logsumexp(tops[length - 2][b] + (log_root if log_root.dim() == 1 else log_root[b]), -1)
         rows.append(torch.nn.functional.pad(row, (0, most - row.shape[0]), value=-math.inf))
     return torch.stack(rows)
 
