@@ -1,6 +1,6 @@
 """What each piece of machinery of the training step is worth: the same step with it and without it.
 
-    python benchmarks/machinery.py [--sizes 4096,512] [--pieces pair,update] [--commit NAME]
+    python benchmarks/machinery.py [--sizes 4096,512] [--pieces pair,word] [--commit NAME]
 
 Needs torch, triton, pydantic, nltk, safetensors and tomli_w (PYTHONPATH=src where the package is not installed), and a
 GPU; `--device cpu --sizes 5` runs everything once in Triton's interpreter (TRITON_INTERPRET=1), to test this script.

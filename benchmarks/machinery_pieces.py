@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simplepcfg.models import shared_layers, simple_npcfg
-from simplepcfg.ops import capture, deferred_checks, update
+from simplepcfg.ops import capture, deferred_checks
 from simplepcfg.ops.inside import inside, packed_chart, pair_kernels
 from simplepcfg.ops.neural import (
     emissions,
@@ -33,10 +33,8 @@ from simplepcfg.ops.neural import (
     word_kernels,
 )
 from simplepcfg.ops.products import mm_wide
-from simplepcfg.ops.update import fused as update_launchers
-from simplepcfg.ops.update import kernels as update_kernels
 from simplepcfg.training import background_writer
-from simplepcfg.training.step import batch_gradients, counters, fused_update, step
+from simplepcfg.training.step import batch_gradients
 
 Change = tuple[object, str, object]  # an object, the name of its attribute, and the value in its place
 
@@ -178,11 +176,6 @@ def write_at_once(self: background_writer.BackgroundWriter, job: Callable[[], No
 STEP_PIECES = (
     Piece("pair kernels of the inside algorithm", (pair_kernels,), ((packed_chart, "LEAST_TILES", sys.maxsize),)),
     Piece(
-        "fused update, against torch's fused AdamW",
-        (fused_update, update, update_launchers, update_kernels),
-        ((step, "can_fuse", lambda parameters: False), (counters, "has_triton", lambda: False)),
-    ),
-    Piece(
         "capture of steps as CUDA graphs",
         (capture, deferred_checks, batch_gradients.CapturedGradient, batch_gradients.BatchGradientRunner),
         captured=False,
@@ -248,6 +241,4 @@ def interpreted() -> AbstractContextManager[None]:
     return changed(
         *((module, "runs_fused", fused) for module in modules),
         *((packed_chart, name, value) for name, value in small.items()),
-        (update_launchers, "PARTS", 4),
-        (step, "can_fuse", lambda parameters: True),
     )

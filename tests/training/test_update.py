@@ -1,4 +1,4 @@
-"""The GPU's update, on a CPU by the same kernels: it moves weights, average and tally as Adam does in float64."""
+"""The update of a GPU, here and there: it moves weights, average and counters as Adam does in float64 on a CPU."""
 
 import math
 
@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch import nn
 
-from simplepcfg.ops.update import count_batch, fused
 from simplepcfg.runs.config.schema import TrainingConfig
-from simplepcfg.training.step.counters import StepCounters
+from simplepcfg.training.step.counters import COUNTERS, StepCounters
 from simplepcfg.training.step.ema import WeightEMA
-from simplepcfg.training.step.fused_update import FusedUpdate
 from simplepcfg.training.step.gradients import Gradients
-from simplepcfg.training.step.update import DeviceUpdate, LearningRateGroup
+from simplepcfg.training.step.update import DeviceUpdate, HostUpdate, LearningRateGroup
+from step_checks import FakeCapturer
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+BETAS = (0.75, 1 - 2.0**-10)  # in float32 on a GPU torch computes 1 - beta2 of a rounded beta2, and this one is exact
 
 
 class Side:
@@ -22,7 +22,7 @@ class Side:
 
     def __init__(
         self,
-        kind: type,
+        on_host: bool,
         decay: float = 0.9,
         device: str = "cpu",
         dtype: torch.dtype = torch.float32,
@@ -35,13 +35,17 @@ class Side:
         self.gradients = Gradients(parameters, flat=True)
         self.counters = StepCounters(torch.device(device), 1)
         groups = [LearningRateGroup(parameters[:1], 1.0), LearningRateGroup(parameters[1:], 0.25)]
-        config = TrainingConfig(**{"betas": (0.75, 0.999), "weight_decay": 0.1, **settings})
-        self.update = kind(config, groups, self.gradients, self.counters, None, self.ema)
+        config = TrainingConfig(**{"betas": BETAS, "weight_decay": 0.1, **settings})
+        if on_host:
+            self.update = HostUpdate(config, groups, self.counters, self.ema)
+        else:
+            self.update = DeviceUpdate(config, groups, self.gradients, self.counters, FakeCapturer(), self.ema)
 
     def step(self, number: int, size: float, loss: float = 3.0, flags: tuple[float, float, float] = (0, 0, 0)) -> None:
         """Flags are of the batch: impossible sentences, a wish to stop, a failure."""
         generator = torch.Generator().manual_seed(number)
-        self.gradients.flat.copy_(size * torch.randn(self.gradients.flat.shape, generator=generator))
+        for weight in self.gradients.parameters:
+            weight.grad.copy_(size * torch.randn(weight.shape, generator=generator))
         self.counters.count(torch.tensor([loss, 2.0], device=self.counters.device), None, 5, 2)
         self.counters.batch[3:].copy_(torch.tensor(flags))
         self.update(0.01 / (1 + number), self.ema.weight_at(number))
@@ -62,25 +66,20 @@ class Side:
         assert counts[0] == counts[1]
 
 
-def fused_and_true(decay: float = 0.9, device: str = "cpu", **settings: float) -> tuple[Side, Side]:
-    """The kernels, and torch's Adam in float64: in float32 on a GPU it takes 1 - beta2 of a rounded beta2."""
-    truth = Side(DeviceUpdate, decay, dtype=torch.float64, **settings)
-    return Side(FusedUpdate, decay, device, **settings), truth
+def captured_and_true(decay: float = 0.9, device: str = "cpu", **settings: float) -> tuple[Side, Side]:
+    """The update of a GPU in float32, and that of a CPU in float64."""
+    return Side(False, decay, device, **settings), Side(True, decay, dtype=torch.float64, **settings)
 
 
-@pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that parameters have several stretches, the last of them short, and an interpreter little to do."""
-    monkeypatch.setattr(fused, "BLOCK", 512)
-    monkeypatch.setattr(fused, "PARTS", 8)
-    monkeypatch.setattr(fused, "SQUARES_AT_ONCE", 256)
+def counters(side: Side) -> dict[str, float]:
+    return dict(zip(COUNTERS, side.counters.read()[-len(COUNTERS) :], strict=True))
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("decay", [0.0, 0.9])
 @pytest.mark.parametrize("clip", [0.0, 1.0])
 def test_moves_as_adam_does(clip: float, decay: float, device: str) -> None:
-    sides = fused_and_true(decay, device, clip=clip)
+    sides = captured_and_true(decay, device, clip=clip)
     before = [weight.detach().clone() for weight in sides[0].gradients.parameters]
     for number in range(6):
         for side in sides:
@@ -89,11 +88,10 @@ def test_moves_as_adam_does(clip: float, decay: float, device: str) -> None:
     assert all(not torch.equal(*pair) for pair in zip(before, sides[0].gradients.parameters, strict=True))
 
 
-@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # the interpreter's, about NaN
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("size", [math.nan, math.inf])
 def test_nothing_but_the_average_moves_on_what_is_not_finite(size: float, device: str) -> None:
-    sides = fused_and_true(device=device)
+    sides = captured_and_true(device=device)
     for side in sides:
         side.step(0, 0.1)
         side.step(1, size)
@@ -101,43 +99,42 @@ def test_nothing_but_the_average_moves_on_what_is_not_finite(size: float, device
         side.step(3, 0.1, loss=math.nan)
         side.step(4, 0.1)
         side.step(5, 0.1, loss=-9.0)  # more probable than 1
-    assert sides[0].counters.read()[10] == 4
-    found = [side.counters.read() for side in sides]
-    found[0][14] = found[1][14] = 0.0  # the last norm
-    assert found[0] == pytest.approx(found[1], rel=1e-6)
+    assert counters(sides[0])["skipped_steps"] == 4
+    values = [side.counters.read() for side in sides]
+    assert values[0] == pytest.approx(values[1], rel=1e-6)
     sides[0].assert_weights_like(sides[1])
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_counts_what_a_batch_says_of_itself(device: str) -> None:
-    sides = fused_and_true(device=device)
+    sides = captured_and_true(device=device)
     for side in sides:
         side.step(0, 0.1, flags=(3, 0, 0))
         side.step(1, 0.1, flags=(1, 1, 0))
         side.step(2, 0.1, flags=(0, 0, 1))  # a process failed: nothing moves
         side.step(3, 0.1, flags=(2, 1, 0))
-    counted = sides[0].counters.read()[10:]
-    assert (counted[0], counted[3], counted[5:]) == (1.0, 6.0, [2.0, 1.0])
+    counted = counters(sides[0])
+    assert (counted["skipped_steps"], counted["impossible_sentences"]) == (1, 6)
+    assert (counted["stop"], counted["failed"]) == (2, 1)
     sides[0].assert_like(sides[1])
-
-
-LOSSES = {"some": [2.0, math.inf, 3.0], "one": [2.5], "none possible": [math.inf] * 2, "nan": [1.0, math.nan]}
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("given", [False, True])
-@pytest.mark.parametrize("name", LOSSES)
-def test_a_batch_is_counted_as_torch_counts_it(name: str, given: bool, dtype: torch.dtype, device: str) -> None:
-    losses = torch.tensor(LOSSES[name], dtype=dtype)
-    lengths = torch.tensor([4, 2, 3][: len(losses)]) if given else None
-    counters = StepCounters(torch.device("cpu"), end=1)
-    expected = counters.count(losses, lengths, 4, 7)
-    batch = torch.full((6,), 9.0, dtype=torch.float64, device=device)
-    found = count_batch(losses.to(device), None if lengths is None else lengths.to(device), 4, 1, 7, batch)
-    torch.testing.assert_close(found.cpu(), expected)
-    torch.testing.assert_close(batch[:4].cpu(), counters.batch[:4], equal_nan=True)
-    assert batch[4:].tolist() == [9.0, 9.0]
+@pytest.mark.parametrize("losses", [[2.0, math.inf, 3.0], [2.5], [math.inf] * 2, [1.0, math.nan]])
+def test_a_batch_is_counted(losses: list[float], given: bool, dtype: torch.dtype, device: str) -> None:
+    lengths = [4, 2, 3][: len(losses)] if given else [5] * len(losses)
+    counters = StepCounters(torch.device(device), end=1)
+    counters.set_flags(stop=True, failed=True)
+    given_lengths = torch.tensor(lengths) if given else None
+    weights = counters.count(torch.tensor(losses, dtype=dtype, device=device), given_lengths, 5, 7)
+    kept = [(loss, length + 1) for loss, length in zip(losses, lengths, strict=True) if loss != math.inf]
+    loss, tokens = (sum(column) for column in zip((0, 0), *kept, strict=True))
+    expected = [loss, tokens, len(kept), len(losses) - len(kept), 1, 1]
+    assert counters.batch.tolist() == pytest.approx(expected, nan_ok=True)
+    assert weights.dtype == dtype
+    assert weights.tolist() == pytest.approx([0.0 if loss == math.inf else 1 / 7 for loss in losses])
 
 
 def copied(state: dict[int, dict[str, torch.Tensor]]) -> dict[int, dict[str, torch.Tensor]]:
@@ -146,7 +143,7 @@ def copied(state: dict[int, dict[str, torch.Tensor]]) -> dict[int, dict[str, tor
 
 
 def test_goes_on_from_moments_of_another_kind() -> None:
-    sides = [Side(kind) for kind in (FusedUpdate, DeviceUpdate)]
+    sides = [Side(on_host) for on_host in (False, True)]
     for side in sides:
         side.step(0, 0.1)
     held = [copied(side.update.optimizer.state_dict()["state"]) for side in sides]
