@@ -123,13 +123,15 @@ def layout_tree(tree: AnyTree, names: Mapping[str, str] | None = None) -> TreeLa
 def edge_points(layout: TreeLayout) -> list[list[tuple[float, float]]]:
     """Return the edge above each node that has one: a slanted line to the next level, then straight down."""
     edges = []
+    # Of labels the slanted line keeps clear.
+    room = 0.0 if all(node.is_dot for node in layout.nodes if node.kind == "span") else 13.0
     for node in layout.nodes:
         if node.parent < 0 or (node.kind == "word" and layout.nodes[node.parent].kind == "tag"):
             continue
         above = layout.nodes[node.parent]
         start = above.y + (0.0 if above.is_dot else 6.0)
         end = node.y - (0.0 if node.is_dot else 12.0)
-        turn = min(above.y + layout.step - 13.0, end)
+        turn = min(above.y + layout.step - room, end)
         edges.append([(above.x, start), (node.x, turn), *([(node.x, end)] if end > turn else [])])
     return edges
 
