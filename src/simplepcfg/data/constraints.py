@@ -8,7 +8,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,7 +37,7 @@ class Constraints:
     source: str = ""
 
     @classmethod
-    def from_mapping(cls, value: Any, source: str = "") -> Constraints:
+    def from_mapping(cls, value: object, source: str = "") -> Constraints:
         """Return the constraints of a mapping with any of the keys "require", "forbid" and "bonus".
 
             Constraints.from_mapping({"require": [[0, 3]], "forbid": [[3, 5]], "bonus": [[0, 2, 1.5]]})
@@ -136,7 +135,8 @@ def read_constraints(path: str | PathLike[str]) -> Iterator[Constraints]:
 
 
 def token_bonuses(
-    constraints: Sequence[Constraints | Mapping[str, Any] | None], sentences: Sequence[tuple[Sequence[str], Prepared]]
+    constraints: Sequence[Constraints | Mapping[str, object] | None],
+    sentences: Sequence[tuple[Sequence[str], Prepared]],
 ) -> list[Tensor | None]:
     """Return the bonus of each sentence, [tokens + 1, tokens + 1], or None; dictionaries are taken for constraints.
 
@@ -195,14 +195,14 @@ def _with_ending(table: Tensor) -> Tensor:
     return longer
 
 
-def _listed(value: Mapping[str, Any], key: str, place: str) -> Sequence[Any]:
+def _listed(value: Mapping[str, object], key: str, place: str) -> Sequence[object]:
     items = value.get(key, [])
     if not isinstance(items, list | tuple):
         raise InputError(f"{place}{key} is {items!r}; it must be a list of spans, as in {EXAMPLE}")
     return items
 
 
-def _checked(key: str, item: Any, place: str) -> tuple[int, int, float]:
+def _checked(key: str, item: object, place: str) -> tuple[int, int, float]:
     """Start, end and bonus (0 where it has none) of one entry."""
     numbers = 3 if key == "bonus" else 2
     shape = "[start, end, bonus]" if key == "bonus" else "[start, end]"

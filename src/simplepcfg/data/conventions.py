@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from simplepcfg.data.brackets import EMPTY_CONSTITUENTS, TRACES
 from simplepcfg.data.preprocessing import PENN_WORD_TAGS, Preprocessing, has_space, is_punctuation, spans_over
@@ -58,7 +58,7 @@ class Conventions:
         if self.min_count < 1:
             raise InputError(f"min count = {self.min_count}; it must be 1 or more")
 
-    def as_table(self) -> dict[str, Any]:
+    def as_table(self) -> dict[str, object]:
         """Return the switches as a table for a TOML file."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 

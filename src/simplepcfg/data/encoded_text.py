@@ -6,7 +6,7 @@ import hashlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from tempfile import TemporaryFile, gettempdir
-from typing import IO, Any, overload
+from typing import IO, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,7 +172,7 @@ class DecodedText(Sequence[list[str]]):
         return [self._words[number] for number in self._text[index]]
 
 
-def sentence_lengths(sentences: Sequence[Sequence[Any]]) -> list[int]:
+def sentence_lengths(sentences: Sequence[Sequence[object]]) -> list[int]:
     """Return the number of words of each sentence; an encoded text is not read for it."""
     if isinstance(sentences, EncodedText):
         lengths: list[int] = sentences.lengths.tolist()

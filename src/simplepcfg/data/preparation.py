@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from simplepcfg.data.brackets import EMPTY_TREES, parse_trees
 from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS, Conventions, Losses, prepare_sentence, prepare_tree
@@ -26,7 +26,7 @@ EMPTIED, TREELESS = "sentences with no word left", "files without trees"
 _LOOKED_AT = 1000  # words, before tags are judged
 MAX_LENGTH = 40  # of training sentences; train leaves longer ones out, after the vocabulary is counted
 # Settings of `train` that go with prepared text: nothing is done to it again.
-AS_PREPARED: dict[str, Any] = {"lowercase": False, "numbers": "keep", "punctuation": "keep"}
+AS_PREPARED: dict[str, object] = {"lowercase": False, "numbers": "keep", "punctuation": "keep"}
 
 Progress = Callable[[Path, int], None]  # a file that is done, and sentences so far
 
@@ -51,7 +51,7 @@ class Prepared:
     losses: Losses
     vocabulary: int  # words, without <pad> and <unk>
     types: int  # different words of the training text
-    settings: dict[str, Any]  # for `train`
+    settings: dict[str, object]  # for `train`
     notes: list[str] = field(default_factory=list)
 
 
@@ -228,7 +228,7 @@ def _new_file(path: Path) -> IO[str]:
     return open(path, "w", encoding="utf-8", newline="\n")
 
 
-def _description(job: Job, done: Prepared) -> dict[str, Any]:
+def _description(job: Job, done: Prepared) -> dict[str, object]:
     """Return the content of prepared.toml."""
     reasons = {
         name: count for name, count in done.losses.reasons.items() if count and name not in (KEPT_WORDS, FOREIGN)

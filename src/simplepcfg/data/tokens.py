@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from os import PathLike, fspath
-from typing import Any
 
 from simplepcfg.data.preprocessing import Preprocessing, TokenCache, has_penn_tags, with_word_tags
 from simplepcfg.data.raw_text import LOOKED_AT, untokenized_remark
@@ -13,8 +12,9 @@ from simplepcfg.errors import InputError
 
 ADVICE_TO_TOKENIZE = "set data.tokenize = true, and data.raw = true for paragraphs"
 
-# A file, or sentences in memory: strings to be split at white space, lists of words, or trees (nltk's too).
-TextSource = str | PathLike[str] | Iterable[str | Sequence[str] | SpanTree]
+# A sentence in memory: a string to be split at white space, a list of words, or a tree (nltk's too).
+Item = str | Sequence[str] | SpanTree
+TextSource = str | PathLike[str] | Iterable[Item]  # a file, or sentences in memory
 
 
 def read_tokens(
@@ -45,7 +45,7 @@ def read_tokens(
         yield preprocessing.apply(tree.words, tree.tags).tokens
 
 
-def _tokens_in_memory(source: Iterable[Any], preprocessing: Preprocessing) -> Iterator[list[str]]:
+def _tokens_in_memory(source: Iterable[Item], preprocessing: Preprocessing) -> Iterator[list[str]]:
     """Yield the tokens of sentences one by one; from the first tree on all are held, to judge tags together."""
     cache = TokenCache(preprocessing)
     items = enumerate(SpanTree.from_nltk(item) if hasattr(item, "label") else item for item in source)
@@ -57,7 +57,7 @@ def _tokens_in_memory(source: Iterable[Any], preprocessing: Preprocessing) -> It
 
 
 def _tokens_with_trees(
-    items: Sequence[tuple[int, Any]], preprocessing: Preprocessing, cache: TokenCache
+    items: Sequence[tuple[int, Item]], preprocessing: Preprocessing, cache: TokenCache
 ) -> Iterator[list[str]]:
     trees = iter(with_word_tags([item for _, item in items if isinstance(item, SpanTree)]))
     for number, item in items:
@@ -68,7 +68,7 @@ def _tokens_with_trees(
             yield cache.tokens(_words(item, number, preprocessing))
 
 
-def _words(item: Any, number: int, preprocessing: Preprocessing) -> list[str]:
+def _words(item: str | Sequence[str], number: int, preprocessing: Preprocessing) -> list[str]:
     words = preprocessing.split(item) if isinstance(item, str) else list(item)
     for word in words:
         if not isinstance(word, str):

@@ -6,7 +6,6 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.report import EvaluationReport
@@ -51,7 +50,7 @@ class Column:
     compared_with: str | None = None
     other_vocabulary: bool = False  # than the column that it is compared with
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON: the numbers of a run, or mean, deviation and members of a group."""
         values = self._group_dict() if self.grouped else self.reports[0].to_dict() | {"name": self.name}
         if self.intervals:
@@ -62,7 +61,7 @@ class Column:
             values["comparison"] = {"with": self.compared_with, **comparisons, **remark}
         return values
 
-    def _group_dict(self) -> dict[str, Any]:
+    def _group_dict(self) -> dict[str, object]:
         runs = [report.to_dict() for report in self.reports]
         spreads = {name: Spread.of(run[name] for run in runs) for name in ("sentence_f1", "corpus_f1", "perplexity")}
         if any(run["impossible_sentences"] for run in runs):
@@ -127,6 +126,6 @@ def require_column(baseline: str, names: Sequence[str]) -> None:
         raise InputError(f"comparison with {baseline}: there is nothing beside it; name a second system")
 
 
-def columns_to_json(columns: Sequence[Column]) -> list[dict[str, Any]]:
+def columns_to_json(columns: Sequence[Column]) -> list[dict[str, object]]:
     """Return one object for each column, in their order."""
     return [column.to_dict() for column in columns]

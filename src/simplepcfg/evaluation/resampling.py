@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,7 +30,7 @@ class Interval:
     high: float
     confidence: float = CONFIDENCE
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         return {"low": self.low, "high": self.high, "confidence": self.confidence}
 
@@ -43,7 +42,7 @@ class Comparison:
     difference: float
     p_value: float
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         return {"difference": self.difference, "p_value": self.p_value}
 

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from simplepcfg.data.constraints import Constraints
 from simplepcfg.data.trees import SpanTree
@@ -31,7 +30,7 @@ def most_probable_bracketings(
     run: TrainedModel,
     sentence: Sentence,
     k: int,
-    constraints: Constraints | Mapping[str, Any] | None,
+    constraints: Constraints | Mapping[str, object] | None,
     samples: int,
     seed: int,
     between: Callable[[], object],

@@ -34,7 +34,7 @@ def evaluate(
     """Return F1 and perplexity on trees, sentences or a file; see ``Run.evaluate``."""
     check_decoder(decode)
     if isinstance(data, str | PathLike):
-        items: list[Any] = list(
+        items: Sequence[object] = list(
             read_trees(data) if sniff(data) == "trees" else read_sentences(data, split=run.preprocessing.split)
         )
     else:
@@ -92,7 +92,7 @@ def _evaluate_text(run: TrainedModel, items: Sequence[Sentence], name: str, impo
 def _language_model(run: TrainedModel, tokens: Sequence[Sequence[str]], importance: int) -> dict[str, Any]:
     """Return the fields of a report that concern likelihoods."""
     lengths, eos = [len(item) for item in tokens], run.preprocessing.eos
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "perplexity": perplexity(log_probabilities(run, tokens), lengths, eos),
         "likelihood": "exact" if run.shares_rules else POSTERIOR_MEAN,
         "vocabulary": vocabulary_use(run.vocabulary, tokens),

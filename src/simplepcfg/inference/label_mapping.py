@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Any
 
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
@@ -52,7 +51,7 @@ class LabelMapping:
             raise InputError(f"{fspath(path)}: no labels of symbols; let `simplepcfg evaluate` write them")
         return cls(mapping["phrases"], mapping["tags"], mapping["model"])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the content of the file."""
         return {"format": FORMAT, "model": self.model, "phrases": dict(self.phrases), "tags": dict(self.tags)}
 
@@ -79,5 +78,5 @@ def weights_fingerprint(run: TrainedModel) -> str:
     return digest.hexdigest()[:16]
 
 
-def _is_names(value: Any) -> bool:
+def _is_names(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(name, str) and _NAME.fullmatch(name) for name in value.values())

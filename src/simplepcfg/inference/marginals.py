@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from simplepcfg.inference.sentences import Sentence
 from simplepcfg.inference.trained_model import TrainedModel
 
 # One for each sentence: as an object, as a dictionary of the same keys, or None.
-ConstraintList = Sequence[Constraints | Mapping[str, Any] | None]
+ConstraintList = Sequence[Constraints | Mapping[str, object] | None]
 Words = Sequence[tuple[Sequence[str], Prepared]]
 Bonus = Callable[[Batch], Tensor | None]  # a weight for each span of a batch
 

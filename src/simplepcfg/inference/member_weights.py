@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.treebank import Spans
@@ -26,12 +26,12 @@ def likelihood_weights(runs: Sequence[TrainedModel]) -> list[float]:
     """
     texts = [_validation_text(run) for run in runs]
     for run, text in zip(runs, texts, strict=True):
-        if text["sha256"] != texts[0]["sha256"] or run.vocabulary.fingerprint != runs[0].vocabulary.fingerprint:
+        if text.sha256 != texts[0].sha256 or run.vocabulary.fingerprint != runs[0].vocabulary.fingerprint:
             raise InputError(
                 f"{runs[0].name} and {run.name} were validated on different sentences or words, so their likelihoods "
                 'are not comparable; train them with the same validation text, or weigh by "agreement"'
             )
-    means = [run.best["log_likelihood"] / text["sentences"] for run, text in zip(runs, texts, strict=True)]
+    means = [run.best["log_likelihood"] / text.sentences for run, text in zip(runs, texts, strict=True)]
     largest = max(means)
     if largest == -math.inf:
         return [1 / len(runs)] * len(runs)
@@ -72,7 +72,12 @@ def _f1(one: Sequence[set[tuple[int, int]]], other: Sequence[set[tuple[int, int]
     return 2 * both / total if total else 1.0
 
 
-def _validation_text(run: TrainedModel) -> dict[str, Any]:
+class _ValidationText(NamedTuple):
+    sha256: str
+    sentences: int
+
+
+def _validation_text(run: TrainedModel) -> _ValidationText:
     """Return what run.json says about the validation text."""
     try:
         assert run.directory is not None
@@ -80,7 +85,7 @@ def _validation_text(run: TrainedModel) -> dict[str, Any]:
         facts = json.loads(folder.facts.read_text("utf-8")) if folder.is_own(folder.facts) else {}
         text = facts["data"]["valid"]
         if isinstance(text["sha256"], str) and int(text["sentences"]) > 0 and "log_likelihood" in run.best:
-            return dict(text)
+            return _ValidationText(text["sha256"], int(text["sentences"]))
     except (AssertionError, OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
     raise InputError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import torch
 
@@ -189,7 +189,7 @@ class Run(TrainedModel):
         self,
         sentence: Sentence,
         k: int = 5,
-        constraints: Constraints | Mapping[str, Any] | None = None,
+        constraints: Constraints | Mapping[str, object] | None = None,
         *,
         samples: int = 200,
         seed: int = 0,
@@ -240,7 +240,7 @@ class Run(TrainedModel):
     def chart(
         self,
         sentence: Sentence,
-        constraints: Constraints | Mapping[str, Any] | None = None,
+        constraints: Constraints | Mapping[str, object] | None = None,
         *,
         symbols: int = 0,
     ) -> SpanChart:

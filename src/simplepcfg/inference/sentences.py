@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Union
 
 from simplepcfg.data.preprocessing import Prepared, Preprocessing, with_word_tags
 from simplepcfg.data.trees import SpanTree
@@ -42,31 +42,33 @@ def shortened(words: Sequence[str], most: int = 40) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def listed(sentences: Iterable[Any]) -> list[Any]:
+def listed(sentences: Iterable[object]) -> list[Iterable[object] | SpanTree]:
     """Return the sentences as a list; refuse what is no list of sentences."""
     if isinstance(sentences, str):
         raise InputError(f"sentences is the single string {sentences[:40]!r}; give a list of sentences")
     if not isinstance(sentences, Iterable):
         raise InputError(f"sentences is {sentences!r}; give a list of sentences")
-    items = list(sentences)
-    for number, item in enumerate(items):
+    items: list[Iterable[object] | SpanTree] = []
+    for number, item in enumerate(sentences):
         if not isinstance(item, Iterable | SpanTree):
             raise InputError(f"sentence {number} is {item!r}; give a string, a list of words or a tree")
+        items.append(item)
     return items
 
 
-def region_texts(sentences: Iterable[Any]) -> list[list[str]]:
+def region_texts(sentences: Iterable[object]) -> list[list[str]]:
     """Return sentences as the texts of their regions; refuse a sentence that is one string."""
-    items = listed(sentences)
-    for number, item in enumerate(items):
+    texts = []
+    for number, item in enumerate(listed(sentences)):
         if isinstance(item, str | SpanTree):
             raise InputError(
                 f"sentence {number} is {str(item)[:40]!r}; give a list of its regions, such as ['The dog', 'barks.']"
             )
-    return [_checked(item, number) for number, item in enumerate(items)]
+        texts.append(_checked(item, number))
+    return texts
 
 
-def as_tree(item: Any) -> SpanTree | None:
+def as_tree(item: object) -> SpanTree | None:
     """Return a tree of either type as spans; None for anything else."""
     if isinstance(item, SpanTree):
         return item
@@ -95,9 +97,10 @@ def nltk_trees(trees: Iterable[SpanTree]) -> list[Tree]:
     return [Tree(tree.label(), list(tree)) for tree in plain]
 
 
-def _checked(sentence: Sequence[str], number: int) -> list[str]:
-    words = list(sentence)
-    for word in words:
+def _checked(sentence: Iterable[object], number: int) -> list[str]:
+    words = []
+    for word in sentence:
         if not isinstance(word, str):
             raise InputError(f"sentence {number}: {word!r} is not a string; give words, not ids")
+        words.append(word)
     return words

@@ -6,14 +6,14 @@ next(nlp("The old dog slept by the fire.").sents)._.parse_string
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 
 from simplepcfg.inference.run import Run, load
+from simplepcfg.linguistics.word_model import WordSurprisal
 
 NAME = "simplepcfg"
 _DATA = "simplepcfg"  # key of Doc.user_data: start of a sentence → what was found
@@ -50,7 +50,9 @@ class ConstituencyParser:
         places = [(doc, tokens) for doc, tokens in places if tokens]
         words = [[token.text for token in tokens] for _, tokens in places]
         trees = self.run.parse_spans(words, decode=self.decode)
-        records: list[Any] = self.run.surprisal(words) if self.surprisal else [[] for _ in words]
+        records: Sequence[Sequence[WordSurprisal]] = (
+            self.run.surprisal(words) if self.surprisal else [[] for _ in words]
+        )
         for (doc, tokens), tree, word_records in zip(places, trees, records, strict=True):
             spans = [(tokens[i].i, tokens[j - 1].i + 1, label) for i, j, label in tree.spans]
             data = doc.user_data.setdefault(_DATA, {"trees": {}, "surprisal": {}})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -66,7 +65,7 @@ class SpanChart:
 
 
 def make_chart(
-    run: TrainedModel, sentence: Sentence, constraints: Constraints | Mapping[str, Any] | None, symbols: int
+    run: TrainedModel, sentence: Sentence, constraints: Constraints | Mapping[str, object] | None, symbols: int
 ) -> SpanChart:
     """See ``Run.chart``."""
     if symbols < 0:
@@ -95,7 +94,7 @@ def make_chart(
 def _likeliest_symbols(
     run: TrainedModel,
     prepared: Sequence[tuple[Sequence[str], Prepared]],
-    constraints: Sequence[Constraints | Mapping[str, Any] | None] | None,
+    constraints: Sequence[Constraints | Mapping[str, object] | None] | None,
     cells: list[tuple[int, int]],
     count: int,
 ) -> tuple[list[float], list[list[tuple[str, float]]]] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simplepcfg.errors import InputError
 from simplepcfg.linguistics.regions import RegionSurprisal
@@ -68,7 +68,7 @@ class RegionTables(list[list[RegionSurprisal]]):
         )
 
 
-def _frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
+def _frame(rows: Iterable[Mapping[str, object]]) -> DataFrame:
     try:
         import pandas
     except ImportError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
 
 # Sums in 32 bits differ by about this much (nats) when the same sentence is computed in another batch.
 TIE = 1e-4
@@ -45,7 +44,7 @@ class Accuracy:
     unknown_items: int
     unknown_share: float
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         return asdict(self)
 

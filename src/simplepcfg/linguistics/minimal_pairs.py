@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
 
 from simplepcfg.data.readers import open_text
 from simplepcfg.errors import InputError, counted
@@ -91,7 +90,7 @@ def _difference(good: float, bad: float) -> float:
 def _from_json(lines: Iterator[tuple[int, str]], name: str, paradigm: str) -> Iterator[MinimalPair]:
     for number, line in lines:
         try:
-            record: Any = json.loads(line)
+            record: object = json.loads(line)
         except (json.JSONDecodeError, RecursionError):
             raise InputError(f"{name}:{number}: is not JSON; give one object a line") from None
         if not isinstance(record, dict) or not all(isinstance(record.get(key), str) for key in (GOOD, BAD)):

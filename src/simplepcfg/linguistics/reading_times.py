@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +64,7 @@ class ReadingTimeGain:
     slope_prev1: float
     slope_prev2: float
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         return asdict(self)
 

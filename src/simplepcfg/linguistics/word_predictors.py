@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from simplepcfg.data.raw_text import sentences_of_paragraph
 from simplepcfg.errors import InputError
@@ -109,7 +109,7 @@ def plain_tokens(text: str) -> list[str]:
 
 def _syntactic_surprisals(model: WordModel, table: ItemTable) -> Array:
     """Return the syntactic surprisal of each row in nats; NaN where the model looks at none of its tokens."""
-    ask: Any = getattr(model, "syntactic_surprisal", None)
+    ask: Callable[[list[list[str]]], list[list[float | None]]] | None = getattr(model, "syntactic_surprisal", None)
     if ask is None:
         raise InputError(
             f"{model.name}: has no preterminals, hence no syntactic surprisal; ask for other predictors, or give a run"
@@ -125,7 +125,7 @@ def _syntactic_surprisals(model: WordModel, table: ItemTable) -> Array:
 
 
 def _tree_predictors(model: WordModel, table: ItemTable) -> dict[Predictor, Array]:
-    span_marginals: Any = getattr(model, "span_marginals", None)
+    span_marginals: Callable[[list[list[str]]], list[Tensor]] | None = getattr(model, "span_marginals", None)
     if span_marginals is None:
         raise InputError(
             f"{model.name}: has no trees, hence no depth and no open constituents; ask for other predictors"
