@@ -34,8 +34,6 @@ TREES = {
     "system": "system",
     "seed": "seeds",
     "nonterminals": "N",
-    "epochs": "epochs",
-    "training_text": "text",
     "sentence_f1": "S-F1",
     "corpus_f1": "corpus F1",
     "perplexity": "perplexity",
@@ -58,6 +56,8 @@ FOLD_SEEDS = {
     "corpus_f1": mean_and_deviation,
     "perplexity": mean_and_deviation,
 }
+# Measured, and then taken out of the code.
+REMOVED_PIECES = {"parallel CUDA streams", "fused update, against torch's fused AdamW"}
 SIZES = {"B": "B", "n": "n", "N": "N", "P": "P"}
 TABLES = {
     "surprisal": Table(
@@ -212,7 +212,7 @@ TABLES = {
             "failure": "not comparable because",
         },
         ("piece", "N", "P", "B", "n", "machine"),
-        lambda row: row["machine"].startswith("NVIDIA") and row["N"] == "4096",  # a CPU only tests the script
+        lambda row: row["machine"].startswith("NVIDIA") and row["N"] == "4096" and row["piece"] not in REMOVED_PIECES,
     ),
     "train-step": Table(
         "train_step.csv",
