@@ -8,6 +8,8 @@ Runs in a process of its own: the tests run kernels in Triton's interpreter, whi
 import os
 import sys
 
+from random_grammars import rules_and_sentences
+
 os.environ["TRITON_INTERPRET"] = "0"
 
 import torch
@@ -73,7 +75,7 @@ def case(states: int, lengths: torch.Tensor | None, dtype: torch.dtype, precisio
     """Two sentences of seven words, or of fewer."""
     left, right = torch.full((2, states, states + 32), 1.0 / (states + 32), dtype=dtype)
     root, log_emissions = torch.full((states,), 1.0 / states, dtype=dtype), torch.zeros(2, 7, 32, dtype=dtype)
-    return check_arguments(log_emissions, root, left, right, lengths, None, precision)
+    return check_arguments(*rules_and_sentences(log_emissions, root, left, right, lengths=lengths, precision=precision))
 
 
 def compile_emissions() -> None:

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from graph_checks import assert_equal, check_threads, remembered_without_graphs
 from graph_stand_in import CPU, Failing, Harness
-from random_grammars import random_case
+from random_grammars import random_case, rules_and_sentences
 from simplepcfg.ops import graphs
 from simplepcfg.ops.arguments import check_arguments
 from simplepcfg.ops.graphs import DeviceGraphs
@@ -208,7 +208,7 @@ def test_charts_in_use_are_not_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = graph_bytes(check_arguments(*inputs(0, 3), None, None, None))
+    one = graph_bytes(check_arguments(*rules_and_sentences(*inputs(0, 3))))
     harness = Harness(monkeypatch, memory=1.5 * one)
     waiting = [log_z(inputs(seed, 3)) for seed in range(4)]
     assert harness.graphs.count == 1

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from random_grammars import random_case, with_dead_states, with_zeros
+from random_grammars import random_case, rules_and_sentences, with_dead_states, with_zeros
 from simplepcfg.ops.arguments import check_arguments
 from simplepcfg.ops.viterbi import pruned, viterbi
 from simplepcfg.ops.viterbi.bounds import POWER, BoundChart
@@ -35,11 +35,13 @@ def test_the_same_trees_as_the_whole_chart(number: int, with_bonus: bool) -> Non
     case = CASES[number]
     n = case.log_emissions.shape[1]
     given = {"lengths": torch.tensor([n, 1, n - 2]), "span_bonus": some_bonus(n) if with_bonus else None}
-    whole, ours = (viterbi(*case.tensors(), **given, backend=name) for name in ("naive", "pruned"))
+    whole, ours = (
+        viterbi(*rules_and_sentences(*case.tensors(), **given), backend=name) for name in ("naive", "pruned")
+    )
     torch.testing.assert_close(ours.log_probability, whole.log_probability)
     for field in ("spans", "splits", "labels", "tags"):
         assert torch.equal(getattr(ours, field), getattr(whole, field))
-    several = [k_best(*case.tensors(), 20, **given, backend=name) for name in ("torch", "pruned")]
+    several = [k_best(*rules_and_sentences(*case.tensors(), **given), 20, backend=name) for name in ("torch", "pruned")]
     for one, other in zip(*several, strict=True):
         assert [tree.log_probability for tree in one] == pytest.approx([tree.log_probability for tree in other])
 
@@ -48,7 +50,7 @@ def test_the_same_trees_as_the_whole_chart(number: int, with_bonus: bool) -> Non
 def test_no_value_is_above_its_bound(number: int) -> None:
     case = CASES[number]
     tensors = [tensor.detach().double() for tensor in case.tensors()]
-    arguments = check_arguments(*tensors, None, some_bonus(tensors[0].shape[1]), None)
+    arguments = check_arguments(*rules_and_sentences(*tensors, span_bonus=some_bonus(tensors[0].shape[1])))
     exact, chart = ViterbiChart(arguments), BoundChart(arguments)
     best, bounds = exact.fill(), chart.fill()
     assert (bounds / POWER + chart.log_best >= best - 1e-6).all()
@@ -63,18 +65,22 @@ def test_no_value_is_above_its_bound(number: int) -> None:
 
 def test_pruning_is_what_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     case = random_case(3, 9, 150, 150, scale=4.0)
-    arguments = check_arguments(*(tensor.detach() for tensor in case.tensors()), torch.tensor([9, 2, 7]), None, None)
+    arguments = check_arguments(
+        *rules_and_sentences(*(tensor.detach() for tensor in case.tensors()), lengths=torch.tensor([9, 2, 7]))
+    )
     assert all(tree is not None for tree in pruned_best_trees(arguments))
     monkeypatch.setattr("simplepcfg.ops.viterbi.chart.ViterbiChart.fill", None)  # "auto" does not call it
-    expected = viterbi(*case.tensors(), lengths=arguments.lengths, backend="naive")
-    assert torch.equal(viterbi(*case.tensors(), lengths=arguments.lengths).labels, expected.labels)
+    expected = viterbi(*rules_and_sentences(*case.tensors(), lengths=arguments.lengths), backend="naive")
+    assert torch.equal(
+        viterbi(*rules_and_sentences(*case.tensors(), lengths=arguments.lengths)).labels, expected.labels
+    )
 
 
 @pytest.mark.parametrize(("name", "value"), [("MOST_NUMBERS", 100), ("ROUNDS", 1), ("GUESS", 1e-9), ("GUESS", 5.0)])
 def test_any_limit_gives_the_same_trees(name: str, value: float, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[0]
-    expected = viterbi(*case.tensors(), backend="naive")
+    expected = viterbi(*rules_and_sentences(*case.tensors()), backend="naive")
     monkeypatch.setattr(pruned, name, value)
-    ours = viterbi(*case.tensors(), backend="pruned")
+    ours = viterbi(*rules_and_sentences(*case.tensors()), backend="pruned")
     assert torch.equal(ours.labels, expected.labels)
     assert torch.equal(ours.tags, expected.tags)

@@ -17,8 +17,8 @@ from simplepcfg.grammars.dense import DenseGrammar
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
 from simplepcfg.grammars.kept import Kept
 from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sampled_sentences, tempered
-from simplepcfg.grammars.sentences import Sentences, requires_graph
 from simplepcfg.grammars.simple import SimpleGrammar
+from simplepcfg.ops.arguments import Sentences, requires_graph
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.marginals import DenseRuleCounts
 from simplepcfg.ops.sample import sample_derivations
@@ -69,9 +69,9 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     Summed over ranks it gives every sentence and every unlabelled tree the same probability as the grammar itself, so
     it answers all questions about words, spans and tags, and random trees are drawn from it. Other questions about
     nonterminals go to the dense grammar, since the best derivation with ranks is not the best one with symbols; they
-    raise ``InputError`` where that grammar is too large to hold. The entropy over derivations with
-    ranks as labels is ``to_simple().entropy``: another distribution. When sentences are drawn, the rank of a rule is a
-    choice, and so is each of its children.
+    raise ``InputError`` where that grammar is too large to hold. The entropy over derivations with ranks as labels is
+    ``to_simple().entropy``: another distribution. When sentences are drawn, the rank of a rule is a choice, and so is
+    each of its children.
     """
 
     root: Tensor  # [N]
@@ -169,14 +169,13 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
         cooled = replace(plain, root=root, up=up, to_left=to_left, to_right=to_right)
         simple = cooled.to_simple()
         backend = self.backend if self.backend in ("torch", "triton") else "auto"
-        rules = (simple.root, simple.left, simple.right)
-        found, lengths, log_kept = sample_derivations(*rules, count, max_length, generator, backend=backend)
-        spans, splits, ranks, tags = found
+        drawn, lengths, log_kept = sample_derivations(simple.rules, count, max_length, generator, backend=backend)
+        spans, splits, ranks, tags = drawn
         labels = symbols_of_ranks(cooled.factors, spans, splits, ranks, _uniforms(ranks, generator))
         log_rules = rank_rule_log_probabilities(plain.factors, spans, splits, labels, tags)
-        drawn = (spans, splits, labels, tags)
+        trees = (spans, splits, labels, tags)
         return sampled_sentences(
-            plain.emissions, drawn, lengths, log_rules, log_kept, temperature, generator, plain.root.dtype
+            plain.emissions, trees, lengths, log_rules, log_kept, temperature, generator, plain.root.dtype
         )
 
     def _sample_trees(self, sentences: Sentences, samples: int, generator: torch.Generator) -> Trees:

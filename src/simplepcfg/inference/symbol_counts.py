@@ -16,7 +16,7 @@ from simplepcfg.grammars import DenseGrammar, RankGrammar, SimpleGrammar
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.symbol_report import Usage, Weighted
 from simplepcfg.inference.trained_model import TrainedModel
-from simplepcfg.ops.arguments import check_arguments
+from simplepcfg.ops.arguments import Sentences, check_arguments
 from simplepcfg.ops.marginals import outside_rows
 
 # The run's own text is looked at as far as this, and of sentences that the grammar itself makes, so many are expected;
@@ -118,10 +118,8 @@ def _symbol_marginals(grammar: LabelledGrammar, batch: Batch, symbols: Tensor) -
             rows = torch.diagonal(marginals, width, 1, 2).transpose(1, 2)  # [B, spans, symbols]
             yield rows.flatten(0, 1), torch.diagonal(cells, width, 1, 2).flatten()
         return
-    log_emissions = grammar.log_emissions(batch.words, batch.lengths)
-    rules = (grammar.root, grammar.left, grammar.right)
-    given = check_arguments(log_emissions, *rules, batch.lengths, None, grammar.precision)
-    _, tables = outside_rows(given, grammar.backend)
+    sentences = Sentences(grammar.log_emissions(batch.words, batch.lengths), batch.lengths)
+    _, tables = outside_rows(check_arguments(grammar.rules, sentences), grammar.backend)
     for table in tables:
         if table.outside is not None:
             yield table.outside[:, symbols].float() * table.inside[:, symbols].float(), table.cells

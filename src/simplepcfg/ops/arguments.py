@@ -1,15 +1,16 @@
-"""Checked arguments of the inside algorithm, which every backend receives."""
+"""Rules and sentences: the two values that operations take, and the checks that they fit each other."""
 
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.products import check_precision
+from simplepcfg.ops.recording import recordable
 
 # Rules may be this far below 0, so that finite differences can be taken at a rule of probability 0.
 LARGEST_NEGATIVE_RULE = 1e-3
@@ -18,9 +19,68 @@ _RIGHT_LAYOUTS: set[tuple[object, ...]] = set()
 LAYOUTS = 1024
 
 
+class SentenceOptions(TypedDict):
+    """Keyword arguments that describe the sentences of a batch."""
+
+    lengths: Tensor | None
+    span_bonus: Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sentences:
+    """A batch of sentences, as a caller gives them."""
+
+    log_emissions: Tensor  # [B, n, P]: log emit[T, w_i] of every preterminal at every position; -inf is allowed
+    lengths: Tensor | None = None  # [B]; None if every sentence has n words
+    span_bonus: Tensor | None = None  # [B, n + 1, n + 1]: log-weights of spans, -inf where a span is forbidden
+
+    @classmethod
+    def of(
+        cls, log_emissions: Tensor, lengths: Tensor | Sequence[int] | None, span_bonus: Tensor | None = None
+    ) -> "Sentences":
+        """Return the sentences, with lengths that were given as a list in a tensor."""
+        if lengths is not None:
+            lengths = lengths_tensor(lengths, log_emissions.shape[0])
+        return cls(log_emissions, lengths, span_bonus)
+
+    @property
+    def options(self) -> SentenceOptions:
+        """The lengths and span bonuses as keyword arguments."""
+        return {"lengths": self.lengths, "span_bonus": self.span_bonus}
+
+    def last_posts(self) -> tuple[Tensor, Tensor]:
+        """Return indices of each sentence and of its end in a tensor [B, n + 1, ...]: [B] each, on the device."""
+        batch, n, _ = self.log_emissions.shape
+        device = self.log_emissions.device
+        ends = torch.full((batch,), n, device=device) if self.lengths is None else self.lengths.to(device)
+        return torch.arange(batch, device=device), ends
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleRules:
+    """Rules of a simple PCFG, as a caller gives them: A → B C has the probability left[A, B] · right[A, C]."""
+
+    root: Tensor  # [N] or [B, N]
+    left: Tensor  # [N, N + P] or [B, N, N + P]; nonterminals first, then preterminals
+    right: Tensor  # as left
+    precision: str | None = None  # of matrix products with the rules: "bf16", "tf32" or "fp32", the default
+
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Root, left and right."""
+        return self.root, self.left, self.right
+
+    def detach(self) -> "SimpleRules":
+        """Return the rules without gradients."""
+        return SimpleRules(self.root.detach(), self.left.detach(), self.right.detach(), self.precision)
+
+
 @dataclass(frozen=True, slots=True)
 class InsideArguments:
-    """Checked arguments of the inside algorithm; ``lengths`` is None if every sentence has n words."""
+    """Rules and sentences that have been checked together, in one floating-point dtype: what every backend receives.
+
+    ``lengths`` is None if every sentence has n words.
+    """
 
     log_emissions: Tensor  # [B, n, P]
     root: Tensor  # [N] or [B, N]
@@ -42,9 +102,27 @@ class InsideArguments:
         return None if self.lengths is None else self.lengths.to(self.log_emissions.device)
 
     @property
+    def rules(self) -> SimpleRules:
+        """The rules alone."""
+        return SimpleRules(self.root, self.left, self.right, self.precision)
+
+    @property
     def batched_rules(self) -> bool:
         """Whether the rules have a batch dimension."""
         return self.left.dim() == 3
+
+
+def recordable_arguments(arguments: InsideArguments) -> InsideArguments:
+    """Return the arguments with ``recordable`` tensors, which autograd can save."""
+    return replace(
+        arguments,
+        log_emissions=recordable(arguments.log_emissions),
+        root=recordable(arguments.root),
+        left=recordable(arguments.left),
+        right=recordable(arguments.right),
+        lengths=recordable(arguments.lengths),
+        span_bonus=recordable(arguments.span_bonus),
+    )
 
 
 class Needs(NamedTuple):
@@ -57,8 +135,13 @@ class Needs(NamedTuple):
 
 def needs_gradient(arguments: InsideArguments) -> bool:
     """Return whether results are to be differentiated with respect to some argument."""
-    given = (arguments.log_emissions, arguments.root, arguments.left, arguments.right, arguments.span_bonus)
-    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in given)
+    tensors = (arguments.log_emissions, arguments.root, arguments.left, arguments.right, arguments.span_bonus)
+    return requires_graph(*tensors)
+
+
+def requires_graph(*tensors: Tensor | None) -> bool:
+    """Return whether results that are computed from these tensors must be differentiable."""
+    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
 
 
 def some_sentences(arguments: InsideArguments, indices: Tensor) -> InsideArguments:
@@ -75,32 +158,18 @@ def some_sentences(arguments: InsideArguments, indices: Tensor) -> InsideArgumen
     )
 
 
-def check_arguments(
-    log_emissions: Tensor,
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
-    lengths: Tensor | None,
-    span_bonus: Tensor | None,
-    precision: str | None,
-) -> InsideArguments:
+def check_arguments(rules: SimpleRules, sentences: Sentences) -> InsideArguments:
     """Check shapes, dtypes and values, and convert to one floating-point dtype; InputError names what is wrong."""
-    return check_values(check_shapes_once(log_emissions, root, left, right, lengths, span_bonus, precision))
+    return check_values(check_shapes_once(rules, sentences))
 
 
-def check_shapes(
-    log_emissions: Tensor,
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
-    lengths: Tensor | Sequence[int] | None,
-    span_bonus: Tensor | None,
-    precision: str | None,
-) -> InsideArguments:
+def check_shapes(rules: SimpleRules, sentences: Sentences) -> InsideArguments:
     """Check shapes and dtypes and convert to one floating-point dtype, without reading a value.
 
     ``lengths`` of the result may be on any device and are not checked yet, which ``check_values`` does.
     """
+    log_emissions, lengths, span_bonus = sentences.log_emissions, sentences.lengths, sentences.span_bonus
+    root, left, right = rules.tensors
     if log_emissions.dim() != 3 or 0 in log_emissions.shape:
         raise InputError(f"log_emissions has shape {_shape(log_emissions)}; it must be [B, n, P], none of them 0")
     batch, n, preterminals = log_emissions.shape
@@ -121,7 +190,7 @@ def check_shapes(
     dtype = torch.promote_types(log_emissions.dtype, torch.float32)
     if not dtype.is_floating_point:
         raise InputError(f"log_emissions has dtype {log_emissions.dtype}; it must be a floating-point tensor")
-    check_precision(precision)
+    check_precision(rules.precision)
     if span_bonus is not None and tuple(span_bonus.shape) != (batch, n + 1, n + 1):
         raise InputError(f"span_bonus has shape {_shape(span_bonus)}; it must be {[batch, n + 1, n + 1]}")
     return InsideArguments(
@@ -131,40 +200,34 @@ def check_shapes(
         right if left.dtype == right.dtype and _keeps_dtype(right, dtype) else right.to(dtype),
         None if lengths is None else lengths_tensor(lengths, batch),
         None if span_bonus is None else span_bonus.to(dtype),
-        precision,
+        rules.precision,
     )
 
 
-def check_shapes_once(
-    log_emissions: Tensor,
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
-    lengths: Tensor | Sequence[int] | None,
-    span_bonus: Tensor | None,
-    precision: str | None,
-) -> InsideArguments:
+def check_shapes_once(rules: SimpleRules, sentences: Sentences) -> InsideArguments:
     """Compute ``check_shapes``, without repeating the checks for shapes and dtypes that have been right before."""
+    log_emissions, lengths, span_bonus = sentences.log_emissions, sentences.lengths, sentences.span_bonus
+    root, left, right = rules.root, rules.left, rules.right
     layout = (
         *(log_emissions.shape, root.shape, left.shape, right.shape),
         *(log_emissions.dtype, root.dtype, left.dtype, right.dtype),
         None if span_bonus is None else (span_bonus.shape, span_bonus.dtype),
-        precision,
+        rules.precision,
         left.is_cuda,
         right.is_cuda,
     )
     if layout in _RIGHT_LAYOUTS:
         if lengths is not None:
             lengths = lengths_tensor(lengths, log_emissions.shape[0])
-        return InsideArguments(log_emissions, root, left, right, lengths, span_bonus, precision)
-    found = check_shapes(log_emissions, root, left, right, lengths, span_bonus, precision)
+        return InsideArguments(log_emissions, root, left, right, lengths, span_bonus, rules.precision)
+    arguments = check_shapes(rules, sentences)
     given = (log_emissions, root, left, right, span_bonus)
-    checked = (found.log_emissions, found.root, found.left, found.right, found.span_bonus)
+    checked = (arguments.log_emissions, arguments.root, arguments.left, arguments.right, arguments.span_bonus)
     if all(one is other for one, other in zip(given, checked, strict=True)):  # none needs a conversion
         if len(_RIGHT_LAYOUTS) >= LAYOUTS:
             _RIGHT_LAYOUTS.clear()
         _RIGHT_LAYOUTS.add(layout)
-    return found
+    return arguments
 
 
 def check_values(arguments: InsideArguments) -> InsideArguments:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.arguments import InsideArguments
+from simplepcfg.ops.arguments import InsideArguments, SimpleRules
 
 TreeTensors = tuple[Tensor, Tensor, Tensor, Tensor]  # spans, splits, labels and tags, as in Trees
 
@@ -101,8 +101,7 @@ def tree_log_probabilities(
     ``sentence`` [T] is the index in the batch of each tree's sentence. The log-weights of spans are included. The sum
     is in float64. A missing tree has -inf.
     """
-    rules = (arguments.root, arguments.left, arguments.right)
-    total = rule_log_probabilities(*rules, sentence, (spans, splits, labels, tags))
+    total = rule_log_probabilities(arguments.rules, sentence, (spans, splits, labels, tags))
     total = total + word_and_bonus_logs(arguments.log_emissions, arguments.span_bonus, sentence, spans, labels, tags)
     return total.to(arguments.log_emissions.dtype)
 
@@ -121,14 +120,14 @@ def word_and_bonus_logs(
     return total + torch.where(labels >= 0, bonus, 0.0).sum(1)
 
 
-def rule_log_probabilities(root: Tensor, left: Tensor, right: Tensor, sentence: Tensor, trees: TreeTensors) -> Tensor:
+def rule_log_probabilities(rules: SimpleRules, sentence: Tensor, trees: TreeTensors) -> Tensor:
     """Compute the log-probability of the rules of each tree, without emissions and span bonuses: [T] float64."""
     spans, splits, labels, tags = trees
-    parent, *children = rule_symbols(root.shape[-1], spans, splits, labels, tags)
-    total = torch.where(labels[:, 0] >= 0, _of(root, sentence, 1, parent[:, 0]).double().log(), -torch.inf)
+    parent, *children = rule_symbols(rules.root.shape[-1], spans, splits, labels, tags)
+    total = torch.where(labels[:, 0] >= 0, _of(rules.root, sentence, 1, parent[:, 0]).double().log(), -torch.inf)
     where = sentence[:, None].expand_as(parent)
-    for rules, child in zip((left, right), children, strict=True):
-        scores = _of(rules, where, 2, parent, child).double().log()
+    for side, child in zip((rules.left, rules.right), children, strict=True):
+        scores = _of(side, where, 2, parent, child).double().log()
         total = total + torch.where(labels >= 0, scores, 0.0).sum(1)
     return total
 

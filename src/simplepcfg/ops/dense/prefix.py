@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.arguments import check_prefix_lengths
+from simplepcfg.ops.arguments import SimpleRules, check_prefix_lengths
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
 from simplepcfg.ops.dense.recursion import LogProducts, inside_cells
 from simplepcfg.ops.logs import safe_log, safe_logsumexp
@@ -64,7 +64,7 @@ def _left_to_right(given: DenseArguments) -> tuple[Tensor, Tensor, Tensor]:
     marginal = given.rules.sum(-1)  # [(B,) N, S]: of left children
     # With the identity as right rules, ``carry`` is the closure C itself.
     identity = torch.eye(states, marginal.shape[-1], dtype=torch.float64, device=marginal.device)
-    closure = left_corner_closure(given.root, marginal, identity.expand_as(marginal))
+    closure = left_corner_closure(SimpleRules(given.root, marginal, identity.expand_as(marginal)))
     log_prefix, to_words = cells.new_zeros(batch), marginal[..., states:]
     expected = closure.start.expand(batch, -1)  # of nonterminals that start at a position
     prefixes, tags = [log_prefix], [_times(expected, to_words)]

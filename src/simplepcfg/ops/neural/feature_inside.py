@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.arguments import InsideArguments, check_arguments
+from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments
 from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.inside import inside
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
@@ -64,7 +64,8 @@ class _FeatureInside(torch.autograd.Function):
         log_emissions, root, *features, span_bonus, lengths, precision, least = inputs
         operands, both = stacked_rule_probabilities(features, precision, least, True)
         left, right = both.chunk(2)
-        arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
+        sentences = Sentences(log_emissions, lengths, span_bonus)
+        arguments = check_arguments(SimpleRules(root, left, right, precision), sentences)
         chart = PackedChart(arguments, holds_gradient=False)
         log_z = chart.fill()
         if any(ctx.needs_input_grad):

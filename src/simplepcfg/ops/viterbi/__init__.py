@@ -3,9 +3,15 @@
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
 
-from simplepcfg.ops.arguments import InsideArguments, check_arguments, needs_gradient, some_sentences
+from simplepcfg.ops.arguments import (
+    InsideArguments,
+    Sentences,
+    SimpleRules,
+    check_arguments,
+    needs_gradient,
+    some_sentences,
+)
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.replay import usable_graphs
@@ -62,19 +68,8 @@ BACKENDS: dict[str, Callable[[InsideArguments], TreeTensors]] = {
 
 
 @without_autocast
-def viterbi(
-    log_emissions: Tensor,
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
-    *,
-    lengths: Tensor | None = None,
-    span_bonus: Tensor | None = None,
-    backend: str = "auto",
-) -> Trees:
-    """Find the most probable labelled tree of each sentence.
-
-    The arguments are those of ``simplepcfg.ops.inside.inside``.
+def viterbi(rules: SimpleRules, sentences: Sentences, *, backend: str = "auto") -> Trees:
+    """Find the most probable labelled tree of each sentence; ``backend`` is "auto", or a key of ``BACKENDS``.
 
     Returns:
         ``Trees`` with leading dimension [B]. The log-probability is differentiable with respect to rules, emissions and
@@ -84,18 +79,19 @@ def viterbi(
     Raises:
         InputError: as ``inside`` does.
 
-    >>> rules = torch.tensor([[0.2, 0.8]])                          # one nonterminal, one preterminal
-    >>> trees = viterbi(torch.zeros(1, 2, 1), torch.ones(1), rules, rules)
+    >>> sides = torch.tensor([[0.2, 0.8]])                          # one nonterminal, one preterminal
+    >>> trees = viterbi(SimpleRules(torch.ones(1), sides, sides), Sentences(torch.zeros(1, 2, 1)))
     >>> trees.spans.tolist(), trees.labels.tolist(), trees.tags.tolist(), trees.log_probability.exp()
     ([[[0, 2]]], [[0]], [[0, 0]], tensor([0.6400]))
     """
-    arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, None)
+    arguments = check_arguments(rules, sentences)
+    log_emissions = arguments.log_emissions
     backend = tree_backend(backend, arguments)
     batch, n, _, _ = arguments.sizes
     sentence = torch.arange(batch, device=log_emissions.device)
     if n == 1:
         return empty_trees(batch, log_emissions)
-    if backend == "triton" and (graphs := usable_graphs(arguments.log_emissions.device)) is not None:
+    if backend == "triton" and (graphs := usable_graphs(log_emissions.device)) is not None:
         from simplepcfg.ops.viterbi.replayed import replayed_trees, uses_graph
 
         if uses_graph(arguments):

@@ -11,13 +11,14 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.arguments import InsideArguments, check_arguments, some_sentences
+from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments, some_sentences
 from simplepcfg.ops.trees import LabelledTree
 from simplepcfg.ops.viterbi import tree_backend, viterbi_chart
 from simplepcfg.ops.viterbi.chart import ViterbiChart
@@ -25,17 +26,7 @@ from simplepcfg.ops.viterbi.forest_chart import ForestChart
 from simplepcfg.ops.viterbi.pruned import PrunedSearch
 
 
-def k_best(
-    log_emissions: Tensor,
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
-    k: int,
-    *,
-    lengths: Tensor | None = None,
-    span_bonus: Tensor | None = None,
-    backend: str = "auto",
-) -> list[list[LabelledTree]]:
+def k_best(rules: SimpleRules, sentences: Sentences, k: int, *, backend: str = "auto") -> list[list[LabelledTree]]:
     """Find the k most probable labelled trees of each sentence.
 
     Args:
@@ -52,8 +43,8 @@ def k_best(
     """
     if k < 1:
         raise InputError(f"k = {k}; ask for at least one tree")
-    log_emissions = log_emissions.detach().double()
-    arguments = check_arguments(log_emissions, root.detach(), left.detach(), right.detach(), lengths, span_bonus, None)
+    log_emissions = sentences.log_emissions.detach().double()
+    arguments = check_arguments(rules.detach(), replace(sentences, log_emissions=log_emissions))
     batch, n, _, _ = arguments.sizes
     if n == 1:
         return [[] for _ in range(batch)]
