@@ -18,7 +18,7 @@ from statistics import mean
 from typing import Any
 
 from simplepcfg.benchmarking.report import append_rows
-from simplepcfg.evaluation.psycholinguistics.published_suites import SUITES
+from simplepcfg.linguistics.published_suites import SUITES
 
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = {

@@ -20,8 +20,9 @@ from simplepcfg.data.readers import read_trees
 from simplepcfg.evaluation.perplexity import perplexity
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.evaluation.true_grammar import true_log_probability
-from simplepcfg.inference.api import load
-from simplepcfg.training import load_config, train
+from simplepcfg.inference.run import load
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.training import train
 
 RESULTS = Path(__file__).parent / "results" / "demo.csv"
 TRIVIAL = ("left-branching", "right-branching", "random")

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import torch
 
+from measuring import measure_in_turns
 from simplepcfg.benchmarking.memory import peak_on_cpu
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.benchmarking.timing import Times, measure_in_turns
+from simplepcfg.benchmarking.timing import Times
 from simplepcfg.benchmarking.workload import forward_backward
 
 RESULTS = Path(__file__).parent / "results" / "inside_cpu.csv"

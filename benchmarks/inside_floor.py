@@ -3,14 +3,14 @@
     python benchmarks/inside_floor.py
 
 Needs no GPU: takes the times of forward and backward as one CUDA graph from results/plain_call_gpu.csv and
-results/inside_gpu.csv, the latest of each size, computes the floor by simplepcfg.benchmarking.inside_floor, and writes
+results/inside_gpu.csv, the latest of each size, computes the floor by floors.py, and writes
 results/inside_floor.csv anew.
 """
 
 import csv
 from pathlib import Path
 
-from simplepcfg.benchmarking.inside_floor import inside_floor
+from floors import inside_floor
 from simplepcfg.benchmarking.report import append_rows
 from simplepcfg.benchmarking.sizes import Size
 

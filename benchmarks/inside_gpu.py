@@ -7,12 +7,18 @@ The mixed row: 64 sentences as a treebank has them against a batch of equal leng
 """
 
 import argparse
+import math
 import time
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import torch
 
-from simplepcfg.benchmarking.inside import Result, Variant, benchmark_inside, choose_variants
+from measuring import equal_lengths_like, mixed_lengths
+from simplepcfg.benchmarking.inside import Result, Variant, bare_result, benchmark_inside, choose_variants
 from simplepcfg.benchmarking.report import (
     append_and_yield,
     append_rows,
@@ -22,7 +28,7 @@ from simplepcfg.benchmarking.report import (
     environment,
     table,
 )
-from simplepcfg.benchmarking.sizes import Size, equal_lengths_like, mixed_lengths
+from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.timing import Machine
 from simplepcfg.errors import SimplePCFGError
 
@@ -76,22 +82,34 @@ def measure(arguments: argparse.Namespace, names: list[str]) -> None:
     print(describe(machine, [variant.precision for variant in variants]), flush=True)
     sizes = [ROWS[int(name) - 1] for name in names if name != "mixed"]
     reserve = 25.0 if "mixed" in names else 0.0
-    results = benchmark_inside(
-        sizes,
-        variants,
-        device,
-        repeats=arguments.repeats,
-        budget_s=BUDGET_S,
-        stop_after_s=arguments.seconds - reserve,
-        keep_going=True,
-        machine=machine,
-    )
+    until = began + arguments.seconds - reserve
+    results = each_result(sizes, variants, machine, arguments.repeats, until)
     for line in table(append_and_yield(results, arguments.csv, where)):
         print(line, flush=True)
     if "mixed" in names:
         for result in mixed_row(machine, arguments.repeats):
             append_rows(arguments.csv, [as_row(result, where)])
     print(f"{time.monotonic() - began:.0f} s", flush=True)
+
+
+def each_result(
+    sizes: Sequence[Size], variants: Sequence[Variant], machine: Machine, repeats: int, until: float = math.inf
+) -> Iterator[Result]:
+    """Measure all variants, size by size; an error is printed and is that variant's failure.
+
+    After the time `until` of `time.monotonic` nothing is measured.
+    """
+    for size, variant in product(sizes, variants):
+        if time.monotonic() > until:
+            yield replace(bare_result(size, variant, machine), failure="no time")
+            continue
+        try:
+            yield from benchmark_inside(
+                [size], [variant], machine.device, repeats=repeats, budget_s=BUDGET_S, machine=machine
+            )
+        except Exception as error:
+            traceback.print_exc()
+            yield replace(bare_result(size, variant, machine), failure=type(error).__name__)
 
 
 def mixed_row(machine: Machine, repeats: int) -> list[Result]:
@@ -102,26 +120,16 @@ def mixed_row(machine: Machine, repeats: int) -> list[Result]:
     print(
         f"\nmixed: {mixed}, {mixed.words} words, {mixed.inner_spans} spans; equal: {equal}, {equal.inner_spans} spans"
     )
-    found: list[Result] = []
+    results: list[Result] = []
     for mode in ("eager", "graph"):
         variant = Variant("triton", "bf16", mode)
-        pair = list(
-            benchmark_inside(
-                [equal, mixed],
-                [variant],
-                machine.device,
-                repeats=repeats,
-                budget_s=BUDGET_S,
-                keep_going=True,
-                machine=machine,
-            )
-        )
-        found += pair
+        pair = list(each_result([equal, mixed], [variant], machine, repeats))
+        results += pair
         by_span = [result.times and result.times.p50 / result.size.inner_spans for result in pair]
         shown = ", ".join(f"{result.times.p50:.3f} ms" if result.times else result.failure for result in pair)
         ratio = f"{by_span[1] / by_span[0]:.3f}" if by_span[0] and by_span[1] else "–"
         print(f"triton bf16 {mode}: equal, mixed: {shown}; mixed over equal at the same spans: {ratio}", flush=True)
-    return found
+    return results
 
 
 if __name__ == "__main__":

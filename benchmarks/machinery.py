@@ -1,6 +1,6 @@
 """What each piece of machinery of the training step is worth: the same step with it and without it.
 
-    python benchmarks/machinery.py [--sizes 4096,512] [--pieces pair,update] [--commit NAME]
+    python benchmarks/machinery.py [--sizes 4096,512] [--pieces pair,word] [--commit NAME]
 
 Needs torch, triton, pydantic, nltk, safetensors and tomli_w (PYTHONPATH=src where the package is not installed), and a
 GPU; `--device cpu --sizes 5` runs everything once in Triton's interpreter (TRITON_INTERPRET=1), to test this script.
@@ -31,8 +31,10 @@ from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.data.batching import Batch
 from simplepcfg.models import build_model
 from simplepcfg.ops.capture import Capturer, Launch, side_stream
-from simplepcfg.training import RunConfig, load_config, train
-from simplepcfg.training.machine.device import set_precision
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.device import set_precision
+from simplepcfg.training import train
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.step import Step

@@ -17,12 +17,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simplepcfg.models import shared_layers, simple_npcfg
-from simplepcfg.ops import capture, deferred_checks, update
-from simplepcfg.ops.inside import features, inside, packed_chart, pair_kernels
+from simplepcfg.ops import capture, deferred_checks
+from simplepcfg.ops.inside import inside, packed_chart, pair_kernels
 from simplepcfg.ops.neural import (
     emissions,
     exponential_kernels,
     exponentials,
+    feature_inside,
     residual,
     residual_fused,
     residual_kernels,
@@ -32,10 +33,8 @@ from simplepcfg.ops.neural import (
     word_kernels,
 )
 from simplepcfg.ops.products import mm_wide
-from simplepcfg.ops.update import fused as update_launchers
-from simplepcfg.ops.update import kernels as update_kernels
-from simplepcfg.training.step import batch_gradients, counters, fused_update, step
-from simplepcfg.training.storage import background_writer
+from simplepcfg.training import background_writer
+from simplepcfg.training.step import batch_gradients
 
 Change = tuple[object, str, object]  # an object, the name of its attribute, and the value in its place
 
@@ -177,11 +176,6 @@ def write_at_once(self: background_writer.BackgroundWriter, job: Callable[[], No
 STEP_PIECES = (
     Piece("pair kernels of the inside algorithm", (pair_kernels,), ((packed_chart, "LEAST_TILES", sys.maxsize),)),
     Piece(
-        "fused update, against torch's fused AdamW",
-        (fused_update, update, update_launchers, update_kernels),
-        ((step, "can_fuse", lambda parameters: False), (counters, "has_triton", lambda: False)),
-    ),
-    Piece(
         "capture of steps as CUDA graphs",
         (capture, deferred_checks, batch_gradients.CapturedGradient, batch_gradients.BatchGradientRunner),
         captured=False,
@@ -220,12 +214,12 @@ STEP_PIECES = (
     ),
     Piece(
         "gradient of features without that of all rules",
-        (features,),
+        (feature_inside,),
         ((simple_npcfg, "inside_of_features", partial(rules_then_inside, plain=False)),),
     ),
     Piece(
         "rules with softmax kernels, against autograd",
-        (features, rules, softmax_kernels),
+        (feature_inside, rules, softmax_kernels),
         ((simple_npcfg, "inside_of_features", partial(rules_then_inside, plain=True)),),
     ),
 )
@@ -242,11 +236,9 @@ def interpreted() -> AbstractContextManager[None]:
     def fused(precision: str | None, tensor: Tensor) -> bool:
         return precision == "bf16"
 
-    modules = (emissions, residual, rules, features)
+    modules = (emissions, residual, rules, feature_inside)
     small = {"LEAST_TILES": 1, "STATES_AT_ONCE": 4, "PAIRED_STATES": 4, "PAIRED_STATES_BACK": 4, "PAIRED_FROM": 2}
     return changed(
         *((module, "runs_fused", fused) for module in modules),
         *((packed_chart, name, value) for name, value in small.items()),
-        (update_launchers, "PARTS", 4),
-        (step, "can_fuse", lambda parameters: True),
     )

@@ -17,7 +17,11 @@ import torch
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.errors import SimplePCFGError
 from simplepcfg.models import build_model
-from simplepcfg.training import RunConfig, RunFolder, load_config, resolve_device, train
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.device import resolve_device
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.training import train
 from simplepcfg.training.reporting.progress import StepReport
 from train_step import Enough, Watch, first_lines, peak, reset_peak
 

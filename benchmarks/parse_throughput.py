@@ -21,7 +21,8 @@ from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.synthetic import generate_treebank
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.models import build_model
-from simplepcfg.training import load_config, resolve_device
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.device import resolve_device
 
 RESULTS = Path(__file__).parent / "results" / "parse_throughput.csv"
 

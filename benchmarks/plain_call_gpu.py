@@ -13,11 +13,12 @@ from pathlib import Path
 
 import torch
 
-from simplepcfg.benchmarking.memory import is_out_of_memory, release
+from measuring import FIGURES, WAYS, measure_ways, mixed_lengths
+from simplepcfg.benchmarking.memory import release
 from simplepcfg.benchmarking.report import append_rows, check_columns, environment
-from simplepcfg.benchmarking.sizes import Size, mixed_lengths
-from simplepcfg.benchmarking.ways import FIGURES, WAYS, measure_ways
+from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.workload import forward_backward
+from simplepcfg.errors import is_out_of_memory
 from simplepcfg.ops.inside import clear_graphs
 
 RESULTS = Path(__file__).parent / "results" / "plain_call_gpu.csv"

@@ -17,10 +17,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from simplepcfg.benchmarking.memory import is_out_of_memory, release
+from measuring import FIGURES, WAYS, measure_ways
+from simplepcfg.benchmarking.memory import release
 from simplepcfg.benchmarking.report import append_rows, check_columns, environment
 from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.benchmarking.ways import FIGURES, WAYS, measure_ways
+from simplepcfg.errors import is_out_of_memory
+from simplepcfg.ops.arguments import Sentences, SimpleRules
 from simplepcfg.ops.forward import forward
 from simplepcfg.ops.graphs import clear_graphs
 from simplepcfg.ops.inside import span_marginals
@@ -61,30 +63,34 @@ class Inputs:
         emissions = torch.randn(size.batch, size.n, size.preterminals, generator=generator, device=device)
         return cls(emissions.log_softmax(-1), root / root.sum(), both[:states], both[states:], generator)
 
-    def rules(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """As the operations take them."""
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The arguments of ``inside``."""
         return self.log_emissions, self.root, self.left, self.right
+
+    def values(self, precision: str | None = None) -> tuple[SimpleRules, Sentences]:
+        """The same as other operations take them."""
+        return SimpleRules(self.root, self.left, self.right, precision), Sentences(self.log_emissions)
 
 
 def marginals(inputs: Inputs) -> Step:
     """Span marginals: both passes of the inside algorithm."""
-    return lambda: span_marginals(*inputs.rules(), precision="bf16")
+    return lambda: span_marginals(*inputs.tensors(), precision="bf16")
 
 
 def best_trees(inputs: Inputs) -> Step:
     """Viterbi trees with their symbols and log-probabilities, in float32."""
-    return lambda: viterbi(*inputs.rules())
+    return lambda: viterbi(*inputs.values())
 
 
 def sampled(inputs: Inputs) -> Step:
     """Sixteen trees of each sentence, the forward pass included."""
-    return lambda: sample_trees(*inputs.rules(), 16, inputs.generator, precision="bf16")
+    return lambda: sample_trees(*inputs.values("bf16"), 16, inputs.generator)
 
 
 def prefixes(inputs: Inputs) -> Step:
     """Probabilities of every prefix, given the closure of the rules, which is computed once."""
-    closure = left_corner_closure(*inputs.rules()[1:])
-    return lambda: prefix_log_probabilities(*inputs.rules(), closure=closure, precision="bf16")
+    closure = left_corner_closure(inputs.values()[0])
+    return lambda: prefix_log_probabilities(*inputs.values("bf16"), closure=closure)
 
 
 def hidden(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:

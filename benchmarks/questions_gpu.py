@@ -15,11 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simplepcfg.benchmarking.memory import is_out_of_memory, peak_on_gpu, release
+from simplepcfg.benchmarking.memory import peak_on_gpu, release
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.timing import Times, measure
-from simplepcfg.errors import ResourceError
+from simplepcfg.errors import ResourceError, is_out_of_memory
+from simplepcfg.ops.arguments import Sentences, SimpleRules
 
 RESULTS = Path(__file__).parent / "results" / "questions_gpu.csv"
 YARDSTICK = "inside"
@@ -37,9 +38,13 @@ class Inputs:
     generator: torch.Generator
     known: dict[str, Any] = field(default_factory=dict)  # what a row computes once for a grammar, not once a batch
 
-    def rules(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """As the operations take them."""
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The arguments of ``inside``."""
         return self.log_emissions, self.root, self.left, self.right
+
+    def values(self, precision: str | None = None) -> tuple[SimpleRules, Sentences]:
+        """The same as other operations take them."""
+        return SimpleRules(self.root, self.left, self.right, precision), Sentences(self.log_emissions)
 
 
 def make_inputs(size: Size, device: torch.device) -> Inputs:
@@ -57,29 +62,29 @@ def inside_forward(inputs: Inputs) -> object:
     """The yardstick: log Z alone, in float32."""
     from simplepcfg.ops.inside import inside
 
-    return inside(*inputs.rules(), precision="fp32")
+    return inside(*inputs.tensors(), precision="fp32")
 
 
 def span_marginals(inputs: Inputs) -> object:
     """Forward and backward."""
     from simplepcfg.ops.inside import span_marginals
 
-    return span_marginals(*inputs.rules(), precision="fp32")
+    return span_marginals(*inputs.tensors(), precision="fp32")
 
 
 def best_trees(inputs: Inputs) -> object:
     """Viterbi trees with their symbols."""
     from simplepcfg.ops.viterbi import viterbi
 
-    return viterbi(*inputs.rules())
+    return viterbi(*inputs.values())
 
 
 def best_scores(inputs: Inputs) -> object:
     """The Viterbi chart without the way down."""
-    from simplepcfg.ops.inside.arguments import check_arguments
+    from simplepcfg.ops.arguments import check_arguments
     from simplepcfg.ops.viterbi import viterbi_chart
 
-    return viterbi_chart(check_arguments(*inputs.rules(), None, None, None), "triton").fill()
+    return viterbi_chart(check_arguments(*inputs.values()), "triton").fill()
 
 
 def sampled(samples: int) -> Callable[[Inputs], object]:
@@ -88,7 +93,7 @@ def sampled(samples: int) -> Callable[[Inputs], object]:
     def draw(inputs: Inputs) -> object:
         from simplepcfg.ops.sample import sample_trees
 
-        return sample_trees(*inputs.rules(), samples, inputs.generator, precision="fp32")
+        return sample_trees(*inputs.values("fp32"), samples, inputs.generator)
 
     return draw
 
@@ -97,7 +102,7 @@ def generated(inputs: Inputs) -> object:
     """A thousand derivations of the grammar itself, of at most n words."""
     from simplepcfg.ops.sample import sample_derivations
 
-    return sample_derivations(*inputs.rules()[1:], 1000, inputs.log_emissions.shape[1], inputs.generator)
+    return sample_derivations(inputs.values()[0], 1000, inputs.log_emissions.shape[1], inputs.generator)
 
 
 def prefixes(inputs: Inputs) -> object:
@@ -106,14 +111,14 @@ def prefixes(inputs: Inputs) -> object:
 
     if "closure" not in inputs.known:
         inputs.known["closure"] = closure(inputs)
-    return prefix_log_probabilities(*inputs.rules(), closure=inputs.known["closure"])
+    return prefix_log_probabilities(*inputs.values(), closure=inputs.known["closure"])
 
 
 def closure(inputs: Inputs) -> object:
     """What prefix probabilities need once a grammar."""
     from simplepcfg.ops.prefix import left_corner_closure
 
-    return left_corner_closure(*inputs.rules()[1:])
+    return left_corner_closure(inputs.values()[0])
 
 
 ROWS: dict[str, Callable[[Inputs], object]] = {

@@ -20,8 +20,8 @@ from simplepcfg.benchmarking.report import append_rows, environment
 
 CHILD = """
 import json, pathlib, sys, time
-from simplepcfg.training.config.schema import DataConfig
-from simplepcfg.training.text.corpus import prepare_corpus
+from simplepcfg.runs.config.schema import DataConfig
+from simplepcfg.runs.corpus import prepare_corpus
 
 def peak():
     lines = pathlib.Path("/proc/self/status").read_text().splitlines()

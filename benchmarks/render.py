@@ -26,7 +26,6 @@ PAGES = tuple(
         "docs/pictures.md",
         "docs/recipes.md",
         "docs/trees.md",
-        "docs/tree-experiments.md",
         "docs/linguists.md",
     )
 )

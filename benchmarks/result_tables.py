@@ -4,10 +4,24 @@ from table_format import Row, Table, cell, mean_and_deviation
 
 
 def _worth_showing(row: Row) -> bool:
-    """Of a GPU's many variants: the baseline, the paper's kernel as it is described, and ours as it is used."""
-    shown = {("log_einsum_exp", "fp32"), ("paper_recompute", "fp32"), ("paper_recompute", "tf32")}
-    ours = row["backend"] == "triton" and row["mode"] == "graph" and row["precision"] != "tf32"
-    return ours or (row["backend"], row["precision"]) in shown
+    """Keep PyTorch alone, the paper's kernel at its fastest, and ours as it is used, at five sizes of equal lengths."""
+    sizes = {
+        ("16", "20", "512"),
+        ("16", "20", "4096"),
+        ("16", "40", "8192"),
+        ("64", "40", "4096"),
+        ("16", "20", "32768"),
+    }
+    ours = (row["backend"], row["precision"], row["mode"]) == ("triton", "bf16", "graph")
+    others = {("log_einsum_exp", "fp32"), ("paper_recompute", "tf32")}
+    shown = ours or (row["backend"], row["precision"]) in others
+    return shown and (row["B"], row["n"], row["N"]) in sizes
+
+
+def _trains_as_today(row: Row) -> bool:
+    """Keep steps of one length, whole epochs, and the largest grammar that fits, each as measured last."""
+    alone = row["data"].endswith(("n = 21 alone", "sn-pcfg-4096"))
+    return alone or bool(row["epoch_s"]) or (row["N"] == "72704" and not row["valid_perplexity"])
 
 
 def _is_current(row: Row) -> bool:
@@ -20,10 +34,7 @@ TREES = {
     "system": "system",
     "seed": "seeds",
     "nonterminals": "N",
-    "epochs": "epochs",
-    "training_text": "text",
     "sentence_f1": "S-F1",
-    "interval": "95 % interval",
     "corpus_f1": "corpus F1",
     "perplexity": "perplexity",
     "right_branching": "right branching, S-F1",
@@ -31,7 +42,6 @@ TREES = {
 CURRENT_SYSTEMS = {
     *("sn-pcfg", "sn-pcfg-1024", "rank-pcfg-biased", "tn-pcfg-biased"),
     "two each of sn-pcfg-1024 and tn-pcfg-biased",
-    "two each of sn-pcfg-1024 and tn-pcfg-biased, geometric mean",
     "sn-pcfg-1024 and rank-pcfg-biased, the likeliest two of three each, geometric mean",
     "sn-pcfg, student of the likeliest two of three each of sn-pcfg-1024 and rank-pcfg-biased",
     *("sn-pcfg-128", "rank-pcfg-64", "two each of sn-pcfg-128 and rank-pcfg-64, geometric mean"),
@@ -46,6 +56,8 @@ FOLD_SEEDS = {
     "corpus_f1": mean_and_deviation,
     "perplexity": mean_and_deviation,
 }
+# Measured, and then taken out of the code.
+REMOVED_PIECES = {"parallel CUDA streams", "fused update, against torch's fused AdamW"}
 SIZES = {"B": "B", "n": "n", "N": "N", "P": "P"}
 TABLES = {
     "surprisal": Table(
@@ -54,17 +66,15 @@ TABLES = {
         {
             "words": "words",
             "N": "N = P",
-            "V": "V",
             "machine": "machine",
             "threads": "threads",
-            "first_seconds": "seconds, first time",
             "seconds": "seconds",
             "cpu_seconds": "CPU seconds",
             "floor_seconds": "floor (CPU seconds)",
-            "commit": "commit",
             "peak_mb": "peak (MB)",
         },
-        ("data", "words", "N", "V", "device", "machine", "threads"),
+        ("data", "words", "N", "V", "device", "machine"),
+        lambda row: "@" not in row["machine"],  # an older program
     ),
     "read-text": Table(
         "read_text.csv",
@@ -76,7 +86,7 @@ TABLES = {
             "cpu_seconds": "CPU seconds",
             "peak_mb": "memory (MB)",
         },
-        ("data", "V", "commit"),
+        ("data", "V"),
     ),
     "cpu-inside": Table(
         "inside_cpu.csv",
@@ -86,10 +96,7 @@ TABLES = {
             "torch_ms_p50": "`torch` (ms)",
             "log_einsum_exp_ms_p50": "`log_einsum_exp` (ms)",
             "speedup": "times faster",
-            "torch_peak_mb": "`torch` peak (MB)",
-            "log_einsum_exp_peak_mb": "`log_einsum_exp` peak (MB)",
             "products_ms": "the matrix products alone (ms)",
-            "torch_over_products": "`torch` over these",
         },
         (*SIZES, "machine", "threads"),
     ),
@@ -97,29 +104,25 @@ TABLES = {
         "demo.csv",
         "python benchmarks/demo.py",
         {
-            "seed": "seed",
             "training_s": "training (s)",
             "perplexity": "perplexity",
             "true_perplexity": "the true grammar's",
             "over_true_percent": "above it (%)",
             "sentence_f1": "S-F1",
             "best_trivial_f1": "best trivial trees'",
-            "over_trivial": "above it",
         },
         ("seed",),
+        lambda row: row["seed"] == "mean",
     ),
     "inside-gpu": Table(
         "inside_gpu.csv",
         "python benchmarks/inside_gpu.py",
         {
             **SIZES,
-            "lengths": "lengths",
             "backend": "backend",
             "precision": "precision",
-            "mode": "mode",
             "ms_p50": "median (ms)",
             "peak_mb": "peak (MB)",
-            "floor_ms": "floor (ms)",
             "ratio": "times the floor",
             "failure": "not measured because",
         },
@@ -127,9 +130,6 @@ TABLES = {
         _worth_showing,
     ),
     "trees": Table("trees.csv", "simplepcfg evaluate RUN TREES", TREES, TREES_APART, _is_current, FOLD_SEEDS),
-    "trees-tried": Table(
-        "trees.csv", "simplepcfg evaluate RUN TREES", TREES, TREES_APART, lambda row: not _is_current(row), FOLD_SEEDS
-    ),
     "word-models": Table(
         "word_models.csv",
         "python benchmarks/collect.py word-models FOLDER",
@@ -155,83 +155,38 @@ TABLES = {
             "call_ms_p50": "replayed (ms)",
             "graph_ms_p50": "one graph (ms)",
             "speedup": "times faster",
-            "over_graph": "over one graph",
             "plain_peak_mb": "launched (MB)",
             "call_peak_mb": "replayed (MB)",
-            "graph_peak_mb": "one graph (MB)",
             "failure": "not measured because",
         },
         (*SIZES, "lengths", "machine"),
-    ),
-    "plain-call-host": Table(
-        "plain_call_host.csv",
-        "python benchmarks/plain_call_host.py",
-        {
-            **SIZES,
-            "graph_us": "one graph (µs)",
-            "call_us": "the call (µs)",
-            "in_this_thread_us": "in one thread (µs)",
-            "empty_function_us": "an empty function (µs)",
-            "call_over_graph": "call over one graph",
-            "in_this_thread_over_graph": "in one thread over one graph",
-        },
-        (*SIZES, "machine"),
     ),
     "plain-questions-gpu": Table(
         "plain_questions_gpu.csv",
         "python benchmarks/plain_questions_gpu.py",
         {
             "question": "question",
-            **SIZES,
             "plain_ms_p50": "launched (ms)",
             "call_ms_p50": "replayed (ms)",
             "graph_ms_p50": "one graph (ms)",
-            "speedup": "times faster",
-            "plain_peak_mb": "launched (MB)",
-            "call_peak_mb": "replayed (MB)",
             "failure": "not measured because",
         },
         ("question", *SIZES, "machine"),
+        lambda row: (row["n"], row["N"]) == ("20", "512"),
     ),
     "questions-gpu": Table(
         "questions_gpu.csv",
         "python benchmarks/questions_gpu.py",
         {
             "question": "question",
-            **SIZES,
             "ms_p50": "median (ms)",
             "ratio": "times the forward pass",
             "peak_mb": "peak (MB)",
-            "memory_ratio": "times its memory",
         },
         ("question", *SIZES, "machine"),
-    ),
-    "inside-cpu-parts": Table(
-        "inside_cpu_parts.csv",
-        "python benchmarks/inside_cpu_parts.py",
-        {
-            **SIZES,
-            "products_percent": "matrix products (%)",
-            "split_sums_percent": "split sums (%)",
-            "copies_percent": "copies (%)",
-            "rest_percent": "the rest (%)",
-            "most_by_split_sums": "times as fast without split sums",
-        },
-        (*SIZES, "machine"),
-    ),
-    "inside-floor": Table(
-        "inside_floor.csv",
-        "python benchmarks/inside_floor.py",
-        {
-            **SIZES,
-            "flops_ms": "flops alone (ms)",
-            "products_ms": "products, width by width (ms)",
-            "splits_ms": "split sums (ms)",
-            "floor_ms": "floor (ms)",
-            "graph_ms": "one graph (ms)",
-            "ratio": "times the floor",
-        },
-        (*SIZES, "machine"),
+        lambda row: (
+            (row["n"], row["N"]) == ("40", "4096") and row["question"] not in {"viterbi-chart", "prefix-closure"}
+        ),
     ),
     "step-parts": Table(
         "step_parts.csv",
@@ -239,32 +194,25 @@ TABLES = {
         {
             "part": "part",
             "direction": "direction",
-            "N": "N",
-            "P": "P",
-            "length": "n",
-            "precision": "precision",
             "ms_p50": "median (ms)",
             "floor_ms": "floor (ms)",
             "ratio": "times the floor",
             "failure": "not measured because",
         },
         ("part", "direction", "N", "length", "precision", "machine"),
+        lambda row: row["direction"] != "forward" and (row["N"], row["length"]) == ("4096", "20"),
     ),
     "machinery": Table(
         "machinery.csv",
         "python benchmarks/machinery.py",
         {
             "piece": "piece",
-            "N": "N",
-            "unit": "unit",
-            "with": "with it",
-            "without": "without it",
             "gain_percent": "longer without it (%)",
             "lines": "lines of code",
             "failure": "not comparable because",
         },
         ("piece", "N", "P", "B", "n", "machine"),
-        lambda row: row["machine"].startswith("NVIDIA"),  # a CPU only tests the script
+        lambda row: row["machine"].startswith("NVIDIA") and row["N"] == "4096" and row["piece"] not in REMOVED_PIECES,
     ),
     "train-step": Table(
         "train_step.csv",
@@ -273,33 +221,22 @@ TABLES = {
             "data": "text",
             "N": "N",
             "P": "P",
-            "B": "batch",
-            "n": "n",
-            "ms_p50": "step of n words (ms)",
+            "ms_p50": "step of 21 words (ms)",
             "floor_ms": "floor (ms)",
-            "ratio": "times the floor",
             "words_per_s": "words a second",
-            "first_epoch_s": "first epoch (s)",
             "epoch_s": "epoch (s)",
-            "steps_s": "measured steps (s)",
             "peak_mb": "peak (MB)",
-            "valid_perplexity": "validation perplexity",
-            "test_sentences": "test sentences",
-            "score_s": "scored in (s)",
-            "parse_s": "parsed in (s)",
         },
         ("data", "N", "P", "B", "precision", "captured", "machine"),
+        _trains_as_today,
     ),
     "models-gpu": Table(
         "models_gpu.csv",
         "python benchmarks/models_gpu.py",
         {
             "config": "configuration",
-            "parameters": "parameters",
-            "epochs": "epochs",
             "seconds_an_epoch": "seconds an epoch",
             "peak_mb": "peak (MB)",
-            "valid_perplexity": "validation perplexity",
             "failure": "not measured because",
         },
         ("config", "data", "epochs", "machine"),
@@ -361,14 +298,11 @@ TABLES = {
         "python benchmarks/step_cpu.py",
         {
             "machine": "processor",
-            **SIZES,
-            "V": "V",
             "baseline_ms_p50": "plain autograd (ms)",
             "fp32_ms_p50": "ours, fp32 (ms)",
             "bf16_ms_p50": "ours, bf16 (ms)",
             "products_ms_p50": "the products alone, fp32 (ms)",
             "fp32_speedup": "times faster, fp32",
-            "fp32_speedup_same_adam": "with the same Adam",
             "bf16_speedup": "times faster, bf16",
         },
         (*SIZES, "V", "machine", "threads"),

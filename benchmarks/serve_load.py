@@ -30,7 +30,7 @@ from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.data.synthetic import generate_treebank
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.models import build_model
-from simplepcfg.training import load_config
+from simplepcfg.runs.config.files import load_config
 
 RESULTS = Path(__file__).parent / "results" / "serve_load.csv"
 QUESTIONS = {"parse": {"svg": True}, "chart": {"svg": True, "symbols": 3}, "surprisal": {"svg": True}}

@@ -16,9 +16,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from floors import BF16, FP32, TBYTES, TFLOPS, StepSize, Work, adam
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.benchmarking.step import BF16, FP32, TBYTES, TFLOPS, StepSize, Work, adam
 from simplepcfg.benchmarking.timing import Times, captured, measure
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
 from simplepcfg.ops.neural import (
@@ -28,12 +28,11 @@ from simplepcfg.ops.neural import (
     rules,
     softmax,
 )
-from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.batch_gradients import BatchGradient
 from simplepcfg.training.step.counters import StepCounters
-from simplepcfg.training.step.fused_update import FusedUpdate
 from simplepcfg.training.step.gradients import Gradients
-from simplepcfg.training.step.update import learning_rate_groups
+from simplepcfg.training.step.update import DeviceUpdate, learning_rate_groups
 
 RESULTS = Path(__file__).parent / "results" / "step_parts.csv"
 DEVICE = torch.device("cuda")
@@ -177,7 +176,7 @@ def all_parts(arguments: argparse.Namespace, states: int) -> list[Part]:
     settings = TrainingConfig(learning_rate=1e-4)
     gradients, counters = Gradients(list(model.parameters()), flat=True), StepCounters(DEVICE, 0)
     gradient = BatchGradient(model, gradients, counters)
-    update = FusedUpdate(settings, learning_rate_groups(model, 1.0), gradients, counters)
+    update = DeviceUpdate(settings, learning_rate_groups(model, 1.0), gradients, counters)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     found.append(Part("adam", "step", lambda: update(1e-4), adam(parameters)))
     ids = words + 1

@@ -30,12 +30,12 @@ import simplepcfg
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.data.synthetic import generate_trees
 from simplepcfg.data.vocabulary import EOS, PAD, UNK, Vocabulary
-from simplepcfg.evaluation.psycholinguistics.item_tables import read_item_table
-from simplepcfg.evaluation.psycholinguistics.regions import tokenise_regions
 from simplepcfg.inference.run import Run
+from simplepcfg.linguistics.item_tables import read_item_table
+from simplepcfg.linguistics.regions import tokenise_regions
 from simplepcfg.models import build_model
-from simplepcfg.training.config.files import load_config
-from simplepcfg.training.machine.device import resolve_device
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.device import resolve_device
 
 RESULTS = Path(__file__).parent / "results" / "surprisal.csv"
 SENTENCES = 480  # of the built-in treebank, about 5,000 words

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.data.readers import read_sentences
-from simplepcfg.inference.api import load
-from simplepcfg.training import resolve_device
+from simplepcfg.inference.run import load
+from simplepcfg.runs.device import resolve_device
 
 RESULTS = Path(__file__).parent / "results" / "time_to_perplexity.csv"
 

@@ -19,17 +19,21 @@ from typing import Any
 
 import torch
 
+from floors import StepSize
 from simplepcfg import Run
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.benchmarking.step import StepSize
 from simplepcfg.benchmarking.timing import Times
 from simplepcfg.data.readers import read_sentences
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import SimplePCFGError
-from simplepcfg.inference.api import load
+from simplepcfg.inference.run import load
 from simplepcfg.models import build_model
-from simplepcfg.training import Reporter, RunConfig, RunFolder, StepTime, StepTimer, load_config, resolve_device, train
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.device import resolve_device
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.training import Reporter, StepTime, StepTimer, train
 from simplepcfg.training.reporting.progress import EpochReport, StepReport
 
 RESULTS = Path(__file__).parent / "results" / "train_step.csv"

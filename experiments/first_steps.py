@@ -19,12 +19,12 @@ from simplepcfg.data.batching import collate, training_batches
 from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.models import build_model
 from simplepcfg.models.simple_npcfg import SimpleNPCFG
-from simplepcfg.training import load_config, resolve_device
-from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.machine.device import set_precision
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.corpus import prepare_corpus
+from simplepcfg.runs.device import resolve_device, set_precision
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.step import Step
-from simplepcfg.training.text.corpus import prepare_corpus
 
 SAMPLED_PARENTS = 256
 

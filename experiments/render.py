@@ -1,4 +1,4 @@
-"""Writes the tables of all plans beside this file into README.md, between its markers.
+"""Writes a row for each plan beside this file into README.md, between its markers.
 
     python experiments/render.py [--check]
 
@@ -9,24 +9,11 @@ import csv
 import sys
 from pathlib import Path
 
-from plans import Experiment, read_plan
+from plans import read_plan
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- tables: written by render.py -->", "<!-- end of tables -->"
-HEADER = (
-    "experiment",
-    "changes",
-    "expected",
-    "seed",
-    "minutes",
-    "train",
-    "valid",
-    "test",
-    "S-F1",
-    "symbols used (N, P)",
-    "largest gradient",
-    "what came of it",
-)
+HEADER = ("plan", "text, sizes and machine", "runs", "lowest valid", "highest S-F1")
 
 
 def main() -> None:
@@ -35,48 +22,24 @@ def main() -> None:
     text = readme.read_text("utf-8")
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
-    tables = "\n\n".join(table(plan) for plan in sorted(HERE.glob("*.toml")))
-    new = f"{before}{BEGIN}\n\n{tables}\n\n{END}{after}"
+    lines = ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
+    lines += [line(plan) for plan in sorted(HERE.glob("*.toml"))]
+    new = f"{before}{BEGIN}\n\n" + "\n".join(lines) + f"\n\n{END}{after}"
     if "--check" in sys.argv[1:]:
         sys.exit(int(new != text))
     readme.write_text(new, "utf-8")
 
 
-def table(path: Path) -> str:
-    """One plan: its title, what its experiments share, and a line a run."""
-    plan = read_plan(path)
+def line(path: Path) -> str:
+    """Return the row of one plan: its title, how many runs it has, and the best of their figures."""
     rows = read_rows(path.with_suffix(".csv"))
-    shared = ", ".join(f"`{setting}`" for setting in plan.settings) or "nothing"
-    lines = [f"## {plan.title}", "", f"`{path.name}`: configuration `{plan.config}` with {shared}.{where(rows)}", ""]
-    lines += ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
-    for experiment in plan.experiments:
-        found = [row for row in rows if row["experiment"] == experiment.name]
-        lines += [line(experiment, row) for row in found] or [line(experiment, {})]
-    return "\n".join(lines)
-
-
-def line(experiment: Experiment, row: dict[str, str]) -> str:
-    """One run, or an experiment that has not been run to its end."""
-    changes = ", ".join(
-        f"`{change}`" for change in ([experiment.config] if experiment.config else []) + experiment.settings
-    )
-    used = f"{row['nonterminals_used']}, {row['preterminals_used']}" if row.get("nonterminals_used") else ""
-    names = ("seed", "minutes", "train_perplexity", "valid_perplexity", "test_perplexity", "test_sentence_f1")
-    missing = "not to its end" if experiment.taught else "not run yet"
-    numbers = [row.get(name, "") for name in names] if row else [missing, *[""] * (len(names) - 1)]
-    came = row.get("failure") or experiment.taught
-    cells = [experiment.name, changes, experiment.expected, *numbers, used, row.get("largest_gradient_norm", ""), came]
-    return "| " + " | ".join(cells) + " |"
-
-
-def where(rows: list[dict[str, str]]) -> str:
-    """On what the rows were made."""
-    machines = sorted({f"{row['machine']}, commit {row['commit']}" for row in rows})
-    return f" Run on {'; '.join(machines)}." if machines else ""
+    lowest = min((row["valid_perplexity"] for row in rows if row["valid_perplexity"]), key=float, default="")
+    highest = max((row["test_sentence_f1"] for row in rows if row["test_sentence_f1"]), key=float, default="")
+    return f"| `{path.stem}` | {read_plan(path).title} | {len(rows)} | {lowest} | {highest} |"
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """What was recorded so far."""
+    """Read what was recorded so far; a plan that was not run yet has no rows."""
     if not path.exists():
         return []
     with path.open(newline="", encoding="utf-8") as stream:

@@ -16,19 +16,25 @@ import json
 import os
 import signal
 import time
+from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from plans import Experiment, Plan, read_plan
-
 from simplepcfg import load
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.errors import InputError, SimplePCFGError
-from simplepcfg.training import Interrupted, Reporter, RunConfig, RunFolder, load_config, resolve_device, train
+from simplepcfg.plans.engine import Failure, do_jobs
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.device import resolve_device
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.training import Interrupted, Reporter, train
 from simplepcfg.training.reporting.progress import EpochReport, StepReport
 
+Row = dict[str, float | str | None]  # a value for each of COLUMNS
 COLUMNS = (
     "minutes",
     "epochs",
@@ -88,6 +94,21 @@ def main() -> None:
         parser.exit(2, f"{parser.prog}: {error}\n")
 
 
+@dataclass(frozen=True, slots=True)
+class Training:
+    """One experiment with one seed."""
+
+    experiment: Experiment
+    seed: int
+    config: RunConfig
+    folder: RunFolder
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return the cells by which a row of the table is known."""
+        return self.experiment.name, str(self.seed)
+
+
 def run_plan(arguments: argparse.Namespace) -> None:
     """Experiment by experiment, until the time is over."""
     if not arguments.seconds >= 0:
@@ -98,59 +119,54 @@ def run_plan(arguments: argparse.Namespace) -> None:
     asked = [(each, seed) for each in chosen for seed in each.seeds if seed in (arguments.seed or each.seeds)]
     if not asked:
         raise InputError(f"no experiment has a seed of {arguments.seed}; see the plan's seeds, [0] where it has none")
-    left = [(each, seed) for each, seed in asked if (each.name, str(seed)) not in recorded(table)]
-    configs = [configuration(plan, experiment, seed, arguments) for experiment, seed in left]
+    done = recorded(table)
+    left = [planned(plan, each, seed, arguments) for each, seed in asked if (each.name, str(seed)) not in done]
     if not left:
         print(f"nothing left to do: every row that was asked for is in {table}")
-    for (experiment, seed), config in zip(left, configs, strict=True):
-        found = run_one(plan, experiment, seed, config, arguments, until)
-        if found is None:
-            return
+
+    def record(job: Training, result: Row | Failure) -> None:
+        if not isinstance(result, dict):
+            result = dict.fromkeys(COLUMNS) | {"failure": f"{type(result).__name__}: {result}"}
+        shown = (f"{key} {value}" for key, value in result.items() if value is not None)
+        print(f"{job.folder.path.name}: " + ", ".join(shown), flush=True)
         where = environment(resolve_device(), arguments.commit)
-        where["threads"] = config.training.threads or where["threads"]
-        append_rows(table, [{"experiment": experiment.name, "seed": seed} | found | where])
+        where["threads"] = job.config.training.threads or where["threads"]
+        append_rows(table, [{"experiment": job.experiment.name, "seed": job.seed} | result | where])
+
+    with suppress(Interrupted):
+        do_jobs(left, lambda job: job.key in recorded(table), lambda job: run_one(plan, job, arguments, until), record)
 
 
-def configuration(plan: Plan, experiment: Experiment, seed: int, arguments: argparse.Namespace) -> RunConfig:
-    """Of one training; InputError for a mistake in the plan."""
-    settings = [*plan.settings, *experiment.settings, f"seed={seed}"]
+def planned(plan: Plan, experiment: Experiment, seed: int, arguments: argparse.Namespace) -> Training:
+    """Return one training with its configuration and its folder; InputError for a mistake in the plan."""
+    runs, settings = arguments.out / arguments.plan.stem, [*plan.settings, *experiment.settings, f"seed={seed}"]
     if experiment.after:
-        before = run_name(plan.named(experiment.after), seed)
-        settings.append(f"training.start_from={arguments.out / arguments.plan.stem / before}")
+        settings.append(f"training.start_from={runs / run_name(plan.named(experiment.after), seed)}")
     source = experiment.config or plan.config
     if source.endswith(".toml"):  # named from where the plan lies
         source = str(arguments.plan.parent / source)
-    return load_config(source, settings, environment={})
+    config = load_config(source, settings, environment={})
+    return Training(experiment, seed, config, RunFolder(runs / run_name(experiment, seed)))
 
 
-def run_one(
-    plan: Plan, experiment: Experiment, seed: int, config: RunConfig, arguments: argparse.Namespace, until: float
-) -> dict[str, Any] | None:
-    """What came of one training; None if its time was over."""
-    name = run_name(experiment, seed)
-    folder = RunFolder(arguments.out / arguments.plan.stem / name)
-    found: dict[str, Any] = dict.fromkeys(COLUMNS)
+def run_one(plan: Plan, job: Training, arguments: argparse.Namespace, until: float) -> Row:
+    """Train, or go on, and measure what came of it. Raises Interrupted if its time is over."""
+    folder = job.folder
     try:
         result = train(
-            config,
+            job.config,
             folder.path,
             resume=folder.config.exists(),
-            reporter=Deadline(name, until),
+            reporter=Deadline(folder.path.name, until),
             train_text=first_lines(arguments.train, plan.train_sentences),
             valid_text=first_lines(arguments.valid, plan.valid_sentences),
         )
     except Interrupted:
-        print(f"{name}: stopped, to be gone on with", flush=True)
-        return None
-    except InputError:
+        print(f"{folder.path.name}: stopped, to be gone on with", flush=True)
         raise
-    except SimplePCFGError as error:
-        found["failure"] = f"{type(error).__name__}: {error}"
-        print(f"{name}: {found['failure']}", flush=True)
-        return found
     lines = [json.loads(line) for line in folder.metrics.read_text("utf-8").splitlines()]
     epochs = [line for line in lines if line["kind"] == "epoch"]
-    found |= {
+    row: Row = dict.fromkeys(COLUMNS) | {
         "minutes": round(result.seconds / 60, 2),
         "epochs": result.epochs,
         "best_epoch": result.best.epoch,
@@ -165,15 +181,14 @@ def run_one(
     run = load(folder.path)
     if hasattr(run.grammar, "left"):
         usage = run.symbols(first_lines(arguments.valid, 300), top=1)
-        found["nonterminals_used"] = rounded(usage.nonterminal_usage.perplexity)
-        found["preterminals_used"] = rounded(usage.preterminal_usage.perplexity)
-    if experiment.final and arguments.test:
+        row["nonterminals_used"] = rounded(usage.nonterminal_usage.perplexity)
+        row["preterminals_used"] = rounded(usage.preterminal_usage.perplexity)
+    if job.experiment.final and arguments.test:
         gold = sniff(arguments.test) == "trees"
         report = run.evaluate(list(read_trees(arguments.test)) if gold else first_lines(arguments.test, 0))
-        found["test_perplexity"] = rounded(report.perplexity.perplexity)
-        found["test_sentence_f1"] = rounded(report.sentence_f1)
-    print(f"{name}: " + ", ".join(f"{key} {value}" for key, value in found.items() if value is not None), flush=True)
-    return found
+        row["test_perplexity"] = rounded(report.perplexity.perplexity)
+        row["test_sentence_f1"] = rounded(report.sentence_f1)
+    return row
 
 
 def run_name(experiment: Experiment, seed: int) -> str:
@@ -192,8 +207,8 @@ def recorded(table: Path) -> set[tuple[str, str]]:
 def first_lines(path: Path, count: int) -> list[str]:
     """The first so many sentences of a text or of trees, or all if 0."""
     trees = sniff(path) == "trees"
-    found = (tree.words for tree in read_trees(path)) if trees else read_sentences(path)
-    return [" ".join(words) for words in islice(found, count or None)]
+    sentences = (tree.words for tree in read_trees(path)) if trees else read_sentences(path)
+    return [" ".join(words) for words in islice(sentences, count or None)]
 
 
 def rounded(number: float | None) -> float | None:

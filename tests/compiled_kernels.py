@@ -8,6 +8,8 @@ Runs in a process of its own: the tests run kernels in Triton's interpreter, whi
 import os
 import sys
 
+from random_grammars import rules_and_sentences
+
 os.environ["TRITON_INTERPRET"] = "0"
 
 import torch
@@ -16,8 +18,8 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import KernelInterface
 
+from simplepcfg.ops.arguments import InsideArguments, Needs, check_arguments
 from simplepcfg.ops.inside import packed_chart
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.inside.padded_chart import make_padded_chart
 from simplepcfg.ops.neural import batch_words, emissions
 from simplepcfg.ops.viterbi.fused import FusedViterbiChart
@@ -60,7 +62,7 @@ def compile_all(capability: int, precision: str) -> dict[str, int]:
         equal, mixed = (case(states, lengths, dtype, asked) for lengths in (None, torch.tensor([7, 6])))
         for chart in (packed_chart.PackedChart(equal), packed_chart.PackedChart(mixed), make_padded_chart(mixed)):
             chart.fill()
-            chart.backward(torch.ones(2, dtype=dtype), True, True, True, torch.zeros(2, 8, 8, dtype=dtype))
+            chart.backward(torch.ones(2, dtype=dtype), Needs(True, True, True), torch.zeros(2, 8, 8, dtype=dtype))
         if precision != "tf32":
             trees = FusedViterbiChart(mixed)
             trees.trees(trees.fill())
@@ -73,7 +75,7 @@ def case(states: int, lengths: torch.Tensor | None, dtype: torch.dtype, precisio
     """Two sentences of seven words, or of fewer."""
     left, right = torch.full((2, states, states + 32), 1.0 / (states + 32), dtype=dtype)
     root, log_emissions = torch.full((states,), 1.0 / states, dtype=dtype), torch.zeros(2, 7, 32, dtype=dtype)
-    return check_arguments(log_emissions, root, left, right, lengths, None, precision)
+    return check_arguments(*rules_and_sentences(log_emissions, root, left, right, lengths=lengths, precision=precision))
 
 
 def compile_emissions() -> None:

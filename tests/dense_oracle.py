@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from oracle import binary_trees, exact_log, exact_log_sum
+from simplepcfg.ops.dense import DenseArguments, check_dense_arguments
 
 Span = tuple[int, int]
 
@@ -23,6 +24,10 @@ class DenseCase:
 
     def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.log_emissions, self.root, self.rules
+
+    def arguments(self, lengths: Tensor | None = None, span_bonus: Tensor | None = None) -> DenseArguments:
+        """The same in the form that all questions but the inside algorithm take."""
+        return check_dense_arguments(*self.tensors(), lengths, span_bonus)
 
     def to(self, dtype: torch.dtype) -> "DenseCase":
         """A detached copy in another type, with leaves of its own."""

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from random_grammars import Case, random_case
-from simplepcfg.ops.inside.arguments import check_arguments
+from random_grammars import Case, random_case, rules_and_sentences
+from simplepcfg.ops.arguments import check_arguments
 from simplepcfg.ops.prefix.naive import naive_prefix
 
 BACKENDS = ["torch", "triton"]
@@ -18,7 +18,7 @@ def plain(case: Case, dtype: torch.dtype = torch.float64) -> Tensors:
 
 
 def naive(tensors: Tensors, lengths: Tensor | None = None) -> Tensor:
-    return naive_prefix(check_arguments(*tensors, lengths, None, None))
+    return naive_prefix(check_arguments(*rules_and_sentences(*tensors, lengths=lengths)))
 
 
 def short_grammar(seed: int = 0, vocabulary: int = 2) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.arguments import Sentences, SimpleRules
+
 
 @dataclass(frozen=True)
 class Case:
@@ -68,3 +70,17 @@ def with_dead_states(case: Case) -> Case:
     nonterminals = root.shape[-1]
     left[..., nonterminals - 1, :] = 0.0
     return Case(case.log_emissions.detach(), root, left, right).to(case.root.dtype)
+
+
+def rules_and_sentences(
+    log_emissions: Tensor,
+    root: Tensor,
+    left: Tensor,
+    right: Tensor,
+    *,
+    lengths: Tensor | None = None,
+    span_bonus: Tensor | None = None,
+    precision: str | None = None,
+) -> tuple[SimpleRules, Sentences]:
+    """The arguments of ``inside`` as the two values that other operations take."""
+    return SimpleRules(root, left, right, precision), Sentences(log_emissions, lengths, span_bonus)

@@ -7,8 +7,8 @@ import torch
 
 from simplepcfg.data.batching import Batch, collate
 from simplepcfg.models import NPCFG, SimpleNPCFG, SimpleNPCFGConfig
-from simplepcfg.training.config.schema import TrainingConfig
-from simplepcfg.training.machine.device import set_precision
+from simplepcfg.runs.config.schema import TrainingConfig
+from simplepcfg.runs.device import set_precision
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.step import Step
 

@@ -14,8 +14,8 @@ from simplepcfg.data.readers import read_trees
 from simplepcfg.data.synthetic import generate_treebank
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.inference.systems import System, evaluate_systems
-from simplepcfg.training.loop import train
-from simplepcfg.training.machine.signals import Interrupted
+from simplepcfg.training.signals import Interrupted
+from simplepcfg.training.start import train
 from tiny_runs import SETTINGS, make_tiny_run, tiny_sentences
 
 TINY = {key: (value if value == "cpu" else int(value)) for key, value in (setting.split("=") for setting in SETTINGS)}
@@ -164,7 +164,7 @@ def test_an_interrupted_fit_in_memory_promises_nothing(monkeypatch: pytest.Monke
     def stop(*_: object, **__: object) -> None:
         raise Interrupted("all saved; go on with --resume", signal.SIGINT)
 
-    monkeypatch.setattr("simplepcfg.inference.api.train_run", stop)
+    monkeypatch.setattr("simplepcfg.fitting.train_run", stop)
     with pytest.raises(Interrupted, match=r"^stopped by SIGINT; nothing was kept: .*out=") as caught:
         fit(["the dog barks"], settings=TINY)
     assert caught.value.exit_code == 130

@@ -12,8 +12,8 @@ import torch
 import typer
 
 from simplepcfg.cli.main import app
-from simplepcfg.training.config.files import builtin_configs
-from simplepcfg.training.config.reference import config_reference
+from simplepcfg.runs.config.files import builtin_configs
+from simplepcfg.runs.config.reference import config_reference
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -116,7 +116,7 @@ def test_every_command_and_configuration_is_named() -> None:
 
 def test_configuration_page_is_current() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    assert page == config_reference(), "run: python -m simplepcfg.training.config.reference > docs/configuration.md"
+    assert page == config_reference(), "run: python -m simplepcfg.runs.config.reference > docs/configuration.md"
 
 
 @pytest.mark.parametrize("page", [README, *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name)
@@ -169,8 +169,8 @@ def test_a_mean_needs_all_its_values(tmp_path: Path) -> None:
     end = ",right_branching,machine,commit"
     (tmp_path / "trees.csv").write_text("\n".join([header + end, *(row + ",40,box,c" for row in rows)]) + "\n")
     text = load_renderer().render("<!-- begin: trees -->\n<!-- end: trees -->", tmp_path)
-    assert "| T test | sn-pcfg | 0, 1 | 8 | 1 | T | 61.0 ± 1.4 | 9.5 ± 0.0 | 40 |" in text  # no corpus F1 of one seed
-    assert "| T test | tn-pcfg-biased | 0 | 8 | 1 | T | 61.25 | 8 | 40 |" in text
+    assert "| T test | sn-pcfg | 0, 1 | 8 | 61.0 ± 1.4 | 9.5 ± 0.0 | 40 |" in text  # no corpus F1 of one seed
+    assert "| T test | tn-pcfg-biased | 0 | 8 | 61.25 | 8 | 40 |" in text
 
 
 def _code(text: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 from attacks.fuzz_targets import Targets
 from attacks.fuzzing import fuzz
 from simplepcfg.errors import InputError
-from simplepcfg.reproduction.jobs import _prepared_settings
+from simplepcfg.plans.jobs import _prepared_settings
 
 # Target and input of what fuzzing found; each ended in a traceback once, or text was lost.
 FINDINGS = {

@@ -7,8 +7,8 @@ from threading import Thread
 
 from simplepcfg.data.synthetic import generate_trees
 from simplepcfg.data.trees import SpanTree
-from simplepcfg.training.config.files import load_config
-from simplepcfg.training.loop import train
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.training.start import train
 
 SETTINGS = [
     "model.nonterminals=4",

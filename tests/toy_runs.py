@@ -6,10 +6,10 @@ from pathlib import Path
 
 import torch
 
+from simplepcfg.runs.checkpoint import Checkpoint
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.runs.tensor_files import read_tensor_file
 from simplepcfg.training.reporting.progress import Reporter, StepReport
-from simplepcfg.training.storage.checkpoint import Checkpoint
-from simplepcfg.training.storage.run_folder import RunFolder
-from simplepcfg.training.storage.tensor_files import read_tensor_file
 
 TOY_SETTINGS = [
     "model.nonterminals=4",

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.vocabulary import PAD, UNK, Vocabulary
-from simplepcfg.evaluation.psycholinguistics.word_model import END, WordSurprisal
+from simplepcfg.linguistics.word_model import END, WordSurprisal
 
 
 class UnigramModel:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import torch
 
-from simplepcfg.training.config.files import save_config
-from simplepcfg.training.storage.run_folder import RunFolder, load_run
-from simplepcfg.training.storage.tensor_files import host_copy, write_tensor_file
+from simplepcfg.runs.config.files import save_config
+from simplepcfg.runs.run_folder import RunFolder, load_run
+from simplepcfg.runs.tensor_files import host_copy, write_tensor_file
 
 MOST_BYTES = 15_000_000
 

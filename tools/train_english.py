@@ -18,9 +18,9 @@ from pathlib import Path
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.raw_text import split_raw
 from simplepcfg.data.readers import read_trees
-from simplepcfg.training.config.files import load_config
-from simplepcfg.training.loop import train
+from simplepcfg.runs.config.files import load_config
 from simplepcfg.training.reporting.reporters import make_reporter
+from simplepcfg.training.start import train
 
 # Lines of GUM's training trees, half-open, from 0: academic writing, court transcripts, Wikinews interviews, Wikinews.
 # gum/LICENSE.txt gives these genres as CC BY; between two genres some lines are left out where the end is not certain.

@@ -12,11 +12,11 @@ from pathlib import Path
 import simplepcfg
 from simplepcfg.data.readers import read_trees
 from simplepcfg.drawing import side_by_side, span_chart, standalone, tree_picture
+from simplepcfg.files import write_text
 from simplepcfg.inference.run_summary import perplexity_curve
 from simplepcfg.reports.measured import measure
 from simplepcfg.reports.scores import length_figure
-from simplepcfg.training.storage.atomic_files import write_text
-from simplepcfg.training.storage.history import read_history
+from simplepcfg.runs.history import read_history
 
 SENTENCE = "my old dog followed the cat in the garden"
 

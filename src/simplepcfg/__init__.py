@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from simplepcfg import models
     from simplepcfg.data.raw_text import split_raw
     from simplepcfg.errors import InputError, NumericalError, ResourceError, SimplePCFGError
+    from simplepcfg.fitting import fit
     from simplepcfg.grammars import DenseGrammar, Grammar, HiddenMarkovModel, RankGrammar, SimpleGrammar
-    from simplepcfg.inference.api import fit, load
     from simplepcfg.inference.ensembles import Ensemble, ensemble
-    from simplepcfg.inference.run import Run
+    from simplepcfg.inference.run import Run, load
     from simplepcfg.models import build_model
     from simplepcfg.ops.inside import inside, span_marginals
 
@@ -55,9 +55,9 @@ _HOMES = {
     "SimplePCFGError": "simplepcfg.errors",
     "build_model": "simplepcfg.models",
     "ensemble": "simplepcfg.inference.ensembles",
-    "fit": "simplepcfg.inference.api",
+    "fit": "simplepcfg.fitting",
     "inside": "simplepcfg.ops.inside",
-    "load": "simplepcfg.inference.api",
+    "load": "simplepcfg.inference.run",
     "span_marginals": "simplepcfg.ops.inside",
     "split_raw": "simplepcfg.data.raw_text",
 }

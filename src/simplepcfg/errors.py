@@ -1,5 +1,6 @@
 """The errors a user can meet: one line that names the value and the fix, and the command line's exit code."""
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -26,6 +27,18 @@ class ResourceError(SimplePCFGError):
     """Too little memory or disk for what was asked."""
 
     exit_code = 4
+
+
+_NO_MEMORY = ("not enough memory", "out of memory", "allocate memory", "alloc_failed")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error means that memory could not be allocated, on a CPU or a GPU; torch need not be loaded."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    if isinstance(error, RuntimeError):  # torch's OutOfMemoryError is one, and some of its backends raise plain ones
+        return any(phrase in str(error).lower() for phrase in _NO_MEMORY)
+    return isinstance(error, MemoryError | ResourceError)
 
 
 @contextmanager

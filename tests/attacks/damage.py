@@ -8,7 +8,8 @@ from pathlib import Path
 from attacks.outcomes import Outcome
 from damage import KINDS
 from simplepcfg.errors import InputError
-from simplepcfg.training import RunFolder, load_run, train
+from simplepcfg.runs.run_folder import RunFolder, load_run
+from simplepcfg.training import train
 
 RESUMED_EVERY = 10  # damaged models, which resuming writes again, in a second each
 FILES = ("model", "checkpoint", "config", "vocabulary", "facts")
@@ -67,7 +68,7 @@ def _finding(whole: RunFolder, copy: RunFolder, name: str, number: int, label: s
 def _means_the_same(whole: RunFolder, copy: RunFolder, name: str) -> bool:
     """A flipped line end, or a byte of a comment, can leave the meaning as it is."""
     if name == "config":
-        from simplepcfg.training.config.files import load_config
+        from simplepcfg.runs.config.files import load_config
 
         return load_config(copy.config, environment={}) == load_config(whole.config, environment={})
     if name == "vocabulary":
@@ -82,7 +83,7 @@ def _means_the_same(whole: RunFolder, copy: RunFolder, name: str) -> bool:
 
 
 def _same_weights(one: RunFolder, other: RunFolder) -> bool:
-    from simplepcfg.training.storage.tensor_files import read_tensor_file
+    from simplepcfg.runs.tensor_files import read_tensor_file
 
     (a, _), (b, _) = read_tensor_file(one.model), read_tensor_file(other.model)
     return a.keys() == b.keys() and all(bool((a[name] == b[name]).all()) for name in a)
@@ -90,7 +91,7 @@ def _same_weights(one: RunFolder, other: RunFolder) -> bool:
 
 def truncate_last_kilobyte(run: Path, folder: Path) -> list[Outcome]:
     """Every shorter length within the last kilobyte of model and checkpoint."""
-    from simplepcfg.training.storage.tensor_files import read_checked_tensor_file
+    from simplepcfg.runs.tensor_files import read_checked_tensor_file
 
     found = []
     for name in ("model", "checkpoint"):

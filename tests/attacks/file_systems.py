@@ -14,7 +14,9 @@ from pathlib import Path
 from attacks.kills import fork
 from attacks.outcomes import Outcome
 from simplepcfg.errors import InputError, SimplePCFGError
-from simplepcfg.training import RunFolder, load_config, load_run, train
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.run_folder import RunFolder, load_run
+from simplepcfg.training import train
 from simplepcfg.training.reporting.progress import Reporter, StepReport
 from toy_runs import TOY_SETTINGS, differences, toy_sentences
 

@@ -24,10 +24,10 @@ from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import SimplePCFGError
-from simplepcfg.reproduction.state import ReproductionFolder
-from simplepcfg.training.config.files import load_config, save_config
-from simplepcfg.training.storage.checkpoint import Checkpoint
-from simplepcfg.training.storage.tensor_files import write_tensor_file
+from simplepcfg.plans.state import ReproductionFolder
+from simplepcfg.runs.checkpoint import Checkpoint
+from simplepcfg.runs.config.files import load_config, save_config
+from simplepcfg.runs.tensor_files import write_tensor_file
 
 SECONDS, SECONDS_OF_WAITING = 10, 120
 EXIT_CODES = {0, 2, 3, 4}

@@ -100,7 +100,7 @@ def json_like() -> st.SearchStrategy[str]:
 
 def configurations() -> st.SearchStrategy[str]:
     """An override and a file of TOML with real keys, odd values and damage."""
-    from simplepcfg.training.config.keys import all_keys
+    from simplepcfg.runs.config.keys import all_keys
 
     keys = sorted({key.name for key in all_keys()})
     value = st.one_of(

@@ -72,7 +72,7 @@ def main(what: str, folder: Path, count: int, seed: int) -> None:
     source = folder / "source"
     whole = folder / "whole"
     make_source(source)
-    import simplepcfg.reproduction.runner  # noqa: F401 (for the processes that are forked from this one)
+    import simplepcfg.plans.runner  # noqa: F401 (for the processes that are forked from this one)
 
     wait(fork(lambda: work(source, folder / "first")))
     seconds = time.monotonic()
@@ -128,7 +128,7 @@ def prepared(out: Path) -> dict[str, str]:
 def reproduce_work(source: Path, out: Path) -> None:
     import torch
 
-    from simplepcfg.reproduction.runner import reproduce
+    from simplepcfg.plans.runner import reproduce
 
     torch.set_num_threads(1)
     small = ["model.nonterminals=8", "model.preterminals=8", "model.embedding=8"]

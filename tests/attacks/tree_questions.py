@@ -20,7 +20,7 @@ from attacks.references import (
 from simplepcfg.errors import NumericalError
 from simplepcfg.grammars import Grammar
 from simplepcfg.grammars.sampling import SampledSentences
-from simplepcfg.ops.dense.counts import DenseRuleCounts
+from simplepcfg.ops.dense.marginals import DenseRuleCounts
 from simplepcfg.ops.trees import LabelledTree
 
 BEST = 3

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from inside_gpu import each_result
+from measuring import equal_lengths_like, measure_in_turns, mixed_lengths
 from simplepcfg.benchmarking import inside as benchmarking
 from simplepcfg.benchmarking import report
 from simplepcfg.benchmarking.inside import Result, Variant, benchmark_inside, choose_variants, default_sizes
-from simplepcfg.benchmarking.sizes import Size, equal_lengths_like, mixed_lengths
-from simplepcfg.benchmarking.timing import Machine, Times, measure, measure_in_turns
+from simplepcfg.benchmarking.sizes import Size
+from simplepcfg.benchmarking.timing import Machine, Times, measure
 from simplepcfg.errors import InputError
 from simplepcfg.ops.inside import BACKENDS
 
@@ -83,13 +85,13 @@ def test_a_defect_stops_the_run_unless_asked_not_to(machine: Machine, monkeypatc
     sizes, variants = [Size(1, 2, 1, 1)], [Variant("torch"), Variant("log_einsum_exp")]
     with pytest.raises(AssertionError, match="a defect"):
         list(benchmark_inside(sizes, variants, CPU, machine=machine))
-    found = list(benchmark_inside(sizes, variants, CPU, keep_going=True, machine=machine))
-    assert [result.failure for result in found] == ["AssertionError"] * 2
+    results = list(each_result(sizes, variants, machine, 1))
+    assert [result.failure for result in results] == ["AssertionError"] * 2
 
 
 def test_nothing_is_measured_after_the_time_is_up(machine: Machine) -> None:
-    found = list(benchmark_inside([Size(1, 2, 1, 1)], choose_variants(CPU), CPU, stop_after_s=-1.0, machine=machine))
-    assert {result.failure for result in found} == {"no time"}
+    results = list(each_result([Size(1, 2, 1, 1)], choose_variants(CPU), machine, 1, until=0.0))
+    assert {result.failure for result in results} == {"no time"}
 
 
 def test_flops_and_bytes_are_counted_span_by_span() -> None:

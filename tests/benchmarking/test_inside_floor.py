@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from simplepcfg.benchmarking.inside_floor import inside_floor
+from floors import inside_floor
 from simplepcfg.benchmarking.sizes import Size
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))

@@ -3,8 +3,8 @@
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from floors import StepSize, Work, adam
 from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.benchmarking.step import StepSize, Work, adam
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
 
 STATES, TAGS, WIDTH, WORDS = 6, 12, 8, 50

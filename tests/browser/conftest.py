@@ -45,20 +45,36 @@ def screenshot() -> Callable:
 
 
 @pytest.fixture(scope="session")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Of a server with the runs `first` and `second`."""
+def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], tuple[str, subprocess.Popen]]]:
+    """Start a server with the runs `first` and `second`, and `raw`, which takes sentences as they are written."""
     folder = tmp_path_factory.mktemp("runs")
     runs = [
         make_tiny_run(folder / "first", "training.epochs=3"),
         make_tiny_run(folder / "second", "model.nonterminals=6", "seed=3"),
+        make_tiny_run(folder / "raw", "data.tokenize=true"),
     ]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "simplepcfg", "serve", *map(str, runs), "--port", "0"], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    yield process.stdout.readline().strip()
-    process.terminate()
-    process.wait(20)
+    started = []
+
+    def start() -> tuple[str, subprocess.Popen]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "simplepcfg", "serve", *map(str, runs), "--port", "0"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        return process.stdout.readline().strip(), process
+
+    yield start
+    for process in started:
+        process.terminate()
+        process.wait(20)
+
+
+@pytest.fixture(scope="session")
+def address(start_server: Callable[[], tuple[str, subprocess.Popen]]) -> str:
+    """Address of a server that stays."""
+    return start_server()[0]
 
 
 @pytest.fixture(scope="session")

@@ -16,9 +16,11 @@ SENTENCE = "the old dog saw the cat in the garden ."
 class Page:
     """The page as a person uses it."""
 
-    def __init__(self, driver, address: str) -> None:
+    def __init__(self, driver, address: str, state: str = "s=") -> None:
+        """Open the page with this state in its address: an empty box unless another is given."""
         self.driver = driver
-        driver.get(address)
+        driver.get("about:blank")  # else another state of the same page would load nothing
+        driver.get(f"{address}/#{state}" if state else address)
         self.wait(lambda: self.all("body[data-ready]"))
 
     def all(self, selector: str) -> list:
@@ -50,7 +52,18 @@ class Page:
         self.wait(lambda: self.all(".tree svg") and self.all(".chart svg") and self.all(".surprisal svg"))
 
     def settle(self) -> None:
-        self.wait(lambda: not self.all("body[aria-busy]"))
+        self.wait(lambda: not self.all("[aria-busy]"))
+
+    def words(self) -> list[str]:
+        return [item.text for item in self.all("#words button")]
+
+    def tree_spans(self) -> set[tuple[int, int]]:
+        nodes = self.all(".tree circle.node, .tree .labelled")
+        return {(int(node.get_attribute("data-start")), int(node.get_attribute("data-end"))) for node in nodes}
+
+    def requests(self, question: str) -> int:
+        script = "return performance.getEntriesByName(location.origin + arguments[0]).length"
+        return self.driver.execute_script(script, f"/api/{question}")
 
     def choose(self, selector: str, value: str) -> None:
         self.one(f"{selector} option[value='{value}']").click()
@@ -96,7 +109,7 @@ def test_a_sentence_has_a_tree_a_chart_and_surprisals(page: Page) -> None:
     assert len(page.all(".chart .cell")) == 36
     assert len(page.all(".surprisal rect.bar")) == 10  # and the end
     assert "log p = " in page.one(".scores").text
-    assert len(page.all(".trees li")) == 5
+    page.wait(lambda: len(page.all(".trees li")) == 5)
     page.check_quiet()
 
 
@@ -149,9 +162,10 @@ def test_constraints_that_cannot_be_are_told(page: Page) -> None:
     page.settle()
     page.drag(1, 2)
     page.one("#require").click()
-    page.wait(lambda: "cross" in page.one("#problem").text)
+    page.wait(lambda: "cross" in page.one(".tree-card .failure").text)
+    assert page.all(".tree svg") == []
     page.one("#clear").click()
-    page.wait(lambda: page.one("#problem").text == "")
+    page.wait(lambda: page.one(".tree-card .failure").text == "" and page.all(".tree svg"))
     page.driver.get_log("browser")  # Chromium notes the answer 400 there
 
 
@@ -177,6 +191,9 @@ def test_a_symbol_leads_to_its_children(page: Page) -> None:
     child_name = child.text
     child.click()
     page.wait(lambda: page.one("#symbol-title").text == child_name)
+    page.one("#symbol-back").click()
+    page.wait(lambda: page.one("#symbol-title").text == name)
+    assert not page.one("#symbol-back").is_enabled()
     page.one("#symbol-close").click()
     page.wait(lambda: not page.all("dialog[open]"))
 
@@ -195,6 +212,17 @@ def test_k_best_and_sampled_trees(page: Page) -> None:
     page.check_quiet()
 
 
+def test_other_trees_have_different_brackets_and_summed_shares(page: Page) -> None:
+    page.type("the old dog")
+    page.wait(lambda: len(page.all(".trees li")) == 2)  # all binary trees of three words
+    told = [item.text for item in page.all(".trees summary")]
+    assert sum(float(text.split(" %")[0]) for text in told) == pytest.approx(100, abs=0.2)
+    assert sorted("the brackets above" in text for text in told) == [False, True]
+    pictures = page.wait(lambda: page.all(".trees svg"))
+    marked = [len(picture.find_elements("css selector", ".differs")) for picture in pictures]
+    assert sorted(marked) == [0, 1]
+
+
 def test_two_runs_side_by_side(page: Page, screenshot) -> None:
     page.choose("#compare", "second")
     page.type(SENTENCE)
@@ -205,6 +233,21 @@ def test_two_runs_side_by_side(page: Page, screenshot) -> None:
     assert first.location["y"] == second.location["y"]
     assert first.location["x"] < second.location["x"]
     assert page.all(".scores")[0].text != page.all(".scores")[1].text
+    page.settle()
+    axes = [
+        [item.text for item in panel.find_elements("css selector", ".surprisal .muted")] for panel in page.all(".panel")
+    ]
+    assert axes[0] == axes[1]
+    spans = [
+        {
+            (node.get_attribute("data-start"), node.get_attribute("data-end"))
+            for node in panel.find_elements("css selector", f".tree circle{kind}")
+        }
+        for panel in page.all(".panel")
+        for kind in ("", ".differs")
+    ]
+    assert spans[1] == spans[0] - spans[2]
+    assert spans[3] == spans[2] - spans[0]
     page.check_quiet()
     screenshot(page.driver, "two-runs")
 
@@ -235,6 +278,8 @@ def test_export(page: Page) -> None:
     assert found["sentence"] == SENTENCE
     assert found["tree"]["brackets"] + "\n" == (folder / "first.trees").read_text()
     assert len(found["chart"]["spans"]) == 36
+    assert len(found["surprisal"]) == 11
+    assert found["log_probability"] < 0
     page.check_quiet()
 
 
@@ -247,10 +292,9 @@ def test_by_keyboard_alone(page: Page) -> None:
     page.press(Keys.ARROW_RIGHT)
     page.press(Keys.SHIFT + Keys.ARROW_RIGHT)
     assert "[1, 3]" in page.one("#selected").text
-    page.press(Keys.TAB)  # to the last word, then to the buttons
-    page.wait(lambda: page.driver.switch_to.active_element.text in ("saw", "Require"))
-    if page.driver.switch_to.active_element.text == "saw":
-        page.press(Keys.TAB)
+    page.press(Keys.TAB)  # the words are one stop, whatever their number; then the explanation and the buttons
+    assert page.driver.switch_to.active_element.tag_name == "summary"
+    page.press(Keys.TAB)
     assert page.driver.switch_to.active_element.text == "Require"
     page.press(Keys.ENTER)
     page.wait(lambda: page.all("#constraints .required"))
@@ -288,7 +332,10 @@ def test_accessible_and_readable(open_browser, address: str, axe: str, screensho
     page.one("[value=viterbi]").click()
     page.type(SENTENCE)
     page.wait(lambda: len(page.all(".chart svg")) == 2)
-    page.driver.execute_script("document.querySelector('.trees details').open = true")
+    page.wait(lambda: page.all(".trees details"))
+    page.driver.execute_script(
+        "document.querySelectorAll('.trees details, .help').forEach((item) => { item.open = true; })"
+    )
     page.settle()
     screenshot(page.driver, f"page-{name}")
     assert page.driver.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
@@ -314,4 +361,185 @@ def serious(page: Page, axe: str) -> list[str]:
 
 def test_the_server_is_still_well(address: str) -> None:
     with urlopen(f"{address}/api/runs", timeout=10) as answer:
-        assert len(json.load(answer)["runs"]) == 2
+        assert len(json.load(answer)["runs"]) == 3
+
+
+WRITTEN = "Yesterday, the dog didn't sleep in the garden."
+
+
+def test_constraints_hit_the_words_that_were_chosen(driver, address: str) -> None:
+    page = Page(driver, address, "run=raw&s=")
+    page.one("#sentence").send_keys(WRITTEN)
+    words = ["Yesterday", ",", "the", "dog", "did", "n't", "sleep", "in", "the", "garden", "."]
+    page.wait(lambda: page.words() == words and page.all(".chart svg"))
+    assert [item.text for item in page.all("#words .dropped")] == [",", "."]
+    page.driver.execute_script("arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))", page.cell(2, 4))
+    assert page.one("#selected").text == "“the dog” [2, 4]"
+    page.drag(2, 3)
+    assert page.one("#selected").text == "“the dog” [2, 4]"
+    page.one("#require").click()
+    page.wait(lambda: page.all("#constraints .required") and (2, 4) in page.tree_spans())
+    page.settle()
+    page.one("#forbid").click()
+    page.wait(lambda: page.all("#constraints .forbidden") and not page.all("body[aria-busy]"))
+    page.settle()
+    assert (2, 4) not in page.tree_spans()
+    assert "“the dog”" in page.one("#constraints").text
+    assert float(page.cell(2, 4).get_attribute("data-probability")) == 0.0
+    assert "leave 100" not in page.one(".scores").text
+
+
+def test_typing_asks_for_trees_and_only_pauses_for_next_words(page: Page) -> None:
+    sentence = "the old dog saw the small cat"
+    box = page.one("#sentence")
+    for character in sentence:
+        box.send_keys(character)
+        time.sleep(0.06)
+    end = time.monotonic()
+    page.wait(lambda: page.words() == sentence.split() and page.all(".tree svg"))
+    assert time.monotonic() - end < 3  # on a busy machine; the pause is 0.15 s
+    assert page.requests("complete") <= 1  # of pauses while typing
+    page.wait(lambda: page.all("#suggestions[data-after]"))
+    assert page.requests("complete") <= 2
+    assert page.requests("parse") < len(sentence)
+
+
+def test_nothing_old_looks_current(page: Page) -> None:
+    page.type("the old dog saw the cat")
+    page.settle()
+    # Within the very event, long before 100 ms have passed.
+    script = """const box = document.getElementById("sentence"); box.value = arguments[0];
+        box.dispatchEvent(new InputEvent("input"));
+        return document.querySelectorAll(".panel .card[aria-busy=true]").length"""
+    assert page.driver.execute_script(script, "the dog saw") == 4
+    page.wait(lambda: page.words() == ["the", "dog", "saw"])
+    page.settle()
+    page.driver.execute_script("document.querySelector('[value=viterbi]').click()")
+    page.wait(lambda: page.all(".tree [data-symbol]"))
+    page.settle()
+    assert page.driver.execute_script(script, "dog " * 100) == 4
+    page.wait(lambda: "send at most 80" in page.one(".tree-card .failure").text)
+    page.settle()
+    assert page.all(".tree svg, .chart svg, .surprisal svg, .trees svg") == []
+    page.driver.execute_script(script, "the dog saw")
+    page.wait(lambda: page.all(".tree svg") and page.one(".tree-card .failure").text == "")
+    page.settle()
+    page.driver.execute_script(script, "")
+    page.wait(lambda: not page.all("[aria-busy]"))
+    assert page.all(".panel svg, #words button") == []
+    page.driver.get_log("browser")  # Chromium notes the answers 400 there
+
+
+def test_a_server_that_is_gone_is_told(driver, start_server) -> None:
+    address, process = start_server()
+    page = Page(driver, address)
+    page.type("the old dog saw the cat")
+    process.terminate()
+    process.wait(20)
+    page.one("#sentence").send_keys(" again")
+    page.wait(lambda: "does not answer" in page.one(".tree-card .failure").text)
+    page.settle()
+    assert page.all(".tree svg, .chart svg, .surprisal svg") == []
+    page.driver.get_log("browser")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_long_sentences_fit(open_browser, address: str, screenshot, width: int) -> None:
+    sentence = " ".join(["the old dog saw the cat in the garden and"] * 6)
+    page = Page(open_browser(width, 900), address)
+    page.one("#sentence").send_keys(sentence)
+    page.wait(lambda: len(page.words()) == 60 and page.all(".chart svg"))
+    page.settle()
+    screenshot(page.driver, f"long-{width}")
+    assert page.driver.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    # The words are in sight without scrolling, the triangle's lowest row among them.
+    script = """const place = document.querySelector(".chart"); const view = place.getBoundingClientRect();
+        const cell = place.querySelector("[data-start='0'][data-end='2']").getBoundingClientRect();
+        return cell.left >= view.left - 1 && cell.bottom <= view.bottom + 1 && cell.top >= view.top"""
+    assert page.driver.execute_script(script)
+    if width > 1000:
+        top = page.cell(0, 60).rect
+        view = page.one(".chart").rect
+        assert view["y"] - 1 <= top["y"]
+        assert top["x"] + top["width"] <= view["x"] + view["width"] + 1
+    before = page.one(".tree svg").size["width"]
+    smaller, fit, larger = page.all(".tree-card .zoom button")
+    larger.click()
+    assert page.one(".tree svg").size["width"] > before
+    fit.click()
+    assert page.one(".tree svg").size["width"] <= page.one(".tree").size["width"] + 1
+    smaller.click()
+    assert page.one(".tree svg").size["width"] < page.one(".tree").size["width"]
+
+
+def test_the_page_opens_with_an_example_and_offers_others(driver, address: str) -> None:
+    page = Page(driver, address, "")
+    page.settle()
+    examples = page.all("#examples button")
+    assert len(examples) >= 3
+    assert page.one("#sentence").get_attribute("value") == examples[0].text
+    assert page.one("#sentence").get_attribute("placeholder")
+    assert page.all(".tree svg")
+    examples[1].click()
+    page.wait(lambda: " ".join(page.words()) == examples[1].text)
+    page.settle()
+    page.one("[data-question=chart] summary").click()
+    assert "constituent" in page.one("[data-question=chart] .help p").text
+    page.check_quiet()
+
+
+def test_a_link_shows_the_same(driver, address: str, open_browser) -> None:
+    page = Page(driver, address)
+    page.choose("#run", "second")
+    page.choose("#compare", "first")
+    page.one("[value=viterbi]").click()
+    page.one("#sentence").send_keys("the cat sees a dog\nthe old dog saw the cat")
+    page.wait(lambda: len(page.words()) == 6 and len(page.all(".tree svg")) == 2)
+    page.drag(1, 2)
+    page.one("#forbid").click()
+    page.wait(lambda: page.all("#constraints .forbidden"))
+    page.settle()
+    shown = [item.text for item in page.all(".scores")], page.one(".tree").get_attribute("aria-label")
+    link = page.driver.current_url
+    for other in (page.driver, open_browser()):
+        other.get("about:blank")
+        other.get(link)
+        page = Page.__new__(Page)
+        page.driver = other
+        page.wait(lambda page=page: len(page.all(".panel .tree svg")) == 2 and not page.all("[aria-busy]"))
+        assert ([item.text for item in page.all(".scores")], page.one(".tree").get_attribute("aria-label")) == shown
+        assert "“old dog”" in page.one("#constraints").text
+        assert page.one("#sentence").get_attribute("value").count("\n") == 1
+
+
+def test_hovering_is_linked(page: Page) -> None:
+    from selenium.webdriver import ActionChains
+
+    page.type(SENTENCE)
+    page.settle()
+    start, end = min(page.tree_spans(), key=lambda span: span[1] - span[0])
+    node = page.one(f".tree circle[data-start='{start}'][data-end='{end}']")
+    ActionChains(page.driver).move_to_element(node).perform()
+    page.wait(lambda: "here" in page.cell(start, end).get_attribute("class"))
+    assert len(page.all(".surprisal .bar.here")) == end - start
+    assert len(page.all("#words .here")) == end - start
+    ActionChains(page.driver).move_to_element(page.one("h1")).perform()
+    page.wait(lambda: not page.all(".here"))
+
+
+def test_smaller_courtesies(page: Page) -> None:
+    page.one("#sentence").send_keys("zebra")
+    page.wait(lambda: "two words or more" in page.one(".scores").text)
+    assert [item.text for item in page.all("#words .unknown")] == ["zebra"]
+    page.one("#sentence").send_keys(" the dog barks. The cat sleeps.")
+    page.wait(lambda: page.one("#hint").is_displayed())
+    page.one("#split").click()
+    page.wait(lambda: len(page.all("#lines button")) == 2)
+    assert not page.one("#hint").is_displayed()
+    page.one("#sentence").clear()
+    page.one("#sentence").send_keys("the " + "x" * 200)
+    page.wait(lambda: len(page.words()) == 2)
+    page.settle()
+    assert page.driver.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    script = "return getComputedStyle(document.querySelector('#words button')).touchAction"
+    assert page.driver.execute_script(script) == "pan-y"

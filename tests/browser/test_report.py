@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from simplepcfg.data.synthetic import generate_treebank
-from simplepcfg.inference.api import load
+from simplepcfg.inference.run import load
 from simplepcfg.reports import make_report
 from tiny_runs import make_tiny_run
 

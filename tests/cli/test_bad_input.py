@@ -15,7 +15,7 @@ import tomli_w
 from safetensors.torch import load_file, save_file
 
 from command_calls import Call
-from simplepcfg.training.config.keys import all_keys
+from simplepcfg.runs.config.keys import all_keys
 from tiny_runs import SETTINGS
 
 

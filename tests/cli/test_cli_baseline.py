@@ -10,15 +10,15 @@ import pytest
 
 from command_calls import Call
 from simplepcfg import load
-from simplepcfg.training.storage.ngram_files import load_ngram
-from simplepcfg.training.storage.run_folder import RunFolder
-from simplepcfg.training.text.corpus import hold_out
+from simplepcfg.linguistics.controls.files import load_ngram
+from simplepcfg.runs.corpus import hold_out
+from simplepcfg.runs.run_folder import RunFolder
 from tiny_runs import SETTINGS, tiny_sentences
 
 
 @pytest.mark.parametrize("name", ["tiny_run", "eos_run"])
 def test_like_a_run(call: Call, name: str, text_file: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    folder, out, pairs = request.getfixturevalue(name), tmp_path / "bigram.arpa", tmp_path / "pairs.tsv"
+    folder, out, pairs = request.getfixturevalue(name), tmp_path / "bigram.safetensors", tmp_path / "pairs.tsv"
     result = call("baseline", "ngram", "--train", text_file, "--like", folder, "--order", 2, "--out", out)
     assert (result.code, result.out) == (0, "")
     assert "2-grams, from 25 sentences" in result.err
@@ -45,7 +45,7 @@ def test_from_the_text_of_a_run(call: Call, eos: str, tmp_path: Path) -> None:
     settings = [word for setting in (*SETTINGS, f"data.eos={eos}") for word in ("--set", setting)]
     assert call("train", "sn-pcfg-small", "--train", text, "--out", folder, *settings).code == 0
     config = RunFolder(folder).read_config()
-    out, counted = tmp_path / "model.arpa", tmp_path / "counted.txt"
+    out, counted = tmp_path / "model.safetensors", tmp_path / "counted.txt"
     result = call("baseline", "ngram", "--like", folder, "--order", 2, "--out", out)
     assert result.code == 0
     assert "held out" in result.err
@@ -54,9 +54,12 @@ def test_from_the_text_of_a_run(call: Call, eos: str, tmp_path: Path) -> None:
     kept, held_out = hold_out(lengths, config.seed)
     assert len(held_out) > 0
     counted.write_text("".join(sentences[index] + "\n" for index in kept))
-    same = tmp_path / "same.arpa"
+    same = tmp_path / "same.safetensors"
     assert call("baseline", "ngram", "--train", counted, "--like", folder, "--order", 2, "--out", same).code == 0
-    assert out.read_text() == same.read_text()
+    for level, other in zip(load_ngram(out).levels, load_ngram(same).levels, strict=True):
+        assert np.array_equal(level.keys, other.keys)
+        assert np.array_equal(level.log_probabilities, other.log_probabilities)
+        assert np.array_equal(level.log_backoffs, other.log_backoffs)
     result = call("baseline", "ngram", "--like", folder, "--raw", "--out", out)
     assert (result.code, result.err.count("\n")) == (2, 1)
     text.write_text("\n".join(sentences[1:]) + "\n")
@@ -70,7 +73,7 @@ def test_from_the_text_of_a_run(call: Call, eos: str, tmp_path: Path) -> None:
 
 
 def test_a_vocabulary_of_its_own(call: Call, tmp_path: Path) -> None:
-    text, out = tmp_path / "text.txt", tmp_path / "model.arpa"
+    text, out = tmp_path / "text.txt", tmp_path / "model.safetensors"
     text.write_text("The dog , the cat .\nthe dog barks .\n")
     assert call("baseline", "ngram", "--train", text, "--out", out).code == 0
     assert set(load_ngram(out).vocabulary.words) == {"<pad>", "<unk>", "the", "dog"}
@@ -83,9 +86,10 @@ def test_a_vocabulary_of_its_own(call: Call, tmp_path: Path) -> None:
 
 
 def test_what_is_refused(call: Call, tiny_run: Path, text_file: Path, tmp_path: Path) -> None:
-    out = tmp_path / "model.arpa"
+    out = tmp_path / "model.safetensors"
     for arguments in (
         ["--out", out],
+        ["--train", text_file, "--out", tmp_path / "model.arpa"],
         ["--like", tiny_run, "--out", out],  # its text was no file
         ["--train", "nowhere.txt", "--out", out],
         ["--train", text_file, "--out", tmp_path / "no" / "where"],
@@ -96,7 +100,7 @@ def test_what_is_refused(call: Call, tiny_run: Path, text_file: Path, tmp_path: 
         result = call("baseline", "ngram", *arguments)
         assert (result.code, result.out) == (2, "")
         assert result.err.count("\n") == 1
-    assert not out.exists()
+    assert not list(tmp_path.glob("model.*"))
 
 
 @pytest.mark.parametrize("kind", ["ngram", "lstm"])

@@ -8,7 +8,7 @@ import pytest
 
 from command_calls import Call
 from simplepcfg import load
-from simplepcfg.training.storage.lstm_files import load_lstm
+from simplepcfg.linguistics.controls.files import load_lstm
 from tiny_runs import tiny_sentences
 
 SMALL = ["--size", 8, "--epochs", 1, "--device", "cpu"]
@@ -31,7 +31,7 @@ def test_beside_a_run(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    folder, out, ngram = request.getfixturevalue(name), tmp_path / "lstm.safetensors", tmp_path / "bigram.arpa"
+    folder, out, ngram = request.getfixturevalue(name), tmp_path / "lstm.safetensors", tmp_path / "bigram.safetensors"
     result = call("baseline", "lstm", "--train", train_file, "--like", folder, "--out", out, *SMALL)
     assert (result.code, result.out) == (0, "")
     assert "validation perplexity" in result.err

@@ -7,7 +7,7 @@ import pytest
 
 from command_calls import Call
 from simplepcfg.cli import demo_data
-from simplepcfg.training.trainer import Trainer
+from simplepcfg.training.loop import Trainer
 
 TINY = {
     "MODEL__NONTERMINALS": "4",

@@ -10,7 +10,7 @@ from command_calls import Call
 from simplepcfg import load
 from simplepcfg.cli.distil import MEMBERS, STUDENT
 from simplepcfg.errors import InputError
-from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.runs.config.schema import RunConfig
 from tiny_runs import SETTINGS
 
 SET = [argument for setting in SETTINGS for argument in ("--set", setting)]
@@ -91,7 +91,7 @@ def test_members_and_student_by_default(
         asked.update(configs=tuple(configs), seeds=seeds, student=settings["student"])
         raise InputError("that is all")
 
-    monkeypatch.setattr("simplepcfg.training.machine.device.resolve_device", lambda name: torch.device(kind))
+    monkeypatch.setattr("simplepcfg.runs.device.resolve_device", lambda name: torch.device(kind))
     monkeypatch.setattr("simplepcfg.training.distillation.distil", distil)
     student = [] if given is None else ["--student", given]
     result = call("distil", *student, "--train", text_file, "--valid", text_file, "--out", "x")

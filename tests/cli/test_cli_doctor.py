@@ -8,9 +8,9 @@ import torch
 
 from command_calls import Call
 from simplepcfg.benchmarking import machine_check
-from simplepcfg.training.config.files import load_config
-from simplepcfg.training.machine import recommendation
-from simplepcfg.training.machine.recommendation import estimated_seconds, fitting_configuration, spoken, time_note
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.training import recommendation
+from simplepcfg.training.recommendation import estimated_seconds, fitting_configuration, spoken, time_note
 
 CPU = torch.device("cpu")
 

@@ -9,7 +9,8 @@ import pytest
 import simplepcfg
 from command_calls import Call
 from simplepcfg.errors import InputError
-from simplepcfg.training import load_config, train
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.training import train
 from tiny_runs import tiny_sentences
 
 KINDS = {"hmm": [], "lhmm": ["model.rank=3"], "rank-hmm": ["model.rank=3"]}

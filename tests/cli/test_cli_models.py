@@ -11,9 +11,9 @@ import simplepcfg
 from command_calls import Call
 from simplepcfg.errors import InputError
 from simplepcfg.pretrained import installed, run_directory
-from simplepcfg.training.storage.checksums import DamagedFileError
-from simplepcfg.training.storage.run_folder import RunFolder
-from simplepcfg.training.storage.tensor_files import read_checked_tensor_file
+from simplepcfg.runs.checksums import DamagedFileError
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.runs.tensor_files import read_checked_tensor_file
 
 MOST_BYTES = 15_000_000
 

@@ -14,7 +14,7 @@ from reproduce_cases import SMALL, no_training, results, write_text
 from simplepcfg import load
 from simplepcfg.benchmarking import timing
 from simplepcfg.errors import ResourceError
-from simplepcfg.reproduction import runner
+from simplepcfg.plans import runner
 from simplepcfg.training.reporting.progress import Reporter, StepReport
 
 
@@ -85,7 +85,7 @@ def test_interrupted_and_resumed(
 def test_all_rows_of_parsing_without_training(
     call: Call, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simplepcfg.reproduction.tables.builtin_configs", list)
+    monkeypatch.setattr("simplepcfg.plans.tables.builtin_configs", list)
     result = call("reproduce", "parsing", "--data", data, "--out", tmp_path / "out")
     assert result.code == 0
     assert "n-pcfg: the configuration n-pcfg is not installed; the row is left out\n" in result.err

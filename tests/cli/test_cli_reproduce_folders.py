@@ -12,9 +12,8 @@ import tomli_w
 from command_calls import Call
 from reproduce_cases import SMALL, results, write_text
 from simplepcfg.evaluation.report import POSTERIOR_MEAN
-from simplepcfg.reproduction.lines import Line, table_lines
-from simplepcfg.reproduction.rendering import CSV_COLUMNS
-from simplepcfg.reproduction.tables import paper_table
+from simplepcfg.plans.lines import CSV_COLUMNS, Line, table_lines
+from simplepcfg.plans.tables import paper_table
 
 
 @pytest.fixture(scope="module")

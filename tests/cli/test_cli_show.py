@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from command_calls import Call
+from simplepcfg.runs.config.files import load_config
 from simplepcfg.training import train
-from simplepcfg.training.config.files import load_config
 from tiny_runs import SETTINGS
 
 

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from command_calls import Call
 from simplepcfg import load
-from simplepcfg.evaluation.psycholinguistics.accuracy import ACCURACY_COLUMNS
-from simplepcfg.evaluation.psycholinguistics.published_suites import SUITES
-from simplepcfg.evaluation.psycholinguistics.reading_times import GAIN_COLUMNS
+from simplepcfg.linguistics.accuracy import ACCURACY_COLUMNS
+from simplepcfg.linguistics.published_suites import SUITES
+from simplepcfg.linguistics.reading_times import GAIN_COLUMNS
 from tiny_runs import tiny_sentences
 
 

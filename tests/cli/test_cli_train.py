@@ -7,7 +7,7 @@ import pytest
 from command_calls import Call
 from simplepcfg import load
 from simplepcfg.errors import InputError
-from simplepcfg.training.config.files import load_config
+from simplepcfg.runs.config.files import load_config
 from tiny_runs import SETTINGS
 
 SET = [argument for setting in SETTINGS for argument in ("--set", setting)]
@@ -92,7 +92,7 @@ def test_settings_that_the_model_refuses_leave_the_folder_free(
 
     arguments = ("train", "sn-pcfg-small", "--train", text_file, "--out", "r", *SET)
     with monkeypatch.context() as patch:
-        patch.setattr("simplepcfg.training.trainer.set_precision", refuse)
+        patch.setattr("simplepcfg.training.loop.set_precision", refuse)
         assert call(*arguments).code == 2
     assert call(*arguments).code == 0
 

@@ -15,8 +15,8 @@ from command_calls import Call
 from simplepcfg.cli.output import table_row
 from simplepcfg.errors import InputError, ResourceError
 from simplepcfg.inference import batches as batched
-from simplepcfg.inference.api import load
 from simplepcfg.inference.completion import MAX_SAMPLES
+from simplepcfg.inference.run import load
 
 CONLLU = "# text = the dog\n1\tthe\tthe\tDET\tDT\t_\t2\tdet\t_\t_\n2\tdog\tdog\tNOUN\tNN\t_\t0\troot\t_\t_\n"
 

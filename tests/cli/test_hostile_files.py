@@ -16,19 +16,19 @@ import torch
 
 from attacks.fuzz_targets import limited
 from command_calls import Call, Outcome
-from simplepcfg.inference.api import load
 from simplepcfg.inference.hub import FILES
-from simplepcfg.reproduction.jobs import PREPARED_KEYS, _prepared_settings
-from simplepcfg.training import RunFolder
-from simplepcfg.training.storage.teacher_marginals import TeacherMarginals
+from simplepcfg.inference.run import load
+from simplepcfg.plans.jobs import PREPARED_KEYS, _prepared_settings
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.training.teacher_marginals import TeacherMarginals
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
 
 
 @pytest.fixture(scope="module")
 def resumable(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from simplepcfg.training.config.files import load_config
-    from simplepcfg.training.loop import train
+    from simplepcfg.runs.config.files import load_config
+    from simplepcfg.training.start import train
     from tiny_runs import SETTINGS, tiny_sentences
 
     folder = tmp_path_factory.mktemp("hostile")

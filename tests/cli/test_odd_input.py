@@ -10,7 +10,7 @@ import torch
 
 from command_calls import Call
 from simplepcfg.cli.main import run as run_command
-from simplepcfg.training.storage.tensor_files import read_tensor_file, write_tensor_file
+from simplepcfg.runs.tensor_files import read_tensor_file, write_tensor_file
 from tiny_runs import tiny_sentences
 
 

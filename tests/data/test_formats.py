@@ -14,7 +14,7 @@ from simplepcfg.data.formats import CONLLU, JSON, MOST_HELD, XML, recognise_line
 from simplepcfg.data.readers import open_text, read_sentences, read_trees, sniff
 from simplepcfg.data.treebank_files import find_text
 from simplepcfg.errors import InputError
-from simplepcfg.training.config.files import load_config
+from simplepcfg.runs.config.files import load_config
 
 WORDS = "\n".join(f"{i}\t{word}\t{word}\tNOUN\tNN\t_\t0\troot\t_\t_" for i, word in enumerate(["a", "dog"], 1))
 

@@ -1,11 +1,15 @@
 """Pictures are well-formed SVG that says what it shows, whatever the words are."""
 
 import math
+import random
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
+from simplepcfg.data.brackets import parse_tree
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.drawing import (
     Series,
@@ -21,7 +25,7 @@ from simplepcfg.drawing import (
 )
 from simplepcfg.drawing.axes import Scale, scale_of
 from simplepcfg.drawing.svg import plain, text_width
-from simplepcfg.drawing.trees import layout_tree
+from simplepcfg.drawing.trees import edge_points, layout_tree
 
 SVG = "{http://www.w3.org/2000/svg}"
 ODD = ["<b>", "&amp;", 'say "x"', "中文字", "é́", "\x00\x1b", "a" * 100, "🙂", "]]>"]
@@ -198,3 +202,102 @@ def test_side_by_side() -> None:
     assert first.get("x") == "0"
     assert float(second.get("x", "0")) == float(first.get("width", "0")) + 24
     assert float(root.get("width", "0")) >= float(second.get("x", "0")) + float(second.get("width", "0"))
+
+
+FLAT = parse_tree(
+    "(S (S (NP (PRP we)) (VP (MD will) (VP (VB see) (NP (NP (DT a) (JJ big) (JJ old) (NN dog)) (SBAR (WDT that) "
+    "(VBD ran)))))) (, ,) (CC and) (RB then) (S (NP (PRP it)) (VP (VBD slept))) (. .))"
+)
+
+
+def random_tree(rng: random.Random, n: int, labelled: bool) -> SpanTree:
+    """Of any branching, with one-word phrases."""
+    spans = []
+    waiting = [(0, n)]
+    while waiting:
+        i, j = waiting.pop()
+        spans.append((i, j, rng.choice(["S", "NP", "a … long name"]) if labelled else "X"))
+        cuts = sorted({i, j, *(rng.randrange(i, j) for _ in range(rng.choice([1, 1, 3])))})
+        waiting += [part for part in pairwise(cuts) if part != (i, j) and (part[1] - part[0] > 1 or rng.random() < 0.2)]
+    spans.sort(key=lambda span: (span[0], -span[1]))
+    return SpanTree(tuple("x" * rng.randint(1, 9) for _ in range(n)), ("NN" if labelled else "T",) * n, tuple(spans))
+
+
+def crossings(tree: SpanTree) -> list[tuple]:
+    """Pairs of edges that cross, and edges through the label of another node."""
+    layout = layout_tree(tree)
+    segments = [(k, *pair) for k, points in enumerate(edge_points(layout)) for pair in pairwise(points)]
+    boxes = [
+        (node.x - width / 2, node.y - 10, node.x + width / 2, node.y + 4)
+        for node in layout.nodes
+        if not node.is_dot and (width := text_width(node.label, 14.0 if node.kind == "word" else 12.0))
+    ]
+    wrong: list[tuple] = []
+    for k, a, b in segments:
+        for other, c, d in segments:
+            if k < other and not {a, b} & {c, d} and _cross(a, b, c, d):
+                wrong.append((a, b, c, d))
+        for box in boxes:
+            shares = (share / 40 for share in range(41))
+            points = ((a[0] + s * (b[0] - a[0]), a[1] + s * (b[1] - a[1])) for s in shares)
+            if any(box[0] < x < box[2] and box[1] < y < box[3] for x, y in points):
+                wrong.append((a, b, box))
+    return wrong
+
+
+def _cross(a: tuple, b: tuple, c: tuple, d: tuple) -> bool:
+    def side(p: tuple, q: tuple, r: tuple) -> float:
+        return (q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0])
+
+    return side(a, b, c) * side(a, b, d) < 0 and side(c, d, a) * side(c, d, b) < 0
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_no_edge_crosses_another_or_a_label(labelled: bool) -> None:
+    rng = random.Random(0)
+    assert crossings(FLAT) == []
+    for _ in range(40):
+        assert crossings(random_tree(rng, rng.randint(2, 25), labelled)) == []
+
+
+def test_edges_end_at_their_nodes() -> None:
+    layout = layout_tree(SpanTree.from_spans(["a", "b", "c", "d"], [(1, 4), (2, 4)]))
+    dots = {(node.x, node.y) for node in layout.nodes if node.is_dot}
+    edges = edge_points(layout)
+    assert len(edges) == len(layout.nodes) - 1
+    assert all(points[0] in dots for points in edges)
+    words = {(node.x, node.y - 12) for node in layout.nodes if node.kind == "word"}
+    assert {points[-1] for points in edges} <= dots | words
+
+
+def test_names_of_symbols_are_shown() -> None:
+    tree = SpanTree(("the", "dog"), ("T-1", "T-2"), ((0, 2, "NT-3"),))
+    svg = tree_picture(tree, names={"NT-3": "the … dog", "T-1": "DT"})
+    assert texts(parsed(svg))[:2] == ["the … dog", "DT"]
+    assert 'data-symbol="NT-3"' in svg
+
+
+def test_a_file_has_its_own_background_in_every_theme() -> None:
+    """Colours of words may follow a dark system; what lies behind the picture does not."""
+    for theme in ("auto", "light", "dark"):
+        root = parsed(standalone(tree_picture(TREE), theme))  # type: ignore[arg-type]
+        (background,) = [item for item in root.findall(f"{SVG}rect") if item.get("width") == "100%"]
+        assert background.get("class") == "halo"
+
+
+def test_the_heading_of_short_bars_is_not_cut() -> None:
+    root = parsed(surprisal_bars(["a"], [1.0]))
+    (heading,) = [item for item in root.iter(f"{SVG}text") if "surprisal (nats)" in (item.text or "")]
+    assert float(heading.get("x", "0")) + text_width(heading.text or "", 12) <= float(root.get("width", "0"))
+
+
+def test_bars_with_a_common_axis() -> None:
+    low, high = surprisal_bars(["a"], [1.0], most=10.0), surprisal_bars(["a"], [10.0])
+    heights = [float(re.search(r' height="([\d.]+)" rx', svg)[1]) for svg in (low, high)]  # type: ignore[index]
+    assert heights[0] == pytest.approx(heights[1] / 10, abs=0.1)
+
+
+def test_cells_name_the_places_of_their_words() -> None:
+    svg = span_chart(["a", "b", "c"], triangle(3), places=[0, 2, 3])
+    assert 'data-start="2" data-end="4"' in svg
+    assert "b c [2, 4]" in svg

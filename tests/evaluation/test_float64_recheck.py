@@ -20,7 +20,7 @@ from simplepcfg.grammars import (
 )
 from simplepcfg.grammars.kept import Kept
 from simplepcfg.grammars.tensor_fields import bytes_in_float64, in_float64
-from simplepcfg.inference.api import load
+from simplepcfg.inference.run import load
 from simplepcfg.models.simple_cpcfg import SimpleCPCFG, SimpleCPCFGConfig
 from tiny_runs import make_tiny_run
 

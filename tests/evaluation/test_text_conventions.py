@@ -1,7 +1,7 @@
 """Which words and sentences there are to train and to validate on, before anything is measured."""
 
-from simplepcfg.training.config.schema import DataConfig
-from simplepcfg.training.text.corpus import prepare_corpus
+from simplepcfg.runs.config.schema import DataConfig
+from simplepcfg.runs.corpus import prepare_corpus
 
 
 def test_words_are_counted_before_long_sentences_are_left_out() -> None:

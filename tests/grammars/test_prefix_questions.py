@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from random_grammars import random_case
+from random_grammars import random_case, rules_and_sentences
 from simplepcfg.grammars import DenseEmissions, Emissions, FactoredEmissions, SimpleGrammar, prefix
 from simplepcfg.ops.prefix import prefix_log_probabilities
 
@@ -153,10 +153,14 @@ def test_syntactic_surprisal_by_prefixes_that_end_in_a_known_preterminal(emissio
     for sentence, length in enumerate(LENGTHS.tolist()):
         mine = [rule[sentence] if rule.dim() == 3 or (rule is one.root and rule.dim() == 2) else rule for rule in rules]
         for place in range(length):
-            before = prefix_log_probabilities(logs[sentence : sentence + 1, :place], *mine)[0, place] if place else 0.0
+            before = (
+                prefix_log_probabilities(*rules_and_sentences(logs[sentence : sentence + 1, :place], *mine))[0, place]
+                if place
+                else 0.0
+            )
             ended = logs[sentence, : place + 1].repeat(7, 1, 1)
             ended[:, place] = torch.eye(7, dtype=torch.float64).log()
-            log_tags = prefix_log_probabilities(ended, *mine)[:, place + 1] - before
+            log_tags = prefix_log_probabilities(*rules_and_sentences(ended, *mine))[:, place + 1] - before
             posterior = (log_tags + logs[sentence, place]).softmax(0)
             torch.testing.assert_close(found[sentence, place], -(posterior * log_tags).sum(), rtol=0, atol=1e-10)
     assert not found[1, 2:].any()

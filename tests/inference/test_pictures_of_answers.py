@@ -1,6 +1,7 @@
 """What notebooks show of a run's answers, and the answers that were made for pictures."""
 
 import math
+import pickle
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import simplepcfg
 from simplepcfg.errors import InputError
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.symbol_guide import SymbolGuide
-from simplepcfg.training.storage.history import read_history
+from simplepcfg.runs.history import read_history
 from tiny_runs import make_tiny_run
 
 SENTENCE = "the old dog saw , the cat ."
@@ -105,3 +106,51 @@ def test_history(run: Run, tmp_path: Path) -> None:
 def test_a_run_without_a_folder_can_be_shown(run: Run) -> None:
     bare = Run(run.model, run.vocabulary, run.config)
     assert "<svg" not in bare._repr_html_()
+
+
+def test_the_last_line_of_a_cell_shows_the_tree_of_parse(run: Run) -> None:
+    """nltk's own picture needs a package that is not installed."""
+    from nltk.tree import Tree
+
+    (tree,) = run.parse([SENTENCE])
+    assert tree._repr_svg_().startswith("<svg")
+    same = Tree.fromstring(str(tree))
+    assert tree == same
+    assert same == tree
+    assert (same != tree) is False
+    assert repr(tree).startswith("Tree('X'")
+    assert pickle.loads(pickle.dumps(tree)) == same
+    assert run.parse([""])[0]._repr_svg_().startswith("<svg")
+
+
+def test_the_probability_of_a_bracketing_is_the_sum_over_its_derivations(run: Run) -> None:
+    sentence = "the old dog ,"
+    found = run.bracketings(sentence, 5, samples=400)
+    assert len(found) == 2  # all binary trees over three words
+    assert sum(item.probability for item in found) == pytest.approx(1, abs=1e-4)
+    assert [item.probability for item in found] == sorted((item.probability for item in found), reverse=True)
+    (derivations,) = run.k_best([sentence], 10_000)
+    whole = run.score([sentence])[0]
+    missing = 1 - sum(math.exp(one.log_probability - whole) for one in derivations)  # 10,000 are not all of them
+    for item in found:
+        spans = [span[:2] for span in item.tree.spans]
+        same = [one for one in derivations if [span[:2] for span in one.tree.spans] == spans]
+        shares = [math.exp(one.log_probability - whole) for one in same]
+        assert sum(shares) - 1e-5 <= item.probability <= sum(shares) + missing + 1e-5
+        assert item.sampled == pytest.approx(item.probability, abs=0.1)
+    (forbidden,) = ([span[:2] for span in item.tree.spans][1] for item in found[:1])
+    rest = run.bracketings(sentence, 5, {"forbid": [forbidden]}, samples=400)
+    assert all(forbidden not in [span[:2] for span in item.tree.spans] for item in rest)
+    assert sum(item.probability for item in rest) == pytest.approx(1, abs=1e-4)
+    assert run.bracketings("dog") == []
+    with pytest.raises(InputError, match="k = 0"):
+        run.bracketings(sentence, 0)
+
+
+def test_symbols_have_names_by_typical_words(run: Run) -> None:
+    words = [word for word, _ in run.describe_symbol("T-3").words if word != "<unk>"]
+    assert run.symbol_name("T-3") == "/".join(words[:2])
+    first, last = run.symbol_name("NT-2").split(" … ")
+    assert first in run.vocabulary
+    assert last in run.vocabulary
+    assert run.symbol_name("NP") == "NP"

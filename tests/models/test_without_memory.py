@@ -8,7 +8,7 @@ import torch
 
 from simplepcfg.models import build_model
 from simplepcfg.models.without_memory import without_memory
-from simplepcfg.training.config.files import load_config
+from simplepcfg.runs.config.files import load_config
 
 SMALL = ["model.nonterminals=3", "model.preterminals=6", "model.embedding=4"]
 
@@ -37,7 +37,7 @@ def test_loading_does_not_import_the_compiler() -> None:
         "import sys\n"
         "from simplepcfg.models import build_model\n"
         "from simplepcfg.models.without_memory import without_memory\n"
-        "from simplepcfg.training.config.files import load_config\n"
+        "from simplepcfg.runs.config.files import load_config\n"
         f"config = load_config('sn-pcfg-english', {SMALL!r}).model\n"
         "with without_memory():\n"
         "    build_model(config, 11)\n"

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from random_grammars import random_case
+from random_grammars import random_case, rules_and_sentences
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.dense import dense_inside, dense_span_marginals
+from simplepcfg.ops.dense import check_dense_arguments, dense_inside
+from simplepcfg.ops.dense.marginals import dense_span_marginals
 from simplepcfg.ops.entropy import derivation_entropy, tree_log_weights
 from simplepcfg.ops.forward import forward, forward_prefixes, state_marginals
 from simplepcfg.ops.inside import span_marginals
@@ -36,23 +37,29 @@ def chain() -> tuple[Tensor, ...]:
 
 def drawn(*tensors: Tensor) -> Tensor:
     generator = torch.Generator().manual_seed(1)
-    return sample_trees(*tensors, 3, generator, lengths=LENGTHS).log_probability
+    return sample_trees(*rules_and_sentences(*tensors, lengths=LENGTHS), 3, generator).log_probability
 
 
 QUESTIONS: dict[str, tuple[Callable[[], tuple[Tensor, ...]], Callable[..., Tensor]]] = {
     "span_marginals": (simple, lambda *given: span_marginals(*given, lengths=LENGTHS)[1]),
-    "symbol_marginals": (simple, lambda *given: symbol_marginals(*given, lengths=LENGTHS)[1]),
-    "tag_marginals": (simple, lambda *given: tag_marginals(*given, lengths=LENGTHS)[1]),
-    "rule_counts": (simple, lambda *given: rule_counts(*given, lengths=LENGTHS)[1].left),
-    "viterbi": (simple, lambda *given: viterbi(*given, lengths=LENGTHS).log_probability),
+    "symbol_marginals": (simple, lambda *given: symbol_marginals(*rules_and_sentences(*given, lengths=LENGTHS))[1]),
+    "tag_marginals": (simple, lambda *given: tag_marginals(*rules_and_sentences(*given, lengths=LENGTHS))[1]),
+    "rule_counts": (simple, lambda *given: rule_counts(*rules_and_sentences(*given, lengths=LENGTHS))[1].left),
+    "viterbi": (simple, lambda *given: viterbi(*rules_and_sentences(*given, lengths=LENGTHS)).log_probability),
     "sample_trees": (simple, drawn),
-    "derivation_entropy": (simple, lambda *given: derivation_entropy(given, lengths=LENGTHS)),
-    "tree_log_weights": (simple, lambda *given: tree_log_weights(given, lengths=LENGTHS)),
-    "prefix_log_probabilities": (simple, lambda *given: prefix_log_probabilities(*given, lengths=LENGTHS)),
-    "next_tags": (simple, lambda *given: prefix_states(*given, lengths=LENGTHS).next_tags(slice(0, 2))),
-    "next_word": (simple, lambda *given: next_word(*given, lengths=LENGTHS).tags),
+    "derivation_entropy": (simple, lambda *given: derivation_entropy(*rules_and_sentences(*given, lengths=LENGTHS))),
+    "tree_log_weights": (simple, lambda *given: tree_log_weights(*rules_and_sentences(*given, lengths=LENGTHS))),
+    "prefix_log_probabilities": (
+        simple,
+        lambda *given: prefix_log_probabilities(*rules_and_sentences(*given, lengths=LENGTHS)),
+    ),
+    "next_tags": (
+        simple,
+        lambda *given: prefix_states(*rules_and_sentences(*given, lengths=LENGTHS)).next_tags(slice(0, 2)),
+    ),
+    "next_word": (simple, lambda *given: next_word(*rules_and_sentences(*given, lengths=LENGTHS)).tags),
     "dense_inside": (dense, lambda *given: dense_inside(*given, lengths=LENGTHS)),
-    "dense_span_marginals": (dense, lambda *given: dense_span_marginals(*given, lengths=LENGTHS)[1]),
+    "dense_span_marginals": (dense, lambda *given: dense_span_marginals(check_dense_arguments(*given, LENGTHS))[1]),
     "forward": (chain, lambda *given: forward(*given, lengths=LENGTHS)),
     "forward_prefixes": (chain, lambda *given: forward_prefixes(*given, lengths=LENGTHS).log_prefix),
     "state_marginals": (chain, lambda *given: state_marginals(*given, lengths=LENGTHS)[1]),

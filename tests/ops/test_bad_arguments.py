@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from random_grammars import rules_and_sentences
 from simplepcfg.errors import InputError
 from simplepcfg.ops.dense import dense_inside
 from simplepcfg.ops.forward import forward, forward_prefixes
@@ -59,15 +60,18 @@ def test_bad_lengths(lengths) -> None:
 
 def test_lengths_of_prefixes_as_a_list() -> None:
     given = simple()
-    found = prefix_log_probabilities(*given, lengths=[5, 0])
-    assert torch.equal(found, prefix_log_probabilities(*given, lengths=torch.tensor([5, 0])))
-    assert torch.equal(next_word(*given, lengths=[5, 3]).tags, next_word(*given, lengths=torch.tensor([5, 3])).tags)
+    found = prefix_log_probabilities(*rules_and_sentences(*given, lengths=[5, 0]))
+    assert torch.equal(found, prefix_log_probabilities(*rules_and_sentences(*given, lengths=torch.tensor([5, 0]))))
+    assert torch.equal(
+        next_word(*rules_and_sentences(*given, lengths=[5, 3])).tags,
+        next_word(*rules_and_sentences(*given, lengths=torch.tensor([5, 3]))).tags,
+    )
 
 
 @pytest.mark.parametrize("lengths", [[5, 4.5], 5, [5], [5, 6], [-1, 5], torch.tensor([5.0, 4.0])])
 def test_bad_lengths_of_prefixes(lengths) -> None:
     with pytest.raises(InputError, match="lengths"):
-        prefix_log_probabilities(*simple(), lengths=lengths)
+        prefix_log_probabilities(*rules_and_sentences(*simple(), lengths=lengths))
     with pytest.raises(InputError, match="lengths"):
         forward_prefixes(simple()[0], torch.ones(P) / P, torch.ones(P, P) / P, lengths=lengths)
     with pytest.raises(InputError, match="lengths"):
@@ -76,4 +80,4 @@ def test_bad_lengths_of_prefixes(lengths) -> None:
 
 def test_unknown_backend_of_k_best() -> None:
     with pytest.raises(InputError, match="backend 'tritn' is unknown"):
-        k_best(*simple(), 2, backend="tritn")
+        k_best(*rules_and_sentences(*simple()), 2, backend="tritn")

@@ -16,8 +16,8 @@ from dense_oracle import (
 )
 from finite_differences import check_derivatives
 from simplepcfg.errors import InputError
-from simplepcfg.ops.dense import BACKENDS, chart, dense_inside, dense_span_marginals, dense_symbol_marginals
-from simplepcfg.ops.dense.arguments import DenseArguments
+from simplepcfg.ops.dense import BACKENDS, chart, dense_inside
+from simplepcfg.ops.dense.marginals import dense_span_marginals, dense_symbol_marginals
 from simplepcfg.ops.dense.scaled import FilledChart
 from simplepcfg.ops.inside import inside
 
@@ -104,7 +104,7 @@ def test_one_word(batched: bool) -> None:
         assert (log_z == -math.inf).all()
         (gradient,) = torch.autograd.grad(log_z.sum(), case.log_emissions)
         assert not gradient.any()
-    assert not dense_span_marginals(*case.tensors())[1].any()
+    assert not dense_span_marginals(case.arguments())[1].any()
 
 
 def test_every_derivation() -> None:
@@ -117,7 +117,7 @@ def test_every_derivation() -> None:
 def test_span_marginals(backend: str) -> None:
     case = random_dense_case(3, 6, 3, 4, batched=True)
     lengths = torch.tensor([6, 4, 2])
-    log_z, found = dense_span_marginals(*case.tensors(), lengths=lengths, backend=backend)
+    log_z, found = dense_span_marginals(case.arguments(lengths), backend=backend)
     expected = torch.zeros_like(found)
     for b, length in enumerate(lengths.tolist()):
         for tree, weight in dense_tree_log_weights(*case.sentence(b, length)):
@@ -129,7 +129,7 @@ def test_span_marginals(backend: str) -> None:
 
 def test_symbol_marginals() -> None:
     case = random_dense_case(2, 4, 2, 2)
-    log_z, found = dense_symbol_marginals(*case.tensors(), lengths=torch.tensor([4, 3]))
+    log_z, found = dense_symbol_marginals(case.arguments(torch.tensor([4, 3])))
     expected = torch.zeros_like(found)
     for b, length in enumerate((4, 3)):
         for weight, label in dense_derivations(*case.sentence(b, length)):
@@ -156,7 +156,7 @@ def test_peaked_grammars_in_float32(scale: float, seed: int, batched: bool) -> N
     """At logit scale 30 rules reach from 1 to less than float32 holds; float64 of the same rules says what is right."""
     case = random_dense_case(4, 14, 12, 24, scale=scale, batched=batched, dtype=torch.float32, seed=seed)
     check_float32(case)
-    marginals = dense_span_marginals(*case.tensors())[1]
+    marginals = dense_span_marginals(case.arguments())[1]
     torch.testing.assert_close(marginals.sum((1, 2)), torch.full((4,), 13.0), rtol=1e-4, atol=1e-4)
 
 
@@ -186,14 +186,14 @@ def test_a_sentence_that_float32_cannot_hold(batched: bool) -> None:
     rules[..., 3, 3] = 1e-36  # which no parent likes to have twice
     case = DenseCase(emissions, case.root, rules).to(torch.float32)
     with torch.no_grad():
-        filled = FilledChart(DenseArguments(*case.tensors(), None, None))
+        filled = FilledChart(case.arguments())
     assert filled.rows is not None
     assert filled.rows.tolist() == [1]
     check_float32(case)
     lengths = torch.tensor([8, 7, 3])
-    _, found = dense_span_marginals(*case.tensors(), lengths=lengths)
+    _, found = dense_span_marginals(case.arguments(lengths))
     torch.testing.assert_close(found.sum((1, 2)), (lengths - 1).float(), rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(dense_symbol_marginals(*case.tensors(), lengths=lengths)[1].sum(-1), found)
+    torch.testing.assert_close(dense_symbol_marginals(case.arguments(lengths))[1].sum(-1), found)
 
 
 def test_a_simple_grammar_is_a_dense_one() -> None:
@@ -280,7 +280,7 @@ def test_against_torch_struct() -> None:
     torch.testing.assert_close(by_words, words, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(by_rules * case.rules, rules, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(by_root * case.root, root, rtol=1e-5, atol=1e-5)
-    _, marginals = dense_symbol_marginals(*case.tensors(), lengths=lengths)
+    _, marginals = dense_symbol_marginals(case.arguments(lengths))
     for width in range(2, 9):
         ours = torch.diagonal(marginals, width, 1, 2).transpose(1, 2)  # [B, spans, N]
         torch.testing.assert_close(ours, symbols[:, width - 2, : 9 - width], rtol=1e-5, atol=1e-5)

@@ -11,8 +11,9 @@ from finite_differences import check_derivatives
 from random_grammars import random_case
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseEmissions, DenseGrammar, HiddenMarkovModel, SimpleGrammar
+from simplepcfg.ops.dense import check_dense_arguments
 from simplepcfg.ops.dense.entropy import dense_entropy, dense_kl
-from simplepcfg.ops.dense.tree_weights import dense_tree_log_weights as fast_tree_log_weights
+from simplepcfg.ops.dense.entropy import dense_tree_log_weights as fast_tree_log_weights
 
 LENGTHS = torch.tensor([4, 1, 3, 2])
 
@@ -42,9 +43,9 @@ def weights(case: DenseCase, b: int, bonus: Tensor | None) -> Tensor:
 @pytest.mark.parametrize("number", range(3))
 def test_entropy_with_gradients_and_without(number: int, with_bonus: bool) -> None:
     case, bonus = cases(number), bonus_of() if with_bonus else None
-    in_graph = dense_entropy(*case.tensors(), lengths=LENGTHS, span_bonus=bonus)
+    in_graph = dense_entropy(case.arguments(LENGTHS, bonus))
     with torch.no_grad():
-        plain = dense_entropy(*case.tensors(), lengths=LENGTHS, span_bonus=bonus)
+        plain = dense_entropy(case.arguments(LENGTHS, bonus))
     assert in_graph.requires_grad
     assert not plain.requires_grad
     for b in range(4):
@@ -59,9 +60,13 @@ def test_entropy_with_gradients_and_without(number: int, with_bonus: bool) -> No
 def test_gradients_by_finite_differences() -> None:
     case, other = random_dense_case(2, 3, 2, 2), random_dense_case(2, 3, 2, 2, seed=1)
     lengths = torch.tensor([3, 2])
-    check_derivatives(lambda *p: dense_entropy(*p, lengths=lengths), case.tensors())
+    check_derivatives(lambda *p: dense_entropy(check_dense_arguments(*p, lengths)), case.tensors())
     inputs = (*case.tensors(), *other.tensors())
-    check_derivatives(lambda *t: dense_kl(t[:3], t[3:], lengths=lengths), inputs)
+
+    def divergence(*t: Tensor) -> Tensor:
+        return dense_kl(check_dense_arguments(*t[:3], lengths), check_dense_arguments(*t[3:], lengths))
+
+    check_derivatives(divergence, inputs)
 
 
 @pytest.mark.parametrize("with_bonus", [False, True])
@@ -71,7 +76,7 @@ def test_divergence_over_derivations(number: int, with_bonus: bool) -> None:
     p, q, bonus = cases(0 if number == 2 else number), cases(number, seed=1), bonus_of() if with_bonus else None
     with torch.no_grad():
         for first, second in ((p, q), (q, p)):
-            found = dense_kl(first.tensors(), second.tensors(), lengths=LENGTHS, span_bonus=bonus)
+            found = dense_kl(first.arguments(LENGTHS, bonus), second.arguments(LENGTHS, bonus))
             for b in range(4):
                 one, other = weights(first, b, bonus), weights(second, b, bonus)
                 if one.max() == -math.inf:
@@ -83,9 +88,9 @@ def test_divergence_over_derivations(number: int, with_bonus: bool) -> None:
                 expected = float((shares[used] * ratio).sum()) if other.max() > -math.inf else math.inf
                 assert float(found[b]) == pytest.approx(expected, rel=1e-9, abs=1e-10)
     if number < 2:
-        in_graph = dense_kl(p.tensors(), q.tensors(), lengths=LENGTHS, span_bonus=bonus)
+        in_graph = dense_kl(p.arguments(LENGTHS, bonus), q.arguments(LENGTHS, bonus))
         with torch.no_grad():
-            plain = dense_kl(p.tensors(), q.tensors(), lengths=LENGTHS, span_bonus=bonus)
+            plain = dense_kl(p.arguments(LENGTHS, bonus), q.arguments(LENGTHS, bonus))
         torch.testing.assert_close(in_graph.detach(), plain)
 
 
@@ -93,7 +98,7 @@ def test_divergence_over_derivations(number: int, with_bonus: bool) -> None:
 @pytest.mark.parametrize("number", range(3))
 def test_weights_of_bare_trees(number: int, with_bonus: bool) -> None:
     case, bonus = cases(number), bonus_of() if with_bonus else None
-    found = fast_tree_log_weights(*case.tensors(), lengths=LENGTHS, span_bonus=bonus)
+    found = fast_tree_log_weights(case.arguments(LENGTHS, bonus))
     assert found.shape == (4, 5)
     assert (found[1] == -math.inf).all()
     for b in (0, 2, 3):

@@ -6,8 +6,9 @@ import torch
 from dense_oracle import random_dense_case
 from simplepcfg.grammars import DenseEmissions, DenseGrammar
 from simplepcfg.models import NPCFG, NPCFGConfig
-from simplepcfg.ops.dense import dense_inside, dense_span_marginals
-from simplepcfg.ops.dense.viterbi import dense_viterbi
+from simplepcfg.ops.dense import check_dense_arguments, dense_inside
+from simplepcfg.ops.dense.marginals import dense_span_marginals
+from simplepcfg.ops.dense.trees import dense_viterbi
 
 pytestmark = pytest.mark.gpu
 
@@ -25,9 +26,10 @@ def test_as_on_a_cpu(scale: float, batched: bool) -> None:
     )
     for (mine, theirs), value in zip(gradients, (1.0, case.root, case.rules), strict=True):
         torch.testing.assert_close(mine.cpu() * value, theirs * value)
-    marginals = [dense_span_marginals(*given, lengths=lengths)[1].cpu() for given in (there, case.tensors())]
+    both = [check_dense_arguments(*given, lengths) for given in (there, case.tensors())]
+    marginals = [dense_span_marginals(given)[1].cpu() for given in both]
     torch.testing.assert_close(*marginals)
-    trees = [dense_viterbi(*given, lengths=lengths) for given in (there, case.tensors())]
+    trees = [dense_viterbi(given) for given in both]
     assert torch.equal(trees[0].spans.cpu(), trees[1].spans)
 
 

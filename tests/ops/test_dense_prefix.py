@@ -12,9 +12,8 @@ from finite_differences import check_derivatives
 from random_grammars import random_case
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.grammars import DenseEmissions, DenseGrammar, SimpleGrammar
-from simplepcfg.ops.dense.growing import GrowingDensePrefix
-from simplepcfg.ops.dense.naive_prefix import naive_dense_prefix
-from simplepcfg.ops.dense.prefix import dense_prefixes
+from simplepcfg.ops.dense.naive import naive_dense_prefix
+from simplepcfg.ops.dense.prefix import GrowingDensePrefix, dense_prefixes
 
 WORDS = torch.tensor([[1, 2, 3, 4, 5, 1], [6, 5, 0, 0, 0, 0], [3, 3, 3, 1, 0, 0], [0, 0, 0, 0, 0, 0]])
 LENGTHS = torch.tensor([6, 2, 4, 0])

@@ -13,9 +13,8 @@ from frequencies import chi_square
 from random_grammars import random_case
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseEmissions, DenseGrammar, SimpleGrammar
-from simplepcfg.ops.dense import dense_inside
+from simplepcfg.ops.dense import check_dense_arguments, dense_inside
 from simplepcfg.ops.dense.k_best import dense_k_best
-from simplepcfg.ops.dense.lengths import length_rows
 from simplepcfg.ops.dense.sample import BACKENDS, dense_sample_derivations, dense_sample_trees
 from simplepcfg.ops.trees import LabelledTree
 
@@ -55,8 +54,7 @@ def test_against_the_naive_form_draws_the_same_trees(
     case = dense_with_zeros(case, seed=3) if number == 2 else case
     bonus = bonus_of(4, 5) if with_bonus else None
     naive, fast = (
-        dense_sample_trees(*case.tensors(), 3, seeded(number), lengths=LENGTHS, span_bonus=bonus, backend=backend)
-        for backend in BACKENDS
+        dense_sample_trees(case.arguments(LENGTHS, bonus), 3, seeded(number), backend=backend) for backend in BACKENDS
     )
     assert naive.labels.shape == (4, 3, 4)
     for field in ("spans", "splits", "labels", "tags", "log_probability"):
@@ -71,7 +69,7 @@ def test_frequencies_are_marginals(batched: bool, with_bonus: bool) -> None:
     case = random_dense_case(2, 4, 2, 2, scale=1.5, batched=batched, seed=1)
     bonus = bonus_of(2, 4) if with_bonus else None
     lengths = torch.tensor([4, 3])
-    drawn = dense_sample_trees(*case.tensors(), 6_000, seeded(11), lengths=lengths, span_bonus=bonus)
+    drawn = dense_sample_trees(case.arguments(lengths, bonus), 6_000, seeded(11))
     for b, (length, trees) in enumerate(zip(lengths.tolist(), drawn.to_list(), strict=True)):
         weights = every_tree(case, b, length, bonus)
         shares = torch.tensor(list(weights.values()), dtype=torch.float64).softmax(0).tolist()
@@ -84,7 +82,7 @@ def test_frequencies_are_marginals(batched: bool, with_bonus: bool) -> None:
 
 def test_tree_log_probabilities_have_gradients() -> None:
     case = random_dense_case(4, 5, 3, 4, batched=True)
-    drawn = dense_sample_trees(*case.tensors(), 2, seeded(), lengths=LENGTHS)
+    drawn = dense_sample_trees(case.arguments(LENGTHS), 2, seeded())
     possible = drawn.log_probability > -math.inf
     grads = torch.autograd.grad(drawn.log_probability[possible].sum(), case.tensors())
     weights = (torch.ones(()), case.root.detach(), case.rules.detach())
@@ -95,8 +93,8 @@ def test_tree_log_probabilities_have_gradients() -> None:
 def test_float32_and_very_peaked_grammars() -> None:
     """The chart is in float64 whatever the rules are: no span is too improbable to be drawn."""
     case = random_dense_case(3, 12, 4, 6, scale=40.0, dtype=torch.float32)
-    drawn = dense_sample_trees(*case.tensors(), 12, seeded())
-    exact = dense_sample_trees(*case.to(torch.float64).tensors(), 12, seeded(), backend="naive")
+    drawn = dense_sample_trees(case.arguments(), 12, seeded())
+    exact = dense_sample_trees(case.to(torch.float64).arguments(), 12, seeded(), backend="naive")
     assert torch.equal(drawn.labels, exact.labels)
     assert drawn.log_probability.dtype == torch.float32
     log_z = dense_inside(*case.to(torch.float64).tensors())
@@ -106,19 +104,24 @@ def test_float32_and_very_peaked_grammars() -> None:
 
 def test_repeats_bit_for_bit_and_differs_by_seed() -> None:
     case = random_dense_case(3, 9, 5, 6, dtype=torch.float32)
-    once, repeated, other = (dense_sample_trees(*case.tensors(), 20, seeded(seed)) for seed in (3, 3, 4))
+    once, repeated, other = (dense_sample_trees(case.arguments(), 20, seeded(seed)) for seed in (3, 3, 4))
     assert torch.equal(once.labels, repeated.labels)
     assert not torch.equal(once.labels, other.labels)
 
 
-def test_length_rows_are_the_inside_algorithm() -> None:
+def test_the_share_of_a_length_is_the_inside_algorithm() -> None:
     """P(length) is Z of a sentence of which every preterminal says each word surely."""
     case = random_dense_case(1, 2, 4, 5, scale=2.0)
-    rows = length_rows(case.root.detach(), case.rules.detach(), 8)
-    for length in range(2, 9):
-        expected = dense_inside(torch.zeros(1, length, 5, dtype=torch.float64), case.root, case.rules)
-        assert float(rows.log_lengths[length]) == pytest.approx(float(expected.detach()))
-    assert (rows.log_lengths[:2] == -math.inf).all()
+    log_shares = [
+        dense_inside(torch.zeros(1, length, 5, dtype=torch.float64), case.root, case.rules)[0].detach()
+        for length in range(2, 9)
+    ]
+    drawn = [dense_sample_derivations(case.root, case.rules, 5_000, longest, seeded()) for longest in range(2, 9)]
+    for place, (_, _, log_kept) in enumerate(drawn):
+        assert float(log_kept) == pytest.approx(float(torch.stack(log_shares[: place + 1]).logsumexp(0)))
+    counts = drawn[-1][1].bincount(minlength=9).tolist()
+    assert counts[:2] == [0, 0]
+    assert abs(chi_square(counts[2:], torch.stack(log_shares).softmax(0).tolist())) < 5
 
 
 def test_long_lengths_of_an_endless_grammar_stay_in_range() -> None:
@@ -170,7 +173,7 @@ def test_what_cannot_be_drawn_is_named() -> None:
     with pytest.raises(InputError, match="samples = 0"):
         given.sample_trees(words, samples=0, generator=seeded())
     with pytest.raises(InputError, match="backend 'paper' is unknown"):
-        dense_sample_trees(*batched.tensors(), 1, seeded(), backend="paper")
+        dense_sample_trees(batched.arguments(), 1, seeded(), backend="paper")
     with pytest.raises(InputError, match="one grammar at a time"):
         dense_sample_derivations(batched.root, batched.rules, 3, 5, seeded())
     for settings, said in (
@@ -196,7 +199,7 @@ def test_k_best_against_every_derivation(number: int, with_bonus: bool) -> None:
     lengths = torch.tensor([4, 1, 3, 2])
     bonus = bonus_of(4, 4) if with_bonus else None
     for k in (1, 7, 10_000):
-        found = dense_k_best(*case.tensors(), k, lengths=lengths, span_bonus=bonus)
+        found = dense_k_best(case.arguments(lengths, bonus), k)
         for b, length in enumerate(lengths.tolist()):
             weights = every_tree(case, b, length, bonus) if length > 1 else {}
             best = sorted((weight for weight in weights.values() if weight > -math.inf), reverse=True)[:k]
@@ -226,8 +229,9 @@ def test_k_best_of_an_expanded_simple_grammar() -> None:
 def test_ties_go_to_the_smaller_split_and_symbols() -> None:
     rules = torch.full((2, 4, 4), 1 / 16, dtype=torch.float64)
     emissions, root = torch.zeros(1, 3, 2, dtype=torch.float64), torch.full((2,), 0.5, dtype=torch.float64)
-    (found,) = dense_k_best(emissions, root, rules, 3)
+    given = check_dense_arguments(emissions, root, rules)
+    (found,) = dense_k_best(given, 3)
     assert [tree.spans for tree in found] == [[(0, 3), (1, 3)]] * 3
     assert [(tree.labels, tree.tags) for tree in found[:2]] == [([0, 0], [0, 0, 0]), ([0, 0], [0, 0, 1])]
     with pytest.raises(InputError, match="k = 0"):
-        dense_k_best(emissions, root, rules, 0)
+        dense_k_best(given, 0)

@@ -8,14 +8,35 @@ from torch import Tensor
 
 import oracle
 from derivations import answers, divergence, sparse
-from random_grammars import Case, random_case, with_dead_states, with_zeros
+from random_grammars import Case, random_case, rules_and_sentences, with_dead_states, with_zeros
 from simplepcfg.errors import InputError
-from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_entropy, tree_kl, tree_log_weights
+from simplepcfg.ops.entropy import (
+    derivation_entropy,
+    derivation_kl,
+    entropy_of_weights,
+    kl_of_weights,
+    tree_log_weights,
+)
 from simplepcfg.ops.inside import inside
 from simplepcfg.ops.marginals import rule_counts, tag_marginals
 
 LENGTHS = torch.tensor([4, 1, 2, 3])
 KINDS = {"plain": lambda case: case, "zeros": sparse, "dead": with_dead_states}
+
+
+Tensors = tuple[Tensor, ...]
+
+
+def kl(p: Tensors, q: Tensors, *, backend: str = "auto", **options: Tensor | None) -> Tensor:
+    return derivation_kl(*rules_and_sentences(*p, **options), *rules_and_sentences(*q, **options), backend=backend)
+
+
+def tree_entropy(tensors: Tensors, **options: Tensor) -> Tensor:
+    return entropy_of_weights(tree_log_weights(*rules_and_sentences(*tensors, **options)))
+
+
+def tree_kl(p: Tensors, q: Tensors, **options: Tensor) -> Tensor:
+    return kl_of_weights(*(tree_log_weights(*rules_and_sentences(*each, **options)) for each in (p, q)))
 
 
 def case_of(kind: str = "plain", seed: int = 3, batched: bool = False) -> Case:
@@ -48,7 +69,9 @@ def test_entropy_of_derivations(kind: str, batched: bool, with_bonus: bool, how:
     case = case_of(kind, batched=batched)
     bonus = some_bonus() if with_bonus else None
     rules = case.tensors() if how == "graph" else constant(case)
-    found = derivation_entropy(rules, lengths=LENGTHS, span_bonus=bonus, backend="torch" if how == "graph" else how)
+    found = derivation_entropy(
+        *rules_and_sentences(*rules, lengths=LENGTHS, span_bonus=bonus), backend="torch" if how == "graph" else how
+    )
     assert found.requires_grad == (how == "graph")
     truth = [answers(*sentence(case, b), span_bonus=None if bonus is None else bonus[b]).entropy for b in range(4)]
     torch.testing.assert_close(found.detach(), torch.tensor(truth, dtype=torch.float64))
@@ -63,7 +86,7 @@ def test_divergence_of_derivations(kind: str, batched: bool, with_bonus: bool, h
     p, q = case_of(kind, batched=batched), random_case(4, 4, 3 if kind == "dead" else 2, 2, batched=batched, seed=4)
     bonus = some_bonus() if with_bonus else None
     pair = (p.tensors(), q.tensors()) if how == "graph" else (constant(p), constant(q))
-    found = derivation_kl(*pair, lengths=LENGTHS, span_bonus=bonus, backend="torch" if how == "graph" else how)
+    found = kl(*pair, lengths=LENGTHS, span_bonus=bonus, backend="torch" if how == "graph" else how)
     truth = [divergence(sentence(p, b), sentence(q, b), None if bonus is None else bonus[b]) for b in range(4)]
     torch.testing.assert_close(found.detach(), torch.tensor(truth, dtype=torch.float64))
     assert (found[LENGTHS > 1] > 0).all()
@@ -79,7 +102,7 @@ def test_divergence_is_infinite_only_where_q_lacks_what_p_uses(seed: int, batche
     rules[2][..., :, 0] = 0.0  # q lacks what only sentences of three words or more can use
     rules[3] *= torch.rand(rules[3].shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     q = Case(*rules)
-    found = derivation_kl(constant(p), constant(q), lengths=LENGTHS, backend=backend)
+    found = kl(constant(p), constant(q), lengths=LENGTHS, backend=backend)
     truth = [divergence(sentence(p, b), sentence(q, b)) for b in range(4)]
     torch.testing.assert_close(found, torch.tensor(truth, dtype=torch.float64))
     assert truth[2] < math.inf
@@ -90,7 +113,7 @@ def test_divergence_is_infinite_only_where_q_lacks_what_p_uses(seed: int, batche
 def test_a_grammar_does_not_diverge_from_itself(dtype: torch.dtype) -> None:
     for case in (case_of(), case_of("zeros"), random_case(4, 4, 40, 70, scale=5.0)):
         rules = constant(case.to(dtype))
-        found = derivation_kl(rules, tuple(t.clone() for t in rules), lengths=LENGTHS)  # type: ignore[arg-type]
+        found = kl(rules, tuple(t.clone() for t in rules), lengths=LENGTHS)  # type: ignore[arg-type]
         possible = inside(*rules, lengths=LENGTHS) > -math.inf
         assert (found[possible] == 0).all()
         assert (found[~possible] == -math.inf).all()
@@ -105,10 +128,13 @@ def test_float32_is_as_accurate_as_its_chart(scale: float, n: int) -> None:
     # Compared with float64 on the same rounded numbers: the rounding of the rules is not the question's.
     wide_p, wide_q = (tuple(t.double() for t in rules) for rules in (narrow_p, narrow_q))
     size = inside(*wide_p, lengths=lengths).abs()
-    error = (derivation_entropy(narrow_p, lengths=lengths) - derivation_entropy(wide_p, lengths=lengths)).abs()  # type: ignore[arg-type]
+    error = (
+        derivation_entropy(*rules_and_sentences(*narrow_p, lengths=lengths))
+        - derivation_entropy(*rules_and_sentences(*wide_p, lengths=lengths))
+    ).abs()  # type: ignore[arg-type]
     assert (error <= 1e-5 * size + 1e-6).all()
-    wide = derivation_kl(wide_p, wide_q, lengths=lengths)  # type: ignore[arg-type]
-    narrow = derivation_kl(narrow_p, narrow_q, lengths=lengths)
+    wide = kl(wide_p, wide_q, lengths=lengths)  # type: ignore[arg-type]
+    narrow = kl(narrow_p, narrow_q, lengths=lengths)
     assert torch.equal(narrow == math.inf, wide == math.inf)  # very sharp rules round to 0
     finite = wide < math.inf
     assert ((narrow - wide).abs() <= 1e-5 * (size + wide))[finite].all()
@@ -117,19 +143,21 @@ def test_float32_is_as_accurate_as_its_chart(scale: float, n: int) -> None:
 def test_entropy_is_log_z_less_the_expected_log_weight() -> None:
     """With counts of the whole batch, which is another way to the same sum."""
     case = random_case(3, 7, 5, 9, scale=2.0)
-    log_z, counts = rule_counts(*constant(case))
-    _, tags = tag_marginals(*constant(case))
+    log_z, counts = rule_counts(*rules_and_sentences(*constant(case)))
+    _, tags = tag_marginals(*rules_and_sentences(*constant(case)))
     parts = ((counts.root, case.root), (counts.left, case.left), (counts.right, case.right))
     expected = sum(torch.special.xlogy(1, rule).mul(count).sum() for count, rule in parts)
     expected = expected + (tags * case.log_emissions).sum()
-    torch.testing.assert_close(derivation_entropy(constant(case)).sum(), (log_z.sum() - expected).detach())
+    torch.testing.assert_close(
+        derivation_entropy(*rules_and_sentences(*constant(case))).sum(), (log_z.sum() - expected).detach()
+    )
 
 
 def test_chunks_of_parents_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     p, q = case_of("zeros"), case_of("plain", seed=4)
-    whole = derivation_kl(constant(p), constant(q), lengths=LENGTHS)
+    whole = kl(constant(p), constant(q), lengths=LENGTHS)
     monkeypatch.setattr("simplepcfg.ops.marginals.counts.CHUNK_BYTES", 1)
-    torch.testing.assert_close(derivation_kl(constant(p), constant(q), lengths=LENGTHS), whole)
+    torch.testing.assert_close(kl(constant(p), constant(q), lengths=LENGTHS), whole)
 
 
 def trees_of(case: Case, b: int, bonus: Tensor | None) -> Tensor:
@@ -140,7 +168,7 @@ def trees_of(case: Case, b: int, bonus: Tensor | None) -> Tensor:
 @pytest.mark.parametrize("batched", [False, True])
 def test_tree_weights_against_enumeration(batched: bool) -> None:
     case, bonus = case_of("zeros", batched=batched), some_bonus()
-    found = tree_log_weights(case.tensors(), lengths=LENGTHS, span_bonus=bonus)
+    found = tree_log_weights(*rules_and_sentences(*case.tensors(), lengths=LENGTHS, span_bonus=bonus))
     assert found.shape == (4, 5)
     for b, length in enumerate(LENGTHS.tolist()):
         if length > 1:
@@ -169,20 +197,22 @@ def test_entropy_and_divergence_of_trees() -> None:
     assert entropy[1] == found[1] == -math.inf
     assert not tree_kl(q.tensors(), q.tensors(), lengths=LENGTHS)[LENGTHS > 1].any()
     # Labels only add uncertainty, and comparing them only adds divergence.
-    assert (entropy <= derivation_entropy(p.tensors(), lengths=LENGTHS) + 1e-9).all()
+    assert (entropy <= derivation_entropy(*rules_and_sentences(*p.tensors(), lengths=LENGTHS)) + 1e-9).all()
 
 
 def test_grammars_of_different_symbols_can_be_compared_by_their_trees_only() -> None:
     p, q = case_of(), random_case(4, 4, 5, 7)
     assert (tree_kl(p.tensors(), q.tensors(), lengths=LENGTHS)[LENGTHS > 2] > 0).all()
     with pytest.raises(InputError, match="same symbols"):
-        derivation_kl(p.tensors(), q.tensors(), lengths=LENGTHS)
+        kl(p.tensors(), q.tensors(), lengths=LENGTHS)
 
 
 def test_uniform_trees_have_the_entropy_of_their_number() -> None:
     rules = (torch.zeros(1, 9, 1).double(), torch.ones(1).double(), *[torch.full((1, 2), 0.5).double()] * 2)
     torch.testing.assert_close(tree_entropy(rules)[0].exp(), torch.tensor(1430.0, dtype=torch.float64))
-    torch.testing.assert_close(derivation_entropy(rules)[0].exp(), torch.tensor(1430.0, dtype=torch.float64))
+    torch.testing.assert_close(
+        derivation_entropy(*rules_and_sentences(*rules))[0].exp(), torch.tensor(1430.0, dtype=torch.float64)
+    )
 
 
 def test_too_many_trees_are_refused() -> None:
@@ -202,8 +232,8 @@ def test_gradients(question: str) -> None:
     def ask(rules: tuple[Tensor, ...]) -> Tensor:
         other = q.tensors() if any(t.requires_grad for t in rules) else constant(q)
         found = {
-            "entropy": lambda: derivation_entropy(rules, lengths=LENGTHS),  # type: ignore[arg-type]
-            "divergence": lambda: derivation_kl(rules, other, lengths=LENGTHS),  # type: ignore[arg-type]
+            "entropy": lambda: derivation_entropy(*rules_and_sentences(*rules, lengths=LENGTHS)),  # type: ignore[arg-type]
+            "divergence": lambda: kl(rules, other, lengths=LENGTHS),  # type: ignore[arg-type]
             "tree entropy": lambda: tree_entropy(rules, lengths=LENGTHS),  # type: ignore[arg-type]
             "tree divergence": lambda: tree_kl(rules, other, lengths=LENGTHS),  # type: ignore[arg-type]
         }[question]()
@@ -227,6 +257,6 @@ def test_gradients(question: str) -> None:
 def test_a_divergence_without_gradient_is_refused() -> None:
     p, q = case_of(), with_zeros(case_of())
     with pytest.raises(InputError, match="no gradient there"):
-        derivation_kl(p.tensors(), q.tensors(), lengths=LENGTHS)
+        kl(p.tensors(), q.tensors(), lengths=LENGTHS)
     with torch.no_grad():
-        assert derivation_kl(p.tensors(), q.tensors(), lengths=LENGTHS)[0] == math.inf
+        assert kl(p.tensors(), q.tensors(), lengths=LENGTHS)[0] == math.inf

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from finite_differences import check_second_derivatives
 from simplepcfg.errors import InputError
-from simplepcfg.ops.inside import features as features_module
 from simplepcfg.ops.inside import inside
-from simplepcfg.ops.inside.features import inside_of_features
+from simplepcfg.ops.neural import feature_inside as features_module
 from simplepcfg.ops.neural import rule_probabilities, rules, softmax
+from simplepcfg.ops.neural.feature_inside import inside_of_features
 from simplepcfg.ops.neural.naive import naive_rule_probabilities
 from simplepcfg.ops.neural.softmax import LEAST
 from simplepcfg.ops.products import row_parts

@@ -12,11 +12,11 @@ from torch.utils.checkpoint import checkpoint
 
 from graph_checks import assert_equal, check_threads, remembered_without_graphs
 from graph_stand_in import CPU, Failing, Harness
-from random_grammars import random_case
+from random_grammars import random_case, rules_and_sentences
 from simplepcfg.ops import graphs
+from simplepcfg.ops.arguments import check_arguments
 from simplepcfg.ops.graphs import DeviceGraphs
 from simplepcfg.ops.inside import graphed_chart, inside, padded_chart
-from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.inside.graphed_chart import graph_bytes
 from simplepcfg.ops.inside.packed_chart import PackedChart
 
@@ -78,11 +78,11 @@ def test_dtypes_have_graphs_of_their_own(harness: Harness) -> None:
 
 def test_long_calls_are_launched_plainly(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the kernels run for longer than they take to launch, a graph would only take memory."""
-    monkeypatch.setattr(graphed_chart, "MOST_FLOPS", 12 * 3 * (3 * 2 + 4 * 4) - 1)  # 2 sentences of 2 words
+    monkeypatch.setattr(padded_chart, "MOST_FLOPS", 12 * 3 * (3 * 2 + 4 * 4) - 1)  # 2 sentences of 2 words
     for seed in range(3):
         answer(inputs(seed))
     assert harness.graphs.count == 0
-    monkeypatch.setattr(graphed_chart, "MOST_FLOPS", 12 * 3 * (3 * 2 + 4 * 4))
+    monkeypatch.setattr(padded_chart, "MOST_FLOPS", 12 * 3 * (3 * 2 + 4 * 4))
     for seed in range(2):
         answer(inputs(seed))
     assert harness.graphs.count == 1
@@ -208,7 +208,7 @@ def test_charts_in_use_are_not_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = graph_bytes(check_arguments(*inputs(0, 3), None, None, None))
+    one = graph_bytes(check_arguments(*rules_and_sentences(*inputs(0, 3))))
     harness = Harness(monkeypatch, memory=1.5 * one)
     waiting = [log_z(inputs(seed, 3)) for seed in range(4)]
     assert harness.graphs.count == 1

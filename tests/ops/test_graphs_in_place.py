@@ -8,10 +8,10 @@ from torch import Tensor
 
 from graph_checks import assert_equal, remembered_without_graphs
 from graph_stand_in import Harness
-from random_grammars import random_case
+from random_grammars import random_case, rules_and_sentences
+from simplepcfg.ops.arguments import check_arguments
 from simplepcfg.ops.graphs import without_graphs
 from simplepcfg.ops.inside import graphed_chart, inside, span_marginals
-from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.inside.graphed_chart import graph_bytes, place_of_rules
 
 WEIGHTS = torch.tensor([1.0, -0.5], dtype=torch.float64)
@@ -58,7 +58,7 @@ def test_rules_that_stay_where_they_are(
         assert_equal(answer(seed, both), plain(seed, both))
         both.copy_(rules(seed + 1, batched))  # the caller changes them between calls
     assert harness.graphs.count == 1
-    given = check_arguments(*words(0), *both.chunk(2, -2), None, None, None)
+    given = check_arguments(*rules_and_sentences(*words(0), *both.chunk(2, -2)))
     assert harness.graphs.bytes == graph_bytes(given, in_place=True) == graph_bytes(given) - both.nbytes
     assert harness.capturer.replays == 6
 
@@ -128,13 +128,13 @@ def test_mixed_lengths_and_marginals(harness: Harness) -> None:
 def test_where_rules_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     both = rules(0)
     left, right = both.chunk(2, -2)
-    given = [*words(0), left, right, None, None, None]
-    assert place_of_rules(check_arguments(*given)) is None  # they are small
+    given = [*words(0), left, right]
+    assert place_of_rules(check_arguments(*rules_and_sentences(*given))) is None  # they are small
     monkeypatch.setattr(graphed_chart, "LARGE_RULES", 0)
-    assert place_of_rules(check_arguments(*given)) == (left.data_ptr(), right.data_ptr())
+    assert place_of_rules(check_arguments(*rules_and_sentences(*given))) == (left.data_ptr(), right.data_ptr())
     given[2:4] = right, left
-    assert place_of_rules(check_arguments(*given)) is None
+    assert place_of_rules(check_arguments(*rules_and_sentences(*given))) is None
     given[2:4] = left.clone(), right.clone()
-    assert place_of_rules(check_arguments(*given)) is None
-    given = [*(tensor.detach().float() for tensor in words(0)), *both.float().chunk(2, -2), None, None, "bf16"]
-    assert place_of_rules(check_arguments(*given)) is None  # they are converted
+    assert place_of_rules(check_arguments(*rules_and_sentences(*given))) is None
+    given = [*(tensor.detach().float() for tensor in words(0)), *both.float().chunk(2, -2)]
+    assert place_of_rules(check_arguments(*rules_and_sentences(*given, precision="bf16"))) is None  # they are converted

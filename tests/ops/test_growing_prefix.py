@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from prefix_cases import plain, short_grammar
-from random_grammars import random_case
+from random_grammars import random_case, rules_and_sentences
+from simplepcfg.ops.arguments import SimpleRules
 from simplepcfg.ops.prefix import (
     GrowingPrefix,
     left_corner_closure,
@@ -20,8 +21,8 @@ from simplepcfg.ops.prefix import (
 @pytest.mark.parametrize(("n", "scale"), [(8, 1.0), (40, 12.0)])
 def test_growing_prefixes(n: int, scale: float) -> None:
     tensors = plain(random_case(3, n, 6, 8, scale=scale, seed=2))
-    states = prefix_states(*tensors)
-    growing = GrowingPrefix(*tensors[1:])
+    states = prefix_states(*rules_and_sentences(*tensors))
+    growing = GrowingPrefix(SimpleRules(*tensors[1:]))
     growing.select(torch.tensor([0, 0, 0]))
     for m in range(n + 1):
         torch.testing.assert_close(growing.log_prefix, states.log_prefix[:, m], rtol=0, atol=1e-11)
@@ -35,13 +36,13 @@ def test_growing_prefixes(n: int, scale: float) -> None:
     branch.push(tensors[0][[1, 1], 0])
     assert len(growing.eta) == n
     repeated = torch.cat([tensors[0][[2, 0]], tensors[0][[1, 1], :1]], 1)
-    expected = prefix_log_probabilities(repeated, *tensors[1:])[:, -1]
+    expected = prefix_log_probabilities(*rules_and_sentences(repeated, *tensors[1:]))[:, -1]
     torch.testing.assert_close(branch.log_prefix, expected, rtol=0, atol=1e-10)
 
 
 def test_growing_prefixes_stay_impossible() -> None:
     root, left, right, log_emit = short_grammar()
-    growing = GrowingPrefix(root, left, right)
+    growing = GrowingPrefix(SimpleRules(root, left, right))
     growing.push(torch.full((1, 2), -math.inf, dtype=torch.float64))
     for _ in range(2):
         growing.push(log_emit.T[:1])
@@ -56,7 +57,7 @@ def test_small_entries_of_the_closure_keep_their_digits() -> None:
         _, _, left, right = plain(random_case(1, 1, 5, 3, scale=8.0, seed=seed))
         edges = exact_closure(left)
         found = left_corner_closure(
-            torch.eye(5, dtype=torch.float64), *(rules.expand(5, -1, -1) for rules in (left, right))
+            SimpleRules(torch.eye(5, dtype=torch.float64), *(rules.expand(5, -1, -1) for rules in (left, right)))
         )
         torch.testing.assert_close(found.start, edges, rtol=1e-7, atol=0)
 

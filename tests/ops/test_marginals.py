@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from derivations import Answers, answers, sparse
-from random_grammars import Case, random_case, with_dead_states
+from random_grammars import Case, random_case, rules_and_sentences, with_dead_states
 from simplepcfg.errors import InputError
+from simplepcfg.ops.arguments import check_arguments
 from simplepcfg.ops.inside import span_marginals
-from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.marginals import outside_rows, rule_counts, symbol_marginals, tag_marginals
 from simplepcfg.ops.marginals.naive import naive_marginals
 
@@ -73,10 +73,10 @@ def truths(kind: str, batched: bool, with_bonus: bool) -> list[Answers]:
 def test_against_enumeration(kind: str, batched: bool, with_bonus: bool, backend: str) -> None:
     case = case_of(kind, batched)
     bonus = some_bonus() if with_bonus else None
-    options = {"lengths": LENGTHS, "span_bonus": bonus, "backend": backend}
-    log_z, symbols = symbol_marginals(*case.tensors(), **options)
-    _, tags = tag_marginals(*case.tensors(), **options)
-    _, counts = rule_counts(*case.tensors(), **options)
+    given = rules_and_sentences(*case.tensors(), lengths=LENGTHS, span_bonus=bonus)
+    log_z, symbols = symbol_marginals(*given, backend=backend)
+    _, tags = tag_marginals(*given, backend=backend)
+    _, counts = rule_counts(*given, backend=backend)
     totals = [torch.zeros_like(t, dtype=torch.float64) for t in (case.root, case.left, case.right)]
     for b, length in enumerate(LENGTHS.tolist()):
         truth = truths(kind, batched, with_bonus)[b]
@@ -99,11 +99,11 @@ def test_identities_in_float32(backend: str, scale: float, n: int, N: int, P: in
     case = random_case(3, n, N, P, scale=scale, dtype=torch.float32, seed=1)
     lengths = torch.tensor([n, n - 3, 2])
     words = float(lengths.sum())
-    options = {"lengths": lengths, "backend": backend}
-    _, counts = rule_counts(*case.tensors(), **options)
-    _, tags = tag_marginals(*case.tensors(), **options)
-    _, symbols = symbol_marginals(*case.tensors(), **options)
-    _, spans = span_marginals(*case.tensors(), **options)
+    given = rules_and_sentences(*case.tensors(), lengths=lengths)
+    _, counts = rule_counts(*given, backend=backend)
+    _, tags = tag_marginals(*given, backend=backend)
+    _, symbols = symbol_marginals(*given, backend=backend)
+    _, spans = span_marginals(*case.tensors(), lengths=lengths, backend=backend)
     total = sum(float(t.sum()) for t in (counts.root, counts.left, counts.right, tags))
     assert total == pytest.approx(3 * words - 3, rel=1e-4)
     torch.testing.assert_close(symbols.sum(-1), spans, rtol=1e-4, atol=1e-4)
@@ -118,12 +118,12 @@ def test_identities_in_float32(backend: str, scale: float, n: int, N: int, P: in
 @pytest.mark.parametrize("backend", ["torch", "triton"])
 def test_chosen_spans(backend: str) -> None:
     case = case_of("plain")
-    _, everything = symbol_marginals(*case.tensors(), lengths=LENGTHS, backend=backend)
+    _, everything = symbol_marginals(*rules_and_sentences(*case.tensors(), lengths=LENGTHS), backend=backend)
     spans = torch.tensor([[3, 1, 3], [0, 0, 4], [2, 0, 2], [0, 1, 3], [3, 1, 4], [1, 0, 2], [0, 1, 3]])
-    _, chosen = symbol_marginals(*case.tensors(), spans=spans, lengths=LENGTHS, backend=backend)
+    _, chosen = symbol_marginals(*rules_and_sentences(*case.tensors(), lengths=LENGTHS), spans=spans, backend=backend)
     torch.testing.assert_close(chosen, everything[spans[:, 0], spans[:, 1], spans[:, 2]])
     assert not chosen[4:6].any()  # beyond the ends of their sentences
-    _, none = symbol_marginals(*case.tensors(), spans=spans[:0], lengths=LENGTHS, backend=backend)
+    _, none = symbol_marginals(*rules_and_sentences(*case.tensors(), lengths=LENGTHS), spans=spans[:0], backend=backend)
     assert none.shape == (0, 2)
 
 
@@ -132,9 +132,9 @@ def test_chosen_spans(backend: str) -> None:
 )
 def test_bad_spans_are_named(span: list[int], named: str) -> None:
     with pytest.raises(InputError, match=named):
-        symbol_marginals(*case_of("plain").tensors(), spans=torch.tensor([span]))
+        symbol_marginals(*rules_and_sentences(*case_of("plain").tensors()), spans=torch.tensor([span]))
     with pytest.raises(InputError, match=r"\[K, 3\]"):
-        symbol_marginals(*case_of("plain").tensors(), spans=torch.tensor(span))
+        symbol_marginals(*rules_and_sentences(*case_of("plain").tensors()), spans=torch.tensor(span))
 
 
 def test_an_impossible_sentence_has_zeros_and_leaves_its_neighbours_alone() -> None:
@@ -142,26 +142,28 @@ def test_an_impossible_sentence_has_zeros_and_leaves_its_neighbours_alone() -> N
     emissions = case.log_emissions.detach().clone()
     emissions[3, 1] = -torch.inf
     rules = case.tensors()[1:]
-    log_z, symbols = symbol_marginals(emissions, *rules, lengths=LENGTHS)
-    _, tags = tag_marginals(emissions, *rules, lengths=LENGTHS)
+    log_z, symbols = symbol_marginals(*rules_and_sentences(emissions, *rules, lengths=LENGTHS))
+    _, tags = tag_marginals(*rules_and_sentences(emissions, *rules, lengths=LENGTHS))
     assert log_z[3] == -torch.inf
     assert not symbols[3].any()
     assert not tags[3].any()
-    torch.testing.assert_close(symbols[0], symbol_marginals(*case.tensors(), lengths=LENGTHS)[1][0])
+    torch.testing.assert_close(
+        symbols[0], symbol_marginals(*rules_and_sentences(*case.tensors(), lengths=LENGTHS))[1][0]
+    )
 
 
 def test_one_word_sentences_alone() -> None:
     case = random_case(2, 1, 2, 3)
-    assert not symbol_marginals(*case.tensors())[1].any()
-    assert not tag_marginals(*case.tensors())[1].any()
-    counts = rule_counts(*case.tensors())[1]
+    assert not symbol_marginals(*rules_and_sentences(*case.tensors()))[1].any()
+    assert not tag_marginals(*rules_and_sentences(*case.tensors()))[1].any()
+    counts = rule_counts(*rules_and_sentences(*case.tensors()))[1]
     assert not counts.left.any()
     assert counts.left.shape == case.left.shape
 
 
 def test_rows_come_from_the_widest_to_the_words() -> None:
     case = case_of("plain")
-    arguments = check_arguments(*case.tensors(), LENGTHS, None, None)
+    arguments = check_arguments(*rules_and_sentences(*case.tensors(), lengths=LENGTHS))
     _, tables = outside_rows(arguments)
     assert [table.width for table in tables] == [4, 3, 2, 1]
 
@@ -172,9 +174,8 @@ def test_gradients_of_marginals(question: object) -> None:
     case = case_of("plain")
 
     def loss(left: Tensor, graph: bool) -> Tensor:
-        _, found = question(  # type: ignore[operator]
-            case.log_emissions, case.root, left, case.right, lengths=LENGTHS, create_graph=graph
-        )
+        given = rules_and_sentences(case.log_emissions, case.root, left, case.right, lengths=LENGTHS)
+        _, found = question(*given, create_graph=graph)  # type: ignore[operator]
         value = found if isinstance(found, Tensor) else found.right
         weights = torch.arange(value.numel(), dtype=value.dtype).view(value.shape).sin()
         return (value * weights).sum()

@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from finite_differences import check_second_derivatives
-from random_grammars import random_case
+from random_grammars import random_case, rules_and_sentences
 from simplepcfg.errors import InputError
 from simplepcfg.ops.inside import autograd, inside, operators, span_marginals
-from simplepcfg.ops.inside.saved_charts import chart_of, empty_handle, make_handle
+from simplepcfg.ops.inside.autograd import chart_of, empty_handle, make_handle
 from simplepcfg.ops.prefix import prefix_log_probabilities
 from simplepcfg.ops.sample import sample_trees
 from simplepcfg.ops.viterbi import viterbi
@@ -86,9 +86,9 @@ def test_compiled_span_marginals(backend: str, lengths: Tensor | None) -> None:
 @pytest.mark.parametrize("question", ["viterbi", "sample_trees", "prefix_log_probabilities"])
 def test_other_questions_break_the_graph(question: str) -> None:
     ask = {
-        "viterbi": lambda *given: viterbi(*given).log_probability,
+        "viterbi": lambda *given: viterbi(*rules_and_sentences(*given)).log_probability,
         "sample_trees": lambda *given: (
-            sample_trees(*given, 2, generator=torch.Generator().manual_seed(0)).log_probability
+            sample_trees(*rules_and_sentences(*given), 2, generator=torch.Generator().manual_seed(0)).log_probability
         ),
         "prefix_log_probabilities": prefix_log_probabilities,
     }[question]

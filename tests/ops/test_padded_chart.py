@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from random_grammars import random_case
+from random_grammars import random_case, rules_and_sentences
+from simplepcfg.ops.arguments import Needs, check_arguments
 from simplepcfg.ops.inside import packed_chart
-from simplepcfg.ops.inside.arguments import check_arguments
 from simplepcfg.ops.inside.packed_chart import PackedChart
 from simplepcfg.ops.inside.padded_chart import PaddedChart
 
@@ -24,14 +24,18 @@ def test_padded_chart(monkeypatch: pytest.MonkeyPatch, batched: bool, lengths: l
         monkeypatch.setattr(packed_chart, name, 16)
     monkeypatch.setattr(packed_chart, "PAIRED_FROM", 2)
     emissions, *rules = (t.detach() for t in random_case(2, 5, 18, 4, batched=batched, scale=3.0).tensors())
-    given = check_arguments(emissions, *rules, torch.tensor(lengths), None, None)
+    given = check_arguments(*rules_and_sentences(emissions, *rules, lengths=torch.tensor(lengths)))
     garbage = emissions.clone()
     for sentence, length in zip(garbage, lengths, strict=True):
         sentence[length:] = torch.nan
-    padded = PaddedChart(check_arguments(garbage, *rules, None, None, None))
+    padded = PaddedChart(check_arguments(*rules_and_sentences(garbage, *rules)))
     padded.set_lengths(torch.tensor(lengths))
     found, expected = (
-        (chart.fill(), marginals := emissions.new_zeros(2, 6, 6), *chart.backward(WEIGHTS, True, True, True, marginals))
+        (
+            chart.fill(),
+            marginals := emissions.new_zeros(2, 6, 6),
+            *chart.backward(WEIGHTS, Needs(True, True, True), marginals),
+        )
         for chart in (padded, PackedChart(given))
     )
     for ours, theirs in zip(found, expected, strict=True):

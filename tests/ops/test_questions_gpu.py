@@ -4,14 +4,25 @@ import pytest
 import torch
 from torch import Tensor
 
-from random_grammars import random_case
-from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_entropy
+from random_grammars import random_case, rules_and_sentences
+from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, entropy_of_weights, tree_log_weights
 from simplepcfg.ops.marginals import rule_counts, symbol_marginals, tag_marginals
 from simplepcfg.ops.mbr import best_trees
 
 pytestmark = pytest.mark.gpu
 
 LENGTHS = torch.tensor([17, 3, 1, 9])
+
+
+Tensors = tuple[Tensor, ...]
+
+
+def divergence(p: Tensors, q: Tensors, *, backend: str = "auto", **options: Tensor | None) -> Tensor:
+    return derivation_kl(*rules_and_sentences(*p, **options), *rules_and_sentences(*q, **options), backend=backend)
+
+
+def tree_entropy(tensors: Tensors, **options: Tensor) -> Tensor:
+    return entropy_of_weights(tree_log_weights(*rules_and_sentences(*tensors, **options)))
 
 
 def pair(batched: bool, seed: int = 0, dtype: torch.dtype = torch.float32) -> tuple[list[Tensor], list[Tensor]]:
@@ -36,13 +47,13 @@ def test_marginals(batched: bool, dtype: torch.dtype) -> None:
         found = question(*gpu, lengths=LENGTHS, span_bonus=bonus().cuda())[1]
         truth = question(*host, lengths=LENGTHS, span_bonus=bonus().double())[1]
         torch.testing.assert_close(found.cpu().double(), truth, **close)
-    found = rule_counts(*gpu, lengths=LENGTHS)[1]
-    truth = rule_counts(*host, lengths=LENGTHS)[1]
+    found = rule_counts(*rules_and_sentences(*gpu, lengths=LENGTHS))[1]
+    truth = rule_counts(*rules_and_sentences(*host, lengths=LENGTHS))[1]
     for name in ("root", "left", "right"):
         torch.testing.assert_close(getattr(found, name).cpu().double(), getattr(truth, name), **close)
     spans = torch.tensor([[3, 2, 9], [0, 0, 17], [1, 0, 9]])
-    chosen = symbol_marginals(*gpu, spans=spans.cuda(), lengths=LENGTHS)[1]
-    truth = symbol_marginals(*host, spans=spans, lengths=LENGTHS)[1]
+    chosen = symbol_marginals(*rules_and_sentences(*gpu, lengths=LENGTHS), spans=spans.cuda())[1]
+    truth = symbol_marginals(*rules_and_sentences(*host, lengths=LENGTHS), spans=spans)[1]
     torch.testing.assert_close(chosen.cpu().double(), truth, **close)
 
 
@@ -51,12 +62,15 @@ def test_entropy_and_divergence(batched: bool) -> None:
     (p, p_host), (q, q_host) = pair(batched), pair(batched, seed=1)
     options = {"lengths": LENGTHS, "span_bonus": bonus().cuda()}
     on_host = {"lengths": LENGTHS, "span_bonus": bonus().double()}
-    found, truth = derivation_entropy(p, **options).cpu(), derivation_entropy(p_host, **on_host)  # type: ignore[arg-type]
+    found, truth = (
+        derivation_entropy(*rules_and_sentences(*p, **options)).cpu(),
+        derivation_entropy(*rules_and_sentences(*p_host, **on_host)),
+    )
     torch.testing.assert_close(found, truth, rtol=1e-4, atol=1e-3)
-    found, truth = derivation_kl(p, q, **options).cpu(), derivation_kl(p_host, q_host, **on_host)  # type: ignore[arg-type]
+    found, truth = divergence(p, q, **options).cpu(), divergence(p_host, q_host, **on_host)
     torch.testing.assert_close(found, truth, rtol=1e-4, atol=1e-3)
     short = torch.tensor([7, 3, 1, 5])
-    found, truth = tree_entropy(p, lengths=short).cpu(), tree_entropy(p_host, lengths=short)  # type: ignore[arg-type]
+    found, truth = tree_entropy(p, lengths=short).cpu(), tree_entropy(p_host, lengths=short)
     torch.testing.assert_close(found, truth, rtol=1e-4, atol=1e-4)
 
 

@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from random_grammars import rules_and_sentences
 from simplepcfg.errors import InputError
-from simplepcfg.ops.dense import dense_span_marginals
+from simplepcfg.ops.dense import check_dense_arguments
+from simplepcfg.ops.dense.marginals import dense_span_marginals
 from simplepcfg.ops.forward import state_marginals
 from simplepcfg.ops.inside import span_marginals
 from simplepcfg.ops.marginals import rule_counts, symbol_marginals, tag_marginals
@@ -33,12 +35,25 @@ def chain(n: int = WORDS) -> tuple[Tensor, ...]:
     return rules(B, n, P).log(), rules(P), rules(P, P)
 
 
+def tags_of(*given: Tensor, lengths: Tensor | None = None, create_graph: bool) -> Tensor:
+    return tag_marginals(*rules_and_sentences(*given, lengths=lengths), create_graph=create_graph)[1]
+
+
+def left_counts_of(*given: Tensor, lengths: Tensor | None = None, create_graph: bool) -> Tensor:
+    return rule_counts(*rules_and_sentences(*given, lengths=lengths), create_graph=create_graph)[1].left
+
+
 QUESTIONS: dict[str, tuple[Callable[..., tuple[Tensor, ...]], Callable[..., Tensor]]] = {
     "span_marginals": (simple, lambda *given, **options: span_marginals(*given, **options)[1]),
     "naive span_marginals": (simple, lambda *given, **options: span_marginals(*given, backend="naive", **options)[1]),
-    "tag_marginals": (simple, lambda *given, **options: tag_marginals(*given, **options)[1]),
-    "rule_counts": (simple, lambda *given, **options: rule_counts(*given, **options)[1].left),
-    "dense_span_marginals": (dense, lambda *given, **options: dense_span_marginals(*given, **options)[1]),
+    "tag_marginals": (simple, tags_of),
+    "rule_counts": (simple, left_counts_of),
+    "dense_span_marginals": (
+        dense,
+        lambda *given, lengths=None, **options: dense_span_marginals(check_dense_arguments(*given, lengths), **options)[
+            1
+        ],
+    ),
     "state_marginals": (chain, lambda *given, **options: state_marginals(*given, **options)[1]),
 }
 
@@ -84,4 +99,4 @@ def test_one_sentence_without_a_batch_dimension(name: str, create_graph: bool) -
 
 def test_unknown_backend_of_symbol_marginals() -> None:
     with pytest.raises(InputError, match="backend 'tritn' is unknown"):
-        symbol_marginals(*simple(), backend="tritn")
+        symbol_marginals(*rules_and_sentences(*simple()), backend="tritn")

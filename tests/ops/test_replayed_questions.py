@@ -9,8 +9,9 @@ from torch import Tensor
 
 from graph_checks import assert_equal, check_threads, remembered_without_graphs
 from graph_stand_in import Harness
-from random_grammars import random_case, with_zeros
+from random_grammars import random_case, rules_and_sentences, with_zeros
 from simplepcfg.ops import replay
+from simplepcfg.ops.arguments import SimpleRules
 from simplepcfg.ops.forward import forward, forward_prefixes
 from simplepcfg.ops.forward import replayed as replayed_hmm
 from simplepcfg.ops.forward.arguments import ForwardArguments, check_arguments
@@ -45,7 +46,7 @@ def marginals(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, .
 
 
 def trees(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
-    found = viterbi(*tensors, backend="triton", **options)
+    found = viterbi(*rules_and_sentences(*tensors, **options), backend="triton")
     return found.spans, found.splits, found.labels, found.tags, found.log_probability
 
 
@@ -55,14 +56,16 @@ CLOSURES: dict[int, tuple[Tensor, Closure]] = {}  # by the address of a grammar'
 def prefixes(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
     left = tensors[2]
     if left.data_ptr() not in CLOSURES:
-        CLOSURES[left.data_ptr()] = (left, left_corner_closure(*tensors[1:]))
-    states = prefix_states(*tensors, closure=CLOSURES[left.data_ptr()][1], backend="triton", **options)
+        CLOSURES[left.data_ptr()] = (left, left_corner_closure(SimpleRules(*tensors[1:])))
+    states = prefix_states(
+        *rules_and_sentences(*tensors, **options), closure=CLOSURES[left.data_ptr()][1], backend="triton"
+    )
     return states.log_prefix, states.log_sentence, states.next_tags(slice(0, 2))
 
 
 def samples(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
     generator = torch.Generator().manual_seed(1)
-    found = sample_trees(*tensors, 2, generator, backend="triton", **options)
+    found = sample_trees(*rules_and_sentences(*tensors, **options), 2, generator, backend="triton")
     state = generator.get_state().double()  # as many numbers are drawn
     return found.spans, found.splits, found.labels, found.tags, found.log_probability, state
 

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from graph_checks import assert_equal, check_streams, check_threads
+from random_grammars import rules_and_sentences
 from simplepcfg.ops import graphs
+from simplepcfg.ops.arguments import SimpleRules
 from simplepcfg.ops.forward import forward, forward_prefixes
 from simplepcfg.ops.graphs import DeviceGraphs, clear_graphs, graph_memory, graphs_of, without_graphs
 from simplepcfg.ops.inside import span_marginals
@@ -57,7 +59,7 @@ def marginals(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, .
 
 
 def trees(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
-    found = viterbi(*tensors, **options)
+    found = viterbi(*rules_and_sentences(*tensors, **options))
     return found.spans, found.splits, found.labels, found.tags, found.log_probability
 
 
@@ -97,13 +99,13 @@ def prefixes(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ..
     left = tensors[2]
     key = (left.data_ptr(), left._version)
     if key not in CLOSURES:
-        CLOSURES[key] = (left, left_corner_closure(*tensors[1:]))
-    states = prefix_states(*tensors, closure=CLOSURES[key][1], **options)
+        CLOSURES[key] = (left, left_corner_closure(SimpleRules(*tensors[1:])))
+    states = prefix_states(*rules_and_sentences(*tensors, **options), closure=CLOSURES[key][1])
     return states.log_prefix, states.log_sentence, states.next_tags(slice(0, 2))
 
 
 def samples(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
-    found = sample_trees(*tensors, 20, torch.Generator(GPU).manual_seed(1), **options)
+    found = sample_trees(*rules_and_sentences(*tensors, **options), 20, torch.Generator(GPU).manual_seed(1))
     return found.spans, found.splits, found.labels, found.tags, found.log_probability
 
 

@@ -8,11 +8,12 @@ import torch
 
 from derivations import derivations, probabilities
 from frequencies import chi_square
-from random_grammars import random_case, with_dead_states, with_zeros
+from random_grammars import random_case, rules_and_sentences, with_dead_states, with_zeros
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseEmissions, FactoredEmissions, SimpleGrammar
 from simplepcfg.grammars.sampling import sample_words
 from simplepcfg.grammars.sampling import tempered as sharpened_rules
+from simplepcfg.ops.arguments import SimpleRules
 from simplepcfg.ops.inside import inside
 from simplepcfg.ops.sample import BACKENDS, sample_derivations, sample_trees
 from simplepcfg.ops.sample.lengths import length_table
@@ -31,7 +32,9 @@ def test_backends_draw_the_same_trees(with_bonus: bool, number: int) -> None:
     bonus = torch.randn(4, 6, 6, generator=seeded(2), dtype=torch.float64) if with_bonus else None
     lengths = torch.tensor([5, 1, 3, 2])
     naive, scaled, fused = (
-        sample_trees(*case.tensors(), 2, seeded(number), lengths=lengths, span_bonus=bonus, backend=backend)
+        sample_trees(
+            *rules_and_sentences(*case.tensors(), lengths=lengths, span_bonus=bonus), 2, seeded(number), backend=backend
+        )
         for backend in BACKENDS
     )
     assert naive.labels.shape == (4, 2, 4)
@@ -51,8 +54,8 @@ def test_float32_and_several_blocks(
     monkeypatch.setattr("simplepcfg.ops.sample.fused.CHILDREN_AT_ONCE", 16)
     monkeypatch.setattr("simplepcfg.ops.sample.top_down.WEIGHTS_AT_ONCE", 300)
     case = random_case(2, 4, nonterminals, preterminals, scale=2.0, dtype=torch.float32)
-    found = sample_trees(*case.tensors(), 3, seeded(), backend=backend)
-    expected = sample_trees(*case.to(torch.float64).tensors(), 3, seeded(), backend="naive")
+    found = sample_trees(*rules_and_sentences(*case.tensors()), 3, seeded(), backend=backend)
+    expected = sample_trees(*rules_and_sentences(*case.to(torch.float64).tensors()), 3, seeded(), backend="naive")
     assert torch.equal(found.labels, expected.labels)
     assert torch.equal(found.tags, expected.tags)
     assert found.log_probability.dtype == torch.float32
@@ -64,7 +67,9 @@ def test_frequencies_are_marginals(with_bonus: bool) -> None:
     bonus = torch.randn(2, 5, 5, generator=seeded(3), dtype=torch.float64) if with_bonus else None
     lengths = torch.tensor([4, 3])
     samples = 6_000
-    trees = sample_trees(*case.tensors(), samples, seeded(11), lengths=lengths, span_bonus=bonus).to_list()
+    trees = sample_trees(
+        *rules_and_sentences(*case.tensors(), lengths=lengths, span_bonus=bonus), samples, seeded(11)
+    ).to_list()
     for b, length in enumerate(lengths.tolist()):
         found = derivations(
             case.log_emissions[b, :length], *case.tensors()[1:], span_bonus=None if bonus is None else bonus[b]
@@ -84,7 +89,7 @@ def test_frequencies_are_marginals(with_bonus: bool) -> None:
 def test_log_probabilities_average_to_the_entropy() -> None:
     """E[log p(tree, words)] over samples is Σ p log p + log Z."""
     case = random_case(1, 4, 2, 3)
-    trees = sample_trees(*case.tensors(), 4000, seeded())
+    trees = sample_trees(*rules_and_sentences(*case.tensors()), 4000, seeded())
     shares, log_z = probabilities(derivations(case.log_emissions[0], *case.tensors()[1:]))
     expected = sum(p * math.log(p) for p in shares if p > 0) + log_z
     scores = trees.log_probability.detach()[0]
@@ -93,7 +98,9 @@ def test_log_probabilities_average_to_the_entropy() -> None:
 
 def test_repeats_bit_for_bit_and_differs_by_seed() -> None:
     case = random_case(3, 9, 5, 6, dtype=torch.float32)
-    once, repeated, other = (sample_trees(*case.tensors(), 20, seeded(seed)) for seed in (3, 3, 4))
+    once, repeated, other = (
+        sample_trees(*rules_and_sentences(*case.tensors()), 20, seeded(seed)) for seed in (3, 3, 4)
+    )
     assert torch.equal(once.labels, repeated.labels)
     assert torch.equal(once.log_probability, repeated.log_probability)
     assert not torch.equal(once.labels, other.labels)
@@ -101,31 +108,31 @@ def test_repeats_bit_for_bit_and_differs_by_seed() -> None:
 
 def test_awkward_arguments() -> None:
     case = random_case(2, 1, 3, 4)
-    trees = sample_trees(*case.tensors(), 3, seeded())
+    trees = sample_trees(*rules_and_sentences(*case.tensors()), 3, seeded())
     assert trees.log_probability.tolist() == [[-math.inf] * 3] * 2
     with pytest.raises(InputError, match="samples = 0"):
-        sample_trees(*case.tensors(), 0, seeded())
+        sample_trees(*rules_and_sentences(*case.tensors()), 0, seeded())
     with pytest.raises(InputError, match="backend 'paper' is unknown"):
-        sample_trees(*case.tensors(), 1, seeded(), backend="paper")
+        sample_trees(*rules_and_sentences(*case.tensors()), 1, seeded(), backend="paper")
     rules = case.tensors()[1:]
     with pytest.raises(InputError, match="max_length = 1"):
-        sample_derivations(*rules, 3, 1, seeded())
+        sample_derivations(SimpleRules(*rules), 3, 1, seeded())
     with pytest.raises(InputError, match="max_length = 100000; 10000 words are the most"):
-        sample_derivations(*rules, 3, 100_000, seeded())
+        sample_derivations(SimpleRules(*rules), 3, 100_000, seeded())
     with pytest.raises(InputError, match="count = 0"):
-        sample_derivations(*rules, 0, 5, seeded())
+        sample_derivations(SimpleRules(*rules), 0, 5, seeded())
     with pytest.raises(InputError, match="one grammar at a time"):
-        sample_derivations(*random_case(2, 3, 3, 4, batched=True).tensors()[1:], 3, 5, seeded())
+        sample_derivations(SimpleRules(*random_case(2, 3, 3, 4, batched=True).tensors()[1:]), 3, 5, seeded())
     endless = torch.cat([torch.eye(3), torch.zeros(3, 4)], 1)
     with pytest.raises(InputError, match="raise max_length"):
-        sample_derivations(torch.ones(3) / 3, endless, endless, 3, 5, seeded())
+        sample_derivations(SimpleRules(torch.ones(3) / 3, endless, endless), 3, 5, seeded())
 
 
 def test_length_table_sums_the_inside_algorithm() -> None:
     """P(length) is Z of a sentence of which every preterminal says each word surely."""
     case = random_case(1, 8, 4, 5, scale=2.0)
     rules = case.tensors()[1:]
-    table = length_table(*(tensor.detach() for tensor in rules), 8)
+    table = length_table(SimpleRules(*(tensor.detach() for tensor in rules)), 8)
     for length in range(2, 9):
         expected = inside(torch.zeros(1, length, 5, dtype=torch.float64), *rules)
         assert float(table.log_lengths[length]) == pytest.approx(float(expected.detach()))
@@ -135,7 +142,9 @@ def test_length_table_sums_the_inside_algorithm() -> None:
 def test_long_lengths_of_an_endless_grammar_stay_in_range() -> None:
     """A grammar that almost never ends: 2^-50 a word, and yet every length has its share."""
     rules = torch.tensor([[1 - 2.0**-50, 2.0**-50]], dtype=torch.float32).double()
-    found, lengths, log_kept = sample_derivations(torch.ones(1), rules.float(), rules.float(), 200, 60, seeded())
+    found, lengths, log_kept = sample_derivations(
+        SimpleRules(torch.ones(1), rules.float(), rules.float()), 200, 60, seeded()
+    )
     assert math.isfinite(float(log_kept))
     assert (lengths >= 2).all()
     assert (found[3] >= 0).sum(1).tolist() == lengths.tolist()
@@ -145,7 +154,7 @@ def test_long_lengths_of_an_endless_grammar_stay_in_range() -> None:
 def test_splits_by_length_are_right_in_every_type(dtype: torch.dtype) -> None:
     """With one nonterminal all trees of a length are equally likely: splits go by Catalan numbers, however rare."""
     rules = torch.tensor([[2.0**-12, 1 - 2.0**-12]], dtype=dtype)
-    table = length_table(torch.ones(1, dtype=dtype), rules, rules, 60)
+    table = length_table(SimpleRules(torch.ones(1, dtype=dtype), rules, rules), 60)
     zero = torch.zeros(1, dtype=torch.int64)
     found = table.split_logs(zero, zero, torch.tensor([60]), zero)[0].softmax(0)
     trees = torch.tensor([math.comb(2 * n, n) / (n + 1) for n in range(59)], dtype=torch.float64)
@@ -158,7 +167,7 @@ def test_splits_by_length_are_right_in_every_type(dtype: torch.dtype) -> None:
 def test_derivations_are_the_same_on_both_backends(dtype: torch.dtype) -> None:
     rules = random_case(1, 3, 5, 6, scale=2.0, dtype=dtype).tensors()[1:]
     (ours, lengths, kept), (theirs, others, _) = (
-        sample_derivations(*rules, 5, 6, seeded(2), backend=backend) for backend in ("torch", "triton")
+        sample_derivations(SimpleRules(*rules), 5, 6, seeded(2), backend=backend) for backend in ("torch", "triton")
     )
     assert lengths.tolist() == others.tolist()
     assert all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True))
@@ -251,7 +260,9 @@ def test_scores_of_half_precision_rules_are_not_rounded_to_it() -> None:
     rules = [t.bfloat16() for t in (original.root, original.left, original.right)]
     drawn = SimpleGrammar(*rules, original.emissions).sample(9, max_length=20, generator=seeded())
     trees = (drawn.trees.spans, drawn.trees.splits, drawn.trees.labels, drawn.trees.tags)
-    expected = rule_log_probabilities(*(t.double() for t in rules), torch.zeros(9, dtype=torch.int64), *trees)
+    expected = rule_log_probabilities(
+        SimpleRules(*(t.double() for t in rules)), torch.zeros(9, dtype=torch.int64), trees
+    )
     assert isinstance(original.emissions, DenseEmissions)
     words = original.emissions.log_emit[drawn.trees.tags.clamp(min=0), drawn.words]
     expected += torch.where(drawn.trees.tags >= 0, words, 0.0).sum(1)

@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
-from random_grammars import Case, random_case
+from random_grammars import Case, random_case, rules_and_sentences
 from simplepcfg.grammars import DenseEmissions, SimpleGrammar
+from simplepcfg.ops.arguments import SimpleRules
 from simplepcfg.ops.sample import sample_derivations, sample_trees
 from simplepcfg.ops.viterbi import viterbi
 from simplepcfg.ops.viterbi.k_best import k_best
@@ -30,12 +31,12 @@ def test_viterbi_as_on_the_cpu(batch: int, n: int, nonterminals: int, pretermina
     generator = torch.Generator().manual_seed(0)
     lengths = torch.randint(2, n + 1, (batch,), generator=generator)
     bonus = torch.randn(batch, n + 1, n + 1, generator=generator)
-    theirs = viterbi(*case.tensors(), lengths=lengths, span_bonus=bonus)
-    ours = viterbi(*on_gpu(case), lengths=lengths, span_bonus=bonus.cuda())
+    theirs = viterbi(*rules_and_sentences(*case.tensors(), lengths=lengths, span_bonus=bonus))
+    ours = viterbi(*rules_and_sentences(*on_gpu(case), lengths=lengths, span_bonus=bonus.cuda()))
     torch.testing.assert_close(ours.log_probability.cpu(), theirs.log_probability.detach(), rtol=1e-5, atol=1e-4)
     same = (ours.labels.cpu() == theirs.labels).all(1)
     assert same.float().mean() > 0.9  # a near tie may fall either way in float32
-    repeated = viterbi(*on_gpu(case), lengths=lengths, span_bonus=bonus.cuda())
+    repeated = viterbi(*rules_and_sentences(*on_gpu(case), lengths=lengths, span_bonus=bonus.cuda()))
     assert torch.equal(ours.labels, repeated.labels)
     assert torch.equal(ours.log_probability, repeated.log_probability)
 
@@ -43,19 +44,19 @@ def test_viterbi_as_on_the_cpu(batch: int, n: int, nonterminals: int, pretermina
 @pytest.mark.parametrize(("batch", "n", "nonterminals", "preterminals"), SIZES[:3])
 def test_viterbi_in_float64(batch: int, n: int, nonterminals: int, preterminals: int) -> None:
     case = random_case(batch, n, nonterminals, preterminals, scale=2.0)
-    theirs, ours = viterbi(*case.tensors()), viterbi(*on_gpu(case))
+    theirs, ours = viterbi(*rules_and_sentences(*case.tensors())), viterbi(*rules_and_sentences(*on_gpu(case)))
     for field in ("spans", "splits", "labels", "tags"):
         assert torch.equal(getattr(ours, field).cpu(), getattr(theirs, field))
 
 
 def test_products_at_full_size() -> None:
     """Enough rows, parents and symbols that the product has several tiles and several parts."""
-    from simplepcfg.ops.inside.arguments import check_arguments
+    from simplepcfg.ops.arguments import check_arguments
     from simplepcfg.ops.viterbi.chart import max_plus
     from simplepcfg.ops.viterbi.fused import FusedViterbiChart
 
     case = random_case(16, 9, 1000, 2001, dtype=torch.float32)
-    chart = FusedViterbiChart(check_arguments(*on_gpu(case), None, None, None))
+    chart = FusedViterbiChart(check_arguments(*rules_and_sentences(*on_gpu(case))))
     chart.fill()
     rules = torch.cat(on_gpu(case)[2:]).log()
     for width in range(1, 9):
@@ -68,7 +69,7 @@ def test_products_at_full_size() -> None:
 
 def test_k_best_as_on_the_cpu() -> None:
     case = random_case(3, 10, 64, 128, scale=2.0)
-    ours, theirs = k_best(*on_gpu(case), 20), k_best(*case.tensors(), 20)
+    ours, theirs = k_best(*rules_and_sentences(*on_gpu(case)), 20), k_best(*rules_and_sentences(*case.tensors()), 20)
     for mine, other in zip(ours, theirs, strict=True):
         assert [(t.spans, t.labels, t.tags) for t in mine] == [(t.spans, t.labels, t.tags) for t in other]
         assert [t.log_probability for t in mine] == pytest.approx([t.log_probability for t in other])
@@ -79,14 +80,15 @@ def test_the_same_draws_as_on_the_cpu(batch: int, n: int, nonterminals: int, pre
     case = random_case(batch, n, nonterminals, preterminals, scale=2.0)
     lengths = torch.randint(2, n + 1, (batch,), generator=torch.Generator().manual_seed(0))
     ours, theirs = (
-        sample_trees(*inputs, 4, torch.Generator().manual_seed(1), lengths=lengths)
+        sample_trees(*rules_and_sentences(*inputs, lengths=lengths), 4, torch.Generator().manual_seed(1))
         for inputs in (on_gpu(case), case.tensors())
     )
     assert torch.equal(ours.labels.cpu(), theirs.labels)
     assert torch.equal(ours.tags.cpu(), theirs.tags)
     rules = case.tensors()[1:]
     drawn, others = (
-        sample_derivations(*inputs, 50, 12, torch.Generator().manual_seed(2)) for inputs in (on_gpu(case)[1:], rules)
+        sample_derivations(SimpleRules(*inputs), 50, 12, torch.Generator().manual_seed(2))
+        for inputs in (on_gpu(case)[1:], rules)
     )
     assert all(torch.equal(one.cpu(), other) for one, other in zip(drawn[0], others[0], strict=True))
 
@@ -96,7 +98,7 @@ def test_spans_are_drawn_as_often_as_they_are_probable() -> None:
     case = random_case(2, 12, 256, 512, scale=2.0, dtype=torch.float32)
     inputs = on_gpu(case)
     samples = 4096
-    trees = sample_trees(*inputs, samples, torch.Generator("cuda").manual_seed(0))
+    trees = sample_trees(*rules_and_sentences(*inputs), samples, torch.Generator("cuda").manual_seed(0))
     grammar = SimpleGrammar(*inputs[1:], DenseEmissions(torch.zeros(512, 1, device="cuda")))
     from simplepcfg.ops.inside import span_marginals
 
@@ -113,7 +115,10 @@ def test_nothing_waits_for_the_gpu() -> None:
     """A copy to the host within the recursion or on the way down would cost more than either."""
     inputs = on_gpu(random_case(4, 10, 64, 128, dtype=torch.float32))
     generator = torch.Generator("cuda").manual_seed(0)
-    for function in (lambda: viterbi(*inputs), lambda: sample_trees(*inputs, 8, generator)):
+    for function in (
+        lambda: viterbi(*rules_and_sentences(*inputs)),
+        lambda: sample_trees(*rules_and_sentences(*inputs), 8, generator),
+    ):
         function()
         torch.cuda.synchronize()
         torch.cuda.set_sync_debug_mode("error")
@@ -128,8 +133,10 @@ def test_one_word_and_impossible_sentences() -> None:
     emissions, *rules = on_gpu(case)
     emissions[1, 2] = -math.inf
     lengths = torch.tensor([4, 4, 1])
-    best = viterbi(emissions, *rules, lengths=lengths)
-    drawn = sample_trees(emissions, *rules, 3, torch.Generator("cuda").manual_seed(0), lengths=lengths)
+    best = viterbi(*rules_and_sentences(emissions, *rules, lengths=lengths))
+    drawn = sample_trees(
+        *rules_and_sentences(emissions, *rules, lengths=lengths), 3, torch.Generator("cuda").manual_seed(0)
+    )
     assert best.log_probability.isfinite().tolist() == [True, False, False]
     assert drawn.log_probability.isfinite().tolist() == [[True] * 3, [False] * 3, [False] * 3]
     assert (best.labels[1:] == -1).all()

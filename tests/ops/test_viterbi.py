@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from derivations import Derivation, derivations, probabilities
-from random_grammars import Case, random_case, with_dead_states, with_zeros
+from random_grammars import Case, random_case, rules_and_sentences, with_dead_states, with_zeros
 from simplepcfg.errors import InputError, ResourceError
 from simplepcfg.ops.inside import inside
 from simplepcfg.ops.trees import LabelledTree
@@ -16,6 +16,7 @@ from simplepcfg.ops.viterbi.chart import max_plus
 from simplepcfg.ops.viterbi.k_best import k_best
 
 FAST = ("torch", "triton")
+EVERY = ("torch", "pruned", "triton")
 LENGTHS = torch.tensor([4, 1, 3, 2])
 Key = tuple[tuple[tuple[int, int], int], ...]
 
@@ -66,7 +67,7 @@ def listed_case(number: int, with_bonus: bool) -> list[dict[Key, float]]:
 def test_the_best_of_all_derivations(backend: str, with_bonus: bool, number: int) -> None:
     case = cases()[number]
     bonus = some_bonus() if with_bonus else None
-    trees = viterbi(*case.tensors(), lengths=LENGTHS, span_bonus=bonus, backend=backend)
+    trees = viterbi(*rules_and_sentences(*case.tensors(), lengths=LENGTHS, span_bonus=bonus), backend=backend)
     assert trees.spans.shape == (4, 3, 2)
     for everything, tree in zip(listed_case(number, with_bonus), trees.to_list(), strict=True):
         if not everything:
@@ -77,7 +78,7 @@ def test_the_best_of_all_derivations(backend: str, with_bonus: bool, number: int
         assert everything[key(tree, case.root.shape[-1])] == pytest.approx(best, abs=1e-10)
 
 
-@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("backend", EVERY)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("batched", [False, True])
 @pytest.mark.parametrize(("n", "nonterminals", "preterminals"), [(5, 63, 33), (4, 65, 130), (9, 1, 1), (2, 5, 3)])
@@ -86,8 +87,8 @@ def test_backends_agree(
 ) -> None:
     case = random_case(3, n, nonterminals, preterminals, scale=3.0, batched=batched, dtype=dtype)
     lengths = torch.tensor([n, 2, max(n - 3, 1)])
-    ours = viterbi(*case.tensors(), lengths=lengths, backend=backend)
-    naive = viterbi(*case.tensors(), lengths=lengths, backend="naive")
+    ours = viterbi(*rules_and_sentences(*case.tensors(), lengths=lengths), backend=backend)
+    naive = viterbi(*rules_and_sentences(*case.tensors(), lengths=lengths), backend="naive")
     for field in ("spans", "splits", "labels", "tags"):
         assert torch.equal(getattr(ours, field), getattr(naive, field))
     assert ours.log_probability.dtype == dtype
@@ -103,7 +104,7 @@ def test_products_in_several_parts(dtype: torch.dtype, monkeypatch: pytest.Monke
     assert fused._parts(2, 300, 40, 2**20) > 1
     assert fused._parts(2, 300, 40, 2**28) == 1
     case = random_case(17, 4, 65, 131, scale=3.0, dtype=dtype)
-    ours, naive = (viterbi(*case.tensors(), backend=name) for name in ("triton", "naive"))
+    ours, naive = (viterbi(*rules_and_sentences(*case.tensors()), backend=name) for name in ("triton", "naive"))
     assert torch.equal(ours.labels, naive.labels)
     assert torch.equal(ours.tags, naive.tags)
 
@@ -115,7 +116,7 @@ def test_weights_above_one(batched: bool) -> None:
     emissions, root, left, right = case.tensors()
     bonus = 3 * torch.randn(3, 6, 6, generator=torch.Generator().manual_seed(1))
     given = (emissions + 9, root, 20 * left, 30 * right)
-    ours, theirs = (viterbi(*given, span_bonus=bonus, backend=name) for name in FAST)
+    ours, theirs = (viterbi(*rules_and_sentences(*given, span_bonus=bonus), backend=name) for name in FAST)
     assert torch.equal(ours.spans, theirs.spans)
     assert torch.equal(ours.labels, theirs.labels)
     assert torch.equal(ours.tags, theirs.tags)
@@ -131,7 +132,9 @@ def test_a_bonus_beyond_the_end_has_no_influence(junk: float) -> None:
     emissions, root, left, right = random_case(2, 6, 5, 6, scale=3.0, dtype=torch.float32).tensors()
     bonus = torch.randn(2, 7, 7, generator=torch.Generator().manual_seed(1))
     lengths = torch.tensor([6, 4])
-    expected = viterbi(emissions, root, left, right, lengths=lengths, span_bonus=bonus, backend="torch")
+    expected = viterbi(
+        *rules_and_sentences(emissions, root, left, right, lengths=lengths, span_bonus=bonus), backend="torch"
+    )
     bonus[1, :, 5:] = junk
     tables = padded_tables(lengths, 6, torch.device("cpu"))
     with torch.no_grad():
@@ -147,27 +150,31 @@ def test_sentences_do_not_disturb_each_other(dtype: torch.dtype) -> None:
     case = random_case(3, 5, 6, 7, scale=3.0, batched=True, dtype=dtype)
     emissions, root, left, right = (tensor.detach().clone() for tensor in case.tensors())
     bonus = torch.randn(3, 6, 6, generator=torch.Generator().manual_seed(1), dtype=dtype)
-    expected = viterbi(emissions, root, left, right, span_bonus=bonus, backend="torch")
+    expected = viterbi(*rules_and_sentences(emissions, root, left, right, span_bonus=bonus), backend="torch")
     bonus[0] += 1e8
     left[1] = torch.nan
-    found = viterbi(emissions, root, left, right, span_bonus=bonus, backend="triton")
+    found = viterbi(*rules_and_sentences(emissions, root, left, right, span_bonus=bonus), backend="triton")
     assert torch.equal(found.labels[2], expected.labels[2])
     assert torch.equal(found.tags[2], expected.tags[2])
 
 
-@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("backend", EVERY)
 def test_a_bonus_without_any_span(backend: str) -> None:
     case = random_case(2, 5, 3, 4, dtype=torch.float32)
-    trees = viterbi(*case.tensors(), lengths=torch.tensor([1, 1]), span_bonus=torch.zeros(2, 6, 6), backend=backend)
+    trees = viterbi(
+        *rules_and_sentences(*case.tensors(), lengths=torch.tensor([1, 1]), span_bonus=torch.zeros(2, 6, 6)),
+        backend=backend,
+    )
     assert bool((trees.log_probability == -math.inf).all())
 
 
-@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("backend", EVERY)
 def test_ties_go_to_the_left_and_to_the_first(backend: str) -> None:
     """With uniform rules every derivation is as good; the answer is the same in any batch."""
     rules = torch.full((3, 5), 0.2)
     trees = viterbi(
-        torch.zeros(2, 5, 2), torch.ones(3) / 3, rules, rules, lengths=torch.tensor([5, 3]), backend=backend
+        *rules_and_sentences(torch.zeros(2, 5, 2), torch.ones(3) / 3, rules, rules, lengths=torch.tensor([5, 3])),
+        backend=backend,
     )
     assert not trees.labels[trees.labels >= 0].any()
     assert not trees.tags[trees.tags >= 0].any()
@@ -178,13 +185,13 @@ def test_ties_go_to_the_left_and_to_the_first(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_sentences_of_one_word(backend: str) -> None:
-    trees = viterbi(*random_case(2, 1, 3, 4).tensors(), backend=backend)
+    trees = viterbi(*rules_and_sentences(*random_case(2, 1, 3, 4).tensors()), backend=backend)
     assert trees.to_list() == [LabelledTree([], [], [], -math.inf)] * 2
 
 
 def test_the_gradient_counts_rules() -> None:
     case = random_case(2, 6, 4, 5)
-    trees = viterbi(*case.tensors())
+    trees = viterbi(*rules_and_sentences(*case.tensors()))
     slopes = torch.autograd.grad(trees.log_probability.sum(), case.tensors())
     counts = [
         slope * (1 if index == 0 else tensor)
@@ -195,7 +202,7 @@ def test_the_gradient_counts_rules() -> None:
 
 def test_long_sentences_stay_in_range() -> None:
     case = random_case(1, 120, 3, 4, scale=30.0, dtype=torch.float32)
-    trees = viterbi(*case.tensors())
+    trees = viterbi(*rules_and_sentences(*case.tensors()))
     assert trees.log_probability.isfinite().all()
     assert (trees.log_probability <= inside(*case.tensors()) + 1e-2).all()
 
@@ -213,22 +220,22 @@ def test_products_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_unknown_backend_and_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     case = random_case(2, 4, 3, 5)
     with pytest.raises(InputError, match="backend 'fast' is unknown"):
-        viterbi(*case.tensors(), backend="fast")
+        viterbi(*rules_and_sentences(*case.tensors()), backend="fast")
 
     def refuse(*_: object, **__: object) -> torch.Tensor:
         raise torch.cuda.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr("simplepcfg.ops.viterbi.fused.FusedViterbiChart.make_rules", refuse)
     with pytest.raises(ResourceError, match=r"^the Viterbi chart of 2 sentences .* reduce the batch"):
-        viterbi(*case.tensors(), backend="triton")
+        viterbi(*rules_and_sentences(*case.tensors()), backend="triton")
 
 
-@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("backend", EVERY)
 @pytest.mark.parametrize("number", range(5))
 def test_all_derivations_in_order(backend: str, number: int) -> None:
     case = cases()[number]
     bonus = some_bonus()
-    found = k_best(*case.tensors(), 10**6, lengths=LENGTHS, span_bonus=bonus, backend=backend)
+    found = k_best(*rules_and_sentences(*case.tensors(), lengths=LENGTHS, span_bonus=bonus), 10**6, backend=backend)
     log_z = inside(*case.tensors(), lengths=LENGTHS, span_bonus=bonus)
     for b, everything in enumerate(listed_case(number, True)):
         keys = [key(tree, case.root.shape[-1]) for tree in found[b]]
@@ -244,8 +251,8 @@ def test_all_derivations_in_order(backend: str, number: int) -> None:
 @pytest.mark.parametrize("k", [1, 2, 17])
 def test_the_first_few(k: int) -> None:
     case = random_case(2, 4, 3, 3, dtype=torch.float32)
-    found = k_best(*case.tensors(), k)
-    best = viterbi(*case.tensors()).to_list()
+    found = k_best(*rules_and_sentences(*case.tensors()), k)
+    best = viterbi(*rules_and_sentences(*case.tensors())).to_list()
     for b in range(2):
         expected = sorted(listed(case, b, 4).values(), reverse=True)[:k]
         assert [tree.log_probability for tree in found[b]] == pytest.approx(expected, abs=1e-10)
@@ -256,26 +263,28 @@ def test_k_best_of_many_states_and_long_sentences() -> None:
     """Falling, distinct, and each with the probability that its rules say."""
     for n, nonterminals in ((60, 8), (12, 200)):
         case = random_case(1, n, nonterminals, 2 * nonterminals, scale=2.0)
-        (trees,) = k_best(*case.tensors(), 50)
+        (trees,) = k_best(*rules_and_sentences(*case.tensors()), 50)
         scores = [tree.log_probability for tree in trees]
         assert len({key(tree, nonterminals) for tree in trees}) == 50
         assert scores == sorted(scores, reverse=True)
-        assert scores[0] == pytest.approx(float(viterbi(*case.tensors()).log_probability.detach()))
+        assert scores[0] == pytest.approx(
+            float(viterbi(*rules_and_sentences(*case.tensors())).log_probability.detach())
+        )
 
 
 def test_k_best_ties_repeat() -> None:
     rules = torch.full((2, 4), 0.25)
     inputs = (torch.zeros(1, 4, 2), torch.ones(2) / 2, rules, rules)
-    once, repeated = k_best(*inputs, 30), k_best(*inputs, 30)
+    once, repeated = k_best(*rules_and_sentences(*inputs), 30), k_best(*rules_and_sentences(*inputs), 30)
     assert once == repeated
     assert once[0][0].spans == [(0, 4), (1, 4), (2, 4)]
 
 
 def test_k_best_refuses_and_has_nothing_for_one_word() -> None:
     case = random_case(2, 1, 3, 4)
-    assert k_best(*case.tensors(), 3) == [[], []]
+    assert k_best(*rules_and_sentences(*case.tensors()), 3) == [[], []]
     with pytest.raises(InputError, match="k = 0; ask for at least one"):
-        k_best(*case.tensors(), 0)
+        k_best(*rules_and_sentences(*case.tensors()), 0)
 
 
 def test_probabilities_of_the_oracle() -> None:

@@ -1,6 +1,8 @@
 """The JSON interface gives what the Python interface gives."""
 
 import math
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -126,3 +128,110 @@ def test_a_hidden_markov_model_has_scores_but_no_trees(tmp_path, run: Run) -> No
     answer = client.post("/api/parse", json={"sentence": "the dog"})
     assert answer.status_code == 400
     assert "has no trees" in answer.json()["error"]
+
+
+@pytest.fixture(scope="module")
+def tokenising(tmp_path_factory) -> Iterator[TestClient]:
+    """Behind a run that takes sentences as they are written."""
+    import simplepcfg
+    from simplepcfg.serving.app import make_app
+    from tiny_runs import make_tiny_run
+
+    run = simplepcfg.load(make_tiny_run(tmp_path_factory.mktemp("served") / "raw", "data.tokenize=true"), "cpu")
+    with TestClient(make_app({"raw": run}, workers=1), base_url="http://localhost") as client:
+        yield client
+
+
+WRITTEN = "Yesterday, the dog didn’t sleep 🙂 on the sofa."
+
+
+def test_tokens_say_where_they_stand(tokenising: TestClient) -> None:
+    tokens = ask(tokenising, "parse", sentence=WRITTEN)["tokens"]
+    texts = [token["text"] for token in tokens]
+    assert texts == ["Yesterday", ",", "the", "dog", "did", "n’t", "sleep", "🙂", "on", "the", "sofa", "."]
+    assert [WRITTEN[token["start"] : token["end"]] for token in tokens] == texts
+    assert [token["text"] for token in tokens if not token["used"]] == [",", "🙂", "."]
+    assert ask(tokenising, "score", sentence=WRITTEN)["tokens"] == tokens
+    unknown = [token["text"] for token in tokens if not token["known"]]
+    assert "sofa" in unknown
+    assert "the" not in unknown
+    assert ask(tokenising, "score", sentence=WRITTEN)["unknown"] == unknown
+
+
+def test_constraints_by_characters_hit_these_words(tokenising: TestClient) -> None:
+    start = WRITTEN.index("the dog")
+    asked = {"unit": "characters", "require": [[start, start + 7]]}
+    by_words = ask(tokenising, "parse", sentence=WRITTEN, constraints={"require": [[2, 4]]})
+    found = ask(tokenising, "parse", sentence=WRITTEN, constraints=asked)
+    assert found == by_words
+    assert [2, 4] in [span[:2] for span in found["tree"]["spans"]]
+    forbidden = ask(
+        tokenising, "parse", sentence=WRITTEN, constraints={"unit": "characters", "forbid": asked["require"]}
+    )
+    assert [2, 4] not in [span[:2] for span in forbidden["tree"]["spans"]]
+    assert forbidden["share"] == pytest.approx(1 - found["share"], abs=1e-5)
+    answer = tokenising.post(
+        "/api/parse", json={"sentence": WRITTEN, "constraints": {**asked, "require": [[start, start + 5]]}}
+    )
+    assert answer.status_code == 400
+    assert "no word begins or ends there" in answer.json()["error"]
+
+
+def test_parse_without_scores(client: TestClient) -> None:
+    found = ask(client, "parse", sentence=SENTENCE, scores=False)
+    assert found["log_probability"] is None
+    assert found["tree"] == ask(client, "parse", sentence=SENTENCE)["tree"]
+
+
+def test_bracketings(client: TestClient, run: Run) -> None:
+    found = ask(client, "bracketings", sentence=SENTENCE, k=4, svg=True)["bracketings"]
+    expected = run.bracketings(SENTENCE, 4)
+    assert [item["probability"] for item in found] == pytest.approx([item.probability for item in expected])
+    assert len({item["tree"]["brackets"] for item in found}) == 4
+    assert found[0]["tree"]["svg"].startswith("<svg")
+
+
+def test_symbols_come_with_their_names(client: TestClient, run: Run) -> None:
+    tree = ask(client, "parse", sentence=SENTENCE, decode="viterbi", svg=True)["tree"]
+    assert tree["names"][tree["spans"][0][2]] == run.symbol_name(tree["spans"][0][2])
+    (span, *_) = ask(client, "chart", sentence=SENTENCE, symbols=1)["spans"]
+    assert span["symbols"][0]["name"] == run.symbol_name(span["symbols"][0]["symbol"])
+    assert ask(client, "describe_symbol", symbol="NT-1")["name"] == run.symbol_name("NT-1")
+
+
+def test_gold_labels_of_the_folder_are_names(tmp_path, folder: Path) -> None:
+    import json
+    import shutil
+
+    import simplepcfg
+    from simplepcfg.serving.app import make_app
+
+    copy = shutil.copytree(folder, tmp_path / "labelled")
+    labels = {"format": "simplepcfg labels 1", "model": None, "phrases": {"NT-1": "NP"}, "tags": {"T-2": "DT"}}
+    (copy / "labels.json").write_text(json.dumps(labels))
+    client = TestClient(make_app({"one": simplepcfg.load(copy, "cpu")}, workers=1), base_url="http://localhost")
+    assert ask(client, "describe_symbol", symbol="NT-1")["name"] == "NP"
+    assert ask(client, "describe_symbol", symbol="T-2")["name"] == "DT"
+
+
+def test_bars_with_the_axis_of_another_run(client: TestClient) -> None:
+    plain = ask(client, "surprisal", sentence=SENTENCE, svg=True)
+    wide = ask(client, "surprisal", sentence=SENTENCE, svg=True, most=1000)
+    assert plain["words"] == wide["words"]
+    assert ">1,000<" in wide["svg"]
+    assert ">1,000<" not in plain["svg"]
+
+
+def test_examples_have_words_that_the_run_knows(client: TestClient, run: Run) -> None:
+    for described in client.get("/api/runs").json()["runs"]:
+        assert described["examples"]
+        for sentence in described["examples"]:
+            unknown = ask(client, "score", run=described["name"], sentence=sentence)["unknown"]
+            assert len(unknown) <= 1
+
+
+def test_errors_do_not_number_the_only_sentence(client: TestClient) -> None:
+    answer = client.post("/api/parse", json={"sentence": SENTENCE, "constraints": {"require": [[0, 2], [1, 3]]}})
+    assert answer.status_code == 400
+    assert "sentence 0" not in answer.json()["error"]
+    assert "the sentence" in answer.json()["error"]

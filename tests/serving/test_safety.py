@@ -3,8 +3,10 @@
 import json
 import random
 import re
+import threading
 from pathlib import Path
 
+import anyio
 import pytest
 from starlette.testclient import TestClient
 
@@ -170,3 +172,96 @@ def test_messages_do_not_tell_where_runs_lie(client: TestClient, run: Run) -> No
     assert answer.status_code == 400
     assert str(run.directory) not in answer.text
     assert str(run.directory) not in client.get("/api/runs").text
+
+
+class Gone:
+    """A client that sends a request and leaves, as a browser does when somebody types on."""
+
+    def __init__(self, app, question: str, body: dict) -> None:
+        self.app, self.body, self.sent = app, json.dumps(body).encode(), []
+        headers = [(b"host", b"localhost"), (b"content-type", JSON.encode())]
+        self.scope = {"type": "http", "method": "POST", "path": f"/api/{question}", "headers": headers}
+        self.scope |= {"query_string": b"", "client": ("127.0.0.1", 1), "http_version": "1.1", "scheme": "http"}
+        self.left = anyio.Event()
+
+    async def receive(self) -> dict:
+        if self.body is not None:
+            body, self.body = self.body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: dict) -> None:
+        self.sent.append(message)
+
+    async def ask(self) -> None:
+        await self.app(self.scope, self.receive, self.send)
+
+
+def test_a_question_whose_client_has_left_is_given_up(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that waits is not begun, and one that runs ends between its parts."""
+    begun: list[str] = []
+    going = threading.Event()
+
+    def slow(sentence, k, constraints, *, samples, seed, between):
+        begun.append(" ".join(sentence))
+        for _ in range(200):
+            between()
+            if going.wait(0.05):
+                return []
+        raise AssertionError("was not given up")
+
+    monkeypatch.setattr(run, "bracketings", slow)
+    app = make_app({"tiny": run}, workers=1)
+
+    async def main() -> None:
+        clients = [Gone(app, "bracketings", {"sentence": text}) for text in ("the first", "the second", "the third")]
+        with anyio.fail_after(8):
+            async with anyio.create_task_group() as group:
+                for client in clients:
+                    group.start_soon(client.ask)
+                    await anyio.sleep(0.1)
+                for client in clients[:2]:
+                    client.left.set()
+                while begun != ["the first", "the third"]:
+                    await anyio.sleep(0.01)
+                going.set()
+        assert [client.sent[0]["status"] for client in clients] == [499, 499, 200]
+
+    anyio.run(main)
+
+
+def test_a_tree_does_not_wait_for_other_questions(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = make_app({"tiny": run}, workers=1)
+    answered = threading.Event()
+
+    def slow(*_, **__):
+        assert answered.wait(10), "the tree waited"
+        return []
+
+    monkeypatch.setattr(run, "bracketings", slow)
+
+    async def main() -> None:
+        slow_one, tree = Gone(app, "bracketings", GOOD), Gone(app, "parse", GOOD)
+        async with anyio.create_task_group() as group:
+            group.start_soon(slow_one.ask)
+            await anyio.sleep(0.1)
+            await tree.ask()
+            answered.set()
+        assert [client.sent[0]["status"] for client in (slow_one, tree)] == [200, 200]
+
+    anyio.run(main)
+
+
+def test_a_request_that_is_refused_is_read_to_its_end(run: Run) -> None:
+    """Else the connection is reset, and the client never sees why."""
+    app = make_app({"tiny": run}, Limits(requests_a_second=0.01, burst=1), workers=1)
+
+    async def main() -> None:
+        await Gone(app, "score", GOOD).ask()
+        refused = Gone(app, "score", GOOD)
+        await refused.ask()
+        assert refused.sent[0]["status"] == 429
+        assert refused.body is None
+
+    anyio.run(main)

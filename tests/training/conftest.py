@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from simplepcfg.training import RunConfig, RunFolder, load_config, train
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.training import train
 from toy_runs import TOY_SETTINGS, toy_sentences
 
 MakeConfig = Callable[..., RunConfig]

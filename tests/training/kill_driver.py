@@ -23,10 +23,12 @@ from typing import Any
 
 import torch
 
-from simplepcfg.training import RunFolder, load_config, load_run, train
+from simplepcfg import files as files_module
+from simplepcfg.runs.checkpoint import Checkpoint
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.run_folder import RunFolder, load_run
 from simplepcfg.training import teachers as teachers_module
-from simplepcfg.training.storage import atomic_files as files_module
-from simplepcfg.training.storage.checkpoint import Checkpoint
+from simplepcfg.training import train
 from toy_runs import TOY_SETTINGS, differences, toy_sentences
 
 TEACHER_SENTENCES = 8  # of the sixty that are computed together, and then saved

@@ -24,9 +24,9 @@ from simplepcfg.cli.main import run
 from simplepcfg.data.batching import Batch, collate
 from simplepcfg.errors import ResourceError
 from simplepcfg.models import SimpleNPCFG
+from simplepcfg.runs.metrics import JsonLines
 from simplepcfg.training.step import distributed
 from simplepcfg.training.step.distributed import Group, join_group
-from simplepcfg.training.storage.metrics import JsonLines
 from step_checks import make_step, mixed_batches, tiny_model
 
 PROCESSES = 2

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from simplepcfg.training.storage.atomic_files import write_bytes
-from simplepcfg.training.storage.background_writer import Abandoned, BackgroundWriter
+from simplepcfg.files import write_bytes
+from simplepcfg.training.background_writer import Abandoned, BackgroundWriter
 
 
 def test_jobs_run_elsewhere_one_after_another() -> None:

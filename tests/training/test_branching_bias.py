@@ -10,8 +10,9 @@ from oracle import binary_trees
 from simplepcfg.data.batching import collate
 from simplepcfg.errors import InputError
 from simplepcfg.models import NeuralHMMConfig, build_model
-from simplepcfg.training import Interrupted, RunFolder, train
-from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.runs.config.schema import TrainingConfig
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.training import Interrupted, train
 from simplepcfg.training.step.branching_bias import BranchingBias, bias_note
 from simplepcfg.training.step.span_prior import branching_prior
 from step_checks import FakeCapturer, largest_difference, make_step, mixed_batches, tiny_model, weights

@@ -13,12 +13,13 @@ from simplepcfg.errors import NumericalError
 from simplepcfg.models import CPCFG, NPCFG, CPCFGConfig, NPCFGConfig, SimpleNPCFG, SimpleNPCFGConfig, npcfg
 from simplepcfg.ops.capture import side_stream
 from simplepcfg.ops.neural import rule_softmax
-from simplepcfg.training import Interrupted, RunFolder, train
+from simplepcfg.runs.checkpoint import Checkpoint, TrainingState
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.training import Interrupted, train
 from simplepcfg.training.step.counters import copy_to_state
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.step import Step
 from simplepcfg.training.step.timing import StepTimer
-from simplepcfg.training.storage.checkpoint import Checkpoint, TrainingState
 from step_checks import (
     WORDS,
     largest_difference,

@@ -12,7 +12,7 @@ from model_checks import tiny_model_of
 from simplepcfg.models import MODELS, npcfg
 from simplepcfg.ops.deferred_checks import DeferredChecks, condition_holds, current_checks, deferring_checks
 from simplepcfg.ops.neural import rule_softmax
-from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.batch_gradients import BatchGradientRunner
 from simplepcfg.training.step.dropout import StateDropout
 from step_checks import (

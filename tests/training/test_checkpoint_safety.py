@@ -12,15 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from simplepcfg import files as files_module
 from simplepcfg.errors import NumericalError, ResourceError
-from simplepcfg.training import RunFolder, load_run, loop, train
-from simplepcfg.training.machine.failures import resource_errors
-from simplepcfg.training.machine.signals import Interrupted
+from simplepcfg.files import TEMPORARY_SUFFIX, write_bytes
+from simplepcfg.runs.checkpoint import Checkpoint
+from simplepcfg.runs.failures import resource_errors
+from simplepcfg.runs.run_folder import RunFolder, load_run
+from simplepcfg.training import start, train
 from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport
+from simplepcfg.training.signals import Interrupted
 from simplepcfg.training.step.distributed import Group
-from simplepcfg.training.storage import atomic_files as files_module
-from simplepcfg.training.storage.atomic_files import TEMPORARY_SUFFIX, write_bytes
-from simplepcfg.training.storage.checkpoint import Checkpoint
 from toy_runs import differences, leftovers
 
 
@@ -135,7 +136,7 @@ def test_a_late_failure_is_told_to_all(make_config, tmp_path: Path, monkeypatch)
         if self.state.epoch == config.training.epochs:
             full_disk()
 
-    monkeypatch.setattr(loop, "join_group", join_group)
+    monkeypatch.setattr(start, "join_group", join_group)
     monkeypatch.setattr(Checkpoint, "save", fail_in_the_last_epoch)
     with pytest.raises(ResourceError, match="no space left on the disk"):
         train(config, tmp_path / "run")
@@ -216,7 +217,7 @@ def test_full_disk_leaves_the_last_checkpoint(make_config, whole, tmp_path: Path
 def test_leftovers_of_a_killed_process_go_on_resume(make_config, tmp_path: Path) -> None:
     train(make_config("training.epochs=1"), tmp_path / "run")
     (tmp_path / "run" / f"checkpoint.safetensors{TEMPORARY_SUFFIX}").write_bytes(b"half")
-    (tmp_path / "run" / "vocabulary.txt.123.tmp").write_bytes(b"half")
+    (tmp_path / "run" / f"vocabulary.txt.123-0{TEMPORARY_SUFFIX}").write_bytes(b"half")
     (tmp_path / "run" / "notes.txt").write_text("mine", "utf-8")
     train(None, tmp_path / "run", resume=True)
     assert [path.name for path in leftovers(tmp_path / "run")] == ["notes.txt"]

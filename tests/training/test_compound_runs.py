@@ -7,8 +7,10 @@ import pytest
 
 from simplepcfg.evaluation.perplexity import perplexity, unigram_log_likelihood
 from simplepcfg.inference.run import Run
-from simplepcfg.training import Interrupted, RunFolder, load_config, load_run, train
-from simplepcfg.training.storage.checkpoint import Checkpoint
+from simplepcfg.runs.checkpoint import Checkpoint
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.run_folder import RunFolder, load_run
+from simplepcfg.training import Interrupted, train
 from tiny_runs import short_trees
 from toy_runs import SignalAt, differences
 

@@ -8,9 +8,10 @@ import pytest
 
 from simplepcfg.data.batching import training_batches
 from simplepcfg.errors import InputError
-from simplepcfg.training import Interrupted, RunFolder, train
-from simplepcfg.training.config.schema import TrainingConfig
-from simplepcfg.training.text.curriculum import Curriculum
+from simplepcfg.runs.config.schema import TrainingConfig
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.training import Interrupted, train
+from simplepcfg.training.curriculum import Curriculum
 from toy_runs import SignalAt, differences
 
 LENGTHS = [2, 9, 3, 5, 4, 2, 7, 9, 3, 6]

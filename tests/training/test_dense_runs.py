@@ -10,8 +10,10 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.perplexity import unigram_log_likelihood
 from simplepcfg.inference.run import Run
 from simplepcfg.models import build_model
-from simplepcfg.training import load_config, load_run, train
-from simplepcfg.training.machine.memory import estimate
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.run_folder import load_run
+from simplepcfg.training import train
+from simplepcfg.training.memory import estimate
 from simplepcfg.training.step.rule_count_check import rule_count_ratio
 from tiny_runs import short_trees
 

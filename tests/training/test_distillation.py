@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from simplepcfg.errors import InputError
-from simplepcfg.training import loop
-from simplepcfg.training.config.files import load_config
-from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.run_folder import load_run
+from simplepcfg.training import start
 from simplepcfg.training.distillation import DistillationFolder, distil, student_config
-from simplepcfg.training.machine.signals import Interrupted
 from simplepcfg.training.seeds import SeedsFailed
-from simplepcfg.training.storage.run_folder import load_run
+from simplepcfg.training.signals import Interrupted
 from tiny_runs import SETTINGS, tiny_sentences
 
 
@@ -44,7 +44,7 @@ def test_student_is_the_run_it_would_be_alone(tmp_path: Path) -> None:
     ]
     assert told[-1] == "student of first/seed-0, second/seed-0"
     teachers = [folder.members(name).folder(0) for name in configs]
-    loop.train(student_config(first, teachers, 5.0, 0), tmp_path / "alone")
+    start.train(student_config(first, teachers, 5.0, 0), tmp_path / "alone")
     assert all(map(torch.equal, weights(folder.student), weights(tmp_path / "alone")))
     settings = load_run(folder.student, "cpu").config.training
     assert (settings.teacher_weight, settings.teacher_steps) == (5.0, 0)

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 import torch.distributed
 
-from simplepcfg.training import Interrupted, RunFolder, load_config, train
-from simplepcfg.training.storage.checkpoint import Checkpoint
+from simplepcfg.runs.checkpoint import Checkpoint
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.training import Interrupted, train
 from toy_runs import TOY_SETTINGS, SignalAt, leftovers
 
 TESTS = Path(__file__).parents[1]

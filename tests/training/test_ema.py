@@ -7,10 +7,11 @@ import torch
 from torch import nn
 
 from simplepcfg.errors import InputError
-from simplepcfg.training import RunFolder, load_run, train
+from simplepcfg.runs.checkpoint import Checkpoint
+from simplepcfg.runs.run_folder import RunFolder, load_run
+from simplepcfg.runs.tensor_files import read_tensor_file
+from simplepcfg.training import train
 from simplepcfg.training.step.ema import WeightEMA
-from simplepcfg.training.storage.checkpoint import Checkpoint
-from simplepcfg.training.storage.tensor_files import read_tensor_file
 
 
 def test_by_hand() -> None:

@@ -12,15 +12,16 @@ import torch
 from safetensors.torch import save
 
 from damage import KINDS, flip_bits
+from simplepcfg import files as files_module
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.training import RunFolder, load_run, train
+from simplepcfg.files import write_bytes
+from simplepcfg.runs.checkpoint import Checkpoint
+from simplepcfg.runs.checksums import DamagedFileError
+from simplepcfg.runs.run_folder import RunFolder, load_run
+from simplepcfg.runs.tensor_files import read_checked_tensor_file, read_tensor_file, write_tensor_file
+from simplepcfg.training import train
 from simplepcfg.training.reporting.progress import Reporter
-from simplepcfg.training.storage import atomic_files as files_module
-from simplepcfg.training.storage.atomic_files import write_bytes
-from simplepcfg.training.storage.checkpoint import Checkpoint
-from simplepcfg.training.storage.checksums import DamagedFileError
-from simplepcfg.training.storage.tensor_files import read_checked_tensor_file, read_tensor_file, write_tensor_file
 from toy_runs import differences
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs-0.1"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from simplepcfg.reproduction.state import ReproductionFolder
+from simplepcfg.plans.state import ReproductionFolder
 
 
 def test_a_reproduction_killed_as_it_began(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ import torch
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.evaluation.perplexity import PerplexityReport
 from simplepcfg.models import SimpleNPCFG
-from simplepcfg.training import PlainReporter, RunFolder, load_run, train, trainer
-from simplepcfg.training.storage.checkpoint import Checkpoint
-from simplepcfg.training.trainer import MAX_SKIPPED_IN_A_ROW, Trainer
+from simplepcfg.runs.checkpoint import Checkpoint
+from simplepcfg.runs.run_folder import RunFolder, load_run
+from simplepcfg.training import PlainReporter, loop, train
+from simplepcfg.training.loop import MAX_SKIPPED_IN_A_ROW, Trainer
 
 
 def records(folder: Path, kind: str) -> list[dict]:
@@ -198,7 +199,7 @@ def test_twenty_nonfinite_steps_in_a_row_end_the_run(
 
 
 def test_twenty_nonfinite_steps_are_seen_where_sums_are_read_late(make_config, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(trainer, "DELAYED_READ_DEVICES", {"cpu"})
+    monkeypatch.setattr(loop, "DELAYED_READ_DEVICES", {"cpu"})
     poison_gradients(monkeypatch, range(5, 5 + MAX_SKIPPED_IN_A_ROW))  # and then all is well again
     config = make_config("training.epochs=50", "training.patience=0", "training.log_every=1000")
     with pytest.raises(NumericalError, match=f"{MAX_SKIPPED_IN_A_ROW} steps in a row"):

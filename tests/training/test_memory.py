@@ -10,10 +10,9 @@ from simplepcfg.data.encoded_text import EncodedText
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import ResourceError
 from simplepcfg.models import KINDS, SimpleNPCFGConfig, build_model
-from simplepcfg.training import PlainReporter, train
-from simplepcfg.training.machine import memory
-from simplepcfg.training.machine.device import ALLOCATOR_SETTINGS, use_expandable_segments
-from simplepcfg.training.text.corpus import Corpus
+from simplepcfg.runs.corpus import Corpus
+from simplepcfg.runs.device import ALLOCATOR_SETTINGS, use_expandable_segments
+from simplepcfg.training import PlainReporter, memory, train
 
 
 def test_estimate_counts_what_it_says() -> None:

@@ -10,9 +10,10 @@ from torch import Tensor
 from model_checks import tiny_model_of
 from simplepcfg.errors import InputError
 from simplepcfg.models import KINDS, build_model
-from simplepcfg.training import RunFolder, load_run, train
-from simplepcfg.training.text.corpus import prepare_corpus
-from simplepcfg.training.text.neighbour_embeddings import (
+from simplepcfg.runs.corpus import prepare_corpus
+from simplepcfg.runs.run_folder import RunFolder, load_run
+from simplepcfg.training import train
+from simplepcfg.training.neighbour_embeddings import (
     largest_singular_vectors,
     neighbour_vectors,
     set_neighbour_embeddings,

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from simplepcfg.errors import InputError
-from simplepcfg.training import Interrupted, RunFolder, train
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.training import Interrupted, train
 from toy_runs import SignalAt, differences
 
 # Steps so large that epochs without a gain come soon; lines are frequent.

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from simplepcfg.errors import InputError, SimplePCFGError
-from simplepcfg.training import Interrupted, PlainReporter, Reporter, RunFolder, load_run, train, trainer
+from simplepcfg.runs.checkpoint import Checkpoint
+from simplepcfg.runs.run_folder import RunFolder, load_run
+from simplepcfg.training import Interrupted, PlainReporter, Reporter, loop, train
 from simplepcfg.training.reporting.progress import EpochReport
-from simplepcfg.training.storage.checkpoint import Checkpoint
 from toy_runs import SignalAt, differences, toy_sentences
 
 
@@ -31,8 +32,8 @@ def test_signal_then_resume_equals_undisturbed(make_config, whole, tmp_path: Pat
 @pytest.mark.parametrize("every", [1, 3, 16])
 def test_sums_that_are_read_late_are_the_same(make_config, whole, tmp_path: Path, monkeypatch, every: int) -> None:
     """As on a GPU, where the host looks now and then."""
-    monkeypatch.setattr(trainer, "DELAYED_READ_DEVICES", {"cpu"})
-    monkeypatch.setattr(trainer, "COUNTER_READ_INTERVAL", every)
+    monkeypatch.setattr(loop, "DELAYED_READ_DEVICES", {"cpu"})
+    monkeypatch.setattr(loop, "COUNTER_READ_INTERVAL", every)
     broken = RunFolder(tmp_path / "broken")
     with pytest.raises(Interrupted):
         train(make_config(), broken.path, reporter=SignalAt(5, signal.SIGTERM))

@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from simplepcfg.errors import InputError
-from simplepcfg.training import RunFolder, load_config, train
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.training import train
 from simplepcfg.training.step import rule_count_check
 from simplepcfg.training.step.rule_count_check import rule_count_ratio
 from step_checks import mixed_batches, tiny_model

@@ -9,13 +9,12 @@ import pytest
 import torch
 
 from simplepcfg.errors import InputError
-from simplepcfg.training import loop, seeds
-from simplepcfg.training.config.files import load_config
-from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.machine import side_by_side
-from simplepcfg.training.machine.signals import Interrupted
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.run_folder import load_run
+from simplepcfg.training import seeds, side_by_side, start
 from simplepcfg.training.seeds import SeedsFailed, SeedsFolder, train_seeds
-from simplepcfg.training.storage.run_folder import load_run
+from simplepcfg.training.signals import Interrupted
 from tiny_runs import SETTINGS, tiny_sentences
 
 FORKING = multiprocessing.get_context("fork") if hasattr(os, "fork") else None
@@ -46,7 +45,7 @@ def test_each_seed_is_the_run_it_would_be_alone(config: RunConfig, tmp_path: Pat
     outcomes = train_seeds(config, tmp_path / "all", 2, note=told.append)
     assert [outcome.seed for outcome in outcomes] == [0, 1]
     assert told == ["seed-0, run 1 of 2", "seed-1, run 2 of 2"]
-    loop.train(config.model_copy(update={"seed": 1}), tmp_path / "alone")
+    start.train(config.model_copy(update={"seed": 1}), tmp_path / "alone")
     assert_same(tmp_path / "all/seed-1", tmp_path / "alone")
     with pytest.raises(InputError, match="already holds runs of several seeds"):
         train_seeds(config, tmp_path / "all", 2)
@@ -69,15 +68,15 @@ def test_side_by_side_gives_the_same_runs(config: RunConfig, tmp_path: Path) -> 
         train_seeds(None, folder, jobs=2, note=told.append)
     assert failed.value.exit_code == 2
     assert any(line.startswith("seed-1: epoch 1/1") for line in told)
-    loop.train(config.model_copy(update={"seed": 1}), tmp_path / "alone")
+    start.train(config.model_copy(update={"seed": 1}), tmp_path / "alone")
     assert_same(folder / "seed-1", tmp_path / "alone")
 
 
 def test_one_failure_leaves_the_others(config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(given: RunConfig, *arguments: object, **options: object) -> loop.TrainingResult:
+    def broken(given: RunConfig, *arguments: object, **options: object) -> start.TrainingResult:
         if given.seed == 1:
             raise RuntimeError("the second one")
-        return loop.train(given, *arguments, **options)  # type: ignore[arg-type]
+        return start.train(given, *arguments, **options)  # type: ignore[arg-type]
 
     folder = tmp_path / "three"
     told: list[str] = []
@@ -95,10 +94,10 @@ def test_one_failure_leaves_the_others(config: RunConfig, tmp_path: Path, monkey
 def test_an_interruption_stops_all_and_resume_goes_on(
     config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(given: RunConfig, *arguments: object, **options: object) -> loop.TrainingResult:
+    def stopped(given: RunConfig, *arguments: object, **options: object) -> start.TrainingResult:
         if given.seed == 1:
             raise Interrupted("stopped", signal.SIGINT)
-        return loop.train(given, *arguments, **options)  # type: ignore[arg-type]
+        return start.train(given, *arguments, **options)  # type: ignore[arg-type]
 
     folder = tmp_path / "two"
     with monkeypatch.context() as patched:

@@ -8,7 +8,8 @@ import torch
 
 from simplepcfg.errors import NumericalError
 from simplepcfg.models import SimpleNPCFG
-from simplepcfg.training import RunFolder, train, trainer
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.training import loop, train
 from simplepcfg.training.reporting.progress import Reporter
 from toy_runs import leftovers
 
@@ -67,8 +68,8 @@ def test_stopping_at_once(make_config, tmp_path: Path, poisoned: set[int]) -> No
 def test_where_sums_are_read_late_all_candidates_are_kept(
     make_config, tmp_path: Path, poisoned: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trainer, "DELAYED_READ_DEVICES", {"cpu"})
-    monkeypatch.setattr(trainer, "COUNTER_READ_INTERVAL", 2)
+    monkeypatch.setattr(loop, "DELAYED_READ_DEVICES", {"cpu"})
+    monkeypatch.setattr(loop, "COUNTER_READ_INTERVAL", 2)
     poisoned.add(3)
     folder = RunFolder(tmp_path / "run")
     config = make_config("training.epochs=2", "training.log_every=1000", "training.checkpoint_steps=0")

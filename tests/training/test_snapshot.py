@@ -13,7 +13,9 @@ from rich.console import Console
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.models import build_model
-from simplepcfg.training import LiveReporter, Reporter, RunFolder, load_config, make_reporter, train
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.training import LiveReporter, Reporter, make_reporter, train
 from simplepcfg.training.reporting.progress import EpochReport, StepReport
 from simplepcfg.training.reporting.snapshot import Snapshot, SnapshotTaker
 from toy_runs import differences
@@ -73,7 +75,7 @@ def test_a_hidden_markov_model_has_nothing_to_show() -> None:
 
 def test_looking_changes_nothing(make_config, whole: RunFolder, tmp_path: Path, monkeypatch) -> None:
     """Bit for bit the run that nobody looked at."""
-    monkeypatch.setattr("simplepcfg.training.trainer.SNAPSHOT_SECONDS", 0.0)
+    monkeypatch.setattr("simplepcfg.training.loop.SNAPSHOT_SECONDS", 0.0)
     watching = Watching()
     train(make_config(), tmp_path / "run", reporter=watching)
     assert differences(whole, RunFolder(tmp_path / "run")) == []
@@ -87,7 +89,7 @@ def test_looking_changes_nothing(make_config, whole: RunFolder, tmp_path: Path, 
 @pytest.mark.parametrize("captured", [0, 96])
 def test_looking_changes_nothing_on_a_gpu(make_config, tmp_path: Path, monkeypatch, captured: int) -> None:
     """Beside steps that are launched one by one, and beside captured ones."""
-    monkeypatch.setattr("simplepcfg.training.trainer.SNAPSHOT_SECONDS", 0.0)
+    monkeypatch.setattr("simplepcfg.training.loop.SNAPSHOT_SECONDS", 0.0)
     config = make_config("training.device=cuda", f"training.captured_shapes={captured}", "training.ema_decay=0.9")
     train(config, tmp_path / "alone")
     watching = Watching()

@@ -10,15 +10,15 @@ import torch
 from model_checks import tiny_model_of
 from simplepcfg.errors import InputError, ResourceError
 from simplepcfg.models import MODELS, NPCFGConfig, SimpleCPCFG, SimpleCPCFGConfig, SimpleNPCFG
-from simplepcfg.training.config.schema import TrainingConfig
-from simplepcfg.training.machine.device import set_precision
+from simplepcfg.runs.checkpoint import TrainingState
+from simplepcfg.runs.config.schema import TrainingConfig
+from simplepcfg.runs.device import set_precision
 from simplepcfg.training.step.batch_gradients import BatchGradientRunner
 from simplepcfg.training.step.counters import StepCounters, copy_to_state
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.gradients import Gradients
 from simplepcfg.training.step.step import Step
 from simplepcfg.training.step.update import learning_rate_groups
-from simplepcfg.training.storage.checkpoint import TrainingState
 from step_checks import (
     SIZES,
     WORDS,

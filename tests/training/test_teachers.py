@@ -13,18 +13,18 @@ from simplepcfg.errors import InputError
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
 from simplepcfg.models.npcfg import NPCFG, NPCFGConfig
 from simplepcfg.ops.mbr import best_trees
+from simplepcfg.runs.checksums import DamagedFileError
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.config.schema import RunConfig, TrainingConfig
+from simplepcfg.runs.run_folder import RunFolder, load_run
+from simplepcfg.runs.tensor_files import read_tensor_file
 from simplepcfg.training import teachers as module
-from simplepcfg.training.config.files import load_config
-from simplepcfg.training.config.schema import RunConfig, TrainingConfig
-from simplepcfg.training.loop import train
-from simplepcfg.training.machine.signals import Interrupted
 from simplepcfg.training.reporting.progress import Reporter, StepReport
+from simplepcfg.training.signals import Interrupted
+from simplepcfg.training.start import train
 from simplepcfg.training.step.span_prior import SpanPrior
 from simplepcfg.training.step.teacher_loss import TeacherSchedule, TeacherSignal, sentence_losses, span_divergence
-from simplepcfg.training.storage.checksums import DamagedFileError
-from simplepcfg.training.storage.run_folder import RunFolder, load_run
-from simplepcfg.training.storage.teacher_marginals import TeacherMarginals
-from simplepcfg.training.storage.tensor_files import read_tensor_file
+from simplepcfg.training.teacher_marginals import TeacherMarginals
 from tiny_runs import SETTINGS, make_tiny_run, tiny_sentences
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -8,7 +8,9 @@ import torch
 
 from simplepcfg.errors import InputError
 from simplepcfg.models import build_model
-from simplepcfg.training import RunFolder, load_config, load_run, train
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.run_folder import RunFolder, load_run
+from simplepcfg.training import train
 from simplepcfg.training.warm_start import initialise_from_run, split_symbols
 
 WORDS, LENGTHS = torch.tensor([[1, 2, 3, 4], [2, 1, 3, 0]]), torch.tensor([4, 3])

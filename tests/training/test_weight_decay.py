@@ -6,9 +6,11 @@ import pytest
 import torch
 
 from simplepcfg.errors import InputError
-from simplepcfg.training import RunFolder, load_config, train
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.runs.tensor_files import read_tensor_file
+from simplepcfg.training import train
 from simplepcfg.training.schedule import with_weight_decay
-from simplepcfg.training.storage.tensor_files import read_tensor_file
 
 
 def test_decay_per_epoch_over_rate_and_steps() -> None:

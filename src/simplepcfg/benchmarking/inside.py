@@ -1,18 +1,17 @@
 """Benchmark of speed and memory of the inside algorithm, forward and backward, for every backend."""
 
-import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
-from simplepcfg.benchmarking.memory import available_memory, is_out_of_memory, peak_on_cpu, peak_on_gpu, release
+from simplepcfg.benchmarking.memory import peak_on_cpu, peak_on_gpu, release
 from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.timing import DTYPES, Machine, Times, captured, matrix_mode, measure
 from simplepcfg.benchmarking.workload import forward_backward
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, is_out_of_memory
 from simplepcfg.ops.inside import without_graphs
+from simplepcfg.runs.memory import available_memory
 
 # In the order of the table, the slowest first: relative figures refer to the first one that runs.
 PRECISIONS: dict[str, tuple[str, ...]] = {
@@ -111,37 +110,22 @@ def benchmark_inside(
     *,
     repeats: int = 20,
     budget_s: float = 5.0,
-    stop_after_s: float | None = None,
-    keep_going: bool = False,
     machine: Machine | None = None,
 ) -> Iterator[Result]:
     """Measure all variants, size by size, and yield a result for each.
 
     A variant that needs more memory than there is has the failure "OOM". ``budget_s`` bounds the timing of one result.
-    After ``stop_after_s`` seconds the rest is not measured. With ``keep_going`` other errors of a variant are reported
-    as its failure instead of raised. InputError if ``repeats`` is less than 1.
+    InputError if ``repeats`` is less than 1.
     """
     if repeats < 1:
         raise InputError(f"repeats = {repeats}; measure at least once")
     machine = machine or Machine(device)
-    began = time.monotonic()
     for size in sizes:
         for variant in variants:
-            late = stop_after_s is not None and time.monotonic() - began > stop_after_s
-            result = _bare_result(size, variant, machine)
-            if late:
-                yield replace(result, failure="no time")
-                continue
-            try:
-                yield _measured(result, device, repeats, budget_s)
-            except Exception as error:
-                if not keep_going:
-                    raise
-                traceback.print_exc()
-                yield replace(result, failure=type(error).__name__)
+            yield _measured(bare_result(size, variant, machine), device, repeats, budget_s)
 
 
-def _bare_result(size: Size, variant: Variant, machine: Machine) -> Result:
+def bare_result(size: Size, variant: Variant, machine: Machine) -> Result:
     """Return a result with the lower bounds only."""
     floor = 1000 * size.flops / machine.flops_per_second(variant.precision)
     itemsize = DTYPES[variant.precision].itemsize
@@ -154,7 +138,8 @@ def _measured(result: Result, device: torch.device, repeats: int, budget_s: floa
     # On a GPU, allocations that are too large fail safely, so the estimate is used with a margin of two. On a CPU the
     # machine would swap, or the process would be killed.
     margin = 0.5 if device.type == "cuda" else 1.0
-    if margin * size.memory(variant.backend, variant.precision) > available_memory(device):
+    free = available_memory(device)
+    if free is not None and margin * size.memory(variant.backend, variant.precision) > free:
         return replace(result, failure="OOM")
     try:
         with matrix_mode(variant.precision):

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from simplepcfg.ops.inside import inside
+from simplepcfg.runs.memory import available_memory
 from simplepcfg.version import __version__
 
 PACKAGES = ("torch", "triton", "numpy", "nltk", "safetensors", "pydantic")
@@ -34,7 +35,9 @@ class Fact:
 
 
 def examine(folder: Path) -> Iterator[Fact]:
-    """Versions, devices, threads, memory, the disk of `folder`, and every backend against the naive form."""
+    """Yield versions, devices, threads, memory, the disk of `folder`, and how every backend compares with the naive
+    form.
+    """
     yield from versions()
     yield from machine(folder)
     for device in devices():
@@ -43,7 +46,7 @@ def examine(folder: Path) -> Iterator[Fact]:
 
 
 def versions() -> Iterator[Fact]:
-    """Of Python and of what the package is made of."""
+    """Yield the versions of Python and of what the package is made of."""
     yield Fact("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield Fact("simplepcfg", __version__)
     for name in PACKAGES:
@@ -55,12 +58,12 @@ def versions() -> Iterator[Fact]:
 
 
 def machine(folder: Path) -> Iterator[Fact]:
-    """Threads, memory and disk."""
+    """Yield threads, memory and disk."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = torch.get_num_threads()
     slow = f"more threads than cores are slow; set OMP_NUM_THREADS={cores}" if threads > cores else None
     yield Fact("threads", f"{threads} of {cores} cores", slow)
-    free = _free_memory()
+    free = available_memory(torch.device("cpu"))
     if free is not None:
         yield Fact(
             "memory", f"{free / 2**30:.1f} GiB free", _tight(free, "close other programs, or take a smaller model")
@@ -70,12 +73,12 @@ def machine(folder: Path) -> Iterator[Fact]:
 
 
 def devices() -> list[torch.device]:
-    """The CPU and every GPU."""
+    """Return the CPU and every GPU."""
     return [torch.device("cpu"), *(torch.device("cuda", index) for index in range(torch.cuda.device_count()))]
 
 
 def kernels(device: torch.device) -> Iterator[Fact]:
-    """Each backend that runs on a device, in float32, against the naive form in float64 there on the CPU."""
+    """Yield how each backend that runs on a device, in float32, compares with the naive form in float64 on the CPU."""
     emissions, root, left, right, lengths = _example()
     truth = inside(emissions, root, left, right, lengths=lengths, backend="naive")
     given = [tensor.float().to(device) for tensor in (emissions, root, left, right)]
@@ -95,7 +98,7 @@ def kernels(device: torch.device) -> Iterator[Fact]:
 
 
 def _example() -> tuple[torch.Tensor, ...]:
-    """A random grammar and sentences of different lengths, in float64."""
+    """Return a random grammar and sentences of different lengths, in float64."""
     generator = torch.Generator().manual_seed(0)
 
     def rows(*shape: int) -> torch.Tensor:
@@ -110,16 +113,8 @@ def _example() -> tuple[torch.Tensor, ...]:
 def _described(device: torch.device) -> str:
     if device.type == "cpu":
         return f"cpu, {platform.processor() or platform.machine()}, AVX level {torch.backends.cpu.get_cpu_capability()}"
-    found = torch.cuda.get_device_properties(device)
-    return f"{device}, {found.name}, {found.total_memory / 2**30:.0f} GiB, CUDA {torch.version.cuda}"
-
-
-def _free_memory() -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, ValueError, IndexError, StopIteration):
-        return None
+    gpu = torch.cuda.get_device_properties(device)
+    return f"{device}, {gpu.name}, {gpu.total_memory / 2**30:.0f} GiB, CUDA {torch.version.cuda}"
 
 
 def _tight(size: int, fix: str) -> str | None:

@@ -16,28 +16,11 @@ from pathlib import Path
 
 import torch
 
-import simplepcfg
 from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.workload import forward_backward
-from simplepcfg.errors import ResourceError
+from simplepcfg.errors import ResourceError, is_out_of_memory
 
 OUT_OF_MEMORY = 4
-
-
-def available_memory(device: torch.device) -> float:
-    """Return the number of bytes that could be allocated now."""
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-        return float(torch.cuda.mem_get_info(device)[0])
-    free = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    with contextlib.suppress(OSError, StopIteration):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        free = 1024.0 * int(next(line.split()[1] for line in lines if line.startswith("MemAvailable")))
-    with contextlib.suppress(OSError, ValueError):  # the limit of a container may be lower
-        limits = Path("/sys/fs/cgroup")
-        limit, used = (int((limits / f"memory.{name}").read_text()) for name in ("max", "current"))
-        free = min(free, float(limit - used))
-    return free
 
 
 def peak_on_gpu(function: Callable[[], object]) -> float:
@@ -54,7 +37,7 @@ def peak_on_gpu(function: Callable[[], object]) -> float:
 def peak_on_cpu(size: Size, backend: str, precision: str) -> float:
     """Measure by how many bytes a new process grows; ResourceError if it runs out of memory."""
     job = json.dumps([astuple(size), backend, precision, torch.get_num_threads()])
-    source = str(Path(simplepcfg.__file__).parents[1])
+    source = str(Path(__file__).parents[2])
     paths = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-m", "simplepcfg.benchmarking.memory", job]
     child = subprocess.run(
@@ -65,16 +48,6 @@ def peak_on_cpu(size: Size, backend: str, precision: str) -> float:
     if child.returncode:
         raise RuntimeError(f"measuring the memory of {backend} at {size} failed: {child.stderr.strip()[-2000:]}")
     return float(child.stdout)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error means that an allocation failed."""
-    if isinstance(error, torch.OutOfMemoryError | ResourceError | MemoryError):
-        return True
-    text = str(error).lower()
-    return isinstance(error, RuntimeError) and any(
-        words in text for words in ("allocate memory", "out of memory", "alloc_failed")
-    )
 
 
 def release() -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import torch
 
-import simplepcfg
 from simplepcfg.benchmarking.inside import Result
 from simplepcfg.benchmarking.timing import Machine
 from simplepcfg.errors import InputError
@@ -148,7 +147,7 @@ def machine_name(device: torch.device) -> str:
 
 def current_commit() -> str:
     """Return the commit of the package's source, marked if there are changes; "unknown" if it is not in git."""
-    home = Path(simplepcfg.__file__).parent
+    home = Path(__file__).parents[1]
     try:
         tracked = subprocess.run(
             ["git", "ls-files", "--error-unmatch", "__init__.py"], cwd=home, capture_output=True, check=False

@@ -84,23 +84,3 @@ class Size:
                 return item * (6.0 * rows + emissions) + 8.0 * rules
         square = self.batch * (self.n + 1) ** 2 * states
         return 4.0 * (2 * square + 2 * rows + 3 * rules + emissions)
-
-
-def mixed_lengths(batch: int, seed: int = 0) -> tuple[int, ...]:
-    """Draw lengths as in a treebank: mean about 21, from 2 to 60, the longest always 60."""
-    import torch
-
-    generator = torch.Generator().manual_seed(seed)
-    # A gamma distribution of shape 4 has a standard deviation of half its mean, like sentence lengths of a corpus.
-    draws = -torch.rand(batch, 4, generator=generator).clamp(min=1e-9).log().sum(1) * (21 / 4)
-    lengths = [min(60, max(2, round(value))) for value in draws.tolist()]
-    lengths[0] = 60
-    return tuple(lengths)
-
-
-def equal_lengths_like(size: Size) -> Size:
-    """Return the batch of equal lengths that has nearly as many spans and words as one of mixed lengths."""
-    per_word = size.inner_spans / size.words
-    n = min(range(3, size.n + 1), key=lambda n: abs((n * (n - 1) // 2 - 1) / n - per_word))
-    batch = max(1, round(size.inner_spans / (n * (n - 1) // 2 - 1)))
-    return Size(batch, n, size.nonterminals, size.preterminals)

@@ -42,17 +42,6 @@ def measure(function: Callable[[], object], device: torch.device, repeats: int, 
     return Times.of([_once(function) for _ in range(count)])
 
 
-def measure_in_turns(functions: Sequence[Callable[[], object]], repeats: int) -> list[Times]:
-    """Measure several functions on the CPU in turns, so that other load on the machine affects all of them alike."""
-    times: list[list[float]] = [[] for _ in functions]
-    for turn in range(repeats + 1):
-        for function, found in zip(functions, times, strict=True):
-            elapsed = _once(function)
-            if turn:  # the first run is a warm-up
-                found.append(elapsed)
-    return [Times.of(found) for found in times]
-
-
 def _once(function: Callable[[], object]) -> float:
     began = time.perf_counter()
     function()

@@ -1,112 +1,187 @@
 """`simplepcfg baseline ngram` and `lstm`: controls that `simplepcfg test` takes in place of a run."""
 
-from typing import Annotated
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-import typer
+from simplepcfg.cli.options import Device, Quiet, Raw
+from simplepcfg.cli.output import note, refuse_unwritable
+from simplepcfg.cli.requests import flag, group, opt, takes
+from simplepcfg.errors import InputError, counted
 
-from simplepcfg.cli import baseline_lstm
-from simplepcfg.cli.baseline_words import (
-    MIN_COUNT,
-    Like,
-    MinCount,
-    Punctuation,
-    Train,
-    VocabularySize,
-    note_remarks,
-    refuse_missing_text,
-    refuse_own_words,
-    refuse_run_without_file,
-    refuse_unwritable_model,
-)
-from simplepcfg.cli.options import Quiet, Raw
-from simplepcfg.cli.output import note, write_lines
-from simplepcfg.errors import counted
+if TYPE_CHECKING:
+    from simplepcfg.linguistics.controls.text import ControlText
 
 NAME = "baseline"
 SUMMARY = "Train a control: an n-gram model or an LSTM."
 
-app = typer.Typer(rich_markup_mode=None)
-
-
-@app.callback(invoke_without_command=True)
-def top(context: typer.Context) -> None:
+app = group(
     """Train a control to compare runs with.
 
     \b
     Example:
-      simplepcfg baseline ngram --like runs/demo --out trigram.arpa
+      simplepcfg baseline ngram --like runs/demo --out trigram.safetensors
       simplepcfg baseline lstm --like runs/demo --out lstm.safetensors
     """
-    if context.invoked_subcommand is None:
-        write_lines([context.get_help()])
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlRequest:
+    """What a control learns from, which words it knows, and where it is written."""
+
+    out: Annotated[str, opt("--out", "FILE", "Where the model is written.")]
+    train: Annotated[
+        str | None, opt("--train", "FILE", "Text, one sentence a line (.gz too).  [default: that of --like]")
+    ] = None
+    like: Annotated[str | None, opt("--like", "RUN", "Take the vocabulary and the preprocessing of this run.")] = None
+    vocabulary_size: Annotated[int | None, opt("--vocabulary-size", "N", "Keep the N most frequent words.", min=1)] = (
+        None
+    )
+    min_count: Annotated[
+        int | None, opt("--min-count", "N", "Keep words that occur N times or more.  [default: 2]", min=1)
+    ] = None
+    punctuation: Annotated[bool | None, flag("--punctuation/--no-punctuation", "Keep punctuation.  [default: no]")] = (
+        None
+    )
+    raw: Raw = False
+    quiet: Quiet = False
+
+    def text(self, valid: str | None = None) -> "ControlText":
+        """Return the text that is asked for. Raises InputError if options contradict each other, or for a bad --out."""
+        given = [
+            name
+            for name, value in (("--vocabulary-size", self.vocabulary_size), ("--min-count", self.min_count))
+            if value
+        ]
+        given += ["--punctuation"] if self.punctuation is not None else []
+        if self.like is not None and given:
+            raise InputError(f"--like {self.like} has a vocabulary and preprocessing of its own; leave out {given[0]}")
+        if self.train is None and self.like is None:
+            raise InputError("there is no text to learn from; give --train FILE, or --like RUN to take that of a run")
+        if self.train is None and (valid is not None or self.raw):
+            raise InputError(f"{'--valid' if valid is not None else '--raw'} goes with a text; give --train FILE, too")
+        place = Path(self.out)
+        if self.out == "-" or (place.exists() and not place.is_file() and not place.is_dir()):
+            raise InputError(f"{self.out}: a model is written to a file, not to a pipe or a device; give --out FILE")
+        refuse_unwritable(self.out)
+        from simplepcfg.linguistics.controls.text import ControlText
+
+        return ControlText(
+            train=self.train,
+            valid=valid,
+            like=self.like,
+            vocabulary_size=self.vocabulary_size,
+            min_count=self.min_count,
+            punctuation=self.punctuation,
+            raw=self.raw,
+        )
+
+    def remark(self, remarks: Iterable[str]) -> None:
+        """Print remarks on a text; where a run would be given configuration keys, a control has an option."""
+        from simplepcfg.data.tokens import ADVICE_TO_TOKENIZE
+
+        for remark in remarks:
+            note(remark.replace(ADVICE_TO_TOKENIZE, "--raw splits it into sentences and words"), self.quiet)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NgramRequest(ControlRequest):
+    """An n-gram model."""
+
+    order: Annotated[int, opt("--order", "N", "Longest n-grams.", min=1, max=10)] = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class LSTMRequest(ControlRequest):
+    """An LSTM, and how it is trained."""
+
+    valid: Annotated[
+        str | None, opt("--valid", "FILE", "Text to choose the epoch by.  [default: a share of the text]")
+    ] = None
+    epochs: Annotated[int | None, opt("--epochs", "N", "Passes over the text, at most.  [default: 10]", min=1)] = None
+    minutes: Annotated[
+        float | None, opt("--minutes", "M", "Time for training, at most; then --epochs has no default.")
+    ] = None
+    size: Annotated[int, opt("--size", "N", "Of embeddings and hidden states.", min=1)] = 512
+    layers: Annotated[int, opt("--layers", "N", "Of the LSTM.", min=1)] = 2
+    dropout: Annotated[float, opt("--dropout", "P", "Share of features left out.")] = 0.3
+    batch_size: Annotated[int, opt("--batch-size", "N", "Sentences a step.", min=1)] = 64
+    learning_rate: Annotated[float, opt("--learning-rate", "X", "Of Adam at first; falls to 0 linearly.")] = 0.002
+    seed: Annotated[int, opt("--seed", "N", "Of weights, batches and dropout.", min=0)] = 0
+    device: Device = "auto"
 
 
 @app.command("ngram", short_help="An n-gram model by modified Kneser-Ney smoothing.")
-def ngram(
-    out: Annotated[
-        str,
-        typer.Option("--out", metavar="FILE", help="The model, as ARPA's text; FILE.safetensors is small and fast."),
-    ],
-    train: Train = None,
-    order: Annotated[int, typer.Option("--order", metavar="N", min=1, max=10, help="Longest n-grams.")] = 3,
-    like: Like = None,
-    vocabulary_size: VocabularySize = None,
-    min_count: MinCount = None,
-    punctuation: Punctuation = None,
-    raw: Raw = False,
-    quiet: Quiet = False,
-) -> None:
+@takes(NgramRequest)
+def ngram(request: NgramRequest) -> None:
     """Train an interpolated n-gram model with modified Kneser-Ney smoothing.
 
     score, evaluate and every command of simplepcfg test take the file in place of a run. With --like RUN it has the
     run's vocabulary and preprocessing and, unless --train gives another text, counts the sentences that the run learned
     from: not those that were held out for validation. All sentences of --train FILE are counted. Without --like words
-    are lower-cased and numbers are N. Other programs read the ARPA file; a model of millions of words is better
-    written to FILE.safetensors, which loads in a moment.
+    are lower-cased and numbers are N. The file is in safetensors' format.
 
     \b
     Example:
-      simplepcfg baseline ngram --like runs/demo --out trigram.arpa
+      simplepcfg baseline ngram --like runs/demo --out trigram.safetensors
       simplepcfg baseline ngram --train train.txt --order 5 --out five.safetensors
-      simplepcfg test minimal-pairs runs/demo trigram.arpa blimp/
+      simplepcfg test minimal-pairs runs/demo trigram.safetensors blimp/
     """
-    refuse_own_words(like, vocabulary_size, min_count, punctuation)
-    refuse_missing_text(train, like, None, raw)
-    refuse_unwritable_model(out)
-    from simplepcfg.data.encoded_text import DecodedText, TextEncoder
-    from simplepcfg.data.preprocessing import Preprocessing
-    from simplepcfg.data.vocabulary import Vocabulary
-    from simplepcfg.evaluation.psycholinguistics.ngram_training import train_ngram
-    from simplepcfg.inference.word_models import changed_text_remark, vocabulary_and_config
-    from simplepcfg.training.storage.ngram_files import save_ngram
-    from simplepcfg.training.text.corpus import prepare_corpus
-    from simplepcfg.training.text.tokens import read_tokens
+    text, out = request.text(), request.out
+    if out.endswith(".arpa"):
+        raise InputError(f"{out}: n-gram models are written as safetensors; give --out {out[:-5]}.safetensors")
+    from simplepcfg.linguistics.controls.files import save_ngram
+    from simplepcfg.linguistics.controls.ngram_training import train_ngram
 
-    preprocessing = Preprocessing(punctuation="keep" if punctuation else "drop", tokenize=raw)
-    vocabulary = run = None
-    if like is not None:
-        vocabulary, run = vocabulary_and_config(like)
-        preprocessing = run.data.preprocessing
-    notes: list[str] = []
-    if train is not None:
-        encoder = TextEncoder()
-        text = encoder.read(read_tokens(train, preprocessing.model_copy(update={"eos": False}), notes, raw))
-        sentences = DecodedText(text, encoder.words)
-        vocabulary = vocabulary or Vocabulary.from_sentences(sentences, vocabulary_size, min_count or MIN_COUNT)
-    else:
-        assert like is not None  # refuse_missing_text saw to it
-        assert run is not None
-        refuse_run_without_file(like, run.data.train)
-        corpus = prepare_corpus(run.data, run.seed, vocabulary=vocabulary)
-        vocabulary, notes = corpus.vocabulary, corpus.notes
-        if (remark := changed_text_remark(like, corpus)) is not None:
-            notes.append(remark)
-        sentences = DecodedText(corpus.train, vocabulary.words)
-    note_remarks(notes, quiet)
-    model = train_ngram(sentences, vocabulary, preprocessing, order)
+    sentences, vocabulary, preprocessing, remarks = text.sentences()
+    request.remark(remarks)
+    model = train_ngram(sentences, vocabulary, preprocessing, request.order)
     save_ngram(model, out)
     counts = ", ".join(f"{len(level):,} {length}-grams" for length, level in enumerate(model.levels, start=1))
-    note(f"{out}: {counts}, from {counted(len(sentences), 'sentence')}", quiet)
+    note(f"{out}: {counts}, from {counted(len(sentences), 'sentence')}", request.quiet)
 
 
-app.command("lstm", short_help=baseline_lstm.SUMMARY)(baseline_lstm.command)
+@app.command("lstm", short_help="An LSTM language model.")
+@takes(LSTMRequest)
+def lstm(request: LSTMRequest) -> None:
+    """Train an LSTM language model with tied embeddings, and write it as one safetensors file.
+
+    score, evaluate and every command of simplepcfg test take the file in place of a run. With --like RUN it has the
+    run's vocabulary and preprocessing and, unless --train gives another, the run's training and validation text, so
+    that perplexities are over the same tokens. Sentences are read one by one, as a grammar reads them. Without --like
+    words are lower-cased and numbers are N. The epoch with the best validation perplexity is kept.
+
+    \b
+    Example:
+      simplepcfg baseline lstm --like runs/demo --out lstm.safetensors
+      simplepcfg baseline lstm --train train.txt --like runs/demo --minutes 30 --out lstm.safetensors
+      simplepcfg evaluate runs/demo lstm.safetensors test.txt
+    """
+    text = request.text(request.valid)
+    from simplepcfg.linguistics.controls.files import save_lstm
+    from simplepcfg.linguistics.controls.lstm import LSTMConfig
+    from simplepcfg.linguistics.controls.lstm_training import LSTMTraining, train_lstm
+    from simplepcfg.runs.device import resolve_device
+    from simplepcfg.runs.failures import resource_errors
+
+    sizes = LSTMConfig(size=request.size, layers=request.layers, dropout=request.dropout)
+    settings = LSTMTraining(
+        epochs=request.epochs,
+        minutes=request.minutes,
+        batch_size=request.batch_size,
+        learning_rate=request.learning_rate,
+        seed=request.seed,
+    )
+    where = resolve_device(request.device)
+    with resource_errors("training the LSTM", "lower --batch-size or --size"):
+        corpus, preprocessing = text.corpus(request.seed)
+        request.remark(corpus.notes)
+        result = train_lstm(corpus, preprocessing, sizes, settings, where, lambda line: note(line, request.quiet))
+        save_lstm(result.model, request.out)
+    note(
+        f"{request.out}: validation {result.valid.describe()}; {result.epochs:.1f} epochs of {len(corpus.train):,} "
+        f"sentences, {result.seconds:.0f} s on {where}",
+        request.quiet,
+    )

@@ -3,50 +3,38 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, write_lines
+from simplepcfg.cli.requests import flag, group, opt
 
 NAME = "benchmark"
 SUMMARY = "Measure speed and memory on this machine."
 
-app = typer.Typer(rich_markup_mode=None)
-
-
-@app.callback(invoke_without_command=True)
-def top(context: typer.Context) -> None:
+app = group(
     """Measure speed and memory on this machine.
 
     \b
     Example:
       simplepcfg benchmark inside
     """
-    if context.invoked_subcommand is None:
-        write_lines([context.get_help()])
+)
 
 
 @app.command("inside", short_help="The inside algorithm, forward and backward, by backend.")
 def inside(
     sizes: Annotated[
         list[str] | None,
-        typer.Option(
+        opt(
             "--sizes",
-            metavar="B,n,N,P",
-            help="Sentences, words, nonterminals, preterminals; repeatable.  [default: the paper's; on a CPU small]",
+            "B,n,N,P",
+            "Sentences, words, nonterminals, preterminals; repeatable.  [default: the paper's; on a CPU small]",
         ),
     ] = None,
-    backends: Annotated[
-        str | None, typer.Option("--backends", metavar="A,B", help="Only these backends, separated by commas.")
-    ] = None,
-    precision: Annotated[
-        str | None, typer.Option("--precision", metavar="bf16,tf32,fp32", help="Only these precisions.")
-    ] = None,
-    repeats: Annotated[int, typer.Option("--repeats", metavar="N", min=1, help="Runs to take the median of.")] = 20,
-    csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Append the rows to this CSV file, too.")
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="One small size and few repeats.")] = False,
+    backends: Annotated[str | None, opt("--backends", "A,B", "Only these backends, separated by commas.")] = None,
+    precision: Annotated[str | None, opt("--precision", "bf16,tf32,fp32", "Only these precisions.")] = None,
+    repeats: Annotated[int, opt("--repeats", "N", "Runs to take the median of.", min=1)] = 20,
+    csv: Annotated[Path | None, opt("--csv", "FILE", "Append the rows to this CSV file, too.")] = None,
+    quick: Annotated[bool, flag("--quick", "One small size and few repeats.")] = False,
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -66,7 +54,7 @@ def inside(
     from simplepcfg.benchmarking import report
     from simplepcfg.benchmarking.sizes import Size
     from simplepcfg.benchmarking.timing import Machine
-    from simplepcfg.training.machine.device import resolve_device
+    from simplepcfg.runs.device import resolve_device
 
     place = resolve_device(device)
     chosen = [Size.parse(text) for text in sizes or ()] or benchmarking.default_sizes(place, quick)

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, refuse_unwritable, table_row, write_json, write_lines
+from simplepcfg.cli.requests import arg, flag, opt
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,17 +22,14 @@ SURELY_ENDS = 0.999
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a trained run, or english.")],
+    run: Annotated[str, arg("RUN", "Folder of a trained run, or english.")],
     words: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="WORDS", help="The beginning of a sentence; none: its first word is asked for."),
+        list[str] | None, arg("WORDS", "The beginning of a sentence; none: its first word is asked for.")
     ] = None,
-    k: Annotated[int, typer.Option("--top", "-k", metavar="K", help="How many next words to list.")] = 10,
-    samples: Annotated[int, typer.Option("--samples", metavar="S", help="Draw this many continuations.")] = 0,
-    seed: Annotated[int, typer.Option("--seed", help="Of the drawing.")] = 0,
-    max_length: Annotated[
-        int, typer.Option("--max-length", metavar="WORDS", help="Most words of beginning and continuation together.")
-    ] = 40,
+    k: Annotated[int, opt("--top -k", "K", "How many next words to list.")] = 10,
+    samples: Annotated[int, opt("--samples", "S", "Draw this many continuations.")] = 0,
+    seed: Annotated[int, flag("--seed", "Of the drawing.")] = 0,
+    max_length: Annotated[int, opt("--max-length", "WORDS", "Most words of beginning and continuation together.")] = 40,
     json: Json = None,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -48,7 +44,7 @@ def command(
       simplepcfg complete runs/demo "the old dog"
       simplepcfg complete runs/demo "the old dog" --samples 5 --seed 1
     """
-    from simplepcfg.inference.api import load
+    from simplepcfg.inference.run import load
 
     refuse_baseline(run)
     if k < 0:
@@ -65,7 +61,7 @@ def command(
     if json != "-":
         write_lines(rows(found))
     if json is not None:
-        write_json(as_json(found), json)
+        write_json(json, as_json(found))
 
 
 def ending_probability(model: "Run") -> float:
@@ -103,7 +99,7 @@ def remarks(found: "Completion") -> Iterator[str]:
 
 
 def _bits(nats: float) -> str:
-    """Of what is 0 or more, so that rounding may not show as -0.00."""
+    """Return nats, which are 0 or more, as bits with two digits; rounding errors below 0 do not show as -0.00."""
     return f"{max(0.0, nats / math.log(2)):.2f}"
 
 

@@ -5,10 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, results_console, write_lines
+from simplepcfg.cli.requests import opt
 from simplepcfg.drawing.text_trees import draw_tree, side_by_side
 from simplepcfg.errors import InputError
 
@@ -19,7 +18,8 @@ if TYPE_CHECKING:
     from simplepcfg.evaluation.report import EvaluationReport
     from simplepcfg.evaluation.treebank import Treebank
     from simplepcfg.inference.run import Run
-    from simplepcfg.training import RunConfig, RunFolder
+    from simplepcfg.runs.config.schema import RunConfig
+    from simplepcfg.runs.run_folder import RunFolder
 
 NAME = "demo"
 SUMMARY = "Learn from the built-in treebank, then show results."
@@ -29,7 +29,7 @@ DRAWN_LENGTHS = range(5, 9)
 
 
 def command(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the demo's run.")] = Path("runs/demo"),
+    out: Annotated[Path, opt("--out", "DIR", "Folder of the demo's run.")] = Path("runs/demo"),
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -45,7 +45,7 @@ def command(
     from simplepcfg.cli.demo_data import test_file
     from simplepcfg.data.readers import read_trees
     from simplepcfg.evaluation.treebank import BASELINES, Treebank
-    from simplepcfg.inference.api import load
+    from simplepcfg.inference.run import load
 
     train_or_resume(out, device, quiet)
     run = load(out, device)
@@ -60,8 +60,10 @@ def command(
 def train_or_resume(out: Path, device: str, quiet: bool) -> None:
     """Train into a new folder, or go on with the demo that is in it; one that is finished stays as it is."""
     from simplepcfg.cli.demo_data import with_builtin_text, write_treebank
-    from simplepcfg.training import RunFolder, load_config, make_reporter, train
-    from simplepcfg.training.machine.device import resolve_device
+    from simplepcfg.runs.config.files import load_config
+    from simplepcfg.runs.device import resolve_device
+    from simplepcfg.runs.run_folder import RunFolder
+    from simplepcfg.training import make_reporter, train
 
     folder = RunFolder(out)
     if not folder.config.exists():
@@ -84,7 +86,7 @@ def train_or_resume(out: Path, device: str, quiet: bool) -> None:
 
 def is_finished(folder: "RunFolder", config: "RunConfig") -> bool:
     """Return whether the demo in this folder is finished, so that resuming would do nothing."""
-    from simplepcfg.training.storage.checkpoint import Checkpoint
+    from simplepcfg.runs.checkpoint import Checkpoint
 
     if not (folder.checkpoint.exists() and folder.model.exists()):
         return False
@@ -95,9 +97,9 @@ def is_finished(folder: "RunFolder", config: "RunConfig") -> bool:
 def perplexity_table(run: "Run", treebank: "Treebank", induced: "EvaluationReport") -> "Table":
     """Return a table of perplexities: the learned grammar between the true one, which is best, and word counts."""
     from simplepcfg.cli.demo_data import train_file
+    from simplepcfg.data.tokens import read_tokens
     from simplepcfg.evaluation.perplexity import perplexity, uniform_log_likelihood, unigram_log_likelihood
     from simplepcfg.evaluation.true_grammar import true_log_probability
-    from simplepcfg.training.text.tokens import read_tokens
 
     assert induced.perplexity is not None
     assert run.directory is not None

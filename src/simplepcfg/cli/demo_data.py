@@ -4,8 +4,8 @@ from pathlib import Path
 
 from simplepcfg.data.synthetic import generate_treebank
 from simplepcfg.data.trees import SpanTree
-from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.storage.atomic_files import write_text
+from simplepcfg.files import write_text
+from simplepcfg.runs.config.schema import RunConfig
 
 # Sentences and seed of each part; the parts are independent draws from one grammar.
 TRAIN, VALID, TEST = (8000, 1), (500, 2), (500, 3)

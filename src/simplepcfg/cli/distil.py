@@ -5,10 +5,9 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, results_console, write_json, write_text
+from simplepcfg.cli.requests import arg, flag, opt
 from simplepcfg.cli.train import refuse_set_twice
 from simplepcfg.errors import InputError
 
@@ -20,43 +19,36 @@ STUDENT = {"cuda": "sn-pcfg", "cpu": "sn-pcfg-128"}
 
 
 def command(
-    train: Annotated[str, typer.Option("--train", metavar="FILE", help="Training text, one sentence a line.")],
-    valid: Annotated[str, typer.Option("--valid", metavar="FILE", help="Validation text.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of all runs and of the table.")],
+    train: Annotated[str, opt("--train", "FILE", "Training text, one sentence a line.")],
+    valid: Annotated[str, opt("--valid", "FILE", "Validation text.")],
+    out: Annotated[Path, opt("--out", "DIR", "Folder of all runs and of the table.")],
     configs: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="CONFIG",
-            help=f"TOML files or built-in names, of the members. By default {' and '.join(MEMBERS['cuda'])}, with "
+        arg(
+            "CONFIG",
+            f"TOML files or built-in names, of the members. By default {' and '.join(MEMBERS['cuda'])}, with "
             f"{STUDENT['cuda']} as the student; on a CPU {' and '.join(MEMBERS['cpu'])}, with {STUDENT['cpu']}.",
         ),
     ] = None,
     trees: Annotated[
-        str | None,
-        typer.Option("--test", metavar="TREES", help="Evaluate members, ensemble and student on these, at the end."),
+        str | None, opt("--test", "TREES", "Evaluate members, ensemble and student on these, at the end.")
     ] = None,
     student: Annotated[
-        str | None,
-        typer.Option("--student", metavar="CONFIG", help="Of the student; that of the first members by default."),
+        str | None, opt("--student", "CONFIG", "Of the student; that of the first members by default.")
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", metavar="K", min=1, help="Members of each configuration.")] = 4,
+    seeds: Annotated[int, opt("--seeds", "K", "Members of each configuration.", min=1)] = 4,
     keep: Annotated[
         int,
-        typer.Option(
-            "--keep",
-            metavar="K",
-            min=1,
-            help="Members of each configuration that teach: those with the best validation likelihood.",
+        opt(
+            "--keep", "K", "Members of each configuration that teach: those with the best validation likelihood.", min=1
         ),
     ] = 2,
-    jobs: Annotated[int, typer.Option("--jobs", metavar="K", min=1, help="Members that train at a time.")] = 1,
+    jobs: Annotated[int, opt("--jobs", "K", "Members that train at a time.", min=1)] = 1,
     settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change one key of every configuration; repeatable."),
+        list[str] | None, opt("--set", "KEY=VALUE", "Change one key of every configuration; repeatable.")
     ] = None,
     raw: Annotated[
-        bool,
-        typer.Option("--raw", help="Both texts are raw: paragraphs, which are split into sentences and words."),
+        bool, flag("--raw", "Both texts are raw: paragraphs, which are split into sentences and words.")
     ] = False,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -73,9 +65,9 @@ def command(
       simplepcfg distil sn-pcfg-128 --seeds 2 --train train.txt --valid valid.txt --out runs/small
     """
     from simplepcfg.data.readers import sniff
-    from simplepcfg.training.config.files import load_config
+    from simplepcfg.runs.config.files import load_config
+    from simplepcfg.runs.device import resolve_device
     from simplepcfg.training.distillation import DistillationFolder, distil
-    from simplepcfg.training.machine.device import resolve_device
     from simplepcfg.training.reporting.reporters import make_reporter
 
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -137,5 +129,5 @@ def report(
     columns += evaluate_systems([student, "right-branching"], trees, device=device, remark=say)
     columns = with_intervals(columns)
     results_console().print(rich_table(columns, title=f"on {trees}"))
-    write_text(markdown_report(columns, f"on {trees}") + "\n", str(out / "table.md"))
-    write_json(columns_to_json(columns), str(out / "scores.json"))
+    write_text(str(out / "table.md"), markdown_report(columns, f"on {trees}") + "\n")
+    write_json(str(out / "scores.json"), columns_to_json(columns))

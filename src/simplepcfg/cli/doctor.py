@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from simplepcfg.cli.options import Json
 from simplepcfg.cli.output import refuse_unwritable, write_json, write_lines
+from simplepcfg.cli.requests import arg
 from simplepcfg.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
@@ -17,9 +16,7 @@ SUMMARY = "Check this machine: versions, devices, kernels, memory."
 
 
 def command(
-    folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="Whose disk is asked for its free space.", show_default=False)
-    ] = Path(),
+    folder: Annotated[Path, arg("[DIR]", "Whose disk is asked for its free space.", show_default=False)] = Path(),
     json: Json = None,
 ) -> None:
     """Check versions, devices, threads, memory and disk, and compare the kernels with the naive form on each device.
@@ -34,7 +31,7 @@ def command(
     if json is not None:
         refuse_unwritable(json)
     from simplepcfg.benchmarking.machine_check import examine
-    from simplepcfg.training.machine.recommendation import fitting_configuration
+    from simplepcfg.training.recommendation import fitting_configuration
 
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give one that exists")
@@ -48,7 +45,7 @@ def command(
         write_lines([f"  for 40,000 sentences of text: {advice}"])
     if json is not None:
         listed = [{"name": fact.name, "value": fact.value, "problem": fact.problem} for fact in facts]
-        write_json({"facts": listed, "recommended": advice.config}, json)
+        write_json(json, {"facts": listed, "recommended": advice.config})
     problems = [fact for fact in facts if fact.problem is not None]
     if problems:
         raise ResourceError(f"{len(problems)} of {len(facts)} need attention, first {problems[0].name}")

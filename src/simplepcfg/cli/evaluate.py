@@ -1,107 +1,94 @@
 """`simplepcfg evaluate`: runs, baselines and anyone's trees against a file."""
 
-from enum import StrEnum
-from typing import Annotated
-
-import typer
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from simplepcfg.cli.options import By, Decode, Device, Json, Quiet, Raw, Weigh
 from simplepcfg.cli.output import note, refuse_unwritable, results_console, write_json, write_lines, write_text
+from simplepcfg.cli.requests import arg, flag, opt, takes
 from simplepcfg.errors import InputError
+
+if TYPE_CHECKING:
+    from simplepcfg.evaluation.columns import Column
+    from simplepcfg.inference.systems import System
 
 NAME = "evaluate"
 SUMMARY = "F1 and perplexity of runs and baselines."
 
 
-class Format(StrEnum):
-    """How the table is printed."""
-
-    table = "table"
-    markdown = "markdown"
-    latex = "latex"
-    json = "json"
+Format = Literal["table", "markdown", "latex", "json"]
 
 
-def command(
+@dataclass(frozen=True, kw_only=True)
+class EvaluateRequest:
+    """What to evaluate, on what, and what to show of it."""
+
     arguments: Annotated[
         list[str],
-        typer.Argument(
-            metavar="[RUN]... FILE",
-            help="Run folders, folders of runs, n-gram models, LSTMs, left-branching, right-branching, random, oracle; "
+        arg(
+            "[RUN]... FILE",
+            "Run folders, folders of runs, n-gram models, LSTMs, left-branching, right-branching, random, oracle; "
             "last, trees or text.",
         ),
-    ],
+    ]
     predictions: Annotated[
-        list[str] | None,
-        typer.Option("--predictions", metavar="FILE", help="Also score these bracketed trees; repeatable."),
-    ] = None,
+        list[str] | None, opt("--predictions", "FILE", "Also score these bracketed trees; repeatable.")
+    ] = None
     decode: Annotated[
-        Decode,
-        typer.Option("--decode", help="Of runs: the tree of the largest sum of span marginals, or the most probable."),
-    ] = Decode.mbr,
-    ensemble: Annotated[
-        bool, typer.Option("--ensemble", help="Also evaluate the runs together, as one parser.")
-    ] = False,
+        Decode, flag("--decode", "Of runs: the tree of the largest sum of span marginals, or the most probable.")
+    ] = "mbr"
+    ensemble: Annotated[bool, flag("--ensemble", "Also evaluate the runs together, as one parser.")] = False
     by: Annotated[
-        By,
-        typer.Option(
-            "--by", help="With --ensemble: by the geometric or arithmetic mean of span marginals, or votes of trees."
-        ),
-    ] = By.geometric,
-    weigh: Annotated[
-        Weigh, typer.Option("--weigh", help="With --ensemble: by what each run counts; never by gold trees.")
-    ] = Weigh.equal,
+        By, flag("--by", "With --ensemble: by the geometric or arithmetic mean of span marginals, or votes of trees.")
+    ] = "geometric"
+    weigh: Annotated[Weigh, flag("--weigh", "With --ensemble: by what each run counts; never by gold trees.")] = "equal"
     labels: Annotated[
-        bool,
-        typer.Option("--labels", help="Also how symbols match gold labels and tags, by the most probable trees."),
-    ] = False,
+        bool, flag("--labels", "Also how symbols match gold labels and tags, by the most probable trees.")
+    ] = False
     write_labels: Annotated[
-        str | None,
-        typer.Option("--write-labels", metavar="FILE", help="Write each symbol's gold label, for parse --labels."),
-    ] = None,
+        str | None, opt("--write-labels", "FILE", "Write each symbol's gold label, for parse --labels.")
+    ] = None
     importance: Annotated[
         int,
-        typer.Option(
-            "--importance",
-            metavar="K",
-            min=0,
-            help="Compound runs: also estimate log p by K samples of each sentence's vector.",
-        ),
-    ] = 0,
+        opt("--importance", "K", "Compound runs: also estimate log p by K samples of each sentence's vector.", min=0),
+    ] = 0
     groups: Annotated[
         list[str] | None,
-        typer.Option(
+        opt(
             "--group",
-            metavar="NAME=RUN,RUN",
-            help="Mean and standard deviation over these runs (or runs/seed-*) as one column; repeatable.",
+            "NAME=RUN,RUN",
+            "Mean and standard deviation over these runs (or runs/seed-*) as one column; repeatable.",
         ),
-    ] = None,
-    interval: Annotated[
-        bool, typer.Option("--interval", help="Also 95 % intervals by a bootstrap over sentences.")
-    ] = False,
-    compare: Annotated[
-        str | None,
-        typer.Option("--compare", metavar="NAME", help="Also p-values of the differences from this column."),
-    ] = None,
-    resamples: Annotated[
-        int, typer.Option("--resamples", metavar="N", min=1, help="Draws of --interval and --compare.")
-    ] = 1000,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, max=2**63 - 1, help="Of these draws.")] = 0,
-    output: Annotated[
-        Format, typer.Option("--format", help="What is printed; latex needs the package booktabs.")
-    ] = Format.table,
+    ] = None
+    interval: Annotated[bool, flag("--interval", "Also 95 % intervals by a bootstrap over sentences.")] = False
+    compare: Annotated[str | None, opt("--compare", "NAME", "Also p-values of the differences from this column.")] = (
+        None
+    )
+    resamples: Annotated[int, opt("--resamples", "N", "Draws of --interval and --compare.", min=1)] = 1000
+    seed: Annotated[int, opt("--seed", "N", "Of these draws.", min=0, max=2**63 - 1)] = 0
+    output: Annotated[Format, flag("--format", "What is printed; latex needs the package booktabs.")] = "table"
     sentences: Annotated[
-        str | None,
-        typer.Option("--sentences", metavar="FILE", help="Also a row a sentence: F1, nats, length, unknown words."),
-    ] = None,
-    csv: Annotated[
-        str | None, typer.Option("--csv", metavar="FILE", help="Also a row a system, separated by commas.")
-    ] = None,
-    raw: Raw = False,
-    json: Json = None,
-    device: Device = "auto",
-    quiet: Quiet = False,
-) -> None:
+        str | None, opt("--sentences", "FILE", "Also a row a sentence: F1, nats, length, unknown words.")
+    ] = None
+    csv: Annotated[str | None, opt("--csv", "FILE", "Also a row a system, separated by commas.")] = None
+    raw: Raw = False
+    json: Json = None
+    device: Device = "auto"
+    quiet: Quiet = False
+
+    @property
+    def names(self) -> list[str]:
+        """The systems."""
+        return self.arguments[:-1]
+
+    @property
+    def file(self) -> str:
+        """The trees or text."""
+        return self.arguments[-1]
+
+
+@takes(EvaluateRequest)
+def command(request: EvaluateRequest) -> None:
     """Evaluate on bracketed trees (F1 and perplexity) or on plain text (perplexity alone).
 
     Each run's own preprocessing is applied to the file first; baselines and predictions take that of the
@@ -122,79 +109,97 @@ def command(
       simplepcfg evaluate runs/eight test.trees --ensemble --by trees --weigh agreement
       simplepcfg evaluate test.trees --group ours=runs/a-* --group theirs=runs/b-* --compare theirs
     """
-    *names, file = arguments
-    if not names and not groups and not predictions:
+    _refuse_contradictions(request)
+    for path in (request.json, request.sentences, request.csv, request.write_labels):
+        if path is not None:
+            refuse_unwritable(path)
+    from simplepcfg.inference.systems import System
+
+    systems = [*map(System.named, request.names), *map(System.group, request.groups or ())]
+    columns = _evaluate(request, systems)
+    _print(request, columns)
+    _write(request, columns, systems)
+
+
+def _refuse_contradictions(request: EvaluateRequest) -> None:
+    """Raise InputError if there is nothing to evaluate, or if options contradict each other."""
+    file = request.file
+    if not request.names and not request.groups and not request.predictions:
         from simplepcfg.evaluation.treebank import BASELINES
         from simplepcfg.inference.word_models import names_word_model
 
         if file in BASELINES or names_word_model(file):
             raise InputError(f"nothing to evaluate {file} on; give a file of trees or sentences after it")
         raise InputError(f"nothing to evaluate on {file}; name a run folder, a baseline, or --predictions FILE")
-    if ensemble and decode is Decode.viterbi:
+    if request.ensemble and request.decode == "viterbi":
         raise InputError("--ensemble combines span marginals; leave out --decode viterbi")
-    if not ensemble and (by is not By.geometric or weigh is not Weigh.equal):
+    if not request.ensemble and (request.by != "geometric" or request.weigh != "equal"):
         raise InputError("--by and --weigh are for runs together; give --ensemble, too")
-    for path in (json, sentences, csv, write_labels):
-        if path is not None:
-            refuse_unwritable(path)
-    from simplepcfg.cli.label_output import confusion_lines, print_confusion, write_mapping
-    from simplepcfg.evaluation.columns import (
-        columns_to_json,
-        require_column,
-        vocabulary_remark,
-        with_comparisons,
-        with_intervals,
-    )
-    from simplepcfg.evaluation.flat_tables import (
-        SENTENCE_COLUMNS,
-        SYSTEM_COLUMNS,
-        as_csv,
-        sentence_rows,
-        system_rows,
-    )
-    from simplepcfg.evaluation.rendering import latex_report, markdown_report, rich_table
-    from simplepcfg.inference.systems import System, evaluate_systems
 
-    systems = [*map(System.named, names), *map(System.group, groups or ())]
-    if write_labels is not None and (len(systems) + len(predictions or ()) != 1 or len(systems[0].folders) != 1):
-        raise InputError(f"--write-labels {write_labels} is for the symbols of one run; name one run and FILE alone")
-    if compare is not None and not ensemble:
-        require_column(compare, [system.name for system in systems] + (predictions or []))
+
+def _evaluate(request: EvaluateRequest, systems: "list[System]") -> "list[Column]":
+    """Return a column for each system, with intervals and comparisons if asked for."""
+    from simplepcfg.evaluation.columns import require_column, vocabulary_remark, with_comparisons, with_intervals
+    from simplepcfg.inference.systems import evaluate_systems
+
+    predictions, labels_file = request.predictions or [], request.write_labels
+    if labels_file is not None and (len(systems) + len(predictions) != 1 or len(systems[0].folders) != 1):
+        raise InputError(f"--write-labels {labels_file} is for the symbols of one run; name one run and FILE alone")
+    if request.compare is not None and not request.ensemble:
+        require_column(request.compare, [system.name for system in systems] + predictions)
     columns = evaluate_systems(
         systems,
-        file,
-        predictions=predictions or (),
-        together=ensemble,
-        by=by.value,
-        weigh=weigh.value,
-        decode=decode.value,
-        importance=importance,
-        labels=labels or write_labels is not None,
-        raw=raw,
-        device=device,
-        remark=lambda text: note(text, quiet),
+        request.file,
+        predictions=predictions,
+        together=request.ensemble,
+        by=request.by,
+        weigh=request.weigh,
+        decode=request.decode,
+        importance=request.importance,
+        labels=request.labels or labels_file is not None,
+        raw=request.raw,
+        device=request.device,
+        remark=lambda text: note(text, request.quiet),
     )
     if (text := vocabulary_remark(columns)) is not None:
-        note(text, quiet)
-    if interval:
-        columns = with_intervals(columns, resamples=resamples, seed=seed)
-    if compare is not None:
-        columns = with_comparisons(columns, compare, resamples=resamples, seed=seed)
-    if json == "-" or output is Format.json:
-        write_json(columns_to_json(columns), "-")
-    elif output is Format.table:
-        results_console().print(rich_table(columns, title=f"on {file}"))
-        if labels:
+        note(text, request.quiet)
+    if request.interval:
+        columns = with_intervals(columns, resamples=request.resamples, seed=request.seed)
+    if request.compare is not None:
+        columns = with_comparisons(columns, request.compare, resamples=request.resamples, seed=request.seed)
+    return columns
+
+
+def _print(request: EvaluateRequest, columns: "list[Column]") -> None:
+    """Print the table, and with --labels those of symbols by gold labels."""
+    from simplepcfg.cli.label_output import confusion_lines, print_confusion
+    from simplepcfg.evaluation.columns import columns_to_json
+    from simplepcfg.evaluation.rendering import latex_report, markdown_report, rich_table
+
+    output, title = request.output, f"on {request.file}"
+    if request.json == "-" or output == "json":
+        write_json("-", columns_to_json(columns))
+    elif output == "table":
+        results_console().print(rich_table(columns, title=title))
+        if request.labels:
             print_confusion(columns)
     else:
-        write_lines([(markdown_report if output is Format.markdown else latex_report)(columns, f"on {file}")])
-        if labels:
-            write_lines(confusion_lines(columns, latex=output is Format.latex))
-    if json not in (None, "-"):
-        write_json(columns_to_json(columns), str(json))
-    if sentences is not None:
-        write_text(as_csv(SENTENCE_COLUMNS, sentence_rows(columns), "\t"), sentences)
-    if csv is not None:
-        write_text(as_csv(SYSTEM_COLUMNS, system_rows(columns)), csv)
-    if write_labels is not None:
-        write_mapping(columns[0], systems[0].folders[0], write_labels)
+        write_lines([(markdown_report if output == "markdown" else latex_report)(columns, title)])
+        if request.labels:
+            write_lines(confusion_lines(columns, latex=output == "latex"))
+
+
+def _write(request: EvaluateRequest, columns: "list[Column]", systems: "list[System]") -> None:
+    """Write the files that are asked for."""
+    from simplepcfg.cli.label_output import write_mapping
+    from simplepcfg.evaluation.columns import columns_to_json
+    from simplepcfg.evaluation.flat_tables import SENTENCE_COLUMNS, SYSTEM_COLUMNS, as_csv, sentence_rows, system_rows
+
+    if request.json not in (None, "-"):
+        write_json(str(request.json), columns_to_json(columns))
+    if request.sentences is not None:
+        write_text(request.sentences, as_csv(SENTENCE_COLUMNS, sentence_rows(columns), "\t"))
+    if request.csv is not None:
+        write_text(request.csv, as_csv(SYSTEM_COLUMNS, system_rows(columns)))
+    if request.write_labels is not None:
+        write_mapping(columns[0], systems[0].folders[0], request.write_labels)

@@ -7,7 +7,7 @@ import sys
 import typer
 
 from simplepcfg.cli.output import STANDARD_OUTPUT
-from simplepcfg.errors import SimplePCFGError
+from simplepcfg.errors import SimplePCFGError, is_out_of_memory
 
 BAD_INPUT, NUMERICAL, RESOURCES, INTERRUPTED, BROKEN_PIPE = 2, 3, 4, 130, 141
 
@@ -34,13 +34,11 @@ def exit_code_of(error: BaseException) -> int | None:
         case SimplePCFGError():
             complain(str(error))
             return error.exit_code
-        case MemoryError():
-            complain("out of memory: use shorter sentences, a smaller model or a machine with more")
-            return RESOURCES
         case OSError():
             return _explain_os_error(error)
-        case RuntimeError() if _is_allocation_failure(error):
-            complain(f"out of memory: use shorter sentences, a smaller model or a machine with more ({error})")
+        case _ if is_out_of_memory(error):
+            reason = f" ({error})" if str(error) else ""
+            complain(f"out of memory: use shorter sentences, a smaller model or a machine with more{reason}")
             return RESOURCES
     if isinstance(error, UsageError):
         complain(_explain_usage(error))
@@ -79,11 +77,6 @@ def _explain_os_error(error: OSError) -> int:
         silence_stdout()
     complain(f"{place}{error.strerror or error}")
     return RESOURCES if error.errno in OUT_OF_SPACE else BAD_INPUT
-
-
-def _is_allocation_failure(error: RuntimeError) -> bool:
-    text = str(error).lower()
-    return "out of memory" in text or "allocate memory" in text or "not enough memory" in text
 
 
 def _explain_usage(error: Exception) -> str:

@@ -33,10 +33,10 @@ def confusion_lines(columns: "Sequence[Column]", latex: bool) -> list[str]:
 
 def write_mapping(column: "Column", folder: str, path: str) -> None:
     """Write the gold label of each symbol of the run in `folder` to a file; InputError if the column has none."""
-    from simplepcfg.inference.api import load
     from simplepcfg.inference.label_mapping import LabelMapping
+    from simplepcfg.inference.run import load
 
     (report,) = column.reports
     if report.labels is None:
         raise InputError(f"{folder}: its most probable trees have no symbols; leave out --write-labels")
-    write_json(LabelMapping.from_report(report.labels, load(folder, "cpu")).to_dict(), path)
+    write_json(path, LabelMapping.from_report(report.labels, load(folder, "cpu")).to_dict())

@@ -4,9 +4,8 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
-from itertools import zip_longest
 from typing import Annotated, Any
 
 import typer
@@ -96,8 +95,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     _open_closed_streams()
     _write_utf8()
     try:
-        _refuse_empty_values(command, given)
-        _refuse_repeated(command, given)
+        _refuse_bad_values(command, given)
         with warnings.catch_warnings(), command.make_context("simplepcfg", given) as context:
             warnings.showwarning = _show_in_one_line
             command.invoke(context)
@@ -114,48 +112,35 @@ def run(arguments: Sequence[str] | None = None) -> int:
 @cache
 def _whole_command() -> Any:
     """Build the command with all its subcommands once: it takes longer than most of what tests and scripts call."""
-    return typer.main.get_command(app)
+    return typer.main.get_command(app)  # of click, of which newer typers carry a copy of their own
 
 
-def _refuse_empty_values(command: Any, given: Sequence[str]) -> None:
-    """An option with nothing in it, such as --out "$UNSET": an empty path would be the current folder."""
-    options = set(_options_with_values(command))
-    for word, after in zip_longest(given, given[1:]):
-        name, separator, value = word.partition("=")
-        if word == "--":
-            return
-        if name in options and (not value if separator else after == ""):
-            raise InputError(f"{name} is empty; give it a value, or leave it out")
+def _refuse_bad_values(command: Any, given: Sequence[str]) -> None:
+    """Raise InputError for an option that is empty, or that is given twice where one value counts.
 
-
-def _refuse_repeated(command: Any, given: Sequence[str]) -> None:
-    """An option with a value that is given twice, where one counts: the first would be left out without a word."""
+    An empty path, as of --out "$UNSET", would be the current folder; the first of two values would have no effect.
+    """
     words = iter(given)
-    names: dict[str, Any] = {}
-    seen: dict[int, str] = {}
+    options: dict[str, Any] = {}
+    values: dict[str, str] = {}
     for word in words:
         if word == "--":
             return
-        if word in getattr(command, "commands", {}):
-            command = command.commands[word]
-            names = {name: option for option in command.params for name in option.opts}
+        if word in (commands := getattr(command, "commands", {})):
+            command = commands[word]
+            with_values = (one for one in command.params if one.param_type_name == "option" and not one.is_flag)
+            options = {name: option for option in with_values for name in option.opts}
             continue
         name, separator, value = word.partition("=")
-        option = names.get(name)
-        if option is None or option.param_type_name != "option" or option.is_flag:
+        if name not in options:
             continue
-        value = value if separator else next(words, "")
-        if not option.multiple and seen.setdefault(id(option), value) != value:
-            first = seen[id(option)]
-            raise InputError(f"{name} is given twice, as {first} and {value}; give it once")
-
-
-def _options_with_values(command: Any) -> Iterator[str]:
-    for parameter in command.params:
-        if parameter.param_type_name == "option" and not parameter.is_flag:
-            yield from (name for name in parameter.opts if name.startswith("--"))
-    for inner in getattr(command, "commands", {}).values():
-        yield from _options_with_values(inner)
+        following = value if separator else next(words, None)
+        if following == "" and name.startswith("--"):
+            raise InputError(f"{name} is empty; give it a value, or leave it out")
+        option = options[name]
+        first = values.setdefault(option.name, following or "")
+        if not option.multiple and first != (following or ""):
+            raise InputError(f"{name} is given twice, as {first} and {following}; give it once")
 
 
 def _open_closed_streams() -> None:

@@ -5,20 +5,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import typer
-
 from simplepcfg.cli.output import FILE_WIDTH, note, refuse_unwritable, results_console, write_json, write_text
+from simplepcfg.cli.requests import opt
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simplepcfg.evaluation.psycholinguistics.accuracy import Accuracy
-    from simplepcfg.evaluation.psycholinguistics.item_tables import ItemTable
-    from simplepcfg.evaluation.psycholinguistics.reading_times import ReadingTimeGain
+    from simplepcfg.linguistics.accuracy import Accuracy
+    from simplepcfg.linguistics.item_tables import ItemTable
+    from simplepcfg.linguistics.reading_times import ReadingTimeGain
 
 Result = TypeVar("Result", "Accuracy", "ReadingTimeGain")
-Csv = Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Also write the rows separated by commas.")]
+Csv = Annotated[str | None, opt("--csv", "FILE", "Also write the rows separated by commas.")]
 
 
 def models_and_files(arguments: Sequence[str], suffixes: tuple[str, ...]) -> tuple[list[str], list[str]]:
@@ -54,7 +53,7 @@ def models_and_files(arguments: Sequence[str], suffixes: tuple[str, ...]) -> tup
 
 def read_items(file: str, quiet: bool) -> "ItemTable":
     """Read a table of words or regions, with a remark if the rows of a sentence seem to be several sentences."""
-    from simplepcfg.evaluation.psycholinguistics.item_tables import read_item_table, several_sentences_remark
+    from simplepcfg.linguistics.item_tables import read_item_table, several_sentences_remark
 
     table = read_item_table(file)
     if (remark := several_sentences_remark(table)) is not None:
@@ -80,11 +79,11 @@ def show_accuracies(
     """Print models side by side in a table, or below one another on a terminal that is too narrow for that, and write
     all rows as JSON and CSV if paths are given."""
     from simplepcfg.evaluation.flat_tables import as_csv
-    from simplepcfg.evaluation.psycholinguistics.accuracy import ACCURACY_COLUMNS
+    from simplepcfg.linguistics.accuracy import ACCURACY_COLUMNS
 
     rows = [entry.to_dict() for entries in results for entry in entries]
     if json == "-":
-        write_json(rows, "-")
+        write_json("-", rows)
     else:
         console = results_console()
         together = _accuracy_table(results, title)
@@ -97,9 +96,9 @@ def show_accuracies(
     if any(not row["counted"] for row in rows):
         note("predictions that ask for equal surprisals are not counted in the mean", quiet)
     if json not in (None, "-"):
-        write_json(rows, str(json))
+        write_json(str(json), rows)
     if csv is not None:
-        write_text(as_csv(ACCURACY_COLUMNS, ([row[name] for name in ACCURACY_COLUMNS] for row in rows)), csv)
+        write_text(csv, as_csv(ACCURACY_COLUMNS, ([row[name] for name in ACCURACY_COLUMNS] for row in rows)))
 
 
 def _accuracy_table(results: Sequence[Sequence["Accuracy"]], title: str) -> "Table":
@@ -107,7 +106,7 @@ def _accuracy_table(results: Sequence[Sequence["Accuracy"]], title: str) -> "Tab
     from rich.table import Table
     from rich.text import Text
 
-    from simplepcfg.evaluation.psycholinguistics.accuracy import SET
+    from simplepcfg.linguistics.accuracy import SET
 
     table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_justify="left")
     table.add_column("", overflow="fold")

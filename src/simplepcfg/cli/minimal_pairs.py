@@ -2,10 +2,9 @@
 
 from typing import Annotated
 
-import typer
-
 from simplepcfg.cli.materials import Csv, models_and_files, refuse_unwritable_results, show_accuracies, with_name
 from simplepcfg.cli.options import Device, Json, Quiet
+from simplepcfg.cli.requests import arg
 
 NAME = "minimal-pairs"
 SUMMARY = "Is the acceptable sentence of each pair the more probable one?"
@@ -14,10 +13,7 @@ SUMMARY = "Is the acceptable sentence of each pair the more probable one?"
 def command(
     arguments: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RUN... FILE...",
-            help="Run folders, n-gram models or LSTMs, and files of pairs or folders of such files.",
-        ),
+        arg("RUN... FILE...", "Run folders, n-gram models or LSTMs, and files of pairs or folders of such files."),
     ],
     json: Json = None,
     csv: Csv = None,
@@ -40,12 +36,12 @@ def command(
       simplepcfg test minimal-pairs runs/a runs/b pairs.tsv --json accuracies.json
     """
     refuse_unwritable_results(json, csv)
-    from simplepcfg.evaluation.psycholinguistics.minimal_pairs import (
+    from simplepcfg.inference.word_models import load_word_model
+    from simplepcfg.linguistics.minimal_pairs import (
         SUFFIXES,
         evaluate_minimal_pairs,
         read_minimal_pairs,
     )
-    from simplepcfg.inference.word_models import load_word_model
 
     models, files = models_and_files(arguments, SUFFIXES)
     pairs = [pair for file in files for pair in read_minimal_pairs(file)]

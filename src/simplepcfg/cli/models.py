@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from simplepcfg.cli.output import write_lines
+from simplepcfg.cli.requests import arg
 from simplepcfg.errors import InputError
 
 NAME = "models"
@@ -14,9 +13,7 @@ COLUMNS = ("name", "kind", "nonterminals", "preterminals", "words", "megabytes")
 
 
 def command(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Print this grammar's model card.", show_default=False)
-    ] = None,
+    name: Annotated[str | None, arg("[NAME]", "Print this grammar's model card.", show_default=False)] = None,
 ) -> None:
     """List the grammars that come with the package, tab-separated, or print the model card of one of them.
 
@@ -47,7 +44,7 @@ def _without_front_matter(lines: list[str]) -> list[str]:
 
 def _row(name: str, directory: Path) -> str:
     from simplepcfg.data.vocabulary import Vocabulary
-    from simplepcfg.training.storage.run_folder import RunFolder
+    from simplepcfg.runs.run_folder import RunFolder
 
     folder = RunFolder(directory)
     model = folder.read_config().model

@@ -3,62 +3,31 @@
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from simplepcfg.cli.output import note
+from simplepcfg.cli.requests import flag, opt
 from simplepcfg.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
-    from simplepcfg.evaluation.psycholinguistics.word_model import WordModel
+    from simplepcfg.linguistics.word_model import WordModel
 
 Result = TypeVar("Result")
 
-Device = Annotated[
-    str,
-    typer.Option(
-        "--device", metavar="auto|cpu|cuda|cuda:N", help="Where to compute; auto takes a GPU if there is one."
-    ),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on standard error but errors.")]
+Device = Annotated[str, opt("--device", "auto|cpu|cuda|cuda:N", "Where to compute; auto takes a GPU if there is one.")]
+Quiet = Annotated[bool, flag("--quiet -q", "Say nothing on standard error but errors.")]
 
-Json = Annotated[
-    str | None,
-    typer.Option("--json", metavar="FILE", help="Write everything as JSON too; - prints JSON instead of the rest."),
-]
+Json = Annotated[str | None, opt("--json", "FILE", "Write everything as JSON too; - prints JSON instead of the rest.")]
 
 
-Raw = Annotated[
-    bool, typer.Option("--raw", help="The file is raw text: paragraphs, which are split into sentences and words.")
-]
+Raw = Annotated[bool, flag("--raw", "The file is raw text: paragraphs, which are split into sentences and words.")]
 
 
-class Decode(StrEnum):
-    """How a tree is chosen."""
-
-    mbr = "mbr"
-    viterbi = "viterbi"
-
-
-class By(StrEnum):
-    """What several runs are combined by."""
-
-    geometric = "geometric"
-    arithmetic = "arithmetic"
-    trees = "trees"
-
-
-class Weigh(StrEnum):
-    """What each of several runs counts by."""
-
-    equal = "equal"
-    likelihood = "likelihood"
-    agreement = "agreement"
-
+Decode = Literal["mbr", "viterbi"]
+By = Literal["geometric", "arithmetic", "trees"]  # what several runs are combined by
+Weigh = Literal["equal", "likelihood", "agreement"]  # what each of several runs counts by
 
 # Sentences that are read, sorted by length and answered together: enough to fill batches, few enough to hold.
 CHUNK = 10_000

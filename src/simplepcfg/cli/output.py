@@ -1,13 +1,13 @@
 """Where things are printed: results on standard output, everything else on standard error."""
 
 import json
-import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simplepcfg.errors import InputError, naming_file
+from simplepcfg import files
+from simplepcfg.errors import naming_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,42 +63,25 @@ def _quoted(cell: str) -> str:
 
 
 def refuse_unwritable(path: str) -> None:
-    """Raise InputError before any work is done if a file cannot be written in its place."""
-    target = Path(path)
-    if path == "-":
-        return
-    if target.is_dir():
-        raise InputError(f"{path}: is a directory; give a file in it")
-    if not target.parent.is_dir():
-        raise InputError(f"{path}: there is no folder {target.parent}; make it, or give another file")
-    if not os.access(target if target.exists() and not target.is_file() else target.parent, os.W_OK):
-        raise InputError(f"{path}: permission denied; give another file")
+    """Raise InputError before any work is done if a file cannot be written in its place; `-` is standard output."""
+    if path != "-":
+        files.refuse_unwritable(Path(path))
 
 
-def write_json(value: Any, path: str) -> None:
+def write_json(path: str, value: object) -> None:
     """Write JSON to a file, replaced in one step, or to standard output (`-`); NaN and infinity become null."""
-    write_text(json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n", path)
+    write_text(path, json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def write_text(text: str, path: str) -> None:
+def write_text(path: str, text: str) -> None:
     """Write text to a file, replaced in one step, or to standard output (`-`); OSError if that fails."""
     if path == "-":
         write_lines(text.splitlines())
-        return
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        if target.exists() and not target.is_file():  # a pipe or a device is written to, not replaced
-            target.write_text(text, encoding="utf-8")
-            return
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, target)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, path) from None
+    else:
+        files.write_text(Path(path), text)
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

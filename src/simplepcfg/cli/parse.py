@@ -1,19 +1,19 @@
 """`simplepcfg parse`: for each sentence a tree, by span marginals or by probability, or its most probable ones."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from simplepcfg.cli.constrained import with_constraints
+from simplepcfg.cli.constrained import Chunk, with_constraints
 from simplepcfg.cli.options import By, Decode, Device, Quiet, Raw, Weigh, sentence_chunks, with_remark
 from simplepcfg.cli.output import write_lines
+from simplepcfg.cli.requests import arg, flag, opt, takes
 from simplepcfg.cli.tree_output import Format, one_picture, render, render_k_best
 from simplepcfg.cli.unknown_words import UnknownWords
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
+    from simplepcfg.data.constraints import Constraints
     from simplepcfg.data.trees import SpanTree
     from simplepcfg.inference.labelled_trees import ScoredTree
     from simplepcfg.inference.run import Run
@@ -22,58 +22,45 @@ NAME = "parse"
 SUMMARY = "Print a tree for each sentence."
 
 
-def command(
-    run: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN", help="Folder of a run or of runs, english, or left-branching, right-branching, random."
-        ),
-    ],
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="One sentence a line, or CoNLL-U (.gz too); - is standard input.")
-    ] = "-",
+@dataclass(frozen=True, kw_only=True)
+class ParseRequest:
+    """What to parse, with what, and how trees are written."""
+
+    run: Annotated[str, arg("RUN", "Folder of a run or of runs, english, or left-branching, right-branching, random.")]
+    file: Annotated[str, arg("FILE", "One sentence a line, or CoNLL-U (.gz too); - is standard input.")] = "-"
     format: Annotated[
         Format,
-        typer.Option(
-            "--format", help="A bracketed tree or a JSON object a line, drawings, a word a line, or one SVG picture."
-        ),
-    ] = Format.brackets,
+        flag("--format", "A bracketed tree or a JSON object a line, drawings, a word a line, or one SVG picture."),
+    ] = "brackets"
     decode: Annotated[
-        Decode,
-        typer.Option("--decode", help="Largest sum of span marginals, or most probable tree with its symbols."),
-    ] = Decode.mbr,
-    k: Annotated[
-        int | None,
-        typer.Option("--k", "-k", metavar="K", help="With --decode viterbi: the K most probable trees and their nats."),
-    ] = None,
+        Decode, flag("--decode", "Largest sum of span marginals, or most probable tree with its symbols.")
+    ] = "mbr"
+    k: Annotated[int | None, opt("--k -k", "K", "With --decode viterbi: the K most probable trees and their nats.")] = (
+        None
+    )
     labels: Annotated[
-        str | None,
-        typer.Option(
-            "--labels", metavar="FILE", help="Most probable trees with gold labels, from evaluate --write-labels."
-        ),
-    ] = None,
+        str | None, opt("--labels", "FILE", "Most probable trees with gold labels, from evaluate --write-labels.")
+    ] = None
     constraints: Annotated[
-        str | None,
-        typer.Option(
-            "--constraints", metavar="FILE", help="Spans to require, forbid or favour, one JSON object a line."
-        ),
-    ] = None,
+        str | None, opt("--constraints", "FILE", "Spans to require, forbid or favour, one JSON object a line.")
+    ] = None
     others: Annotated[
-        list[str] | None,
-        typer.Option("--with", metavar="RUN", help="Another run, which parses together with the first; repeatable."),
-    ] = None,
+        list[str] | None, opt("--with", "RUN", "Another run, which parses together with the first; repeatable.")
+    ] = None
     by: Annotated[
         By,
-        typer.Option(
-            "--by",
-            help="Of several runs: by the geometric or arithmetic mean of span marginals, or votes of their trees.",
+        flag(
+            "--by", "Of several runs: by the geometric or arithmetic mean of span marginals, or votes of their trees."
         ),
-    ] = By.geometric,
-    weigh: Annotated[Weigh, typer.Option("--weigh", help="Of several runs: by what each counts.")] = Weigh.equal,
-    raw: Raw = False,
-    device: Device = "auto",
-    quiet: Quiet = False,
-) -> None:
+    ] = "geometric"
+    weigh: Annotated[Weigh, flag("--weigh", "Of several runs: by what each counts.")] = "equal"
+    raw: Raw = False
+    device: Device = "auto"
+    quiet: Quiet = False
+
+
+@takes(ParseRequest)
+def command(request: ParseRequest) -> None:
     """Print a tree for each sentence, in the input's order, some at a time as they are found; an empty line stays one.
 
     Punctuation that the run drops is attached to the lowest node around it. Symbols have numbers: nonterminal 12
@@ -93,122 +80,100 @@ def command(
       simplepcfg parse runs/seed-1 sentences.txt --with runs/seed-2 --constraints known.jsonl
       simplepcfg parse runs/eight sentences.txt --by trees --weigh agreement
     """
-    if labels is not None:
-        decode = Decode.viterbi
-    members = _members(run, others)
-    if len(members) == 1 and (by is not By.geometric or weigh is not Weigh.equal):
-        raise InputError("--by and --weigh are for several runs; give a folder of runs, or --with RUN")
-    run, others = members[0], members[1:]
-    _refuse_baseline([run, *(others or [])], decode, constraints, others)
-    if raw and constraints is not None:
-        raise InputError("--constraints has a line a sentence, which --raw finds itself; leave out one of them")
-    if k is not None:
-        _refuse_k(k, decode)
-        if format in (Format.columns, Format.svg):
-            raise InputError(f"--format {format.value} shows one tree a sentence; leave out --k")
-        found = _k_best_chunks(run, file, device, quiet, raw, k, constraints, labels)
+    if request.labels is not None:
+        request = replace(request, decode="viterbi")
+    runs = _members(request)
+    _refuse_contradictions(request, runs)
+    if request.k is not None:
         remark = "unit: nats (natural log-probability of words and tree), before each tree"
-        for lists in with_remark(found, remark, quiet):
-            write_lines(render_k_best(trees, format) for trees in lists)
+        for lists in with_remark(_k_best_chunks(request, runs[0], request.k), remark, request.quiet):
+            write_lines(render_k_best(trees, request.format) for trees in lists)
         return
-    chunks = _parsed_chunks(run, file, device, quiet, raw, decode, constraints, others, labels, by, weigh)
-    if format is Format.svg:
+    chunks = _parsed_chunks(request, runs)
+    if request.format == "svg":
         write_lines([one_picture(tree for trees in chunks for tree in trees)])
         return
     for trees in chunks:
-        write_lines(render(tree, format, tags=decode is Decode.viterbi) for tree in trees)
+        write_lines(render(tree, request.format, tags=request.decode == "viterbi") for tree in trees)
 
 
-def _members(run: str, others: list[str] | None) -> list[str]:
-    """All runs that are named, those of folders of runs one by one."""
-    from simplepcfg.training.storage.runs_inside import runs_inside
+def _members(request: ParseRequest) -> list[str]:
+    """Return all runs that are named, those of folders of runs one by one."""
+    from simplepcfg.runs.runs_inside import runs_inside
 
-    return [folder for name in [run, *(others or [])] for folder in runs_inside(name) or [name]]
+    return [folder for name in [request.run, *(request.others or [])] for folder in runs_inside(name) or [name]]
 
 
-def _refuse_baseline(names: list[str], decode: Decode, constraints: str | None, others: list[str] | None) -> None:
+def _refuse_contradictions(request: ParseRequest, runs: list[str]) -> None:
+    """Raise InputError if options contradict each other or do not go with the runs."""
     from simplepcfg.evaluation.treebank import BASELINES
 
-    for name in names:
-        if name in BASELINES and decode is Decode.viterbi:
+    by_probability, k = request.decode == "viterbi", request.k
+    if len(runs) == 1 and (request.by != "geometric" or request.weigh != "equal"):
+        raise InputError("--by and --weigh are for several runs; give a folder of runs, or --with RUN")
+    for name in filter(BASELINES.__contains__, runs):
+        if by_probability:
             raise InputError(f"{name} trees have no probability, hence no best one; leave out --decode viterbi")
-        if name in BASELINES and (constraints or others):
-            option = "--constraints" if constraints else "--with"
+        if request.constraints or len(runs) > 1:
+            option = "--constraints" if request.constraints else "--with"
             raise InputError(f"{name} trees have no span marginals; leave out {option}, or give the folder of a run")
-    if others and decode is Decode.viterbi:
-        raise InputError(f"{others[0]} beside {names[0]} combines span marginals; leave out --decode viterbi, --labels")
-
-
-def _refuse_k(k: int, decode: Decode) -> None:
-    if k < 1:
+    if len(runs) > 1 and by_probability:
+        raise InputError(f"{runs[1]} beside {runs[0]} combines span marginals; leave out --decode viterbi, --labels")
+    if request.raw and request.constraints is not None:
+        raise InputError("--constraints has a line a sentence, which --raw finds itself; leave out one of them")
+    if k is not None and k < 1:
         raise InputError(f"--k {k}; ask for at least one tree")
-    if decode is not Decode.viterbi:
+    if k is not None and not by_probability:
         raise InputError(f"--k {k} needs --decode viterbi; span marginals give one tree")
+    if k is not None and request.format in ("columns", "svg"):
+        raise InputError(f"--format {request.format} shows one tree a sentence; leave out --k")
 
 
-def _k_best_chunks(
-    run: str,
-    file: str,
-    device: str,
-    quiet: bool,
-    raw: bool,
-    k: int,
-    constraints: str | None,
-    labels: str | None,
-) -> Iterator[list[list["ScoredTree"]]]:
-    from simplepcfg.inference.api import load
+def _k_best_chunks(request: ParseRequest, run: str, k: int) -> Iterator[list[list["ScoredTree"]]]:
+    from simplepcfg.inference.run import load
 
-    model = load(run, device)
-    named = _naming(labels, model)
-    unknown = UnknownWords(model)
-    for chunk, asked in with_constraints(sentence_chunks(file, quiet, model, raw), constraints, file):
-        unknown.count(chunk)
+    model = load(run, request.device)
+    named = _naming(request.labels, model)
+    for chunk, asked in _constrained_chunks(request, model):
         for block in model.k_best_blocks(chunk, k, asked):
             yield [[replace(item, tree=named(item.tree)) for item in trees] for trees in block]
-    unknown.tell(quiet)
 
 
-def _parsed_chunks(
-    run: str,
-    file: str,
-    device: str,
-    quiet: bool,
-    raw: bool,
-    decode: Decode,
-    constraints: str | None,
-    others: list[str] | None,
-    labels: str | None,
-    by: By,
-    weigh: Weigh,
-) -> Iterator[list["SpanTree"]]:
+def _parsed_chunks(request: ParseRequest, runs: list[str]) -> Iterator[list["SpanTree"]]:
     from simplepcfg.evaluation.treebank import BASELINES, check_baseline_name
 
-    if run in BASELINES:
-        yield from _baseline_chunks(run, file, quiet, raw)
+    if runs[0] in BASELINES:
+        yield from _baseline_chunks(request, runs[0])
         return
-    check_baseline_name(run)
-    from simplepcfg.inference.api import load
+    check_baseline_name(runs[0])
+    from simplepcfg.inference.run import load
 
-    model = load(run, device)
-    named = _naming(labels, model)
-    unknown = UnknownWords(model)
-    group = None
-    if others:
-        from simplepcfg.inference.ensembles import ensemble
-
-        group = ensemble([model, *others], device, by=by.value, weigh=weigh.value)
-    for chunk, asked in with_constraints(sentence_chunks(file, quiet, model, raw), constraints, file):
-        unknown.count(chunk)
-        if group is not None:
-            yield from group.parse_blocks(chunk, asked)
-        else:
-            for block in model.parse_blocks(chunk, asked, decode=decode.value):
+    model = load(runs[0], request.device)
+    if len(runs) == 1:
+        named = _naming(request.labels, model)
+        for chunk, asked in _constrained_chunks(request, model):
+            for block in model.parse_blocks(chunk, asked, decode=request.decode):
                 yield [named(tree) for tree in block]
-    unknown.tell(quiet)
+        return
+    from simplepcfg.inference.ensembles import ensemble
+
+    together = ensemble([model, *runs[1:]], request.device, by=request.by, weigh=request.weigh)
+    for chunk, asked in _constrained_chunks(request, model):
+        yield from together.parse_blocks(chunk, asked)
+
+
+def _constrained_chunks(request: ParseRequest, model: "Run") -> Iterator[tuple[Chunk, "list[Constraints] | None"]]:
+    """Yield sentences with what is asked of their trees; at the end, say which words are unknown."""
+    unknown = UnknownWords(model)
+    chunks = sentence_chunks(request.file, request.quiet, model, request.raw)
+    for chunk, asked in with_constraints(chunks, request.constraints, request.file):
+        unknown.count(chunk)
+        yield chunk, asked
+    unknown.tell(request.quiet)
 
 
 def _naming(labels: str | None, model: "Run") -> Callable[["SpanTree"], "SpanTree"]:
-    """What puts the labels of a file in place of the run's symbols, or leaves trees as they are without a file."""
+    """Return what puts the labels of a file in place of the run's symbols; without a file, trees stay as they are."""
     if labels is None:
         return lambda tree: tree
     from simplepcfg.inference.label_mapping import LabelMapping
@@ -218,15 +183,14 @@ def _naming(labels: str | None, model: "Run") -> Callable[["SpanTree"], "SpanTre
     return mapping.apply
 
 
-def _baseline_chunks(name: str, file: str, quiet: bool, raw: bool) -> Iterator[list["SpanTree"]]:
-    """Trees that need no model, over the words that are left without punctuation."""
+def _baseline_chunks(request: ParseRequest, name: str) -> Iterator[list["SpanTree"]]:
+    """Yield trees that need no model, over the words that are left without punctuation."""
     from simplepcfg.data.preprocessing import Preprocessing
     from simplepcfg.evaluation.treebank import brancher
     from simplepcfg.inference.sentences import original_tree, split_sentences
 
     branch = brancher(name)  # refuses oracle before anything is read
     preprocessing = Preprocessing()
-    chunk: list[Any]
-    for chunk in sentence_chunks(file, quiet, None, raw):
+    for chunk in sentence_chunks(request.file, request.quiet, None, request.raw):
         prepared = [(words, preprocessing.apply(words, tags)) for words, tags in split_sentences(chunk)]
         yield [original_tree(words, item, branch(len(item.kept))) for words, item in prepared]

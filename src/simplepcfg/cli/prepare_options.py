@@ -1,141 +1,162 @@
 """Options of the `prepare` commands, and what they ask for."""
 
 import math
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
+from simplepcfg.cli.options import Quiet
+from simplepcfg.cli.requests import arg, flag, opt
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from simplepcfg.data.conventions import Conventions
 
-
-class Punctuation(StrEnum):
-    """How punctuation is known."""
-
-    tags = "tags"
-    characters = "characters"
-    keep = "keep"
+Punctuation = Literal["tags", "characters", "keep"]
+Lowercase = Annotated[bool, flag("--lowercase/--keep-case", "Lower-case words.")]
+Encoding = Annotated[str, opt("--encoding", "NAME", "Of the files; auto is utf-8 or else gb18030.")]
+Numbers = Annotated[Literal["N", "keep"], flag("--numbers", "Write N for each number, or keep them.")]
 
 
-class Numbers(StrEnum):
-    """What becomes of numbers."""
+@dataclass(frozen=True, kw_only=True)
+class FilesRequest:
+    """What every `prepare` command needs."""
 
-    N = "N"
-    keep = "keep"
-
-
-class Kept(StrEnum):
-    """Whether something stays."""
-
-    drop = "drop"
-    keep = "keep"
+    sources: Annotated[list[Path], arg("SOURCE", "Folders, searched to the bottom, or files.")]
+    out: Annotated[Path, opt("--out", "DIR", "A new or empty folder for what is written.")]
 
 
-class Unary(StrEnum):
-    """What becomes of unary chains."""
+@dataclass(frozen=True, kw_only=True)
+class RangesRequest(FilesRequest):
+    """Which numbered files or sections belong to which split."""
 
-    keep = "keep"
-    collapse = "collapse"
+    train: Annotated[str | None, opt("--train", "RANGES", "Instead of the usual numbers.")] = None
+    valid: Annotated[str | None, opt("--valid", "RANGES", "Instead of the usual numbers.")] = None
+    test: Annotated[str | None, opt("--test", "RANGES", "Instead of the usual numbers.")] = None
 
-
-class Language(StrEnum):
-    """Those whose punctuation tags are known."""
-
-    french = "french"
-    german = "german"
-
-
-Sources = Annotated[list[Path], typer.Argument(metavar="SOURCE", help="Folders, searched to the bottom, or files.")]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="A new or empty folder for what is written.")]
-ByTag = Annotated[Punctuation, typer.Option("--punctuation", help="How it is known and dropped, or keep it.")]
-KeepTags = Annotated[
-    list[str] | None,
-    typer.Option("--keep-tags", metavar="TAGS", help="Only leaves with these tags stay, such as 'penn ADD'."),
-]
-DropTags = Annotated[
-    list[str] | None,
-    typer.Option("--drop-tags", metavar="TAGS", help="Only leaves with these tags go, such as '$, $. PU'."),
-]
-Lowercase = Annotated[bool, typer.Option("--lowercase/--keep-case", help="Lower-case words.")]
-NumberStyle = Annotated[Numbers, typer.Option("--numbers", help="Write N for each number, or keep them.")]
-FunctionTags = Annotated[Kept, typer.Option("--function-tags", help="Of labels such as NP-SBJ-1.")]
-UnaryChains = Annotated[Unary, typer.Option("--unary", help="Chains such as (S (VP ...)), with phrases of one word.")]
-Size = Annotated[
-    int, typer.Option("--vocabulary", metavar="N", min=0, help="Most frequent training words listed; 0: all.")
-]
-MinCount = Annotated[int, typer.Option("--min-count", metavar="N", min=1, help="Words seen less often are not listed.")]
-Unk = Annotated[bool, typer.Option("--unk", help="Write <unk> for words outside the vocabulary, in text and trees.")]
-Encoding = Annotated[
-    str, typer.Option("--encoding", metavar="NAME", help="Of the files; auto is utf-8 or else gb18030.")
-]
-Shares = Annotated[
-    str | None,
-    typer.Option("--split", metavar="A,B,C", help="Shares of train, valid and test where no file names a split."),
-]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of the draws of --split.")]
-TrainRange = Annotated[str | None, typer.Option("--train", metavar="RANGES", help="Instead of the usual numbers.")]
-ValidRange = Annotated[str | None, typer.Option("--valid", metavar="RANGES", help="Instead of the usual numbers.")]
-TestRange = Annotated[str | None, typer.Option("--test", metavar="RANGES", help="Instead of the usual numbers.")]
+    def ranges(self, usual: dict[str, str]) -> dict[str, str]:
+        """Return the ranges of file numbers by split; the usual ones where none are given."""
+        given = (self.train, self.valid, self.test)
+        return {split: new or old for (split, old), new in zip(usual.items(), given, strict=True)}
 
 
-def conventions_of(
-    usual_kept: tuple[str, ...],
-    usual_dropped: tuple[str, ...],
-    punctuation: Punctuation,
-    keep_tags: list[str] | None,
-    drop_tags: list[str] | None,
-    lowercase: bool,
-    numbers: Numbers,
-    function_tags: Kept,
-    unary: Unary,
-    vocabulary: int,
-    min_count: int,
-    unk: bool,
-) -> "Conventions":
-    """Return the conventions of the options, with a treebank's usual tags if they name none.
+@dataclass(frozen=True, kw_only=True)
+class SharesRequest(FilesRequest):
+    """How sentences are drawn for the splits."""
 
-    Raises InputError if options contradict each other.
-    """
-    from simplepcfg.data.conventions import Conventions
+    split: Annotated[
+        str | None, opt("--split", "A,B,C", "Shares of train, valid and test where no file names a split.")
+    ] = None
+    seed: Annotated[int, opt("--seed", "N", "Of the draws of --split.")] = 0
 
-    kept, dropped = (tuple(" ".join(given or ()).split()) for given in (keep_tags, drop_tags))
-    if kept and dropped:
-        raise InputError("--keep-tags and --drop-tags are two ways to say one thing; give one of them")
-    if (kept or dropped) and punctuation is not Punctuation.tags:
-        raise InputError(f"--punctuation {punctuation.value} asks no tags; leave out --keep-tags and --drop-tags")
-    if punctuation is not Punctuation.tags:
-        usual_kept = usual_dropped = ()
-    return Conventions(
-        punctuation=punctuation.value,
-        keep_tags=kept or (() if dropped else usual_kept),
-        drop_tags=dropped or (() if kept else usual_dropped),
-        lowercase=lowercase,
-        numbers=numbers.value,
-        function_tags=function_tags.value,
-        unary=unary.value,
-        vocabulary_size=vocabulary,
-        min_count=min_count,
-        unknown="<unk>" if unk else "keep",
+    @property
+    def shares(self) -> tuple[float, ...] | None:
+        """Return the shares of train, valid and test, such as 90,5,5, or None; InputError for another text."""
+        if self.split is None:
+            return None
+        try:
+            shares = tuple(float(part) for part in self.split.split(","))
+        except ValueError:
+            shares = ()
+        if len(shares) != 3 or not all(share >= 0 for share in shares) or not 0 < shares[0] <= sum(shares) < math.inf:
+            raise InputError(f"--split {self.split}: give three shares, of train, valid and test, such as 90,5,5")
+        return shares
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularyRequest(FilesRequest):
+    """What the last options of every `prepare` command ask for."""
+
+    vocabulary: Annotated[int, opt("--vocabulary", "N", "Most frequent training words listed; 0: all.", min=0)] = 10_000
+    min_count: Annotated[int, opt("--min-count", "N", "Words seen less often are not listed.", min=1)] = 1
+    unk: Annotated[bool, flag("--unk", "Write <unk> for words outside the vocabulary, in text and trees.")] = False
+    encoding: Encoding = "utf-8"
+    quiet: Quiet = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreesRequest(FilesRequest):
+    """What happens to the leaves and labels of trees."""
+
+    punctuation: Annotated[Punctuation, flag("--punctuation", "How it is known and dropped, or keep it.")] = "tags"
+    keep_tags: Annotated[
+        list[str] | None, opt("--keep-tags", "TAGS", "Only leaves with these tags stay, such as 'penn ADD'.")
+    ] = None
+    drop_tags: Annotated[
+        list[str] | None, opt("--drop-tags", "TAGS", "Only leaves with these tags go, such as '$, $. PU'.")
+    ] = None
+    lowercase: Lowercase = True
+    numbers: Numbers = "N"
+    function_tags: Annotated[Literal["drop", "keep"], flag("--function-tags", "Of labels such as NP-SBJ-1.")] = "drop"
+    unary: Annotated[
+        Literal["keep", "collapse"], flag("--unary", "Chains such as (S (VP ...)), with phrases of one word.")
+    ] = "keep"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreebankRequest(VocabularyRequest, TreesRequest):
+    """A treebank; in the help of a command, the options of the last class that it is made of come first."""
+
+    def conventions(self, usual_kept: tuple[str, ...] = (), usual_dropped: tuple[str, ...] = ()) -> "Conventions":
+        """Return the conventions that are asked for, with a treebank's usual tags if none are named.
+
+        Raises InputError if options contradict each other.
+        """
+        from simplepcfg.data.conventions import Conventions
+
+        kept, dropped = (tuple(" ".join(given or ()).split()) for given in (self.keep_tags, self.drop_tags))
+        if kept and dropped:
+            raise InputError("--keep-tags and --drop-tags are two ways to say one thing; give one of them")
+        if (kept or dropped) and self.punctuation != "tags":
+            raise InputError(f"--punctuation {self.punctuation} asks no tags; leave out --keep-tags and --drop-tags")
+        if self.punctuation != "tags":
+            usual_kept = usual_dropped = ()
+        return Conventions(
+            punctuation=self.punctuation,
+            keep_tags=kept or (() if dropped else usual_kept),
+            drop_tags=dropped or (() if kept else usual_dropped),
+            lowercase=self.lowercase,
+            numbers=self.numbers,
+            function_tags=self.function_tags,
+            unary=self.unary,
+            vocabulary_size=self.vocabulary,
+            min_count=self.min_count,
+            unknown="<unk>" if self.unk else "keep",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordsRequest(SharesRequest):
+    """What happens to the words of a text."""
+
+    punctuation: Annotated[Punctuation, flag("--punctuation", "Drop words without letter or digit, or keep them.")] = (
+        "keep"
     )
+    split_sentences: Annotated[
+        bool, flag("--split-sentences", "Lines are paragraphs, folded or not: find the sentences.")
+    ] = False
+    tokenize: Annotated[bool, flag("--tokenize", "Part words from punctuation, as Penn does: do n't stop .")] = False
+    lowercase: Lowercase = False
+    numbers: Numbers = "keep"
 
 
-def ranges_of(usual: dict[str, str], *given: str | None) -> dict[str, str]:
-    """Return the ranges of file numbers by split; the usual ones if none are given."""
-    return {split: new or old for (split, old), new in zip(usual.items(), given, strict=True)}
+@dataclass(frozen=True, kw_only=True)
+class TextRequest(VocabularyRequest, WordsRequest):
+    """A text; nothing is changed unless asked for."""
 
+    def conventions(self) -> "Conventions":
+        """Return the conventions that are asked for. Raises InputError for punctuation by tags, which no text has."""
+        from simplepcfg.data.conventions import Conventions
 
-def shares_of(text: str | None) -> tuple[float, ...] | None:
-    """Return the shares of train, valid and test in a text such as 90,5,5, or None; InputError for another text."""
-    if text is None:
-        return None
-    try:
-        shares = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        shares = ()
-    if len(shares) != 3 or not all(share >= 0 for share in shares) or not 0 < shares[0] <= sum(shares) < math.inf:
-        raise InputError(f"--split {text}: give three shares, of train, valid and test, such as 90,5,5")
-    return shares
+        if self.punctuation == "tags":
+            raise InputError("--punctuation tags: plain text has no tags; take characters or keep")
+        return Conventions(
+            punctuation=self.punctuation,
+            keep_tags=(),
+            lowercase=self.lowercase,
+            numbers=self.numbers,
+            function_tags="keep",
+            vocabulary_size=self.vocabulary,
+            min_count=self.min_count,
+            unknown="<unk>" if self.unk else "keep",
+        )

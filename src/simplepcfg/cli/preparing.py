@@ -11,7 +11,7 @@ from simplepcfg.errors import counted
 
 if TYPE_CHECKING:
     from simplepcfg.data.preparation import Job, Prepared, Progress
-    from simplepcfg.training.machine.recommendation import Recommendation
+    from simplepcfg.training.recommendation import Recommendation
 
 SHOWN_TAGS = 12
 LANGUAGE_MODELS = ("sn-pcfg-4096", "sn-pcfg-small-lm")

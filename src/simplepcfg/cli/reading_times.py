@@ -2,15 +2,14 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from simplepcfg.cli.materials import Csv, models_and_files, read_items, refuse_unwritable_results, with_name
 from simplepcfg.cli.options import Device, Json, Quiet
 from simplepcfg.cli.output import note, results_console, write_json, write_text
+from simplepcfg.cli.requests import arg, flag, opt
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
-    from simplepcfg.evaluation.psycholinguistics.reading_times import ReadingTimeGain
+    from simplepcfg.linguistics.reading_times import ReadingTimeGain
 
 NAME = "reading-times"
 SUMMARY = "Does surprisal predict how long people read a word?"
@@ -20,30 +19,21 @@ SHAPES = ("linear", "quadratic", "spline")
 
 def command(
     arguments: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN... DATA.tsv", help="Run folders, n-gram models or LSTMs, and a table with a row a word."
-        ),
+        list[str], arg("RUN... DATA.tsv", "Run folders, n-gram models or LSTMs, and a table with a row a word.")
     ],
-    time: Annotated[str, typer.Option("--time", metavar="COLUMN", help="Which column holds the times.")] = "mean_rt",
-    raw_times: Annotated[
-        bool, typer.Option("--raw-times", help="Predict the times themselves, not their logarithms.")
-    ] = False,
-    predictors: Annotated[
-        str, typer.Option("--predictors", metavar="A,B", help=f"Of {', '.join(PREDICTORS)}.")
-    ] = "surprisal",
-    shape: Annotated[str, typer.Option("--shape", metavar="|".join(SHAPES), help="Of their effects.")] = "linear",
+    time: Annotated[str, opt("--time", "COLUMN", "Which column holds the times.")] = "mean_rt",
+    raw_times: Annotated[bool, flag("--raw-times", "Predict the times themselves, not their logarithms.")] = False,
+    predictors: Annotated[str, opt("--predictors", "A,B", f"Of {', '.join(PREDICTORS)}.")] = "surprisal",
+    shape: Annotated[str, opt("--shape", "|".join(SHAPES), "Of their effects.")] = "linear",
     frequencies: Annotated[
-        str | None, typer.Option("--frequencies", metavar="FILE", help="Text whose words are counted for frequencies.")
+        str | None, opt("--frequencies", "FILE", "Text whose words are counted for frequencies.")
     ] = None,
     keep_unknown: Annotated[
-        bool, typer.Option("--keep-unknown", help="Keep words that are <unk> to a run, or follow on such a word.")
+        bool, flag("--keep-unknown", "Keep words that are <unk> to a run, or follow on such a word.")
     ] = False,
-    folds: Annotated[int, typer.Option("--folds", metavar="K", min=2, help="Of the cross-validation.")] = 10,
-    resamples: Annotated[
-        int, typer.Option("--resamples", metavar="N", min=1, max=100_000, help="Of the bootstrap over sentences.")
-    ] = 1000,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of folds and bootstrap.")] = 0,
+    folds: Annotated[int, opt("--folds", "K", "Of the cross-validation.", min=2)] = 10,
+    resamples: Annotated[int, opt("--resamples", "N", "Of the bootstrap over sentences.", min=1, max=100000)] = 1000,
+    seed: Annotated[int, opt("--seed", "N", "Of folds and bootstrap.", min=0)] = 0,
     json: Json = None,
     csv: Csv = None,
     device: Device = "auto",
@@ -69,10 +59,10 @@ def command(
     refuse_unwritable_results(json, csv)
     from simplepcfg.data.readers import open_text
     from simplepcfg.evaluation.flat_tables import as_csv
-    from simplepcfg.evaluation.psycholinguistics.reading_times import GAIN_COLUMNS, evaluate_reading_times
-    from simplepcfg.evaluation.psycholinguistics.regression import Shape
-    from simplepcfg.evaluation.psycholinguistics.word_predictors import Predictor, token_counts
     from simplepcfg.inference.word_models import load_word_model
+    from simplepcfg.linguistics.reading_times import GAIN_COLUMNS, evaluate_reading_times
+    from simplepcfg.linguistics.regression import Shape
+    from simplepcfg.linguistics.word_predictors import Predictor, token_counts
 
     names = dict.fromkeys(name.strip() for name in predictors.split(","))
     wanted = [Predictor(_one_of(name, PREDICTORS, "--predictors")) for name in names]
@@ -107,13 +97,13 @@ def command(
         note(f"{count:,} of {len(table.rows):,} words left out: {reason}", quiet)
     rows = [result.to_dict() for result in results]
     if json == "-":
-        write_json(rows, "-")
+        write_json("-", rows)
     else:
         results_console().print(_table(results))
     if json not in (None, "-"):
-        write_json(rows, str(json))
+        write_json(str(json), rows)
     if csv is not None:
-        write_text(as_csv(GAIN_COLUMNS, ([row[name] for name in GAIN_COLUMNS] for row in rows)), csv)
+        write_text(csv, as_csv(GAIN_COLUMNS, ([row[name] for name in GAIN_COLUMNS] for row in rows)))
 
 
 def _one_of(name: str, known: tuple[str, ...], option: str) -> str:

@@ -48,11 +48,11 @@ def command(
     if png and figures is None:
         raise InputError("--png has no effect without --figures; give --figures DIR")
     from simplepcfg.data.readers import read_trees, sniff
-    from simplepcfg.inference.api import load
+    from simplepcfg.files import write_text
+    from simplepcfg.inference.run import load
     from simplepcfg.inference.systems import unique_names
     from simplepcfg.reports import make_report
     from simplepcfg.reports.files import png_renderer, write_figures
-    from simplepcfg.training.storage.atomic_files import write_text
 
     if png:
         png_renderer()  # refused before anything is computed

@@ -1,14 +1,14 @@
 """`simplepcfg reproduce`: the paper's tables, trained and evaluated here, beside the published figures."""
 
 import os
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, results_console
+from simplepcfg.cli.requests import opt
 from simplepcfg.errors import InputError
 
 NAME = "reproduce"
@@ -16,45 +16,32 @@ SEEDS = 4
 SUMMARY = "The paper's tables, beside its figures."
 
 
-class PaperTableName(StrEnum):
-    """Which table."""
-
-    lm = "lm"
-    parsing = "parsing"
-    multilingual = "multilingual"
-    speed = "speed"
+PaperTableName = Literal["lm", "parsing", "multilingual", "speed"]
 
 
 def command(
     table: Annotated[PaperTableName, typer.Argument(help="Which of the paper's tables.")],
     data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data", metavar="DIR", help="What `prepare` wrote; for multilingual, a folder a language in it."
-        ),
+        Path | None, opt("--data", "DIR", "What `prepare` wrote; for multilingual, a folder a language in it.")
     ] = None,
     rows: Annotated[
-        list[str] | None,
-        typer.Option("--rows", metavar="A,B", help="Only these rows; for speed, sizes such as 16x20x512x1024."),
+        list[str] | None, opt("--rows", "A,B", "Only these rows; for speed, sizes such as 16x20x512x1024.")
     ] = None,
     seeds: Annotated[
-        int | None,
-        typer.Option("--seeds", metavar="N", min=1, help=f"Runs a row, of seeds 1 to N.  [default: {SEEDS}]"),
+        int | None, opt("--seeds", "N", f"Runs a row, of seeds 1 to N.  [default: {SEEDS}]", min=1)
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder of runs and results.  [default: reproduction/TABLE]"),
+        Path | None, opt("--out", "DIR", "Folder of runs and results.  [default: reproduction/TABLE]")
     ] = None,
     settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change one key of every row; the table then says so."),
+        list[str] | None, opt("--set", "KEY=VALUE", "Change one key of every row; the table then says so.")
     ] = None,
     predictions: Annotated[
         list[str] | None,
-        typer.Option(
+        opt(
             "--predictions",
-            metavar="NAME=FILE",
-            help="Score these bracketed trees of the test sentences as a row of the table; for multilingual, a folder "
+            "NAME=FILE",
+            "Score these bracketed trees of the test sentences as a row of the table; for multilingual, a folder "
             "of LANGUAGE.trees.",
         ),
     ] = None,
@@ -75,28 +62,29 @@ def command(
       simplepcfg reproduce speed --out reproduction/speed
     """
     chosen = _names(rows)
-    place = out if out is not None else Path("reproduction") / table.value
+    place = out if out is not None else Path("reproduction") / table
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("reproduce runs in one process; with torchrun, train a row by `simplepcfg train` instead")
-    if table is PaperTableName.speed:
+    if table == "speed":
         if data is not None or settings or seeds is not None or predictions:
             raise InputError(
                 "speed reads no text and trains nothing; leave out --data, --set, --seeds and --predictions"
             )
-        from simplepcfg.reproduction.speed import reproduce_speed, rich_speed
+        from simplepcfg.plans.speed import reproduce_speed
+        from simplepcfg.plans.speed_lines import speed_table
 
         measured = reproduce_speed(place, rows=chosen, device=device, remark=lambda text: note(text, quiet))
-        results_console().print(rich_speed(measured))
+        results_console().print(speed_table(measured).rich())
     else:
         if data is None:
-            raise InputError(f"{table.value} needs text; give --data DIR, a folder that `simplepcfg prepare` wrote")
-        from simplepcfg.reproduction.rendering import rich_lines
-        from simplepcfg.reproduction.runner import reproduce
-        from simplepcfg.reproduction.tables import paper_table
+            raise InputError(f"{table} needs text; give --data DIR, a folder that `simplepcfg prepare` wrote")
+        from simplepcfg.plans.lines import result_table
+        from simplepcfg.plans.runner import reproduce
+        from simplepcfg.plans.tables import paper_table
         from simplepcfg.training.reporting.reporters import make_reporter
 
         lines = reproduce(
-            table.value,
+            table,
             data,
             place,
             rows=chosen,
@@ -107,7 +95,7 @@ def command(
             make_reporter=lambda: make_reporter(quiet),
             remark=lambda text: note(text, quiet),
         )
-        results_console().print(rich_lines(paper_table(table.value), lines))
+        results_console().print(result_table(paper_table(table), lines).rich())
     note(f"the same table is in {place / 'table.md'} and {place / 'table.csv'}", quiet)
 
 

@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, refuse_unwritable, write_json, write_lines
+from simplepcfg.cli.requests import arg, flag, opt
 
 if TYPE_CHECKING:
     from simplepcfg.inference.labelled_trees import SampledText
@@ -15,16 +14,14 @@ SUMMARY = "Print random sentences of a grammar."
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a trained run, or english.")],
-    count: Annotated[int, typer.Option("--count", metavar="COUNT", help="How many sentences.")] = 10,
-    max_length: Annotated[
-        int, typer.Option("--max-length", metavar="WORDS", help="No sentence has more words than this.")
-    ] = 40,
+    run: Annotated[str, arg("RUN", "Folder of a trained run, or english.")],
+    count: Annotated[int, opt("--count", "COUNT", "How many sentences.")] = 10,
+    max_length: Annotated[int, opt("--max-length", "WORDS", "No sentence has more words than this.")] = 40,
     temperature: Annotated[
-        float, typer.Option("--temperature", help="Below 1 likelier choices come more often, above 1 less often.")
+        float, flag("--temperature", "Below 1 likelier choices come more often, above 1 less often.")
     ] = 1.0,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed and count give the same sentences.")] = 0,
-    trees: Annotated[bool, typer.Option("--trees", help="Bracketed trees with the grammar's symbols.")] = False,
+    seed: Annotated[int, flag("--seed", "The same seed and count give the same sentences.")] = 0,
+    trees: Annotated[bool, flag("--trees", "Bracketed trees with the grammar's symbols.")] = False,
     json: Json = None,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -43,7 +40,7 @@ def command(
       simplepcfg sample runs/demo --count 5
       simplepcfg sample runs/demo --temperature 0.7 --seed 1 --trees
     """
-    from simplepcfg.inference.api import load
+    from simplepcfg.inference.run import load
 
     refuse_baseline(run)
     if json is not None:
@@ -59,7 +56,7 @@ def command(
         if json is not None:
             held.append(block)
     if json is not None:
-        write_json(as_json(held), json)
+        write_json(json, as_json(held))
 
 
 def as_json(blocks: "list[SampledText]") -> dict[str, object]:

@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from simplepcfg.cli.materials import read_items
 from simplepcfg.cli.options import Device, Quiet, Raw, refuse_baseline, sentence_chunks, with_remark
 from simplepcfg.cli.output import note, table_row, write_lines
+from simplepcfg.cli.requests import arg, flag, opt
 from simplepcfg.cli.unknown_words import UnknownWords
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
-    from simplepcfg.evaluation.psycholinguistics.word_model import WordSurprisal
+    from simplepcfg.linguistics.word_model import WordSurprisal
 
 NAME = "score"
 SUMMARY = "Print the log-probability of each sentence, or of each word."
@@ -31,21 +30,15 @@ INEXACT = "no exact log-probability: log p(x | posterior mean) - KL"
 
 
 def command(
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="Folder of a trained run, english, or an n-gram model or LSTM.")
-    ],
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="One sentence a line (.gz too); - is standard input.")
-    ] = "-",
+    run: Annotated[str, arg("RUN", "Folder of a trained run, english, or an n-gram model or LSTM.")],
+    file: Annotated[str, arg("FILE", "One sentence a line (.gz too); - is standard input.")] = "-",
     surprisal: Annotated[
-        bool, typer.Option("--surprisal", help="A table of every word's surprisal and next-word entropy, in bits.")
+        bool, flag("--surprisal", "A table of every word's surprisal and next-word entropy, in bits.")
     ] = False,
     regions: Annotated[
-        bool, typer.Option("--regions", help="FILE is a table of words or regions; add their surprisals in bits.")
+        bool, flag("--regions", "FILE is a table of words or regions; add their surprisals in bits.")
     ] = False,
-    spillover: Annotated[
-        int, typer.Option("--spillover", metavar="N", min=0, max=20, help="Also surprisals of the N regions before.")
-    ] = 0,
+    spillover: Annotated[int, opt("--spillover", "N", "Also surprisals of the N regions before.", min=0, max=20)] = 0,
     raw: Raw = False,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -75,15 +68,15 @@ def command(
       simplepcfg score english story.txt --raw
       simplepcfg score runs/demo items.tsv --regions --spillover 2 > scored.tsv
     """
-    from simplepcfg.evaluation.psycholinguistics.item_tables import (
+    from simplepcfg.inference.run import Run
+    from simplepcfg.inference.sentences import split_sentences
+    from simplepcfg.inference.word_models import load_word_model
+    from simplepcfg.linguistics.item_tables import (
         equal_conditions_remark,
         score_item_table,
         scored_rows,
     )
-    from simplepcfg.evaluation.psycholinguistics.regions import tokenise_regions
-    from simplepcfg.inference.run import Run
-    from simplepcfg.inference.sentences import split_sentences
-    from simplepcfg.inference.word_models import load_word_model
+    from simplepcfg.linguistics.regions import tokenise_regions
 
     refuse_baseline(run)
     if regions and (surprisal or raw):

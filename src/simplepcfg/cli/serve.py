@@ -54,7 +54,7 @@ def command(
         import uvicorn
     except ImportError:
         raise InputError("serving needs starlette and uvicorn; pip install 'simplepcfg[serve]'") from None
-    from simplepcfg.inference.api import load
+    from simplepcfg.inference.run import load
     from simplepcfg.inference.systems import unique_names
     from simplepcfg.serving.app import LOCAL_NAMES, make_app
     from simplepcfg.serving.limits import Limits

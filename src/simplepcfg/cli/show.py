@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, refuse_unwritable, results_console, write_json, write_lines
+from simplepcfg.cli.requests import arg, opt
 from simplepcfg.data.raw_text import shortened
 from simplepcfg.errors import InputError, counted
 
@@ -20,17 +19,12 @@ WIDEST_SPAN = 60  # characters of a span in the table; JSON has all of it
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a trained run, or english.")],
+    run: Annotated[str, arg("RUN", "Folder of a trained run, or english.")],
     text: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[TEXT]", help="Sentences or trees to count uses on; - is standard input.", show_default=False
-        ),
+        str | None, arg("[TEXT]", "Sentences or trees to count uses on; - is standard input.", show_default=False)
     ] = None,
-    top: Annotated[int, typer.Option("--top", metavar="K", help="Show the K most used symbols of either kind.")] = 20,
-    least: Annotated[
-        float, typer.Option("--least", metavar="USES", help="Count symbols with at least so many expected uses.")
-    ] = 1.0,
+    top: Annotated[int, opt("--top", "K", "Show the K most used symbols of either kind.")] = 20,
+    least: Annotated[float, opt("--least", "USES", "Count symbols with at least so many expected uses.")] = 1.0,
     json: Json = None,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -54,8 +48,8 @@ def command(
     if json is not None:
         refuse_unwritable(json)
     from simplepcfg.data.readers import read_sentences, read_trees, sniff
-    from simplepcfg.inference.api import load
     from simplepcfg.inference.inspection import describe_symbols
+    from simplepcfg.inference.run import load
     from simplepcfg.inference.symbol_counts import OWN_SENTENCES
 
     refuse_baseline(run, "symbols")
@@ -75,7 +69,7 @@ def command(
         console.print(symbol_table("nonterminals", report.nonterminals))
         console.print(symbol_table("preterminals", report.preterminals))
     if json is not None:
-        write_json(report.to_dict(), json)
+        write_json(json, report.to_dict())
 
 
 def summary(report: "SymbolReport") -> list[str]:

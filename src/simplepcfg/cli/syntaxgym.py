@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from simplepcfg.cli.materials import Csv, models_and_files, refuse_unwritable_results, show_accuracies, with_name
 from simplepcfg.cli.options import Device, Json, Quiet
 from simplepcfg.cli.output import results_console
+from simplepcfg.cli.requests import arg
 
 if TYPE_CHECKING:
-    from simplepcfg.evaluation.psycholinguistics.accuracy import Accuracy
+    from simplepcfg.linguistics.accuracy import Accuracy
 
 NAME = "syntaxgym"
 SUMMARY = "Do surprisals of regions differ between conditions as predicted?"
@@ -18,10 +17,7 @@ SUMMARY = "Do surprisals of regions differ between conditions as predicted?"
 
 def command(
     arguments: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN... SUITE.json...", help="Run folders, n-gram models or LSTMs, and suites or folders of suites."
-        ),
+        list[str], arg("RUN... SUITE.json...", "Run folders, n-gram models or LSTMs, and suites or folders of suites.")
     ],
     json: Json = None,
     csv: Csv = None,
@@ -42,8 +38,8 @@ def command(
       simplepcfg test syntaxgym runs/a runs/b suites/number_prep.json --csv accuracies.csv
     """
     refuse_unwritable_results(json, csv)
-    from simplepcfg.evaluation.psycholinguistics.syntaxgym import evaluate_suites, read_suite
     from simplepcfg.inference.word_models import load_word_model
+    from simplepcfg.linguistics.syntaxgym import evaluate_suites, read_suite
 
     models, files = models_and_files(arguments, (".json",))
     suites = [read_suite(file) for file in files]
@@ -59,7 +55,7 @@ def _show_published(results: Sequence[Sequence["Accuracy"]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from simplepcfg.evaluation.psycholinguistics.published_suites import (
+    from simplepcfg.linguistics.published_suites import (
         PUBLISHED,
         SUITES,
         TRAINING_WORDS,

@@ -3,21 +3,26 @@
 import json
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from simplepcfg.cli.failures import is_follower
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note
-from simplepcfg.cli.train_seeds import holds_seeds, train_runs
+from simplepcfg.cli.requests import arg, flag, opt, takes
+from simplepcfg.cli.train_seeds import holds_seeds, score_of, train_runs
 from simplepcfg.errors import InputError
+
+if TYPE_CHECKING:
+    from simplepcfg.runs.config.schema import RunConfig
+    from simplepcfg.training.start import TrainingResult
 
 NAME = "train"
 SUMMARY = "Learn a grammar from text."
 DEMO = "demo"
+RAW_SETTINGS = ["data.raw=true", "data.tokenize=true"]
 OPTION_OF = {"data.train": "--train", "data.valid": "--valid", "seed": "--seed", "training.device": "--device"}
 
 
@@ -28,58 +33,40 @@ class Log(StrEnum):
     wandb = "wandb"
 
 
-def command(
-    config: Annotated[
-        str | None,
-        typer.Argument(metavar="CONFIG", help="A TOML file, or a built-in name such as sn-pcfg-128."),
-    ] = None,
-    train: Annotated[
-        str | None,
-        typer.Option("--train", metavar="FILE", help="Training text, one sentence a line (or trees; .gz too)."),
-    ] = None,
-    valid: Annotated[
-        str | None,
-        typer.Option("--valid", metavar="FILE", help="Validation text; otherwise 5 % is held out."),
-    ] = None,
-    raw: Annotated[
-        bool,
-        typer.Option("--raw", help="The text is raw: paragraphs, which are split into sentences and words."),
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder of the run.  [default: runs/NAME]"),
-    ] = None,
+@dataclass(frozen=True, kw_only=True)
+class TrainRequest:
+    """What to train, on what, and where."""
+
+    config: Annotated[str | None, arg("CONFIG", "A TOML file, or a built-in name such as sn-pcfg-128.")] = None
+    train: Annotated[str | None, opt("--train", "FILE", "Training text, one sentence a line (or trees; .gz too).")] = (
+        None
+    )
+    valid: Annotated[str | None, opt("--valid", "FILE", "Validation text; otherwise 5 % is held out.")] = None
+    raw: Annotated[bool, flag("--raw", "The text is raw: paragraphs, which are split into sentences and words.")] = (
+        False
+    )
+    out: Annotated[Path | None, opt("--out", "DIR", "Folder of the run.  [default: runs/NAME]")] = None
     settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change one key, such as training.epochs=3; repeatable."),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", metavar="N", help="The one source of every random draw."),
-    ] = None,
+        list[str] | None, opt("--set", "KEY=VALUE", "Change one key, such as training.epochs=3; repeatable.")
+    ] = None
+    seed: Annotated[int | None, opt("--seed", "N", "The one source of every random draw.")] = None
     teachers: Annotated[
-        list[str] | None,
-        typer.Option("--teacher", metavar="RUN", help="Learn from the span marginals of this run, too; repeatable."),
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        typer.Option("--seeds", metavar="K", help="Train K runs with K seeds into DIR/seed-0, DIR/seed-1, …"),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", metavar="K", help="With --seeds: train K runs at a time.  [default: 1]"),
-    ] = None,
-    device: Device = "auto",
+        list[str] | None, opt("--teacher", "RUN", "Learn from the span marginals of this run, too; repeatable.")
+    ] = None
+    seeds: Annotated[int | None, opt("--seeds", "K", "Train K runs with K seeds into DIR/seed-0, DIR/seed-1, …")] = None
+    jobs: Annotated[int | None, opt("--jobs", "K", "With --seeds: train K runs at a time.  [default: 1]")] = None
+    device: Device = "auto"
     resume: Annotated[
-        Path | None,
-        typer.Option("--resume", metavar="DIR", help="Go on with the run (or runs) in this folder, instead of CONFIG."),
-    ] = None,
+        Path | None, opt("--resume", "DIR", "Go on with the run (or runs) in this folder, instead of CONFIG.")
+    ] = None
     log: Annotated[
-        list[Log] | None,
-        typer.Option("--log", help="Also write events for this program to show; repeatable.", show_default=False),
-    ] = None,
-    quiet: Quiet = False,
-) -> None:
+        list[Log] | None, flag("--log", "Also write events for this program to show; repeatable.", show_default=False)
+    ] = None
+    quiet: Quiet = False
+
+
+@takes(TrainRequest)
+def command(request: TrainRequest) -> None:
     """Learn a grammar from text; the best model by validation likelihood is kept in the run's folder.
 
     Progress goes to standard error. After Ctrl-C everything is saved and --resume goes on, bit for bit. Started by
@@ -97,81 +84,111 @@ def command(
       simplepcfg train sn-pcfg-128 --train train.txt --log tensorboard
       torchrun --nproc_per_node=2 -m simplepcfg train sn-pcfg --train train.txt
     """
-    from simplepcfg.training.config.files import load_config
-    from simplepcfg.training.loop import train as train_run
-    from simplepcfg.training.reporting.reporters import make_reporter
-    from simplepcfg.training.storage.run_folder import RunFolder
-
-    quiet = quiet or is_follower()
-    changes = list(settings or [])
-    options = {"data.train": train, "data.valid": valid, "seed": seed}
-    refuse_set_twice(changes, options if device == "auto" else {**options, "training.device": device})
-    for key, value in (("data.train", train), ("data.valid", valid)):
-        if value is not None:
-            changes.append(f"{key}={json.dumps(value, ensure_ascii=False)}")
-    if teachers:
-        changes.append(f"training.teacher={json.dumps(teachers, ensure_ascii=False)}")
-    if raw:
-        changes += ["data.raw=true", "data.tokenize=true"]
-    if seed is not None:
-        changes.append(f"seed={seed}")
-    if jobs is not None and seeds is None and not (resume is not None and holds_seeds(resume)):
-        raise InputError(f"--jobs {jobs} is for the runs of --seeds; leave it out")
-    if resume is not None:
-        if config is not None or out is not None or seeds is not None:
-            raise InputError("--resume DIR goes on with the run in DIR; leave out CONFIG, --out and --seeds")
-        if holds_seeds(resume):
-            train_runs(None, resume, 0, changes, device, 1 if jobs is None else jobs, log or (), quiet)
-            return
-        if not resume.is_dir():
-            raise InputError(f"{resume}: no such run folder; give --resume one that `simplepcfg train` wrote")
-        folder = RunFolder(resume)
-        folder.require(folder.config)
-        saved = folder.read_config(changes) if changes else None
-        reporter = make_reporter(quiet, log or (), resume)
-        result = train_run(saved, resume, resume=True, device=device, reporter=reporter)
-    else:
-        if config is None:
-            raise InputError(
-                "name a configuration (a TOML file or a built-in name), as in `simplepcfg train sn-pcfg-128 "
-                "--train FILE`, or --resume DIR"
-            )
-        try:
-            chosen = load_config(config, changes)
-        except InputError as error:
-            if train is not None or Path(config).suffix == ".toml" or not Path(config).is_file():
-                raise
-            advice = f"to learn from this file: simplepcfg train sn-pcfg-128 --train {shlex.quote(config)}"
-            raise InputError(f"{error}; {advice}") from None
-        named = "name" in chosen.model_fields_set
-        directory = out if out is not None else default_folder(chosen.name if named else Path(config).stem)
-        if chosen.data.train is None:
-            if config != DEMO:
-                raise InputError(f"{config} names no training text; give --train FILE")
-            from simplepcfg.cli.demo_data import with_builtin_text, write_treebank
-            from simplepcfg.training.machine.device import resolve_device
-
-            if not is_follower():  # those wait for the first, which writes it before it joins them
-                RunFolder(directory).refuse_if_taken()
-                resolve_device(chosen.training.device if device == "auto" else device)  # before anything is written
-                write_treebank(directory)
-            chosen = with_builtin_text(chosen, directory)
-        refuse_one_pipe_twice(chosen.data.train, chosen.data.valid)
-        if seeds is not None:
-            train_runs(chosen, directory, seeds, [], device, 1 if jobs is None else jobs, log or (), quiet)
-            return
-        reporter = make_reporter(quiet, log or (), directory, chosen.model_dump())
-        result = train_run(chosen, directory, device=device, reporter=reporter)
-    best = result.best
-    score = f"{best.perplexity:.2f}" if best.perplexity is not None else "infinite"
-    note(f"best epoch {best.epoch} of {result.epochs}: validation perplexity {score}", quiet)
+    if is_follower():
+        request = replace(request, quiet=True)
+    resume, changes = request.resume, settings_of(request)
+    if request.jobs is not None and request.seeds is None and not (resume is not None and holds_seeds(resume)):
+        raise InputError(f"--jobs {request.jobs} is for the runs of --seeds; leave it out")
+    result = _begin(request, changes) if resume is None else _go_on(request, resume, changes)
+    if result is None:  # several runs, which have been told of
+        return
+    note(f"best epoch {result.best.epoch} of {result.epochs}: validation perplexity {score_of(result)}", request.quiet)
     quoted = shlex.quote(str(result.directory))
-    note(f"the run is in {result.directory}; next: simplepcfg evaluate {quoted} FILE", quiet)
+    note(f"the run is in {result.directory}; next: simplepcfg evaluate {quoted} FILE", request.quiet)
+
+
+def settings_of(request: TrainRequest) -> list[str]:
+    """Return the settings of --set and of the options that stand for keys; InputError if two contradict."""
+    changes = list(request.settings or [])
+    texts = {"data.train": request.train, "data.valid": request.valid}
+    options: dict[str, object] = {**texts, "seed": request.seed}
+    refuse_set_twice(changes, options if request.device == "auto" else {**options, "training.device": request.device})
+    changes += [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in texts.items() if value is not None]
+    if request.teachers:
+        changes.append(f"training.teacher={json.dumps(request.teachers, ensure_ascii=False)}")
+    if request.raw:
+        changes += RAW_SETTINGS
+    if request.seed is not None:
+        changes.append(f"seed={request.seed}")
+    return changes
+
+
+def _go_on(request: TrainRequest, folder: Path, changes: list[str]) -> "TrainingResult | None":
+    """Go on with the run in a folder, or with its runs of several seeds, of which nothing is returned."""
+    from simplepcfg.runs.run_folder import RunFolder
+    from simplepcfg.training.reporting.reporters import make_reporter
+    from simplepcfg.training.start import train
+
+    if request.config is not None or request.out is not None or request.seeds is not None:
+        raise InputError("--resume DIR goes on with the run in DIR; leave out CONFIG, --out and --seeds")
+    if holds_seeds(folder):
+        train_runs(None, folder, 0, changes, request.device, request.jobs, request.log or (), request.quiet)
+        return None
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such run folder; give --resume one that `simplepcfg train` wrote")
+    run = RunFolder(folder)
+    run.require(run.config)
+    saved = run.read_config(changes) if changes else None
+    reporter = make_reporter(request.quiet, request.log or (), folder)
+    return train(saved, folder, resume=True, device=request.device, reporter=reporter)
+
+
+def _begin(request: TrainRequest, changes: list[str]) -> "TrainingResult | None":
+    """Train a new run, or runs of several seeds, of which nothing is returned."""
+    from simplepcfg.training.reporting.reporters import make_reporter
+    from simplepcfg.training.start import train
+
+    config, folder = _configuration(request, changes)
+    refuse_one_pipe_twice(config.data.train, config.data.valid)
+    if request.seeds is not None:
+        train_runs(config, folder, request.seeds, [], request.device, request.jobs, request.log or (), request.quiet)
+        return None
+    reporter = make_reporter(request.quiet, request.log or (), folder, config.model_dump())
+    return train(config, folder, device=request.device, reporter=reporter)
+
+
+def _configuration(request: TrainRequest, changes: list[str]) -> "tuple[RunConfig, Path]":
+    """Return the configuration of a new run with its text, and the folder of the run."""
+    from simplepcfg.runs.config.files import load_config
+
+    config = request.config
+    if config is None:
+        raise InputError(
+            "name a configuration (a TOML file or a built-in name), as in `simplepcfg train sn-pcfg-128 "
+            "--train FILE`, or --resume DIR"
+        )
+    try:
+        chosen = load_config(config, changes)
+    except InputError as error:
+        if request.train is not None or Path(config).suffix == ".toml" or not Path(config).is_file():
+            raise
+        advice = f"to learn from this file: simplepcfg train sn-pcfg-128 --train {shlex.quote(config)}"
+        raise InputError(f"{error}; {advice}") from None
+    named = "name" in chosen.model_fields_set
+    folder = request.out if request.out is not None else default_folder(chosen.name if named else Path(config).stem)
+    if chosen.data.train is not None:
+        return chosen, folder
+    if config != DEMO:
+        raise InputError(f"{config} names no training text; give --train FILE")
+    return _with_builtin_text(chosen, folder, request.device), folder
+
+
+def _with_builtin_text(config: "RunConfig", folder: Path, device: str) -> "RunConfig":
+    """Write the built-in treebank into the folder of a run, and return the configuration with it as its text."""
+    from simplepcfg.cli.demo_data import with_builtin_text, write_treebank
+    from simplepcfg.runs.device import resolve_device
+    from simplepcfg.runs.run_folder import RunFolder
+
+    if not is_follower():  # those wait for the first, which writes it before it joins them
+        RunFolder(folder).refuse_if_taken()
+        resolve_device(config.training.device if device == "auto" else device)  # before anything is written
+        write_treebank(folder)
+    return with_builtin_text(config, folder)
 
 
 def refuse_set_twice(settings: list[str], options: Mapping[str, object]) -> None:
     """Raise InputError if an option and a --set contradict each other: one of them would have no effect."""
-    from simplepcfg.training.config.files import parse_value
+    from simplepcfg.runs.config.files import parse_value
 
     for setting in settings:
         key, _, text = setting.partition("=")

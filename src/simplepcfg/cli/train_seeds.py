@@ -10,7 +10,8 @@ from simplepcfg.cli.output import note
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
-    from simplepcfg.training.config.schema import RunConfig
+    from simplepcfg.runs.config.schema import RunConfig
+    from simplepcfg.training.start import TrainingResult
 
 
 def holds_seeds(folder: Path) -> bool:
@@ -20,13 +21,18 @@ def holds_seeds(folder: Path) -> bool:
     return SeedsFolder(folder).exists()
 
 
+def score_of(result: "TrainingResult") -> str:
+    """Return the validation perplexity of a run's best epoch."""
+    return "infinite" if result.best.perplexity is None else f"{result.best.perplexity:.2f}"
+
+
 def train_runs(
     config: "RunConfig | None",
     directory: Path,
     seeds: int,
     changes: Sequence[str],
     device: str,
-    jobs: int,
+    jobs: int | None,
     logs: Sequence[str],
     quiet: bool,
 ) -> None:
@@ -46,16 +52,14 @@ def train_runs(
         seeds,
         overrides=changes,
         device=device,
-        jobs=jobs,
+        jobs=1 if jobs is None else jobs,
         logs=logs,
         make_reporter=lambda folder, settings: make_reporter(quiet, logs, folder, settings.model_dump()),
         note=lambda text: note(text, quiet),
     )
     for outcome in outcomes:
         if outcome.result is not None:
-            best = outcome.result.best
-            score = f"{best.perplexity:.2f}" if best.perplexity is not None else "infinite"
-            place = f"best epoch {best.epoch} of {outcome.result.epochs}"
-            note(f"seed-{outcome.seed}: {place}, validation perplexity {score}", quiet)
+            place = f"best epoch {outcome.result.best.epoch} of {outcome.result.epochs}"
+            note(f"seed-{outcome.seed}: {place}, validation perplexity {score_of(outcome.result)}", quiet)
     quoted = shlex.quote(str(directory))
     note(f"the runs are in {directory}; next: simplepcfg evaluate {quoted} FILE --ensemble", quiet)

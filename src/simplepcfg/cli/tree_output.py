@@ -3,9 +3,8 @@
 import json
 import math
 from collections.abc import Iterable
-from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from simplepcfg.drawing.text_trees import draw_tree
 from simplepcfg.errors import InputError
@@ -17,23 +16,16 @@ if TYPE_CHECKING:
 MOST_PICTURES = 200
 
 
-class Format(StrEnum):
-    """How a tree is written."""
-
-    brackets = "brackets"
-    json = "json"
-    pretty = "pretty"
-    columns = "columns"
-    svg = "svg"
+Format = Literal["brackets", "json", "pretty", "columns", "svg"]
 
 
 def render(tree: "SpanTree", format: Format, tags: bool = False) -> str:
     """Return a tree as text; brackets and JSON are one line. Drawings show words' symbols only with ``tags``."""
-    if format is Format.brackets:
+    if format == "brackets":
         return tree.to_brackets()
-    if format is Format.pretty:
+    if format == "pretty":
         return "\n".join([*draw_tree(tree, tags), ""]) if tree.words else ""
-    if format is Format.columns:
+    if format == "columns":
         return "\n".join([*columns(tree), ""])
     return json.dumps({"words": tree.words, "spans": _wide_spans(tree), "tree": tree.to_brackets()}, ensure_ascii=False)
 
@@ -66,7 +58,7 @@ def one_picture(trees: Iterable["SpanTree"]) -> str:
 
 def render_k_best(trees: list["ScoredTree"], format: Format) -> str:
     """Return the trees of one sentence: lines that an empty one ends, or one JSON object."""
-    if format is Format.json:
+    if format == "json":
         found = [
             {
                 # JSON has no infinity; a tree that only stands in for one has no probability.
@@ -79,9 +71,9 @@ def render_k_best(trees: list["ScoredTree"], format: Format) -> str:
         return json.dumps({"words": trees[0].tree.words, "trees": found}, ensure_ascii=False)
     if not trees[0].tree.words:
         return ""
-    separator = "\n" if format is Format.pretty else "\t"
+    separator = "\n" if format == "pretty" else "\t"
     shown = [f"{item.log_probability:.6f}{separator}{render(item.tree, format, tags=True)}" for item in trees]
-    return "\n".join(shown if format is Format.pretty else [*shown, ""])
+    return "\n".join(shown if format == "pretty" else [*shown, ""])
 
 
 def _wide_spans(tree: "SpanTree") -> list[list[int]]:

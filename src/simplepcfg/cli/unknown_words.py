@@ -7,7 +7,7 @@ from simplepcfg.cli.output import note
 from simplepcfg.errors import counted
 
 if TYPE_CHECKING:
-    from simplepcfg.evaluation.psycholinguistics.word_model import WordModel
+    from simplepcfg.linguistics.word_model import WordModel
 
 SHOWN = 5
 

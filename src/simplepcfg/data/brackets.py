@@ -101,7 +101,7 @@ class _TreeBuilder:
         return not stack
 
     def finish(self) -> SpanTree:
-        """The completed tree."""
+        """Return the completed tree."""
         return finish_tree(self.words, self.tags, self.spans)
 
     def _add_text(self, node: _OpenNode, text: str) -> None:

@@ -35,15 +35,15 @@ def parse_conllu(lines: Iterable[str], name: str) -> Iterator[ConlluSentence]:
     InputError names the line that is not CoNLL-U.
     """
     words: list[str] = []
-    found: dict[str, str] = {}
+    comments: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             if words:
-                yield ConlluSentence(words, found.get("sent_id"), found.get("text"))
-            words, found = [], {}
+                yield ConlluSentence(words, comments.get("sent_id"), comments.get("text"))
+            words, comments = [], {}
         elif line.startswith("#"):
             if comment := _COMMENT.match(line):
-                found[comment[1]] = comment[2].strip()
+                comments[comment[1]] = comment[2].strip()
         else:
             columns = line.split("\t")
             if len(columns) != COLUMNS:
@@ -55,11 +55,11 @@ def parse_conllu(lines: Iterable[str], name: str) -> Iterator[ConlluSentence]:
             elif not _OTHER_ID.fullmatch(columns[0]):
                 raise InputError(f"{name}:{number}: {columns[0]!r} is no number of a word in CoNLL-U; repair the line")
     if words:
-        yield ConlluSentence(words, found.get("sent_id"), found.get("text"))
+        yield ConlluSentence(words, comments.get("sent_id"), comments.get("text"))
 
 
 def _form(form: str, name: str, number: int) -> str:
-    """A word; white space inside it, which CoNLL-U allows, is `_` as everywhere."""
+    """Return the form of a word, with `_` for white space inside it, which CoNLL-U allows."""
     if not form.strip():
         raise InputError(f"{name}:{number}: a word without a form; repair the line")
     return "_".join(form.split())

@@ -8,7 +8,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,7 +37,7 @@ class Constraints:
     source: str = ""
 
     @classmethod
-    def from_mapping(cls, value: Any, source: str = "") -> Constraints:
+    def from_mapping(cls, value: object, source: str = "") -> Constraints:
         """Return the constraints of a mapping with any of the keys "require", "forbid" and "bonus".
 
             Constraints.from_mapping({"require": [[0, 3]], "forbid": [[3, 5]], "bonus": [[0, 2, 1.5]]})
@@ -60,7 +59,7 @@ class Constraints:
         )
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Tell whether there is any constraint."""
         return bool(self.require or self.forbid or self.bonus)
 
     def token_bonus(self, words: int, prepared: Prepared, source: str = "") -> Tensor | None:
@@ -107,7 +106,7 @@ class Constraints:
         return table
 
     def _mapped(self, span: Span, words: int, kept: Sequence[int], place: str) -> Span:
-        """A span of words as one of kept words."""
+        """Return a span of words as a span of kept words."""
         i, j = span
         if j > words:
             raise InputError(f"{place}span {[i, j]} ends beyond the sentence, which has {counted(words, 'word')}")
@@ -136,7 +135,8 @@ def read_constraints(path: str | PathLike[str]) -> Iterator[Constraints]:
 
 
 def token_bonuses(
-    constraints: Sequence[Constraints | Mapping[str, Any] | None], sentences: Sequence[tuple[Sequence[str], Prepared]]
+    constraints: Sequence[Constraints | Mapping[str, object] | None],
+    sentences: Sequence[tuple[Sequence[str], Prepared]],
 ) -> list[Tensor | None]:
     """Return the bonus of each sentence, [tokens + 1, tokens + 1], or None; dictionaries are taken for constraints.
 
@@ -147,24 +147,24 @@ def token_bonuses(
             f"{counted(len(constraints), 'constraint')} for {counted(len(sentences), 'sentence')}; give one for each"
             ", or None"
         )
-    found: list[Tensor | None] = []
+    bonuses: list[Tensor | None] = []
     for number, (item, (words, prepared)) in enumerate(zip(constraints, sentences, strict=True)):
         source = f"sentence {number}"
         if item is not None and not isinstance(item, Constraints):
             item = Constraints.from_mapping(item, source)
-        found.append(None if item is None else item.token_bonus(len(words), prepared, source))
-    return found
+        bonuses.append(None if item is None else item.token_bonus(len(words), prepared, source))
+    return bonuses
 
 
 def stacked_bonuses(bonuses: Sequence[Tensor | None], n: int) -> Tensor | None:
     """Return the bonuses of a batch as one tensor [B, n + 1, n + 1]; None if no sentence has one."""
     if all(bonus is None for bonus in bonuses):
         return None
-    found = torch.zeros(len(bonuses), n + 1, n + 1)
-    for row, bonus in zip(found, bonuses, strict=True):
+    stacked = torch.zeros(len(bonuses), n + 1, n + 1)
+    for row, bonus in zip(stacked, bonuses, strict=True):
         if bonus is not None:
             row[: bonus.shape[0], : bonus.shape[1]] = bonus
-    return found
+    return stacked
 
 
 def has_tree(allowed: Tensor) -> bool:
@@ -176,14 +176,14 @@ def has_tree(allowed: Tensor) -> bool:
         stride, size = (posts + 1, 1), (posts - width, width - 1)
         before = made.as_strided(size, stride, 1)  # (i, i + k)
         after = made.as_strided(size, stride, width * posts + 1)  # (i + k, i + width) at its mirror
-        found = (before & after).any(1) & torch.diagonal(allowed, width)
-        torch.diagonal(made, width).copy_(found)
-        torch.diagonal(made, -width).copy_(found)
+        covered = (before & after).any(1) & torch.diagonal(allowed, width)
+        torch.diagonal(made, width).copy_(covered)
+        torch.diagonal(made, -width).copy_(covered)
     return bool(made[0, posts - 1]) or posts <= 2
 
 
 def _with_ending(table: Tensor) -> Tensor:
-    """For tokens that end with an added `<eos>`: a span that reaches it is, to the user, one that ends before it.
+    """Return the table for tokens that end with an added `<eos>`: a span may include it or end before it.
 
     Where `<eos>` is attached to the very span, both have the bonus.
     """
@@ -195,14 +195,14 @@ def _with_ending(table: Tensor) -> Tensor:
     return longer
 
 
-def _listed(value: Mapping[str, Any], key: str, place: str) -> Sequence[Any]:
-    found = value.get(key, [])
-    if not isinstance(found, list | tuple):
-        raise InputError(f"{place}{key} is {found!r}; it must be a list of spans, as in {EXAMPLE}")
-    return found
+def _listed(value: Mapping[str, object], key: str, place: str) -> Sequence[object]:
+    items = value.get(key, [])
+    if not isinstance(items, list | tuple):
+        raise InputError(f"{place}{key} is {items!r}; it must be a list of spans, as in {EXAMPLE}")
+    return items
 
 
-def _checked(key: str, item: Any, place: str) -> tuple[int, int, float]:
+def _checked(key: str, item: object, place: str) -> tuple[int, int, float]:
     """Start, end and bonus (0 where it has none) of one entry."""
     numbers = 3 if key == "bonus" else 2
     shape = "[start, end, bonus]" if key == "bonus" else "[start, end]"

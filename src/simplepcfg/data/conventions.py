@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from simplepcfg.data.brackets import EMPTY_CONSTITUENTS, TRACES
 from simplepcfg.data.preprocessing import PENN_WORD_TAGS, Preprocessing, has_space, is_punctuation, spans_over
@@ -58,7 +58,7 @@ class Conventions:
         if self.min_count < 1:
             raise InputError(f"min count = {self.min_count}; it must be 1 or more")
 
-    def as_table(self) -> dict[str, Any]:
+    def as_table(self) -> dict[str, object]:
         """Return the switches as a table for a TOML file."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
@@ -129,15 +129,15 @@ def prepare_tree(tree: SpanTree, conventions: Conventions, losses: Losses) -> Sp
 def prepare_sentence(words: Sequence[str], conventions: Conventions, losses: Losses) -> list[str]:
     """Return the words of a sentence of plain text, where characters alone tell punctuation; count what is left out."""
     if conventions.punctuation == "keep":
-        kept = list(words)
+        remaining = list(words)
     else:
-        kept = [word for word in words if not is_punctuation(word)]
-        losses.reasons[PUNCTUATION] += len(words) - len(kept)
-    if kept and kept[-1] == EOS:
-        kept.pop()
+        remaining = [word for word in words if not is_punctuation(word)]
+        losses.reasons[PUNCTUATION] += len(words) - len(remaining)
+    if remaining and remaining[-1] == EOS:
+        remaining.pop()
         losses.reasons[SENTENCE_ENDS] += 1
-    losses.reasons[KEPT_WORDS] += len(kept)
-    return prepare_words(kept, conventions, losses)
+    losses.reasons[KEPT_WORDS] += len(remaining)
+    return prepare_words(remaining, conventions, losses)
 
 
 def prepare_words(words: Sequence[str], conventions: Conventions, losses: Losses) -> list[str]:
@@ -169,7 +169,7 @@ def plain_label(label: str, conventions: Conventions) -> str:
 
 
 def _labelled(spans: Spans, n: int, conventions: Conventions, reasons: Counter[str]) -> Spans:
-    """Plain labels; no wrapper without label around one constituent; unary chains if they are wanted."""
+    """Return the tree with plain labels, no unlabelled wrapper, and unary chains if they are wanted."""
     while spans and spans[0][2] == "" and (n == 1 or (len(spans) > 1 and spans[1][:2] == (0, n))):
         del spans[0]
         reasons[WRAPPERS] += 1

@@ -6,7 +6,7 @@ import hashlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from tempfile import TemporaryFile, gettempdir
-from typing import IO, Any, overload
+from typing import IO, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,12 +55,12 @@ class EncodedText(Sequence[list[int]]):
     def __getitem__(self, index: slice) -> EncodedText: ...
 
     def __getitem__(self, index: int | slice) -> list[int] | EncodedText:
-        """The ids of one sentence, or a text of some of them."""
+        """Return the ids of one sentence, or a text of some of them."""
         if isinstance(index, slice):
             return EncodedText(self.tokens, self.starts[index], self.lengths[index])
         start = self.starts[index]
-        found: list[int] = self.tokens[start : start + self.lengths[index]].tolist()
-        return found
+        ids: list[int] = self.tokens[start : start + self.lengths[index]].tolist()
+        return ids
 
     def select(self, indices: Ints | Sequence[int]) -> EncodedText:
         """Return the text of the sentences with these indices, in their order."""
@@ -93,10 +93,10 @@ class EncodedText(Sequence[list[int]]):
         ends = np.cumsum(self.lengths + 1)
         at_marks = np.zeros(int(ends[-1]) if len(ends) else 0, dtype=bool)
         at_marks[ends - 1 if after else ends - 1 - self.lengths] = True
-        found = np.empty(len(at_marks), dtype=np.int64)
-        found[at_marks] = marks
-        found[~at_marks] = self.flat()
-        return found
+        ids = np.empty(len(at_marks), dtype=np.int64)
+        ids[at_marks] = marks
+        ids[~at_marks] = self.flat()
+        return ids
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the sentences' lengths and word ids, in order."""
@@ -107,10 +107,10 @@ class EncodedText(Sequence[list[int]]):
 
     def counts(self, size: int) -> Ints:
         """Return how often each of the ids 0 … size − 1 occurs, [size]."""
-        found = np.zeros(size, dtype=np.int64)
+        counts = np.zeros(size, dtype=np.int64)
         for block in self.blocks():
-            found += np.bincount(block.flat(), minlength=size)
-        return found
+            counts += np.bincount(block.flat(), minlength=size)
+        return counts
 
 
 class TextEncoder:
@@ -166,17 +166,17 @@ class DecodedText(Sequence[list[str]]):
     def __getitem__(self, index: slice) -> DecodedText: ...
 
     def __getitem__(self, index: int | slice) -> list[str] | DecodedText:
-        """The words of one sentence, or a text of some of them."""
+        """Return the words of one sentence, or a text of some of them."""
         if isinstance(index, slice):
             return DecodedText(self._text[index], self._words)
         return [self._words[number] for number in self._text[index]]
 
 
-def sentence_lengths(sentences: Sequence[Sequence[Any]]) -> list[int]:
+def sentence_lengths(sentences: Sequence[Sequence[object]]) -> list[int]:
     """Return the number of words of each sentence; an encoded text is not read for it."""
     if isinstance(sentences, EncodedText):
-        found: list[int] = sentences.lengths.tolist()
-        return found
+        lengths: list[int] = sentences.lengths.tolist()
+        return lengths
     return [len(sentence) for sentence in sentences]
 
 
@@ -214,11 +214,11 @@ class _GrowingIds:
 
 
 def _temporary() -> str:
-    """What an error of the temporary file names."""
+    """Return the place of the temporary file as an error names it."""
     return f"{gettempdir()} (a temporary file of the text; TMPDIR=DIR takes another folder)"
 
 
 def _extents(lengths: Sequence[int]) -> tuple[Ints, Ints]:
-    """Starts and lengths of sentences that lie one after the other."""
+    """Return starts and lengths of sentences that lie one after the other."""
     sizes = np.array(lengths, dtype=np.int64)
     return np.cumsum(sizes) - sizes, sizes

@@ -56,7 +56,7 @@ def without_sgml(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _detect(path: Path) -> str:
-    """Files of a Chinese treebank are small: each is read once more to know what it is."""
+    """Return the encoding of a file of a Chinese treebank; these files are small and can be read once more."""
     try:
         _bytes(path).decode(UTF8)
     except UnicodeDecodeError:

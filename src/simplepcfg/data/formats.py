@@ -57,7 +57,7 @@ _JSON_START = re.compile(r'\{\s*"[^"]*"\s*:|\[\s*(?:\{\s*"|\[\s*")')
 
 def recognise_bytes(start: bytes) -> Format | None:
     """Return the format of a file that is no text by its first bytes; None for text."""
-    return next((found for beginning, found in _BEGINNINGS if start.startswith(beginning)), None)
+    return next((format_ for beginning, format_ in _BEGINNINGS if start.startswith(beginning)), None)
 
 
 def recognise_lines(lines: Sequence[str]) -> Format | None:
@@ -81,39 +81,39 @@ def recognised(lines: Iterator[str]) -> tuple[Format | None, Iterator[str]]:
     No more lines are held back than it takes to know, which of sentences is one: they may come from a keyboard.
     """
     held: list[str] = []
-    found = comments = 0
+    looked_at = comments = 0
     for line in islice(lines, MOST_HELD):
         held.append(line)
         if (comments and line.startswith("#")) or _CONLLU_COMMENT.match(line):
             comments += 1
         elif line.strip():
-            found += 1
-            if found == LOOKED_AT or line.strip() not in ("{", "["):  # a lone bracket of JSON says nothing
+            looked_at += 1
+            if looked_at == LOOKED_AT or line.strip() not in ("{", "["):  # a lone bracket of JSON says nothing
                 break
     return recognise_lines(held), chain(held, lines)
 
 
-def refuse(found: Format | None, name: str) -> None:
+def refuse(other: Format | None, name: str) -> None:
     """Raise InputError if the file `name` is in a format that is not read."""
-    if found is not None:
-        raise InputError(f"{name}: is {found.name}, not plain text or bracketed trees; {found.fix}")
+    if other is not None:
+        raise InputError(f"{name}: is {other.name}, not plain text or bracketed trees; {other.fix}")
 
 
 def refuse_other_formats(lines: Iterator[str], name: str) -> Iterator[str]:
     """Yield the same lines; raise InputError, at the first, if the file `name` is in a format that is not read."""
-    found, lines = recognised(lines)
-    refuse(found, name)
+    other, lines = recognised(lines)
+    refuse(other, name)
     yield from lines
 
 
 def first_lines(lines: Iterable[str]) -> list[str]:
     """Return the lines up to the first few that are not blank; a file of blank lines is not held in memory."""
     taken: list[str] = []
-    found = 0
+    looked_at = 0
     for line in islice(lines, MOST_HELD):
         taken.append(line)
-        found += bool(line.strip())
-        if found == LOOKED_AT:
+        looked_at += bool(line.strip())
+        if looked_at == LOOKED_AT:
             break
     return taken
 

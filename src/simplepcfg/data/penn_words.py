@@ -81,7 +81,7 @@ def plain_apostrophes(word: str) -> str:
 
 
 def _two_words(chunk: str) -> Iterator[str]:
-    """`can` and `not` of `cannot`, also within a compound; any other word as it is."""
+    """Split `cannot` into `can` and `not`, also within a compound; return any other word as it is."""
     place = 0
     for match in _TWO_WORDS.finditer(chunk):
         yield from filter(None, (chunk[place : match.start()], match[1], match[2]))
@@ -91,7 +91,7 @@ def _two_words(chunk: str) -> Iterator[str]:
 
 
 def _written(words: list[str], sentence: str) -> Iterator[str]:
-    """The same words with the sentence's own apostrophes: no character is lost but white space."""
+    """Yield the words with the sentence's own apostrophes: no character is lost but white space."""
     rest, place = "".join(sentence.split()), 0
     for word in words:
         yield rest[place : place + len(word)]

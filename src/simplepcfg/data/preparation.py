@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from simplepcfg.data.brackets import EMPTY_TREES, parse_trees
 from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS, Conventions, Losses, prepare_sentence, prepare_tree
@@ -26,7 +26,7 @@ EMPTIED, TREELESS = "sentences with no word left", "files without trees"
 _LOOKED_AT = 1000  # words, before tags are judged
 MAX_LENGTH = 40  # of training sentences; train leaves longer ones out, after the vocabulary is counted
 # Settings of `train` that go with prepared text: nothing is done to it again.
-AS_PREPARED: dict[str, Any] = {"lowercase": False, "numbers": "keep", "punctuation": "keep"}
+AS_PREPARED: dict[str, object] = {"lowercase": False, "numbers": "keep", "punctuation": "keep"}
 
 Progress = Callable[[Path, int], None]  # a file that is done, and sentences so far
 
@@ -51,7 +51,7 @@ class Prepared:
     losses: Losses
     vocabulary: int  # words, without <pad> and <unk>
     types: int  # different words of the training text
-    settings: dict[str, Any]  # for `train`
+    settings: dict[str, object]  # for `train`
     notes: list[str] = field(default_factory=list)
 
 
@@ -159,7 +159,7 @@ def _write_splits(
 
 
 def _sentences(job: Job, path: Path, losses: Losses) -> Iterator[tuple[Sequence[str], str]]:
-    """Words, and brackets where there are trees; nothing of either where no word is left."""
+    """Yield the words of each sentence and the brackets of its tree, both empty where no word is left."""
     lines = read_lines(path, job.encoding)
     if job.kind == "text":
         for words in words_of_text(lines, str(path), job.split):
@@ -171,12 +171,12 @@ def _sentences(job: Job, path: Path, losses: Losses) -> Iterator[tuple[Sequence[
     if job.kind == "ctb":
         lines = without_sgml(lines)
     without_words = losses.reasons[EMPTY_TREES]
-    found = False
+    has_trees = False
     for tree in parse_trees(lines, str(path), losses.reasons):
-        found = True
+        has_trees = True
         prepared = prepare_tree(tree, job.conventions, losses)
         yield prepared.words, prepared.to_brackets() if prepared.words else ""
-    if found or losses.reasons[EMPTY_TREES] > without_words:
+    if has_trees or losses.reasons[EMPTY_TREES] > without_words:
         return
     if job.ranges:  # one of hundreds of files
         losses.reasons[TREELESS] += 1
@@ -196,7 +196,7 @@ def _draw(generator: random.Random, shares: tuple[float, ...] | None) -> str:
 
 
 def _refuse_foreign_tags(job: Job, path: Path, losses: Losses) -> None:
-    """A list of tags that takes away half of the words is not this treebank's."""
+    """Refuse a list of tags that takes away half of the words: it belongs to another treebank."""
     if job.kind == "text" or job.conventions.punctuation != "tags":
         return
     gone, kept = losses.reasons[FOREIGN], losses.reasons[KEPT_WORDS]
@@ -216,7 +216,7 @@ class _Writer:
         self._text, *self._trees = (stack.enter_context(_new_file(folder / f"{split}.{ending}")) for ending in endings)
 
     def write(self, words: Sequence[str], brackets: str) -> None:
-        """One sentence."""
+        """Write one sentence."""
         with naming_file(self._text.name):
             self._text.write(" ".join(words) + "\n")
         for stream in self._trees:
@@ -228,8 +228,8 @@ def _new_file(path: Path) -> IO[str]:
     return open(path, "w", encoding="utf-8", newline="\n")
 
 
-def _description(job: Job, done: Prepared) -> dict[str, Any]:
-    """What prepared.toml says."""
+def _description(job: Job, done: Prepared) -> dict[str, object]:
+    """Return the content of prepared.toml."""
     reasons = {
         name: count for name, count in done.losses.reasons.items() if count and name not in (KEPT_WORDS, FOREIGN)
     }

@@ -6,15 +6,15 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import tomli_w
 
 from simplepcfg.data.vocabulary import UNK, Vocabulary
 from simplepcfg.errors import InputError, naming_file
+from simplepcfg.files import write_bytes
 from simplepcfg.version import __version__
 
 DESCRIPTION = "prepared.toml"
@@ -57,7 +57,7 @@ def new_folder(out: Path) -> Iterator[Path]:
 
 @contextmanager
 def _renamed_in_errors(unfinished: Path, out: Path) -> Iterator[None]:
-    """A failed write is told with the name that the file would have had: the unfinished folder is gone by then."""
+    """Name the final file in the error of a failed write: the unfinished folder is gone by then."""
     try:
         yield
     except OSError as error:
@@ -72,9 +72,9 @@ def refuse_filled(out: Path, besides: str = "") -> None:
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: is a file; give a new or empty folder")
     names = sorted(os.listdir(out)) if out.exists() else []
-    found = next((name for name in names if name != besides and not _is_abandoned(out, name)), None)
-    if found is not None:
-        raise InputError(f"{out}: is not empty ({found}); give a new or empty folder")
+    other = next((name for name in names if name != besides and not _is_abandoned(out, name)), None)
+    if other is not None:
+        raise InputError(f"{out}: is not empty ({other}); give a new or empty folder")
 
 
 def _remove_abandoned(out: Path, place: Path) -> None:
@@ -85,7 +85,7 @@ def _remove_abandoned(out: Path, place: Path) -> None:
 
 
 def _is_abandoned(out: Path, name: str) -> bool:
-    """Whether a name is that of an unfinished folder of `out` whose process is no more."""
+    """Tell whether a name is that of an unfinished folder of `out` whose process has ended."""
     match = re.fullmatch(rf"\.{re.escape(out.name or 'prepared')}\.(\d+){re.escape(_UNFINISHED)}", name)
     if match is None:
         return False
@@ -109,7 +109,7 @@ def replace_rare(folder: Path, vocabulary: Vocabulary) -> int:
     return replaced
 
 
-def _rewrite(path: Path, vocabulary: Vocabulary, change: Any) -> int:
+def _rewrite(path: Path, vocabulary: Vocabulary, change: Callable[[str, Callable[[str], str]], str]) -> int:
     replaced = 0
 
     def known(word: str) -> str:
@@ -119,14 +119,12 @@ def _rewrite(path: Path, vocabulary: Vocabulary, change: Any) -> int:
         replaced += 1
         return UNK
 
-    temporary = path.with_name(path.name + ".tmp")
-    with open(path, encoding="utf-8", newline="\n") as old, open(temporary, "w", encoding="utf-8", newline="\n") as new:
-        new.writelines(change(line.rstrip("\n"), known) + "\n" for line in old)
-    os.replace(temporary, path)
+    with open(path, encoding="utf-8", newline="\n") as lines:
+        write_bytes(path, ((change(line.rstrip("\n"), known) + "\n").encode() for line in lines))
     return replaced
 
 
-def write_toml(folder: Path, description: dict[str, Any]) -> None:
+def write_toml(folder: Path, description: Mapping[str, object]) -> None:
     """Write prepared.toml: the description, and the hash of every file."""
     hashes = {}
     for path in sorted(folder.iterdir()):

@@ -121,16 +121,16 @@ class TokenCache(dict[str, str | None]):
         """Compute and keep what becomes of a word."""
         if len(self) >= MOST_CACHED:
             self.clear()
-        found = self._preprocessing.apply([word]).tokens
-        self[word] = token = found[0] if found else None
+        tokens = self._preprocessing.apply([word]).tokens
+        self[word] = token = tokens[0] if tokens else None
         return token
 
     def tokens(self, words: Iterable[str]) -> list[str]:
         """Return the tokens of a sentence without tags."""
-        found = [token for word in words if (token := self[word]) is not None]
-        if self._eos and found and found[-1] != EOS:
-            found.append(EOS)
-        return found
+        tokens = [token for word in words if (token := self[word]) is not None]
+        if self._eos and tokens and tokens[-1] != EOS:
+            tokens.append(EOS)
+        return tokens
 
 
 def spans_over(kept: Sequence[int], spans: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:

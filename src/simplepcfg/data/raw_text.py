@@ -75,13 +75,13 @@ def sentences_of_lines(lines: Iterable[str]) -> Iterator[str]:
 
 def sentences_of_paragraph(paragraph: str) -> list[str]:
     """Return the sentences of a paragraph without line breaks; a spaced ellipsis, `. . .`, becomes `...`."""
-    found: list[str] = []
+    sentences: list[str] = []
     for part in _punkt_sentences(_SPACED_ELLIPSIS.sub(lambda dots: dots[0].replace(" ", ""), paragraph)):
-        if found and (_goes_on(part) or _ends_in_abbreviation(found[-1])):
-            found[-1] += " " + part
+        if sentences and (_goes_on(part) or _ends_in_abbreviation(sentences[-1])):
+            sentences[-1] += " " + part
         else:
-            found.append(part)
-    return found
+            sentences.append(part)
+    return sentences
 
 
 def _punkt_sentences(paragraph: str) -> Iterator[str]:
@@ -117,26 +117,26 @@ def untokenized_word(words: Sequence[str]) -> str | None:
 def untokenized_remark(sentences: Iterable[Sequence[str]]) -> str | None:
     """Return what to say of text if a third or more of its first hundred sentences look untokenised, or None."""
     first = _first_filled(sentences)
-    found = [word for words in first if (word := untokenized_word(words)) is not None]
-    if not found or 3 * len(found) < len(first):
+    examples = [word for words in first if (word := untokenized_word(words)) is not None]
+    if not examples or 3 * len(examples) < len(first):
         return None
-    return f"looks untokenised, with punctuation that is part of words, as in `{shortened(found[0])}`"
+    return f"looks untokenised, with punctuation that is part of words, as in `{shortened(examples[0])}`"
 
 
 def paragraph_remark(sentences: Iterable[Sequence[str]]) -> str | None:
     """Return what to say of lines, split by Penn's conventions, if `inner_sentence_end` finds one, or None."""
-    found = inner_sentence_end(sentences)
-    return None if found is None else f"seems to have several sentences on a line, as in `{found}`"
+    example = inner_sentence_end(sentences)
+    return None if example is None else f"seems to have several sentences on a line, as in `{example}`"
 
 
 def inner_sentence_end(sentences: Iterable[Sequence[str]]) -> str | None:
     """Return the last word of a sentence and the word after it, if a tenth or more of the first hundred sequences of
     words, split by Penn's conventions, hold an end of a sentence before their last word; else None."""
     first = _first_filled(sentences)
-    found = [pair for words in first if (pair := _inner_end(words)) is not None]
-    if not found or SHARE_OF_PARAGRAPHS * len(found) < len(first):
+    examples = [pair for words in first if (pair := _inner_end(words)) is not None]
+    if not examples or SHARE_OF_PARAGRAPHS * len(examples) < len(first):
         return None
-    return " ".join(map(shortened, found[0]))
+    return " ".join(map(shortened, examples[0]))
 
 
 def shortened(word: str, most: int = 40) -> str:
@@ -149,7 +149,7 @@ def _first_filled(sentences: Iterable[Sequence[str]]) -> list[Sequence[str]]:
 
 
 def _inner_end(words: Sequence[str]) -> tuple[str, str] | None:
-    """The last word of a sentence within the line, which Penn's conventions leave with its period, and the next one."""
+    """Return the last word of a sentence within the line and the word after it; None if there is none."""
     pairs = pairwise(words)
     return next((pair for pair in pairs if _ends_as_raw(pair[0]) and not _goes_on(pair[1])), None)
 
@@ -160,14 +160,15 @@ def _ends_as_raw(word: str) -> bool:
 
 
 def _goes_on(part: str) -> bool:
-    """Whether a sentence that begins so is the rest of the last: `“Come!” said he.` is one."""
+    """Tell whether a sentence that begins so is the rest of the last: `“Come!” said he.` is one."""
     first = part[0]
     return first.islower() or (first in "—–-,;" and len(part) > 1)
 
 
 def _ends_in_abbreviation(part: str) -> bool:
-    """Whether the last word is an abbreviation, as in `“Mr.`, after which Punkt ends a sentence where the next word is
-    quoted with it, `“Mr. Fox?”`, where an apostrophe is the quotation mark, or after a dash, `yes—Mr. Fox`."""
+    """Tell whether the last word is an abbreviation, after which Punkt may end a sentence: `“Mr. Fox?”`, `yes—Mr.
+    Fox`.
+    """
     return _is_abbreviation(part.rpartition(" ")[2])
 
 

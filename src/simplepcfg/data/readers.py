@@ -34,7 +34,7 @@ Path = str | PathLike[str]
 
 STDIN = "-"
 _SNIFFED_BYTES = 4096
-# A line longer than this is none: a device such as /dev/zero, or what a hostile archive expands to.
+# No text has a longer line than this: it comes from a device such as /dev/zero, or from a hostile archive.
 MOST_LINE_BYTES = 256 << 20
 # Text compresses to a third or a tenth; an archive that expands to this many bytes and times is made to fill memory.
 MOST_TIMES_COMPRESSED, LEAST_EXPANDED_BYTES = 200, 256 << 20
@@ -78,11 +78,11 @@ def words_of_text(
 
     InputError, at the first of them, if the file `name` is in a format that is not read.
     """
-    found, lines = recognised(lines)
-    if found is CONLLU or named_conllu(name):
+    format_, lines = recognised(lines)
+    if format_ is CONLLU or named_conllu(name):
         yield from (sentence.words for sentence in parse_conllu(lines, name))
     else:
-        refuse(found, name)
+        refuse(format_, name)
         yield from split(lines)
 
 
@@ -121,20 +121,20 @@ def _begins_with_trees(start: str) -> bool:
     if any(line.lstrip()[:1] not in ("", "(", ")") for line in lines):
         return False
     # Nothing but lines such as (the dog) is text in brackets: tags are not written in lower case.
-    labels = [found[1] for line in start.split("\n") if (found := _TAGGED_WORD.fullmatch(line))]
+    labels = [match[1] for line in start.split("\n") if (match := _TAGGED_WORD.fullmatch(line))]
     return any(map(_TREE_START.match, lines)) or not any(label.islower() for label in labels)
 
 
 def _pipe_identity(path: Path) -> tuple[str, int, int] | None:
-    """What tells a FIFO, a process substitution or a device from all others; None for files and what is missing."""
+    """Return what tells a pipe or a device from all others; None for files and what is missing."""
     name = fspath(path)
     try:
-        found = os.stat(name)
+        status = os.stat(name)
     except (OSError, ValueError):  # opening it says what is wrong
         return None
-    if name == STDIN or stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
+    if name == STDIN or stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
         return None
-    return name, found.st_dev, found.st_ino
+    return name, status.st_dev, status.st_ino
 
 
 def _display_name(path: Path) -> str:
@@ -161,7 +161,7 @@ def _open_binary(path: Path, name: str) -> IO[bytes]:
 
 
 def _most_expanded(stream: IO[bytes], name: str) -> float:
-    """Bytes that a compressed file may expand to; of one that is not, any number."""
+    """Return how many bytes a compressed file may expand to; any other file, any number."""
     if not isinstance(stream, gzip.GzipFile):
         return math.inf
     try:
@@ -178,8 +178,8 @@ def _decoded_lines(stream: IO[bytes], name: str, close: bool) -> Iterator[str]:
     try:
         # Lines are read with a limit, since a device or a hostile archive has lines without end.
         for number, raw in enumerate(iter(partial(stream.readline, MOST_LINE_BYTES + 1), b""), start=1):
-            if number == 1 and (found := recognise_bytes(raw)) is not None:
-                raise InputError(f"{name}: is {found.name}, not plain text; {found.fix}")
+            if number == 1 and (format_ := recognise_bytes(raw)) is not None:
+                raise InputError(f"{name}: is {format_.name}, not plain text; {format_.fix}")
             if len(raw) > MOST_LINE_BYTES:
                 raise InputError(f"{name}:{number}: a line of more than {MOST_LINE_BYTES >> 20} MiB; is it text?")
             expanded += len(raw)
@@ -217,19 +217,19 @@ def _decoded_lines(stream: IO[bytes], name: str, close: bool) -> Iterator[str]:
 
 
 def _sentences_or_error(sentences: Iterator[list[str]], name: str, keep_blank: bool) -> Iterator[list[str]]:
-    found = False
+    has_sentences = False
     for words in sentences:
         if words or keep_blank:
-            found = True
+            has_sentences = True
             yield words
-    if not found and not keep_blank:
+    if not has_sentences and not keep_blank:
         raise InputError(f"{name}: no sentences; expected one sentence a line, words separated by white space")
 
 
 def _trees_or_error(lines: Iterator[str], name: str) -> Iterator[SpanTree]:
-    found = False
+    has_trees = False
     for tree in parse_trees(lines, name):
-        found = True
+        has_trees = True
         yield tree
-    if not found:
+    if not has_trees:
         raise InputError(f"{name}: no trees; expected bracketed trees such as (S (NP (DT a) (NN dog)))")

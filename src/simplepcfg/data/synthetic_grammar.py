@@ -185,7 +185,7 @@ def _lexicon() -> dict[str, Mapping[str, float]]:
 
 
 def _zipf(listed: str, inflect: Callable[[str], str] = str) -> Mapping[str, float]:
-    """Probabilities that fall with the rank as in Zipf's and Mandelbrot's law, flattened at the top."""
+    """Return probabilities that fall with the rank as in Zipf's and Mandelbrot's law, flattened at the top."""
     weights = [1 / (rank + 5) for rank in range(len(listed.split()))]
     total = sum(weights)
     return MappingProxyType(

@@ -39,28 +39,28 @@ class Source:
 
 def find_ptb(sources: Sequence[Path], ranges: Ranges = PTB_SECTIONS) -> Source:
     """Find `wsj_SSNN.mrg` (or `.prd`) below the folders, split by section SS; InputError if there is none."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for path in _walk(sources):
         if _PTB_FILE.fullmatch(path.name):
-            other = found.get(path.stem)
+            other = paths.get(path.stem)
             if other is not None and other.suffix == path.suffix:
                 raise InputError(f"{path}: {other} has the same name; give the folder of one copy, such as mrg/wsj")
             if other is None or path.suffix == ".mrg":
-                found[path.stem] = path
-    return _by_number(found.values(), lambda path: int(path.name[4:6]), ranges, sources, "wsj_0200.mrg", "section")
+                paths[path.stem] = path
+    return _by_number(paths.values(), lambda path: int(path.name[4:6]), ranges, sources, "wsj_0200.mrg", "section")
 
 
 def find_ctb(sources: Sequence[Path], ranges: Ranges = CTB_FILES) -> Source:
     """Find `chtb_NNN.fid` below the folders, split by NNN; InputError if there is none."""
-    found: dict[int, Path] = {}
+    paths: dict[int, Path] = {}
     for path in _walk(sources):
         if match := _CTB_FILE.fullmatch(path.name):
             number = int(match[1])
-            if number in found:
-                raise InputError(f"{path}: {found[number]} has the same number; give the folder of one copy")
-            found[number] = path
-    numbers = {path: number for number, path in found.items()}
-    return _by_number(found.values(), numbers.__getitem__, ranges, sources, "chtb_001.fid", "file")
+            if number in paths:
+                raise InputError(f"{path}: {paths[number]} has the same number; give the folder of one copy")
+            paths[number] = path
+    numbers = {path: number for number, path in paths.items()}
+    return _by_number(paths.values(), numbers.__getitem__, ranges, sources, "chtb_001.fid", "file")
 
 
 def find_trees(sources: Sequence[Path]) -> Source:
@@ -142,7 +142,7 @@ def _by_number(
     if not total:
         raise InputError(f"{where}: no file named such as {like} here or in folders below; check the path")
     for split, text in ranges.items():
-        if not any(split == found for found, _ in files):
+        if not any(split == other for other, _ in files):
             raise InputError(f"{where}: {total} files, none of {unit}s {text} ({split}); give the whole treebank")
     notes = [f"{unused} of {total} files are in no split"] if unused else []
     return Source(sorted(files, key=lambda item: SPLITS.index(str(item[0]))), notes)
@@ -186,7 +186,7 @@ def _by_name(sources: Sequence[Path], endings: frozenset[str], kind: str) -> Sou
 
 
 def _holds(path: Path, kind: str, otherwise: bool = True) -> bool:
-    """Files of other encodings are told later, by who decodes them; licences and word lists are no text."""
+    """Tell whether a file holds this kind; another encoding is told later, and licences and word lists are no text."""
     if kind == "text":
         return not re.match(r"(licen[cs]e|readme|copying|changelog|vocab(ulary)?)\b", path.name, re.IGNORECASE)
     try:
@@ -196,7 +196,7 @@ def _holds(path: Path, kind: str, otherwise: bool = True) -> bool:
 
 
 def _walk(sources: Sequence[Path]) -> Iterator[Path]:
-    """Files given, and files below folders in the order of their names; hidden ones are none of ours."""
+    """Yield the files given, and the files below folders in the order of their names, without hidden ones."""
     for source in sources:
         if not source.is_dir():
             if not source.exists():

@@ -117,7 +117,7 @@ class SpanTree:
         return standalone(tree_picture(self))
 
     def _repr_svg_(self) -> str:
-        """For notebooks."""
+        """Draw the tree in notebooks."""
         return self.to_svg()
 
     def to_brackets(self) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from simplepcfg.data.readers import open_text
 from simplepcfg.data.unknown_classes import classes_of_rest, is_unknown_class, unknown_class
 from simplepcfg.errors import InputError
+from simplepcfg.files import write_text
 
 PAD, UNK, EOS = "<pad>", "<unk>", "<eos>"
 PAD_ID, UNK_ID = 0, 1
@@ -77,7 +78,7 @@ class Vocabulary:
         return len(self._words)
 
     def __contains__(self, word: object) -> bool:
-        """Whether a word has an id of its own."""
+        """Tell whether a word has an id of its own."""
         return word != PAD and word in self._ids
 
     def knows(self, word: str) -> bool:
@@ -85,7 +86,7 @@ class Vocabulary:
         return word != UNK and word in self and not is_unknown_class(word)
 
     def __eq__(self, other: object) -> bool:
-        """Equal when every id means the same word."""
+        """Compare two vocabularies; they are equal when every id means the same word."""
         return isinstance(other, Vocabulary) and self._words == other._words
 
     __hash__ = None  # type: ignore[assignment]
@@ -124,14 +125,7 @@ class Vocabulary:
         for word in self._words:
             if _is_blank(word) or "\n" in word or word != word.rstrip("\r") or "\0" in word:
                 raise InputError(f"the word {word!r} cannot stand on a line of a vocabulary file; remove it")
-        target = Path(path)
-        temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-        try:
-            with open(temporary, "w", encoding="utf-8", newline="\n") as stream:
-                stream.writelines(f"{word}\n" for word in self._words)
-            os.replace(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_text(Path(path), "".join(f"{word}\n" for word in self._words))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
@@ -153,5 +147,5 @@ class Vocabulary:
 
 
 def _is_blank(word: str) -> bool:
-    """What looks like an empty line; other white space may be a word of its own, as in older vocabularies."""
+    """Tell whether a line looks empty; other white space may be a word of its own, as in older vocabularies."""
     return not word.strip(" \t\r\f\v")

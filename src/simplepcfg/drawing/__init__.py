@@ -6,9 +6,10 @@ from simplepcfg.drawing.curves import Series, line_plot
 from simplepcfg.drawing.heat import heat_map
 from simplepcfg.drawing.style import stylesheet
 from simplepcfg.drawing.svg import side_by_side, standalone
-from simplepcfg.drawing.trees import tree_picture
+from simplepcfg.drawing.trees import PLAIN_LABELS, tree_picture
 
 __all__ = [
+    "PLAIN_LABELS",
     "Series",
     "grouped_bars",
     "heat_map",

@@ -21,12 +21,12 @@ class Frame:
 
     @property
     def bottom(self) -> float:
-        """Of the rectangle."""
+        """The lower edge of the rectangle."""
         return self.top + self.height
 
     @property
     def right(self) -> float:
-        """Of the rectangle."""
+        """The right edge of the rectangle."""
         return self.left + self.width
 
 

@@ -18,23 +18,25 @@ def surprisal_bars(
     surprisals: Sequence[float | None],
     entropies: Sequence[float | None] | None = None,
     *,
+    most: float | None = None,
     label: str | None = None,
 ) -> str:
     """Return an SVG picture with a bar for each word, in nats; a word without a value, such as punctuation, has none.
 
     A tick beside a bar is the entropy before the word: what was to be expected. An infinite value has the height of
-    the largest finite one and says so.
+    the largest finite one and says so. The axis goes up to ``most`` at least, so that pictures can have the same.
     """
     finite = [value for value in surprisals if value is not None and math.isfinite(value)]
     expected = list(entropies or [None] * len(words))
     heights = [*finite, *(value for value in expected if value is not None and math.isfinite(value))]
-    scale = scale_of(heights or [1.0], zero=True)
+    scale = scale_of([*heights, *([] if most is None else [most])] or [1.0], zero=True)
     shown = [shortened(word, LONGEST_NAME) for word in words]
     slot = 40.0
     slant = math.radians(SLANT)
     over = max((text_width(word, 13) * math.cos(slant) - (k + 0.5) * slot for k, word in enumerate(shown)), default=0.0)
     frame = Frame(max(48.0, over + 12), 30, slot * max(len(words), 1), 150)
-    parts = vertical_axis(frame, scale, "surprisal (nats); tick: entropy before the word")
+    heading = "surprisal (nats); tick: entropy before the word"
+    parts = vertical_axis(frame, scale, heading)
     for k, (word, value, entropy) in enumerate(zip(words, surprisals, expected, strict=True)):
         x = frame.left + k * slot
         if value is not None:
@@ -54,6 +56,8 @@ def surprisal_bars(
                     rx=2,
                     class_="bar",
                     data_word=word,
+                    data_start=k,
+                    data_end=k + 1,
                     data_surprisal=f"{value:.6g}",
                 )
             )
@@ -65,7 +69,8 @@ def surprisal_bars(
         parts.append(text(shown[k], *anchor, text_anchor="end", font_size=13, transform=turned))
     parts.append(line(frame.left, frame.bottom, frame.right, frame.bottom, "axis"))
     below = max((text_width(word, 13) for word in shown), default=0.0) * math.sin(slant) + 26
-    return picture(parts, frame.right + 12, frame.bottom + below, label or "surprisal of: " + " ".join(words))
+    width = max(frame.right, frame.left + text_width(heading, 12)) + 12
+    return picture(parts, width, frame.bottom + below, label or "surprisal of: " + " ".join(words))
 
 
 def grouped_bars(

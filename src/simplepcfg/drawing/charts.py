@@ -22,12 +22,15 @@ def span_chart(
     tree: Collection[Span] = (),
     required: Collection[Span] = (),
     forbidden: Collection[Span] = (),
+    places: Sequence[int] | None = None,
     label: str | None = None,
 ) -> str:
     """Return an SVG picture of ``marginals[i][j]``, [n + 1, n + 1], the probability of the span (i, j).
 
-    Spans of ``tree`` have an outline, required and forbidden ones theirs.
+    Spans of ``tree`` have an outline, required and forbidden ones theirs. ``places`` are the words' indices in the
+    sentence, where these are others: the ones by which cells name their spans.
     """
+    indices = range(len(words)) if places is None else places
     n = len(words)
     shown = [shortened(word, LONGEST_WORD) for word in words]
     slant = math.radians(SLANT)
@@ -49,7 +52,8 @@ def span_chart(
                 f"{a:.1f},{b:.1f}"
                 for a, b in ((x, y - UNIT / 2), (x + UNIT / 2, y), (x, y + UNIT / 2), (x - UNIT / 2, y))
             )
-            told = f"{' '.join(words[i:j])} [{i}, {j}]: {probability:.3f}"
+            start, end = indices[i], indices[j - 1] + 1
+            told = f"{' '.join(words[i:j])} [{start}, {end}]: {probability:.3f}"
             cells.append(
                 element(
                     "polygon",
@@ -57,8 +61,8 @@ def span_chart(
                     points=points,
                     class_="cell",
                     fill_opacity=round(probability, 3),
-                    data_start=i,
-                    data_end=j,
+                    data_start=start,
+                    data_end=end,
                     data_probability=f"{probability:.4f}",
                 )
             )

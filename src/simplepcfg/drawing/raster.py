@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simplepcfg.drawing.style import LIGHT
-from simplepcfg.drawing.trees import PLAIN_LABELS, AnyTree, layout_tree
+from simplepcfg.drawing.trees import AnyTree, edge_points, layout_tree
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -24,15 +24,11 @@ def tree_image(tree: AnyTree) -> Image:
     fonts = {
         kind: ImageFont.load_default(points * PIXELS) for kind, points in (("word", 14), ("tag", 12), ("span", 12))
     }
-    for node in layout.nodes:
-        if node.parent >= 0:
-            above = layout.nodes[node.parent]
-            if not (node.kind == "word" and above.kind == "tag"):
-                ends = (above.x, above.y + 5, node.x, node.y - (12 if node.kind != "span" else 8))
-                canvas.line([PIXELS * value for value in ends], fill=LIGHT["line"], width=PIXELS)
+    for points in edge_points(layout):
+        canvas.line([(PIXELS * x, PIXELS * y) for x, y in points], fill=LIGHT["line"], width=PIXELS)
     for node in layout.nodes:
         x, y = PIXELS * node.x, PIXELS * node.y
-        if node.kind == "span" and node.label in PLAIN_LABELS:
+        if node.is_dot:
             radius = 4 * PIXELS
             canvas.ellipse((x - radius, y - radius, x + radius, y + radius), fill=LIGHT["accent"])
         else:

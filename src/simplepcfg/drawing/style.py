@@ -47,7 +47,7 @@ _RULES = """
 .sp .symbol { fill: var(--sp-accent); font-size: 12px; }
 .sp .edge { stroke: var(--sp-line); stroke-width: 1.2; fill: none; }
 .sp .node { fill: var(--sp-accent); stroke: var(--sp-paper); stroke-width: 1; }
-.sp .node.wrong { fill: var(--sp-bad); }
+.sp .node.wrong, .sp .symbol.wrong { fill: var(--sp-bad); }
 .sp .halo { fill: var(--sp-paper); }
 .sp .grid { stroke: var(--sp-grid); stroke-width: 1; }
 .sp .axis { stroke: var(--sp-line); stroke-width: 1; }

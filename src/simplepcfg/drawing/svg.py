@@ -92,7 +92,8 @@ def one_below_another(pictures: Sequence[str], label: str, gap: float = 16.0) ->
 def standalone(svg: str, theme: Theme = "auto") -> str:
     """Return the picture with its own style sheet, for a file of its own or a page that has none."""
     head, separator, rest = svg.partition(">")
-    background = "" if theme == "auto" else element("rect", width="100%", height="100%", class_="halo")
+    # The colours of the text may follow the reader's system, which knows nothing of what lies behind the picture.
+    background = element("rect", width="100%", height="100%", class_="halo")
     return f"{head}{separator}{element('style', escape(stylesheet(theme)))}{background}{rest}"
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Literal, Protocol
 
-from simplepcfg.drawing.svg import element, line, picture, shortened, text, text_width, title
+from simplepcfg.drawing.svg import element, picture, shortened, text, text_width, title
 
 # Labels of trees without symbols: such nodes are drawn as dots, and such tags are left out.
 PLAIN_LABELS = frozenset({"X", "T", ""})
 MARGIN = 12.0
 GAP = 16.0
+LEAST_STEP = 26.0  # between levels: enough for a label and a slanted line below it
 LONGEST_WORD = 24
 
 Span = tuple[int, int]
@@ -44,43 +46,61 @@ class Node:
     x: float
     y: float
     parent: int
+    symbol: str = ""  # of the tree, where the label is a name for it
+
+    @property
+    def is_dot(self) -> bool:
+        """Whether it is a node without a symbol."""
+        return self.kind == "span" and self.symbol in PLAIN_LABELS
 
 
 @dataclass(frozen=True, slots=True)
 class TreeLayout:
-    """Nodes, parents before children, and the size of the whole."""
+    """Nodes, parents before children, the size of the whole, and the height of a level."""
 
     nodes: list[Node]
     width: float
     height: float
+    step: float
 
 
-def layout_tree(tree: AnyTree) -> TreeLayout:
-    """Place the words side by side on the lowest line and every node above the middle of its children."""
+def layout_tree(tree: AnyTree, names: Mapping[str, str] | None = None) -> TreeLayout:
+    """Place the words side by side on the lowest line, and every node over the words that it covers.
+
+    Each label lies within the columns of its own words and the children of a node within its own, so that the edges of
+    `edge_points` cross neither each other nor a label.
+    """
     n = len(tree.words)
     words = [shortened(word, LONGEST_WORD) for word in tree.words]
-    tags = ["" if tag in PLAIN_LABELS else tag for tag in tree.tags]
-    centres, edge = [], MARGIN
-    for word, tag in zip(words, tags, strict=True):
-        width = max(text_width(word), text_width(tag, 12.0), 14.0)
-        centres.append(edge + width / 2)
-        edge += width + GAP
+    shown = {label: shortened(name, LONGEST_WORD) for label, name in (names or {}).items()}
+    labels = [shown.get(label, label) for _, _, label in tree.spans]
+    tags = ["" if tag in PLAIN_LABELS else shown.get(tag, tag) for tag in tree.tags]
+    columns = [max(text_width(word), text_width(tag, 12.0), 14.0) + GAP for word, tag in zip(words, tags, strict=True)]
+    for (i, j, _), label in zip(reversed(tree.spans), reversed(labels), strict=True):  # children before parents
+        missing = _label_width(label) + GAP / 2 - sum(columns[i:j])
+        if missing > 0:
+            columns[i:j] = [width + missing / (j - i) for width in columns[i:j]]
+    edges = list(accumulate(columns, initial=MARGIN - GAP / 2))
+    centres = [(left + right) / 2 for left, right in pairwise(edges)]
     parents, above_word = _parents(tree)
     lowest = 1.0 if any(tags) else 0.0
     heights = [lowest] * len(tree.spans)
-    first = [edge] * len(tree.spans)
-    last = [0.0] * len(tree.spans)
-    for i, parent in enumerate(above_word):
+    children: list[list[float]] = [[] for _ in tree.spans]  # where they lie
+    for centre, parent in zip(centres, above_word, strict=True):
         if parent >= 0:
-            first[parent], last[parent] = min(first[parent], centres[i]), max(last[parent], centres[i])
-            heights[parent] = max(heights[parent], lowest + 1)
+            children[parent].append(centre)
+            heights[parent] = lowest + 1
+    places = [0.0] * len(tree.spans)
     for index in range(len(tree.spans) - 1, -1, -1):
+        i, j, _ = tree.spans[index]
+        room = _label_width(labels[index]) / 2
+        middle = (min(children[index]) + max(children[index])) / 2
+        places[index] = min(max(middle, edges[i] + room), edges[j] - room)
         parent = parents[index]
         if parent >= 0:
-            middle = (first[index] + last[index]) / 2
-            first[parent], last[parent] = min(first[parent], middle), max(last[parent], middle)
+            children[parent].append(places[index])
             heights[parent] = max(heights[parent], heights[index] + 1)
-    step = max(20.0, 44.0 - 0.6 * n)
+    step = max(LEAST_STEP, 44.0 - 0.6 * n)
     tallest = max(heights, default=lowest)
     bottom = MARGIN + 14 + (tallest - lowest) * step + (22 if lowest else 0)
 
@@ -88,16 +108,32 @@ def layout_tree(tree: AnyTree) -> TreeLayout:
         return bottom - (22 if lowest else 0) - (height - lowest) * step
 
     nodes = [
-        Node("span", label, i, j, (first[k] + last[k]) / 2, level(heights[k]), parents[k])
+        Node("span", labels[k], i, j, places[k], level(heights[k]), parents[k], label)
         for k, (i, j, label) in enumerate(tree.spans)
     ]
     for i, (word, tag) in enumerate(zip(words, tags, strict=True)):
         above = above_word[i]
         if tag:
-            nodes.append(Node("tag", tag, i, i + 1, centres[i], bottom - 22, above))
+            nodes.append(Node("tag", tag, i, i + 1, centres[i], bottom - 22, above, tree.tags[i]))
             above = len(nodes) - 1
         nodes.append(Node("word", word, i, i + 1, centres[i], bottom, above))
-    return TreeLayout(nodes, max(edge - GAP, MARGIN) + MARGIN, bottom + MARGIN + 8)
+    return TreeLayout(nodes, edges[-1] - GAP / 2 + MARGIN, bottom + MARGIN + 8, step)
+
+
+def edge_points(layout: TreeLayout) -> list[list[tuple[float, float]]]:
+    """Return the edge above each node that has one: a slanted line to the next level, then straight down."""
+    edges = []
+    # Of labels the slanted line keeps clear.
+    room = 0.0 if all(node.is_dot for node in layout.nodes if node.kind == "span") else 13.0
+    for node in layout.nodes:
+        if node.parent < 0 or (node.kind == "word" and layout.nodes[node.parent].kind == "tag"):
+            continue
+        above = layout.nodes[node.parent]
+        start = above.y + (0.0 if above.is_dot else 6.0)
+        end = node.y - (0.0 if node.is_dot else 12.0)
+        turn = min(above.y + layout.step - room, end)
+        edges.append([(above.x, start), (node.x, turn), *([(node.x, end)] if end > turn else [])])
+    return edges
 
 
 def tree_picture(
@@ -105,23 +141,25 @@ def tree_picture(
     *,
     probabilities: Mapping[Span, float] | None = None,
     wrong: Collection[Span] = (),
+    names: Mapping[str, str] | None = None,
     label: str | None = None,
 ) -> str:
     """Return an SVG picture of a tree; nodes without symbols are dots.
 
-    ``probabilities`` of spans are told where the pointer rests; the nodes of ``wrong`` spans are marked.
+    ``probabilities`` of spans are told where the pointer rests; the nodes of ``wrong`` spans are marked. Symbols that
+    ``names`` has are shown by their names.
     """
-    layout = layout_tree(tree)
-    lines, marks = [], []
-    for node in layout.nodes:
-        if node.parent >= 0:
-            above = layout.nodes[node.parent]
-            drop = 4.0 if above.label in PLAIN_LABELS else 6.0
-            if not (node.kind == "word" and above.kind == "tag"):
-                rise = 12.0 if node.kind != "span" else 4.0 if node.label in PLAIN_LABELS else 10.0
-                lines.append(line(above.x, above.y + drop, node.x, node.y - rise))
-        marks.append(_mark(node, tree, probabilities or {}, wrong))
+    layout = layout_tree(tree, names)
+    lines = [
+        element("polyline", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points), class_="edge")
+        for points in edge_points(layout)
+    ]
+    marks = [_mark(node, tree, probabilities or {}, wrong) for node in layout.nodes]
     return picture([*lines, *marks], layout.width, layout.height, label or "tree of: " + " ".join(tree.words))
+
+
+def _label_width(label: str) -> float:
+    return 9.0 if label in PLAIN_LABELS else text_width(label, 12.0) + 6
 
 
 def _mark(node: Node, tree: AnyTree, probabilities: Mapping[Span, float], wrong: Collection[Span]) -> str:
@@ -130,18 +168,18 @@ def _mark(node: Node, tree: AnyTree, probabilities: Mapping[Span, float], wrong:
         return text(node.label, node.x, node.y, text_anchor="middle", class_="word", **place)
     span = (node.start, node.end)
     told = " ".join(tree.words[node.start : node.end])
-    if node.label not in PLAIN_LABELS:
-        told = f"{node.label}: {told}"
+    if node.symbol not in PLAIN_LABELS:
+        told = f"{node.symbol}{f' ({node.label})' if node.label != node.symbol else ''}: {told}"
     if span in probabilities and node.kind == "span":
         told += f" ({probabilities[span]:.3f})"
     marked = "node wrong" if span in wrong and node.kind == "span" else "node"
-    if node.label in PLAIN_LABELS:
+    if node.is_dot:
         return element("circle", title(told), cx=node.x, cy=node.y, r=4.5, class_=marked, **place)
-    width = text_width(node.label, 12.0) + 6
+    width = _label_width(node.label)
     halo = element("rect", x=node.x - width / 2, y=node.y - 11, width=width, height=16, rx=3, class_="halo")
     kind = "symbol wrong" if "wrong" in marked else "symbol"
     inner = text(node.label, node.x, node.y + 1, text_anchor="middle", class_=kind)
-    return element("g", [title(told), halo, inner], class_="labelled", data_symbol=node.label, **place)
+    return element("g", [title(told), halo, inner], class_="labelled", data_symbol=node.symbol, **place)
 
 
 def _parents(tree: AnyTree) -> tuple[list[int], list[int]]:

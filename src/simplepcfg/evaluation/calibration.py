@@ -47,10 +47,10 @@ def calibration(gold: Iterable[SpanTree], marginals: Iterable[Tensor], bins: int
                 sums[place] += probability
                 hits[place] += (i, j) in truth
     total = sum(counts)
-    found = [
+    filled = [
         CalibrationBin(count, mass / count, hit / count)
         for count, mass, hit in zip(counts, sums, hits, strict=True)
         if count
     ]
-    error = sum(item.spans * abs(item.probability - item.share) for item in found) / total if total else 0.0
-    return Calibration(tuple(found), error)
+    error = sum(item.spans * abs(item.probability - item.share) for item in filled) / total if total else 0.0
+    return Calibration(tuple(filled), error)

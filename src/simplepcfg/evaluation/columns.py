@@ -6,7 +6,6 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.report import EvaluationReport
@@ -26,12 +25,12 @@ class Spread:
     @classmethod
     def of(cls, values: Iterable[float | None]) -> Spread | None:
         """Summarise the values that are not None or NaN; None if there are none, infinite if one is."""
-        found = [value for value in values if value is not None and not math.isnan(value)]
-        if not found:
+        numbers = [value for value in values if value is not None and not math.isnan(value)]
+        if not numbers:
             return None
-        if any(math.isinf(value) for value in found):
-            return cls(math.inf, None, len(found))
-        return cls(statistics.fmean(found), statistics.stdev(found) if len(found) > 1 else None, len(found))
+        if any(math.isinf(value) for value in numbers):
+            return cls(math.inf, None, len(numbers))
+        return cls(statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None, len(numbers))
 
     def format(self, digits: int = 1) -> str:
         """Return text such as "65.1 ± 2.1"."""
@@ -51,18 +50,18 @@ class Column:
     compared_with: str | None = None
     other_vocabulary: bool = False  # than the column that it is compared with
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON: the numbers of a run, or mean, deviation and members of a group."""
         values = self._group_dict() if self.grouped else self.reports[0].to_dict() | {"name": self.name}
         if self.intervals:
             values["intervals"] = {name: interval.to_dict() for name, interval in self.intervals.items()}
         if self.compared_with is not None:
-            found = {name: comparison.to_dict() for name, comparison in self.comparisons.items()}
+            comparisons = {name: comparison.to_dict() for name, comparison in self.comparisons.items()}
             remark = {"remark": f"perplexity: {OTHER_VOCABULARY}, not comparable"} if self.other_vocabulary else {}
-            values["comparison"] = {"with": self.compared_with, **found, **remark}
+            values["comparison"] = {"with": self.compared_with, **comparisons, **remark}
         return values
 
-    def _group_dict(self) -> dict[str, Any]:
+    def _group_dict(self) -> dict[str, object]:
         runs = [report.to_dict() for report in self.reports]
         spreads = {name: Spread.of(run[name] for run in runs) for name in ("sentence_f1", "corpus_f1", "perplexity")}
         if any(run["impossible_sentences"] for run in runs):
@@ -115,8 +114,8 @@ def vocabulary_remark(columns: Sequence[Column]) -> str | None:
 
 
 def _vocabularies(columns: Sequence[Column]) -> set[str]:
-    found = (vocabulary_of(report) for column in columns for report in column.reports if report.perplexity)
-    return {name for name in found if name is not None}
+    names = (vocabulary_of(report) for column in columns for report in column.reports if report.perplexity)
+    return {name for name in names if name is not None}
 
 
 def require_column(baseline: str, names: Sequence[str]) -> None:
@@ -127,6 +126,6 @@ def require_column(baseline: str, names: Sequence[str]) -> None:
         raise InputError(f"comparison with {baseline}: there is nothing beside it; name a second system")
 
 
-def columns_to_json(columns: Sequence[Column]) -> list[dict[str, Any]]:
+def columns_to_json(columns: Sequence[Column]) -> list[dict[str, object]]:
     """Return one object for each column, in their order."""
     return [column.to_dict() for column in columns]

@@ -13,7 +13,7 @@ Grid = tuple[str, list[str], list[list[str]]]  # title, header, rows
 
 
 def confusion_grids(columns: Sequence[Column]) -> list[Grid]:
-    """A table of nonterminals, and one of preterminals where gold has tags, for each report with labels."""
+    """Return a table of nonterminals, and one of preterminals where gold has tags, for each report with labels."""
     grids = []
     for column in columns:
         for report in column.reports:
@@ -26,7 +26,7 @@ def confusion_grids(columns: Sequence[Column]) -> list[Grid]:
 
 
 def _grid(title: str, labels: SymbolLabels, phrases: bool) -> Grid:
-    """The most used symbols, what each stands for, how often it was used, and its shares (%) of labels."""
+    """Return a table of the most used symbols: what each stands for, its uses, and its shares (%) of labels."""
     symbols, header, shares = labels.table(SYMBOLS, LABELS)
     mapping = labels.mapping()
     shown = len(header) if phrases else len(header) - 1  # every word has a tag

@@ -114,7 +114,7 @@ def evaluate_spans(gold: Sequence[SpanTree], predicted: Sequence[Iterable[tuple[
         raise InputError(f"{len(gold)} gold trees but {len(predicted)} predictions; give one for each")
     scores: list[tuple[int, float]] = []
     counts: list[SentenceSpans] = []
-    found: Counter[str] = Counter()
+    hits: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for number, (tree, spans) in enumerate(zip(gold, predicted, strict=True), start=1):
         if len(tree) < 2:
@@ -129,7 +129,7 @@ def evaluate_spans(gold: Sequence[SpanTree], predicted: Sequence[Iterable[tuple[
         for i, j, label in {(i, j, strip_function_tags(label)) for i, j, label in tree.spans}:
             if (i, j) in truth:
                 total[label] += 1
-                found[label] += (i, j) in guess
+                hits[label] += (i, j) in guess
     if not scores:
         raise InputError(f"none of {len(gold)} gold trees has two words or more; F1 needs one that has")
     labels = sorted(total, key=lambda label: (-total[label], label))
@@ -140,7 +140,7 @@ def evaluate_spans(gold: Sequence[SpanTree], predicted: Sequence[Iterable[tuple[
         sentences=len(scores),
         skipped_one_word=len(gold) - len(scores),
         by_length=tuple(_bucket(scores, *bounds) for bounds in LENGTH_BUCKETS),
-        recall_by_label=tuple(LabelRecall(label, found[label], total[label]) for label in labels),
+        recall_by_label=tuple(LabelRecall(label, hits[label], total[label]) for label in labels),
         by_sentence=tuple(counts),
     )
 

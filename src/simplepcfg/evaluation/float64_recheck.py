@@ -4,7 +4,6 @@ The inside and forward algorithms factor out each word's largest emission probab
 it. In float32 these ratios underflow to 0 below e⁻¹⁰³, in float64 below e⁻⁷⁴⁵.
 """
 
-import os
 import warnings
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from simplepcfg.grammars import Grammar
 from simplepcfg.grammars.tensor_fields import bytes_in_float64, in_float64
+from simplepcfg.runs.memory import available_memory, physical_memory
 
 # The rules in float64 may take 1 / 4 of the machine's memory, or of the free memory of a GPU.
 MEMORY_DIVISOR = 4
@@ -38,16 +38,16 @@ class Float64Recheck:
         `words` is [B, n], `lengths` [B] and `span_bonus` [B, n + 1, n + 1]. Where the rules in float64 would take too
         much memory, a RuntimeWarning is given once and −∞ is kept.
         """
-        found = log_likelihoods.to("cpu", torch.float64, copy=True)
-        rows = torch.isneginf(found).nonzero()[:, 0]
+        values = log_likelihoods.to("cpu", torch.float64, copy=True)
+        rows = torch.isneginf(values).nonzero()[:, 0]
         if not len(rows):
-            return found
+            return values
         # Where each sentence has its own rules, they are converted one sentence at a time.
         for some in rows.split(len(rows) if self.grammar is not None else 1):
             longest, there = int(lengths[some].max()), some.to(words.device)
             bonus = None if span_bonus is None else span_bonus[there, : longest + 1, : longest + 1]
-            found[some] = self._recompute(words[there, :longest], lengths[some], bonus)
-        return found
+            values[some] = self._recompute(words[there, :longest], lengths[some], bonus)
+        return values
 
     def _recompute(self, words: Tensor, lengths: Tensor, span_bonus: Tensor | None) -> Tensor:
         impossible = torch.full((len(words),), -torch.inf, dtype=torch.float64)
@@ -60,8 +60,8 @@ class Float64Recheck:
         wide = in_float64(grammar) if self._wide is None else self._wide
         if self.grammar is not None:
             self._wide = wide
-        found = wide.log_partition(words, lengths, span_bonus=span_bonus).cpu()
-        return found if kl is None else found - kl
+        values = wide.log_partition(words, lengths, span_bonus=span_bonus).cpu()
+        return values if kl is None else values - kl
 
     def _has_room(self, grammar: Grammar, device: torch.device) -> bool:
         needed, room = bytes_in_float64(grammar), _room(device)
@@ -78,9 +78,5 @@ class Float64Recheck:
 
 
 def _room(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0] // MEMORY_DIVISOR
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // MEMORY_DIVISOR
-    except (AttributeError, ValueError, OSError):  # Some systems do not say how much memory they have.
-        return 2**30
+    room = available_memory(device) if device.type == "cuda" else physical_memory()
+    return 2**30 if room is None else room // MEMORY_DIVISOR

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from simplepcfg.data.preprocessing import spans_over
 from simplepcfg.data.trees import PHRASE_LABEL, SpanTree
@@ -21,8 +20,8 @@ class LabelReport:
     sentence_f1: float
     corpus_f1: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, percentages from 0 to 100; `tags` is null where gold has none."""
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values for JSON, percentages from 0 to 100; `tags` is null where gold has none."""
         return {
             "labelled_sentence_f1": self.sentence_f1,
             "labelled_corpus_f1": self.corpus_f1,
@@ -81,7 +80,7 @@ def _labelled_f1(
     return 100 * sum(scores) / len(scores) if scores else 0.0, 100 * f1_of_counts(hits, total, guessed)
 
 
-def _measures(labels: SymbolLabels) -> dict[str, Any]:
+def _measures(labels: SymbolLabels) -> dict[str, object]:
     return {
         "accuracy": 100 * labels.accuracy,
         "homogeneity": 100 * labels.homogeneity,

@@ -30,7 +30,7 @@ class Section:
 def sections(columns: Sequence[Column]) -> list[Section]:
     """Return the sections of a table with all rows for which at least one column has a number."""
     every = [report for column in columns for report in column.reports]
-    found = [
+    parts = [
         Section("F1 (0-100)", _f1_rows(columns)),
         Section("F1 by length", _length_rows(columns, every)),
         Section("recall by label", _label_rows(columns, every)),
@@ -40,7 +40,7 @@ def sections(columns: Sequence[Column]) -> list[Section]:
         Section(_comparison_heading(columns), _comparison_rows(columns)),
         Section("data", _data_rows(columns)),
     ]
-    shown = [Section(part.heading, [row for row in part.rows if any(c != NOTHING for c in row[1])]) for part in found]
+    shown = [Section(part.heading, [row for row in part.rows if any(c != NOTHING for c in row[1])]) for part in parts]
     return [part for part in shown if part.rows]
 
 
@@ -81,10 +81,10 @@ def _symbol_rows(columns: Sequence[Column]) -> list[Row]:
         return _numbers(columns, lambda report: 100 * of(report.labels.phrases) if report.labels else None)
 
     def tags(of: Callable[[SymbolLabels], float]) -> list[str]:
-        def found(report: EvaluationReport) -> float | None:
+        def percentage(report: EvaluationReport) -> float | None:
             return 100 * of(report.labels.tags) if report.labels and report.labels.tags else None
 
-        return _numbers(columns, found)
+        return _numbers(columns, percentage)
 
     return [
         ("labelled S-F1", _numbers(columns, lambda report: report.labels.sentence_f1 if report.labels else None)),
@@ -134,8 +134,8 @@ def _unknown_percent(report: EvaluationReport) -> float | None:
 
 def _inexact(column: Column) -> str:
     """Return the name of the quantity that stands for log p where it is not exact."""
-    found = dict.fromkeys(report.likelihood for report in column.reports)
-    return ", ".join(text for text in found if text not in (None, "exact")) or NOTHING
+    likelihoods = dict.fromkeys(report.likelihood for report in column.reports)
+    return ", ".join(text for text in likelihoods if text not in (None, "exact")) or NOTHING
 
 
 def _importance_cells(columns: Sequence[Column], samples: int) -> list[str]:
@@ -149,9 +149,9 @@ def _importance_cells(columns: Sequence[Column], samples: int) -> list[str]:
 def _interval_rows(columns: Sequence[Column]) -> list[Row]:
     rows = []
     for name, shown in MEASURE_NAMES.items():
-        found = [column.intervals.get(name) for column in columns]
+        intervals = [column.intervals.get(name) for column in columns]
         digits = 2 if name == "perplexity" else 1
-        cells = [f"{item.low:,.{digits}f} to {item.high:,.{digits}f}" if item else NOTHING for item in found]
+        cells = [f"{item.low:,.{digits}f} to {item.high:,.{digits}f}" if item else NOTHING for item in intervals]
         rows.append((shown, cells))
     return rows
 
@@ -164,9 +164,9 @@ def _comparison_heading(columns: Sequence[Column]) -> str:
 def _comparison_rows(columns: Sequence[Column]) -> list[Row]:
     rows = []
     for name, shown in MEASURE_NAMES.items():
-        found = [column.comparisons.get(name) for column in columns]
+        results = [column.comparisons.get(name) for column in columns]
         digits = 2 if name == "perplexity" else 1
-        cells = [f"{item.difference:+,.{digits}f} (p = {item.p_value:.3g})" if item else NOTHING for item in found]
+        cells = [f"{item.difference:+,.{digits}f} (p = {item.p_value:.3g})" if item else NOTHING for item in results]
         if name == "perplexity":
             cells = [
                 OTHER_VOCABULARY if column.other_vocabulary else cell
@@ -201,6 +201,6 @@ def _counts(columns: Sequence[Column], of: Callable[[EvaluationReport], int | No
     """Return for each column a count, or the smallest and the largest count of a group."""
     cells = []
     for column in columns:
-        found = sorted({value for report in column.reports if (value := of(report)) is not None})
-        cells.append(" to ".join(f"{value:,}" for value in dict.fromkeys(found[:1] + found[-1:])) or NOTHING)
+        values = sorted({value for report in column.reports if (value := of(report)) is not None})
+        cells.append(" to ".join(f"{value:,}" for value in dict.fromkeys(values[:1] + values[-1:])) or NOTHING)
     return cells

@@ -41,7 +41,7 @@ def log_likelihoods(
     raise to stop. `precision` is that of products with rules that all sentences share; None is float32.
     """
     order: list[int] = []
-    found: list[torch.Tensor] = []
+    parts: list[torch.Tensor] = []
     sizes = sentence_lengths(sentences)
     scorable = [index for index, size in enumerate(sizes) if size >= 2]
     was_training = model.training
@@ -60,13 +60,13 @@ def log_likelihoods(
                     values = model.log_likelihood(batch.words, batch.lengths)
                 else:
                     values = grammar.log_partition(batch.words, batch.lengths)
-                found.append(values.double())
+                parts.append(values.double())
                 order += indices
                 if after_batch is not None:
                     after_batch()
             result = torch.full((len(sentences),), -torch.inf, dtype=torch.float64)
-            if found:
-                result[order] = torch.cat(found).cpu()
+            if parts:
+                result[order] = torch.cat(parts).cpu()
             rare = [index for index in scorable if result[index] == -torch.inf]
             recheck = Float64Recheck(model, grammar)
             for positions in evaluation_batches([sizes[index] for index in rare], *limits):

@@ -63,7 +63,7 @@ def rich_table(columns: Sequence[Column], title: str | None = None) -> Table:
 
 
 def rich_grid(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Cells under a header, for a terminal; the first column holds names, the others numbers."""
+    """Return cells under a header, for a terminal; the first column holds names, the others numbers."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -77,13 +77,13 @@ def rich_grid(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
 
 def markdown_grid(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """The same under a title in Markdown."""
+    """Return the grid under a title in Markdown."""
     escaped = [list(map(escape_markdown, row)) for row in rows]
     return f"\n{escape_markdown(title)}\n\n{markdown_table(list(map(escape_markdown, header)), escaped)}"
 
 
 def latex_grid(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """The same as a LaTeX tabular, the title in a comment."""
+    """Return the grid as a LaTeX tabular, the title in a comment."""
     lines = [f"% {' '.join(title.split())}", rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\toprule"]
     lines += [_latex_row(map(escape_latex, header)), r"\midrule"]
     lines += [_latex_row(map(escape_latex, row)) for row in rows]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,8 +30,8 @@ class Interval:
     high: float
     confidence: float = CONFIDENCE
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values for JSON."""
         return {"low": self.low, "high": self.high, "confidence": self.confidence}
 
 
@@ -43,8 +42,8 @@ class Comparison:
     difference: float
     p_value: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values for JSON."""
         return {"difference": self.difference, "p_value": self.p_value}
 
 
@@ -106,7 +105,7 @@ def intervals(reports: Sequence[EvaluationReport], *, resamples: int = RESAMPLES
     for a number of resamples or a seed out of range.
     """
     _check_draws(resamples, seed)
-    found = {}
+    intervals = {}
     for measure in MEASURES:
         rows = _mean_rows(measure, reports)
         if rows is None:
@@ -119,8 +118,8 @@ def intervals(reports: Sequence[EvaluationReport], *, resamples: int = RESAMPLES
             drawn.append(measure.of_sums(values[chosen].sum(1)))
         tails = torch.tensor([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], dtype=torch.float64)
         low, high = torch.quantile(torch.cat(drawn), tails, interpolation="nearest").tolist()
-        found[measure.name] = Interval(low, high)
-    return found
+        intervals[measure.name] = Interval(low, high)
+    return intervals
 
 
 def compare(
@@ -137,7 +136,7 @@ def compare(
     were not evaluated on the same sentences and gold spans, and perplexity if their vocabularies differ.
     """
     _check_draws(resamples, seed)
-    found = {}
+    comparisons = {}
     for measure in MEASURES:
         one, other = _mean_rows(measure, system), _mean_rows(measure, baseline)
         if one is None or other is None or not _same_text(measure, one, other):
@@ -155,15 +154,15 @@ def compare(
             first, second = torch.where(swapped, b, a).sum(1), torch.where(swapped, a, b).sum(1)
             difference = measure.of_sums(first) - measure.of_sums(second)
             as_large += int((difference.abs() >= threshold).sum())
-        found[measure.name] = Comparison(float(observed), (1 + as_large) / (1 + resamples))
-    return found
+        comparisons[measure.name] = Comparison(float(observed), (1 + as_large) / (1 + resamples))
+    return comparisons
 
 
 def _mean_rows(measure: Measure, reports: Sequence[EvaluationReport]) -> tuple[list[int], Tensor] | None:
     """Return the summands of each sentence, averaged over runs; None if a run lacks them or some are not finite."""
-    found = [measure.rows(report) for report in reports]
-    present = [rows for rows in found if rows is not None]
-    if not present or len(present) < len(found):
+    tables = [measure.rows(report) for report in reports]
+    present = [rows for rows in tables if rows is not None]
+    if not present or len(present) < len(tables):
         return None
     first = present[0]
     if not all(_same_text(measure, rows, first) for rows in present):

@@ -56,16 +56,16 @@ class SymbolLabels:
         return 2 * both[0] * both[1] / sum(both) if sum(both) else 0.0
 
     def mapping(self) -> dict[str, str]:
-        """The most frequent gold label of each symbol that has any; of equals the first by name."""
+        """Return the most frequent gold label of each symbol that has any; of equals the first by name."""
         return {symbol: label for symbol, (label, _) in self.best().items()}
 
     def best(self) -> dict[str, tuple[str, float]]:
-        """These labels, each with its share of the symbol's gold constituents."""
-        found = {}
+        """Return the labels of `mapping`, each with its share of the symbol's gold constituents."""
+        labels = {}
         for symbol, row in sorted(self._labelled().items()):
             label = min(row, key=lambda name: (-row[name], name))
-            found[symbol] = (label, row[label] / row.total())
-        return found
+            labels[symbol] = (label, row[label] / row.total())
+        return labels
 
     def table(self, symbols: int, labels: int) -> tuple[list[str], list[str], list[list[float]]]:
         """Return the most used symbols, the most frequent labels, and the share of each label for each symbol.
@@ -84,7 +84,7 @@ class SymbolLabels:
         return rows, [*columns, OTHER, NO_CONSTITUENT], shares
 
     def _labelled(self) -> dict[str, Counter[str]]:
-        """The counts of spans that gold has, of symbols that have any."""
+        """Return the counts of spans that gold has, of symbols that have any."""
         rows = {
             symbol: Counter({label: count for label, count in row.items() if label != NO_CONSTITUENT and count})
             for symbol, row in self.counts.items()
@@ -114,7 +114,7 @@ def tag_labels(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]
 
 
 def gold_labels(tree: SpanTree) -> dict[tuple[int, int], str]:
-    """The label of each span without its function tags; of a unary chain the topmost counts."""
+    """Return the label of each span without its function tags; of a unary chain the topmost counts."""
     labels: dict[tuple[int, int], str] = {}
     for i, j, label in tree.spans:
         labels.setdefault((i, j), strip_function_tags(label))
@@ -129,7 +129,7 @@ def _columns(rows: Iterable[Counter[str]]) -> Counter[str]:
 
 
 def _explained(totals: Mapping[str, int], groups: Iterable[Counter[str]]) -> float:
-    """The share of the entropy of `totals` that goes when one knows the group; 1 where there is no entropy."""
+    """Return the share of the entropy of `totals` that goes when one knows the group; 1 where there is no entropy."""
     whole = _entropy(totals.values())
     total = sum(totals.values())
     if not whole:
@@ -139,7 +139,7 @@ def _explained(totals: Mapping[str, int], groups: Iterable[Counter[str]]) -> flo
 
 
 def _entropy(counts: Iterable[int]) -> float:
-    """Entropy (nats) of the distribution that is proportional to positive counts."""
-    found = list(counts)
-    total = sum(found)
-    return -math.fsum(count / total * math.log(count / total) for count in found)
+    """Compute the entropy (nats) of the distribution that is proportional to positive counts."""
+    positive = list(counts)
+    total = sum(positive)
+    return -math.fsum(count / total * math.log(count / total) for count in positive)

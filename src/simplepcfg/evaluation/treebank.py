@@ -73,7 +73,7 @@ class Treebank:
         return EvaluationReport(name, len(self.gold), self.tokens, evaluate_spans(self.gold, spans))
 
     def labels(self, trees: Sequence[SpanTree]) -> LabelReport | None:
-        """How the symbols of trees over the same words match gold labels and tags; None where they have no symbols."""
+        """Report how the symbols of trees over the same words match gold labels; None where they have no symbols."""
         return compare_labels(self.gold, self.gold_tags, [item.kept for item in self.prepared], trees)
 
     def _project(self, name: str, number: int, tree: SpanTree) -> Spans:
@@ -93,7 +93,7 @@ class Treebank:
 
 
 def _tags_of(trees: Sequence[SpanTree], prepared: Sequence[Prepared]) -> list[list[str]] | None:
-    """The tags of the kept words as the file has them; None where all words have the same, which is no tag at all."""
+    """Return the tags of the kept words as the file has them; None where all words have the same one."""
     tags = [[tree.tags[index] for index in item.kept] for tree, item in zip(trees, prepared, strict=True)]
     return tags if len({tag for sentence in tags for tag in sentence}) > 1 else None
 

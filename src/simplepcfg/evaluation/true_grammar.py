@@ -37,7 +37,7 @@ def true_log_probability(sentences: Sequence[Sequence[str]], grammar: SyntheticG
 
 
 def _binary_form(grammar: SyntheticGrammar) -> BinaryForm:
-    """Binarise rules of three and more children, and sum chains of unary rules by the closure (I − U)⁻¹."""
+    """Make rules of three and more children binary, and sum chains of unary rules by the closure (I − U)⁻¹."""
     ids = {symbol: index for index, symbol in enumerate([*grammar.rules, *grammar.lexicon])}
     unary: list[tuple[int, int, float]] = []
     binary: list[tuple[int, int, int, float]] = []
@@ -86,7 +86,7 @@ def _buckets(sentences: Sequence[Sequence[str]], rules: int) -> Iterator[list[in
 
 
 def _inside(sentences: Sequence[Sequence[str]], form: BinaryForm) -> Tensor:
-    """The inside algorithm in probability space; the chart holds each span as either child of each rule."""
+    """Run the inside algorithm in probability space; the chart holds each span as either child of each rule."""
     batch, longest = len(sentences), len(sentences[-1])
     unknown = len(form.word_ids)
     words = torch.full((batch, longest), unknown)

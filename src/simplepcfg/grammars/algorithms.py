@@ -9,7 +9,7 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars.prefix import PrefixTable
-from simplepcfg.grammars.sentences import Sentences
+from simplepcfg.ops.arguments import Sentences
 from simplepcfg.ops.trees import LabelledTree, Trees
 
 Sampled = TypeVar("Sampled", covariant=True)  # what `sample` returns: sentences with trees, or with states

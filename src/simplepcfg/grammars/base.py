@@ -19,8 +19,8 @@ from simplepcfg.grammars.prefix import (
     surprisals,
     syntactic_surprisals,
 )
-from simplepcfg.grammars.sentences import Sentences
 from simplepcfg.grammars.tensor_fields import with_tensors
+from simplepcfg.ops.arguments import Sentences
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.entropy.trees import entropy_of_weights, kl_of_weights
 from simplepcfg.ops.mbr import best_trees

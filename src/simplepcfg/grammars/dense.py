@@ -11,19 +11,22 @@ from simplepcfg.grammars.algorithms import Algorithms
 from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
 from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sampled_sentences, tempered
-from simplepcfg.grammars.sentences import Sentences, requires_graph
-from simplepcfg.ops.dense import dense_inside, dense_span_marginals, dense_symbol_marginals
-from simplepcfg.ops.dense.counts import DenseRuleCounts, dense_rule_counts, dense_tag_marginals
-from simplepcfg.ops.dense.entropy import dense_entropy, dense_kl
-from simplepcfg.ops.dense.growing import GrowingDensePrefix
+from simplepcfg.ops.arguments import Sentences, requires_graph
+from simplepcfg.ops.dense import DenseArguments, check_dense_arguments, dense_inside
+from simplepcfg.ops.dense.entropy import dense_entropy, dense_kl, dense_tree_log_weights
 from simplepcfg.ops.dense.k_best import dense_k_best
-from simplepcfg.ops.dense.prefix import DensePrefixes, dense_prefixes
+from simplepcfg.ops.dense.marginals import (
+    DenseRuleCounts,
+    dense_rule_counts,
+    dense_span_marginals,
+    dense_symbol_marginals,
+    dense_tag_marginals,
+)
+from simplepcfg.ops.dense.prefix import DensePrefixes, GrowingDensePrefix, dense_prefixes
 from simplepcfg.ops.dense.sample import dense_sample_derivations, dense_sample_trees
 from simplepcfg.ops.dense.termination import dense_termination_probabilities
-from simplepcfg.ops.dense.tree_weights import dense_tree_log_weights
-from simplepcfg.ops.dense.trees import dense_rule_log_probabilities
-from simplepcfg.ops.dense.viterbi import dense_viterbi
-from simplepcfg.ops.marginals.wanted_spans import flat_cells
+from simplepcfg.ops.dense.trees import dense_rule_log_probabilities, dense_viterbi
+from simplepcfg.ops.marginals import flat_cells
 from simplepcfg.ops.trees import LabelledTree, Trees
 
 
@@ -58,60 +61,61 @@ class DenseGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     def _inputs(self, sentences: Sentences) -> tuple[Tensor, Tensor, Tensor]:
         return sentences.log_emissions, self.root, self.rules
 
+    def _arguments(self, sentences: Sentences) -> DenseArguments:
+        return check_dense_arguments(*self._inputs(sentences), **sentences.options)
+
     def _log_partition(self, sentences: Sentences) -> Tensor:
         return dense_inside(*self._inputs(sentences), **sentences.options, backend=self.backend)
 
     def _span_marginals(self, sentences: Sentences) -> Tensor:
         graph = requires_graph(*self._inputs(sentences), sentences.span_bonus)
-        return dense_span_marginals(
-            *self._inputs(sentences), **sentences.options, backend=self.backend, create_graph=graph
-        )[1]
+        return dense_span_marginals(self._arguments(sentences), backend=self.backend, create_graph=graph)[1]
 
     def _symbol_marginals(self, sentences: Sentences, spans: Tensor | None) -> Tensor:
-        _, found = dense_symbol_marginals(*self._inputs(sentences), **sentences.options)
+        _, marginals = dense_symbol_marginals(self._arguments(sentences))
         if spans is None:
-            return found
-        return found.flatten(0, 2)[flat_cells(spans, *sentences.log_emissions.shape[:2]).to(found.device)]
+            return marginals
+        return marginals.flatten(0, 2)[flat_cells(spans, *sentences.log_emissions.shape[:2]).to(marginals.device)]
 
     def _tag_marginals(self, sentences: Sentences) -> Tensor:
-        return dense_tag_marginals(*self._inputs(sentences), **sentences.options)[1]
+        return dense_tag_marginals(self._arguments(sentences))[1]
 
     def _rule_counts(self, sentences: Sentences) -> DenseRuleCounts:
-        return dense_rule_counts(*self._inputs(sentences), **sentences.options)[1]
+        return dense_rule_counts(self._arguments(sentences))[1]
 
     def _viterbi(self, sentences: Sentences) -> Trees:
-        return dense_viterbi(*self._inputs(sentences), **sentences.options)
+        return dense_viterbi(self._arguments(sentences))
 
     def _k_best(self, sentences: Sentences, k: int) -> list[list[LabelledTree]]:
-        return dense_k_best(*self._inputs(sentences), k, **sentences.options)
+        return dense_k_best(self._arguments(sentences), k)
 
     def _sample_trees(self, sentences: Sentences, samples: int, generator: torch.Generator) -> Trees:
         backend = self.backend if self.backend in ("naive", "torch") else "auto"
-        return dense_sample_trees(*self._inputs(sentences), samples, generator, **sentences.options, backend=backend)
+        return dense_sample_trees(self._arguments(sentences), samples, generator, backend=backend)
 
     def _sample(self, count: int, max_length: int, temperature: float, generator: torch.Generator) -> SampledSentences:
         check_temperature(temperature)
         root, rules = self.root.detach(), self.rules.detach()
         cooled = tempered(rules.flatten(-2), temperature).view(rules.shape)
         drawn = dense_sample_derivations(tempered(root, temperature), cooled, count, max_length, generator)
-        found, lengths, log_kept = drawn
-        log_rules = dense_rule_log_probabilities(root, rules, torch.zeros_like(lengths), *found)
+        trees, lengths, log_kept = drawn
+        log_rules = dense_rule_log_probabilities(root, rules, torch.zeros_like(lengths), trees)
         return sampled_sentences(
-            self.emissions, found, lengths, log_rules, log_kept, temperature, generator, rules.dtype
+            self.emissions, trees, lengths, log_rules, log_kept, temperature, generator, rules.dtype
         )
 
     def _entropy(self, sentences: Sentences) -> Tensor:
-        return dense_entropy(*self._inputs(sentences), **sentences.options)
+        return dense_entropy(self._arguments(sentences))
 
     def _kl_divergence(self, sentences: Sentences, other: Algorithms[object, object], theirs: Sentences) -> Tensor:
-        inputs = (theirs.log_emissions, *other._dense_rules())
-        return dense_kl(self._inputs(sentences), inputs, **sentences.options)
+        q = check_dense_arguments(theirs.log_emissions, *other._dense_rules(), **sentences.options)
+        return dense_kl(self._arguments(sentences), q)
 
     def _dense_rules(self) -> tuple[Tensor, Tensor]:
         return self.root, self.rules
 
     def _tree_log_weights(self, sentences: Sentences) -> Tensor:
-        return dense_tree_log_weights(*self._inputs(sentences), **sentences.options)
+        return dense_tree_log_weights(self._arguments(sentences))
 
     def _prefix_log_probabilities(self, sentences: Sentences) -> Tensor:
         return dense_prefixes(*self._inputs(sentences), lengths=sentences.lengths).log_prefix

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars.described import described
-from simplepcfg.ops.inside.arguments import lengths_tensor
+from simplepcfg.ops.arguments import lengths_tensor
 from simplepcfg.ops.neural import emission_log_probabilities, log_normaliser
 
 
@@ -25,19 +25,19 @@ class Emissions(Protocol):
         ...
 
     def of_words(self, start: int, stop: int) -> Tensor:
-        """The words ``start`` … ``stop`` − 1, whoever says them: [words, P] or [B, words, P]; −inf for what is none."""
+        """Return log emit of the words ``start`` … ``stop`` − 1: [words, P] or [B, words, P]; −inf for padding."""
         ...
 
     def of_preterminals(self, preterminals: Tensor) -> Tensor:
-        """All words of some preterminals [U]: [U, V] or [B, U, V]; −inf for what is none."""
+        """Return log emit of all words under some preterminals [U]: [U, V] or [B, U, V]; −inf for padding."""
         ...
 
     def detached(self) -> Self:
-        """The same numbers, without a way back to what they were made of."""
+        """Return the same numbers without gradients."""
         ...
 
     def of_sentence(self, sentence: int) -> Self:
-        """Those of one sentence, where each has its own."""
+        """Return the emissions of one sentence, where each sentence has its own."""
         ...
 
 

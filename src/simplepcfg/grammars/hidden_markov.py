@@ -12,7 +12,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.chain_sampling import SampledChains, sample_chains
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
-from simplepcfg.grammars.sentences import NumericOptions, Sentences, requires_graph
+from simplepcfg.ops.arguments import Sentences, requires_graph
 from simplepcfg.ops.forward import (
     ForwardPrefixes,
     GrowingForward,
@@ -98,15 +98,17 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
     def _chain(self) -> tuple[Tensor, Transitions]:
         return self.start, self.transitions
 
-    @property
-    def _numerics(self) -> NumericOptions:
-        return {"precision": self.precision, "backend": self.backend}
-
     def _differentiated(self, sentences: Sentences) -> bool:
         return requires_graph(sentences.log_emissions, self.start, *self.factors)
 
     def _log_partition(self, sentences: Sentences) -> Tensor:
-        return forward(sentences.log_emissions, *self._chain, lengths=sentences.lengths, **self._numerics)
+        return forward(
+            sentences.log_emissions,
+            *self._chain,
+            lengths=sentences.lengths,
+            precision=self.precision,
+            backend=self.backend,
+        )
 
     def _tag_marginals(self, sentences: Sentences) -> Tensor:
         return state_marginals(
@@ -114,7 +116,8 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
             *self._chain,
             lengths=sentences.lengths,
             create_graph=self._differentiated(sentences),
-            **self._numerics,
+            precision=self.precision,
+            backend=self.backend,
         )[1]
 
     def _entropy(self, sentences: Sentences) -> Tensor:

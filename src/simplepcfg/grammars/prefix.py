@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.grammars.emissions import Emissions
-from simplepcfg.ops.dense.growing import GrowingDensePrefix
-from simplepcfg.ops.dense.prefix import DensePrefixes
+from simplepcfg.ops.dense.prefix import DensePrefixes, GrowingDensePrefix
 from simplepcfg.ops.forward import ForwardPrefixes, GrowingForward
 from simplepcfg.ops.prefix import GrowingPrefix, PrefixStates
 

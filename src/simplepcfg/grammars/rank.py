@@ -17,14 +17,13 @@ from simplepcfg.grammars.dense import DenseGrammar
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
 from simplepcfg.grammars.kept import Kept
 from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sampled_sentences, tempered
-from simplepcfg.grammars.sentences import Sentences, requires_graph
 from simplepcfg.grammars.simple import SimpleGrammar
+from simplepcfg.ops.arguments import Sentences, requires_graph
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.dense.counts import DenseRuleCounts
-from simplepcfg.ops.dense.trees import word_and_bonus_logs
+from simplepcfg.ops.dense.marginals import DenseRuleCounts
 from simplepcfg.ops.sample import sample_derivations
 from simplepcfg.ops.sample.ranks import Factors, rank_rule_log_probabilities, symbols_of_ranks
-from simplepcfg.ops.trees import Trees
+from simplepcfg.ops.trees import Trees, word_and_bonus_logs
 
 # Rules A → B C that are held to answer questions about nonterminals: N = 128 with P = 256 has 19 million.
 MOST_RULES = 1 << 25
@@ -68,11 +67,11 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
         L[r, r'] = Σ_A to_left[r, A] up[A, r'],  L[r, T] = to_left[r, T],  R likewise,  root[r] = Σ_A root[A] up[A, r]
 
     Summed over ranks it gives every sentence and every unlabelled tree the same probability as the grammar itself, so
-    all questions about words, spans and tags are asked of it, and random trees are made of its. Other questions about
-    nonterminals are not, since the best derivation with ranks is not the best one with symbols: they go to the dense
-    grammar, where that is small enough to hold, and raise ``InputError`` elsewhere. The entropy over derivations with
-    ranks as labels is ``to_simple().entropy``: another distribution. When sentences are drawn, the rank of a rule is a
-    choice, and so is each of its children.
+    it answers all questions about words, spans and tags, and random trees are drawn from it. Other questions about
+    nonterminals go to the dense grammar, since the best derivation with ranks is not the best one with symbols; they
+    raise ``InputError`` where that grammar is too large to hold. The entropy over derivations with ranks as labels is
+    ``to_simple().entropy``: another distribution. When sentences are drawn, the rank of a rule is a choice, and so is
+    each of its children.
     """
 
     root: Tensor  # [N]
@@ -170,14 +169,13 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
         cooled = replace(plain, root=root, up=up, to_left=to_left, to_right=to_right)
         simple = cooled.to_simple()
         backend = self.backend if self.backend in ("torch", "triton") else "auto"
-        rules = (simple.root, simple.left, simple.right)
-        found, lengths, log_kept = sample_derivations(*rules, count, max_length, generator, backend=backend)
-        spans, splits, ranks, tags = found
+        drawn, lengths, log_kept = sample_derivations(simple.rules, count, max_length, generator, backend=backend)
+        spans, splits, ranks, tags = drawn
         labels = symbols_of_ranks(cooled.factors, spans, splits, ranks, _uniforms(ranks, generator))
         log_rules = rank_rule_log_probabilities(plain.factors, spans, splits, labels, tags)
-        drawn = (spans, splits, labels, tags)
+        trees = (spans, splits, labels, tags)
         return sampled_sentences(
-            plain.emissions, drawn, lengths, log_rules, log_kept, temperature, generator, plain.root.dtype
+            plain.emissions, trees, lengths, log_rules, log_kept, temperature, generator, plain.root.dtype
         )
 
     def _sample_trees(self, sentences: Sentences, samples: int, generator: torch.Generator) -> Trees:

@@ -14,9 +14,9 @@ from simplepcfg.grammars.dense import DenseGrammar
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
 from simplepcfg.grammars.kept import Kept
 from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sampled_sentences, tempered
-from simplepcfg.grammars.sentences import NumericOptions, Sentences, requires_graph
+from simplepcfg.ops.arguments import Sentences, SimpleRules, requires_graph
 from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_log_weights
-from simplepcfg.ops.inside import inside, span_marginals
+from simplepcfg.ops.inside import log_partition, log_partition_and_spans
 from simplepcfg.ops.marginals import RuleCounts, rule_counts, symbol_marginals, tag_marginals
 from simplepcfg.ops.prefix import (
     Closure,
@@ -62,27 +62,25 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
         """Return the same grammar with a probability for every A → B C: N (N + P)² numbers, if it is small."""
         return DenseGrammar(*self._dense_rules(), self.emissions)
 
+    @property
+    def rules(self) -> SimpleRules:
+        """The rules with the precision of their products, as the operations take them."""
+        return SimpleRules(self.root, self.left, self.right, self.precision)
+
     def closure(self) -> Closure:
         """Return the left-corner closure that prefix probabilities need, without gradients.
 
         It is computed once, and again after rules were changed in place.
         """
-        rules = (self.root, self.left, self.right)
+        rules = self.rules
         with torch.no_grad():
-            return self._closure.of(rules, lambda: left_corner_closure(*rules))
+            return self._closure.of(rules.tensors, lambda: left_corner_closure(rules))
 
     def growing_prefix(self) -> GrowingPrefix:
-        return GrowingPrefix(self.root, self.left, self.right, self.closure())
+        return GrowingPrefix(self.rules, self.closure())
 
     def termination_probability(self) -> Tensor:
-        return termination_probabilities(self.root, self.left, self.right)
-
-    def _rules(self, sentences: Sentences) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        return sentences.log_emissions, self.root, self.left, self.right
-
-    @property
-    def _numerics(self) -> NumericOptions:
-        return {"precision": self.precision, "backend": self.backend}
+        return termination_probabilities(self.rules)
 
     @property
     def _tree_backend(self) -> str:
@@ -90,56 +88,50 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
         return self.backend if self.backend in ("naive", "torch", "triton") else "auto"
 
     def _differentiated(self, sentences: Sentences) -> bool:
-        return requires_graph(*self._rules(sentences), sentences.span_bonus)
+        return requires_graph(sentences.log_emissions, *self.rules.tensors, sentences.span_bonus)
 
     def _log_partition(self, sentences: Sentences) -> Tensor:
-        return inside(*self._rules(sentences), **sentences.options, **self._numerics)
+        return log_partition(self.rules, sentences, backend=self.backend)
 
     def _span_marginals(self, sentences: Sentences) -> Tensor:
         graph = self._differentiated(sentences)
-        return span_marginals(*self._rules(sentences), **sentences.options, create_graph=graph, **self._numerics)[1]
+        return log_partition_and_spans(self.rules, sentences, backend=self.backend, create_graph=graph)[1]
 
     def _symbol_marginals(self, sentences: Sentences, spans: Tensor | None) -> Tensor:
         with torch.no_grad():
-            return symbol_marginals(*self._rules(sentences), spans=spans, **sentences.options, **self._numerics)[1]
+            return symbol_marginals(self.rules, sentences, spans=spans, backend=self.backend)[1]
 
     def _tag_marginals(self, sentences: Sentences) -> Tensor:
         graph = self._differentiated(sentences)
-        return tag_marginals(*self._rules(sentences), **sentences.options, create_graph=graph, **self._numerics)[1]
+        return tag_marginals(self.rules, sentences, backend=self.backend, create_graph=graph)[1]
 
     def _rule_counts(self, sentences: Sentences) -> RuleCounts:
         graph = self._differentiated(sentences)
-        return rule_counts(*self._rules(sentences), **sentences.options, create_graph=graph, **self._numerics)[1]
+        return rule_counts(self.rules, sentences, backend=self.backend, create_graph=graph)[1]
 
     def _viterbi(self, sentences: Sentences) -> Trees:
-        return viterbi(*self._rules(sentences), **sentences.options, backend=self._tree_backend)
+        return viterbi(self.rules, sentences, backend=self._tree_backend)
 
     def _k_best(self, sentences: Sentences, k: int) -> list[list[LabelledTree]]:
-        return k_best(*self._rules(sentences), k, **sentences.options, backend=self._tree_backend)
+        return k_best(self.rules, sentences, k, backend=self._tree_backend)
 
     def _sample_trees(self, sentences: Sentences, samples: int, generator: torch.Generator) -> Trees:
-        return sample_trees(
-            *self._rules(sentences),
-            samples,
-            generator,
-            **sentences.options,
-            precision=self.precision,
-            backend=self._tree_backend,
-        )
+        return sample_trees(self.rules, sentences, samples, generator, backend=self._tree_backend)
 
     def _sample(self, count: int, max_length: int, temperature: float, generator: torch.Generator) -> SampledSentences:
         check_temperature(temperature)
-        plain = (self.root.detach(), self.left.detach(), self.right.detach())
-        root, left, right = (tempered(rules, temperature) for rules in plain)
+        rules = self.rules.detach()
+        root, left, right = (tempered(tensor, temperature) for tensor in rules.tensors)
+        cooled = SimpleRules(root, left, right)
         backend = self.backend if self.backend in ("torch", "triton") else "auto"
-        found, lengths, log_kept = sample_derivations(root, left, right, count, max_length, generator, backend=backend)
-        log_rules = rule_log_probabilities(*plain, torch.zeros_like(lengths), *found)
+        trees, lengths, log_kept = sample_derivations(cooled, count, max_length, generator, backend=backend)
+        log_rules = rule_log_probabilities(rules, torch.zeros_like(lengths), trees)
         return sampled_sentences(
-            self.emissions, found, lengths, log_rules, log_kept, temperature, generator, left.dtype
+            self.emissions, trees, lengths, log_rules, log_kept, temperature, generator, left.dtype
         )
 
     def _entropy(self, sentences: Sentences) -> Tensor:
-        return derivation_entropy(self._rules(sentences), **sentences.options, **self._numerics)
+        return derivation_entropy(self.rules, sentences, backend=self.backend)
 
     def _kl_divergence(self, sentences: Sentences, other: Algorithms[object, object], theirs: Sentences) -> Tensor:
         if not isinstance(other, SimpleGrammar):
@@ -153,25 +145,21 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
                 f"one grammar has N, P = {sizes[0]}, the other {sizes[1]}; derivations can be compared between "
                 "grammars of the same symbols only: tree_kl_divergence compares the trees of short sentences"
             )
-        return derivation_kl(self._rules(sentences), other._rules(theirs), **sentences.options, **self._numerics)
+        return derivation_kl(self.rules, sentences, other.rules, theirs, backend=self.backend)
 
     def _dense_rules(self) -> tuple[Tensor, Tensor]:
         return self.root, self.left[..., :, None] * self.right[..., None, :]
 
     def _tree_log_weights(self, sentences: Sentences) -> Tensor:
-        return tree_log_weights(self._rules(sentences), **sentences.options, precision=self.precision)
+        return tree_log_weights(self.rules, sentences)
 
     def _prefix_log_probabilities(self, sentences: Sentences) -> Tensor:
         closure = None if requires_graph(self.root, self.left, self.right) else self.closure()
-        return prefix_log_probabilities(
-            *self._rules(sentences), lengths=sentences.lengths, closure=closure, **self._numerics
-        )
+        return prefix_log_probabilities(self.rules, sentences, closure=closure, backend=self.backend)
 
     def _prefix_states(self, sentences: Sentences, ends: bool = True) -> PrefixStates:
-        return prefix_states(
-            *self._rules(sentences), lengths=sentences.lengths, closure=self.closure(), ends=ends, **self._numerics
-        )
+        return prefix_states(self.rules, sentences, closure=self.closure(), backend=self.backend, ends=ends)
 
     def _next_tags(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
-        after = next_word(*self._rules(sentences), lengths=sentences.lengths, closure=self.closure(), **self._numerics)
+        after = next_word(self.rules, sentences, closure=self.closure(), backend=self.backend)
         return after.tags, after.log_end

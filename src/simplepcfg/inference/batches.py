@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -13,7 +12,8 @@ from simplepcfg.grammars import Grammar
 from simplepcfg.inference.sentences import shortened
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.training.machine.failures import resource_errors
+from simplepcfg.runs.failures import resource_errors
+from simplepcfg.runs.memory import physical_memory
 
 Result = TypeVar("Result")
 
@@ -51,8 +51,8 @@ def in_batches(
     for indices in evaluation_batches([len(ids) for ids in encoded], *limits):
         longest = len(encoded[indices[-1]])
         with resource_errors(f"computing on a sentence of {longest} words", MEMORY_ADVICE):
-            found = compute(collate(encoded, indices).to(run.device))
-        for index, result in zip(indices, found, strict=True):
+            answers = compute(collate(encoded, indices).to(run.device))
+        for index, result in zip(indices, answers, strict=True):
             results[places[index]] = result
     return results
 
@@ -90,12 +90,9 @@ def reason_too_long(run: TrainedModel, words: int) -> str | None:
     """
     if words <= SURELY_FITS:
         return None
-    try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # Some systems do not say how much memory they have.
-        return None
+    memory = physical_memory()
     needed = words * words // 2 * likelihood.bytes_a_cell(_charts_of(run), run.device)
-    if needed <= memory:
+    if memory is None or needed <= memory:
         return None
     return (
         f"a sentence of {words} words needs about {needed / 2**30:.0f} GiB, this machine has "

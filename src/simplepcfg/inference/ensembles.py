@@ -18,12 +18,11 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.likelihood import MAX_CELLS
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Spans, Treebank
-from simplepcfg.inference.api import load
 from simplepcfg.inference.batches import blocks
 from simplepcfg.inference.marginals import ConstraintList, make_bonus, span_marginals
 from simplepcfg.inference.member_weights import WEIGHTS, agreement_weights, likelihood_weights
 from simplepcfg.inference.parsing import mbr_spans
-from simplepcfg.inference.run import Run
+from simplepcfg.inference.run import Run, load
 from simplepcfg.inference.sentences import (
     Sentence,
     as_tree,
@@ -34,7 +33,7 @@ from simplepcfg.inference.sentences import (
     split_sentences,
 )
 from simplepcfg.ops.mbr import best_trees
-from simplepcfg.training.storage.runs_inside import runs_inside
+from simplepcfg.runs.runs_inside import runs_inside
 
 if TYPE_CHECKING:
     from nltk.tree import Tree
@@ -62,13 +61,13 @@ def ensemble(
     """
     if isinstance(runs, str):
         raise InputError(f"runs is the single string {runs!r}; give a list of runs or folders")
-    found: list[Run] = []
+    members: list[Run] = []
     for run in runs:
         if isinstance(run, Run):
-            found.append(run)
+            members.append(run)
         else:
-            found += [load(folder, device) for folder in runs_inside(fspath(run)) or [fspath(run)]]
-    return Ensemble(found, by=by, weigh=weigh)
+            members += [load(folder, device) for folder in runs_inside(fspath(run)) or [fspath(run)]]
+    return Ensemble(members, by=by, weigh=weigh)
 
 
 class Ensemble:
@@ -94,7 +93,7 @@ class Ensemble:
         return base if self.weigh == "equal" else f"{base}, by {self.weigh}"
 
     def weights(self, sentences: Iterable[Sentence] = ()) -> list[float]:
-        """How much each run counts for these sentences, of 1; only agreement depends on them."""
+        """Return how much each run counts for these sentences, of 1; only agreement depends on them."""
         return self._weights(list(split_sentences(sentences, self.runs[0].preprocessing)), None)
 
     def _weights(self, split: Tagged, constraints: ConstraintList | None) -> list[float]:
@@ -105,7 +104,7 @@ class Ensemble:
         return [1 / len(self.runs)] * len(self.runs)
 
     def _member_trees(self, run: Run, split: Tagged, constraints: ConstraintList | None) -> list[Spans]:
-        """The spans of one run's own trees over its tokens."""
+        """Return the spans of one run's own trees over its tokens."""
         words = [(words, run.preprocessing.apply(words, tags)) for words, tags in split]
         bonus = make_bonus(constraints, words, run.device)
         return mbr_spans(run, [item.tokens for _, item in words], bonus)
@@ -151,7 +150,7 @@ class Ensemble:
         """Return F1 on gold trees with the preprocessing of the first run."""
         split = [(tree.words, tree.tags) for tree in treebank.original]
         decoded = self._decode(split, None, self._weights(split, None))
-        spans = [item.word_spans(found) for item, found in zip(treebank.prepared, decoded, strict=True)]
+        spans = [item.word_spans(chosen) for item, chosen in zip(treebank.prepared, decoded, strict=True)]
         return treebank.report(name or self.name, spans)
 
     def _decode(self, sentences: Tagged, constraints: ConstraintList | None, weights: Sequence[float]) -> list[Spans]:
@@ -164,14 +163,14 @@ class Ensemble:
             self._refuse_other_words(run, sentences, first, prepared)
             pairs = [(words, item) for (words, _), item in zip(sentences, prepared, strict=True)]
             if self.by == "trees":
-                found = _votes(self._member_trees(run, sentences, constraints), prepared)
+                tables = _votes(self._member_trees(run, sentences, constraints), prepared)
             else:
-                found = span_marginals(run, pairs, constraints)
+                tables = span_marginals(run, pairs, constraints)
                 if self.by == "geometric":
-                    found = [(table + LEAST_MARGINAL).log() for table in found]
+                    tables = [(table + LEAST_MARGINAL).log() for table in tables]
             if self.weigh != "equal" or self.by == "geometric":
-                found = [weight * table for table in found]
-            total = [a + b for a, b in zip(total, found, strict=True)] if total else found
+                tables = [weight * table for table in tables]
+            total = [a + b for a, b in zip(total, tables, strict=True)] if total else tables
         if self.by == "geometric":
             total = [table.exp() for table in total]
         forbidden = None
@@ -193,7 +192,7 @@ class Ensemble:
 
 
 def _votes(trees: Sequence[Spans], prepared: Sequence[Prepared]) -> list[Tensor]:
-    """1 at the spans of each tree, [tokens + 1, tokens + 1].
+    """Return a tensor [tokens + 1, tokens + 1] for each tree, which is 1 at its spans.
 
     All binary trees of a sentence have as many spans, so that the tree with the most votes has the largest expected F1.
     """
@@ -208,7 +207,7 @@ def _votes(trees: Sequence[Spans], prepared: Sequence[Prepared]) -> list[Tensor]
 
 def _trees(tables: Sequence[Tensor], forbidden: Sequence[Tensor | None] | None) -> list[Spans]:
     """Return the tree with the largest sum of each table of marginals [tokens + 1, tokens + 1]."""
-    found: list[Spans] = [[] for _ in tables]
+    trees: list[Spans] = [[] for _ in tables]
     places = [index for index, table in enumerate(tables) if table.shape[0] > 2]
     sizes = [tables[index].shape[0] - 1 for index in places]
     for chosen in evaluation_batches(sizes, max_cells=MAX_CELLS):
@@ -223,5 +222,5 @@ def _trees(tables: Sequence[Tensor], forbidden: Sequence[Tensor | None] | None) 
                 mask[row, : len(here), : len(here)] = bars
         lengths = torch.tensor([sizes[k] for k in chosen])
         for k, spans in zip(chosen, best_trees(stacked, lengths, None if forbidden is None else mask), strict=True):
-            found[places[k]] = spans
-    return found
+            trees[places[k]] = spans
+    return trees

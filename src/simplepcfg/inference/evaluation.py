@@ -8,6 +8,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
+from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import EOS, Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.label_report import LabelReport
@@ -17,8 +18,9 @@ from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference.labelled_trees import best_trees
 from simplepcfg.inference.parsing import check_decoder, mbr_spans, viterbi_spans
 from simplepcfg.inference.scoring import importance_log_probabilities, log_probabilities
-from simplepcfg.inference.sentences import Sentence, as_tree, listed
+from simplepcfg.inference.sentences import Sentence, as_tree, listed, split_sentences
 from simplepcfg.inference.trained_model import TrainedModel
+from simplepcfg.linguistics.word_model import SequenceModel
 
 
 def evaluate(
@@ -32,7 +34,7 @@ def evaluate(
     """Return F1 and perplexity on trees, sentences or a file; see ``Run.evaluate``."""
     check_decoder(decode)
     if isinstance(data, str | PathLike):
-        items: list[Any] = list(
+        items: Sequence[object] = list(
             read_trees(data) if sniff(data) == "trees" else read_sentences(data, split=run.preprocessing.split)
         )
     else:
@@ -58,13 +60,13 @@ def evaluate_treebank(
         report = EvaluationReport(name, len(treebank.gold), treebank.tokens)
         return replace(report, **_language_model(run, tokens, importance))
     decoded = viterbi_spans(run, tokens) if decode == "viterbi" else mbr_spans(run, tokens)
-    spans = [item.word_spans(found) for item, found in zip(treebank.prepared, decoded, strict=True)]
-    found = labels_of(run, treebank) if labels else None
-    return replace(treebank.report(name, spans), labels=found, **_language_model(run, tokens, importance))
+    spans = [item.word_spans(tree) for item, tree in zip(treebank.prepared, decoded, strict=True)]
+    label_report = labels_of(run, treebank) if labels else None
+    return replace(treebank.report(name, spans), labels=label_report, **_language_model(run, tokens, importance))
 
 
 def labels_of(run: TrainedModel, treebank: Treebank) -> LabelReport | None:
-    """How the run's symbols match gold labels, by its most probable trees.
+    """Report how the run's symbols match gold labels, by its most probable trees.
 
     None where these have no symbols: a hidden Markov model has no trees, and a large rank grammar no symbols to show.
     """
@@ -83,22 +85,44 @@ def _evaluate_text(run: TrainedModel, items: Sequence[Sentence], name: str, impo
     tokens = [item.tokens for _, item in prepared]
     if all(len(item) < 2 for item in tokens):
         raise InputError(f"none of {len(items)} sentences has two words or more; perplexity needs one that has")
-    kept = sum(len(item.kept) for _, item in prepared)
-    return EvaluationReport(name, len(items), kept, **_language_model(run, tokens, importance))
+    words = sum(len(item.kept) for _, item in prepared)
+    return EvaluationReport(name, len(items), words, **_language_model(run, tokens, importance))
 
 
 def _language_model(run: TrainedModel, tokens: Sequence[Sequence[str]], importance: int) -> dict[str, Any]:
     """Return the fields of a report that concern likelihoods."""
     lengths, eos = [len(item) for item in tokens], run.preprocessing.eos
-    found: dict[str, Any] = {
+    fields: dict[str, object] = {
         "perplexity": perplexity(log_probabilities(run, tokens), lengths, eos),
         "likelihood": "exact" if run.shares_rules else POSTERIOR_MEAN,
         "vocabulary": vocabulary_use(run.vocabulary, tokens),
     }
     if importance:
         sampled = perplexity(importance_log_probabilities(run, tokens, importance), lengths, eos)
-        found |= {"importance": sampled, "importance_samples": importance}
-    return found
+        fields |= {"importance": sampled, "importance_samples": importance}
+    return fields
+
+
+def evaluate_sequence_model(model: SequenceModel, items: Sequence[Sentence], name: str) -> EvaluationReport:
+    """Return the perplexity of a control, over the same tokens as that of a run with the same preprocessing."""
+    trees = [item for item in items if isinstance(item, SpanTree)]
+    if items and len(trees) == len(items):
+        prepared = Treebank(trees, model.preprocessing).prepared
+    else:
+        split = split_sentences(items, model.preprocessing)
+        prepared = [model.preprocessing.apply(words, tags) for words, tags in split]
+    tokens = [item.tokens for item in prepared]
+    # The end stands for the <eos> of a run that adds one, and such a run scores sentences of one word, too.
+    eos = EOS in model.vocabulary
+    lengths = [len(item) + eos if item else 0 for item in tokens]
+    return EvaluationReport(
+        name,
+        len(items),
+        sum(map(len, tokens)),
+        perplexity=perplexity(model.token_log_probabilities(tokens), lengths, eos),
+        likelihood="exact",
+        vocabulary=vocabulary_use(model.vocabulary, [[*item, EOS] if eos and item else item for item in tokens]),
+    )
 
 
 def vocabulary_use(known: Vocabulary, tokens: Sequence[Sequence[str]]) -> VocabularyUse:

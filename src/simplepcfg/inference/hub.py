@@ -28,7 +28,7 @@ Describe here the text it was trained on, its licence, and what the trees were c
 
 
 def fetch(name: str, revision: str | None = None, token: str | None = None, endpoint: str | None = None) -> Path:
-    """The folder of a run: one on disk, an installed grammar, or a repository of the hub, fetched if it is new."""
+    """Return the folder of a run: one on disk, an installed grammar, or a repository of the hub."""
     local = run_directory(name)
     if local.is_dir():
         if revision is not None:
@@ -59,7 +59,7 @@ def publish(folder: Path, repository: str, message: str, private: bool, token: s
 
 
 def write_card(folder: Path, name: str, kind: str) -> None:
-    """A model card to begin with, unless there is one."""
+    """Write a model card to begin with, unless there is one."""
     card = folder / "README.md"
     if not card.exists():
         card.write_text(CARD.format(name=name, kind=kind), encoding="utf-8")

@@ -63,9 +63,9 @@ def describe_symbols(
     chosen_tags = preterminals.topk(min(top, len(preterminals))).indices
     names = _Names(run, chosen_tags)
     if tokens is None:
-        found: list[tuple[list[Weighted], list[Weighted]]] = [([], []) for _ in chosen.tolist()]
+        words_below: list[tuple[list[Weighted], list[Weighted]]] = [([], []) for _ in chosen.tolist()]
     else:
-        found = words_and_examples(run, grammar, tokens, chosen)
+        words_below = words_and_examples(run, grammar, tokens, chosen)
     left, right = child_probabilities(grammar)
     return SymbolReport(
         run.name,
@@ -84,7 +84,7 @@ def describe_symbols(
                 examples,
                 gold.get(f"NT-{symbol}"),
             )
-            for symbol, (words, examples) in zip(chosen.tolist(), found, strict=True)
+            for symbol, (words, examples) in zip(chosen.tolist(), words_below, strict=True)
         ],
         [
             SymbolUse(
@@ -103,7 +103,7 @@ def describe_symbols(
 
 
 def _gold_labels(run: TrainedModel, items: Sequence[Sentence], tokens: Sequence[Sequence[str]]) -> dict[str, Weighted]:
-    """The best gold label of each symbol, and its share among those that are gold constituents; none without trees."""
+    """Return the best gold label of each symbol, and its share among gold constituents; none without trees."""
     trees = [tree for item in items if (tree := as_tree(item)) is not None]
     if len(trees) < len(items) or not any(len(sentence) >= 2 for sentence in tokens):
         return {}

@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Any
 
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
@@ -30,7 +29,7 @@ class LabelMapping:
 
     @classmethod
     def from_report(cls, report: LabelReport, run: TrainedModel | None = None) -> LabelMapping:
-        """Each symbol's most frequent gold label."""
+        """Map each symbol to its most frequent gold label."""
         tags = {} if report.tags is None else report.tags.mapping()
         return cls(report.phrases.mapping(), tags, None if run is None else weights_fingerprint(run))
 
@@ -40,29 +39,29 @@ class LabelMapping:
         try:
             with open(path, "rb") as stream:  # a device has no end
                 content = stream.read(MOST_BYTES + 1)
-            found = json.loads(content) if len(content) <= MOST_BYTES else None
+            mapping = json.loads(content) if len(content) <= MOST_BYTES else None
         except (ValueError, RecursionError):
-            found = None
+            mapping = None
         if not (
-            isinstance(found, dict)
-            and found.get("format") == FORMAT
-            and all(_is_names(found.get(part)) for part in ("phrases", "tags"))
-            and isinstance(found.get("model"), str | None)
+            isinstance(mapping, dict)
+            and mapping.get("format") == FORMAT
+            and all(_is_names(mapping.get(part)) for part in ("phrases", "tags"))
+            and isinstance(mapping.get("model"), str | None)
         ):
             raise InputError(f"{fspath(path)}: no labels of symbols; let `simplepcfg evaluate` write them")
-        return cls(found["phrases"], found["tags"], found["model"])
+        return cls(mapping["phrases"], mapping["tags"], mapping["model"])
 
-    def to_dict(self) -> dict[str, Any]:
-        """What the file holds."""
+    def to_dict(self) -> dict[str, object]:
+        """Return the content of the file."""
         return {"format": FORMAT, "model": self.model, "phrases": dict(self.phrases), "tags": dict(self.tags)}
 
     def refuse_other(self, run: TrainedModel) -> None:
-        """Numbers of symbols mean nothing in another run."""
+        """Refuse another run, in which the numbers of symbols mean something else."""
         if self.model is not None and self.model != weights_fingerprint(run):
             raise InputError(f"{run.name}: the labels are of another run; let `simplepcfg evaluate` write its own")
 
     def apply(self, tree: SpanTree) -> SpanTree:
-        """The same tree with gold labels in place of symbols."""
+        """Return the tree with gold labels in place of symbols."""
         return SpanTree(
             tree.words,
             tuple(self.tags.get(tag, tag) for tag in tree.tags),
@@ -71,7 +70,7 @@ class LabelMapping:
 
 
 def weights_fingerprint(run: TrainedModel) -> str:
-    """The first digits of SHA-256 over the names and values of all weights."""
+    """Return the first digits of SHA-256 over the names and values of all weights."""
     digest = hashlib.sha256()
     for name, tensor in sorted(run.model.state_dict().items()):
         digest.update(name.encode())
@@ -79,5 +78,5 @@ def weights_fingerprint(run: TrainedModel) -> str:
     return digest.hexdigest()[:16]
 
 
-def _is_names(value: Any) -> bool:
+def _is_names(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(name, str) and _NAME.fullmatch(name) for name in value.values())

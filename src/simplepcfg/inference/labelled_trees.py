@@ -42,7 +42,7 @@ class ScoredTree:
     log_probability: float
 
     def _repr_svg_(self) -> str:
-        """For notebooks."""
+        """Draw the tree in notebooks."""
         return self.tree.to_svg()
 
 
@@ -62,8 +62,8 @@ def best_trees(run: TrainedModel, prepared: Words, bonus: Bonus) -> list[SpanTre
         return run.grammar_of(batch).viterbi(batch.words, batch.lengths, span_bonus=bonus(batch)).to_list()
 
     with torch.no_grad():
-        found = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: NO_TREE)
-    return [labelled_tree(words, item, tree) for (words, item), tree in zip(prepared, found, strict=True)]
+        trees = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: NO_TREE)
+    return [labelled_tree(words, item, tree) for (words, item), tree in zip(prepared, trees, strict=True)]
 
 
 def k_best_trees(run: TrainedModel, prepared: Words, k: int, bonus: Bonus) -> list[list[ScoredTree]]:
@@ -75,14 +75,14 @@ def k_best_trees(run: TrainedModel, prepared: Words, k: int, bonus: Bonus) -> li
         return run.grammar_of(batch).k_best(batch.words, batch.lengths, k=k, span_bonus=bonus(batch))
 
     with torch.no_grad():
-        found = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: [NO_TREE])
-    return _over_words(prepared, [trees or [NO_TREE] for trees in found])
+        answers = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: [NO_TREE])
+    return _over_words(prepared, [trees or [NO_TREE] for trees in answers])
 
 
-def _over_words(prepared: Words, found: Sequence[Sequence[LabelledTree]]) -> list[list[ScoredTree]]:
+def _over_words(prepared: Words, answers: Sequence[Sequence[LabelledTree]]) -> list[list[ScoredTree]]:
     return [
         [ScoredTree(labelled_tree(words, item, tree), tree.log_probability) for tree in trees]
-        for (words, item), trees in zip(prepared, found, strict=True)
+        for (words, item), trees in zip(prepared, answers, strict=True)
     ]
 
 
@@ -99,8 +99,8 @@ def sampled_trees(run: TrainedModel, prepared: Words, samples: int, seed: int, b
         return drawn.to_list()
 
     with torch.no_grad():
-        found = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: [NO_TREE] * samples)
-    return _over_words(prepared, found)
+        answers = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: [NO_TREE] * samples)
+    return _over_words(prepared, answers)
 
 
 def seeded(device: torch.device, seed: int) -> torch.Generator:
@@ -144,20 +144,20 @@ def _sample_compound(
     probability, and another is drawn else. The mean of these probabilities is the estimate of the limit's own.
     """
     trees: list[ScoredTree] = []
-    kept = tries = 0.0
+    shares = tries = 0.0
     while len(trees) < count:
         grammar = run.model.random_grammar(generator)  # type: ignore[operator]
         drawn = grammar.sample(1, max_length=max_length, temperature=temperature, generator=generator)
         share = math.exp(drawn.log_kept)
-        kept, tries = kept + share, tries + 1
-        if tries >= MAX_TRIES and kept < tries / MAX_TRIES:
+        shares, tries = shares + share, tries + 1
+        if tries >= MAX_TRIES and shares < tries / MAX_TRIES:
             raise InputError(
-                f"sentences of at most {max_length} words have {kept / tries:.2g} of the probability, too little to "
+                f"sentences of at most {max_length} words have {shares / tries:.2g} of the probability, too little to "
                 "draw any in good time; give a larger max_length"
             )
         if float(torch.rand((), generator=generator, device=generator.device)) < share:
             trees += _drawn_trees(run, drawn)
-    return SampledText(trees, kept / tries)
+    return SampledText(trees, shares / tries)
 
 
 def _drawn_trees(run: TrainedModel, drawn: SampledSentences) -> list[ScoredTree]:

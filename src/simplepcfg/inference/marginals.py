@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from simplepcfg.inference.sentences import Sentence
 from simplepcfg.inference.trained_model import TrainedModel
 
 # One for each sentence: as an object, as a dictionary of the same keys, or None.
-ConstraintList = Sequence[Constraints | Mapping[str, Any] | None]
+ConstraintList = Sequence[Constraints | Mapping[str, object] | None]
 Words = Sequence[tuple[Sequence[str], Prepared]]
 Bonus = Callable[[Batch], Tensor | None]  # a weight for each span of a batch
 
@@ -43,8 +43,8 @@ def make_bonus(constraints: ConstraintList | None, prepared: Words, device: torc
     ]
 
     def stacked(batch: Batch) -> Tensor | None:
-        found = stacked_bonuses([bonuses[index] for index in batch.indices], batch.words.shape[1])
-        return None if found is None else found.to(device)
+        bonus = stacked_bonuses([bonuses[index] for index in batch.indices], batch.words.shape[1])
+        return None if bonus is None else bonus.to(device)
 
     return stacked
 
@@ -55,8 +55,8 @@ def span_marginals(run: TrainedModel, prepared: Words, constraints: ConstraintLi
 
     def compute(batch: Batch) -> list[Tensor]:
         with torch.no_grad():
-            found = run.grammar_of(batch).span_marginals(batch.words, batch.lengths, span_bonus=bonus(batch)).cpu()
-        return [table[: n + 1, : n + 1] for table, n in zip(found, batch.lengths.tolist(), strict=True)]
+            tables = run.grammar_of(batch).span_marginals(batch.words, batch.lengths, span_bonus=bonus(batch)).cpu()
+        return [table[: n + 1, : n + 1] for table, n in zip(tables, batch.lengths.tolist(), strict=True)]
 
     tables = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: torch.zeros(0, 0))
     for index, (_, item) in enumerate(prepared):
@@ -73,15 +73,15 @@ def word_span_marginals(run: TrainedModel, prepared: Words, constraints: Constra
     """
     tables = span_marginals(run, prepared, constraints)
     endings = _marginals_of_endings(run, prepared, constraints)
-    found = []
+    over_words = []
     for (words, item), table, ending in zip(prepared, tables, endings, strict=True):
         n = len(item.kept)
         over_kept = table[: n + 1, : n + 1].clone()
         if ending is not None:
             over_kept[: n - 1, n] = ending
         posts = torch.tensor([bisect_left(item.kept, place) for place in range(len(words) + 1)])
-        found.append(over_kept[posts][:, posts])
-    return found
+        over_words.append(over_kept[posts][:, posts])
+    return over_words
 
 
 def _marginals_of_endings(
@@ -113,13 +113,13 @@ def _marginals_of_endings(
             return run.grammar_of(batch).log_partition(batch.words, batch.lengths, span_bonus=weights).tolist()
 
     scores = in_batches(run, [prepared[index][1].tokens for index, _ in asked], compute, lambda: -math.inf)
-    found: list[Tensor | None] = [None] * len(prepared)
+    marginals: list[Tensor | None] = [None] * len(prepared)
     for position, (index, start) in enumerate(asked):
         if start == 0:
             last = position + len(prepared[index][1].kept) - 1
             values = torch.tensor(scores[position:last], dtype=torch.float64)
-            found[index] = (values - values[0]).exp().nan_to_num(0.0).clamp(max=1.0).float()
-    return found
+            marginals[index] = (values - values[0]).exp().nan_to_num(0.0).clamp(max=1.0).float()
+    return marginals
 
 
 def tagged_words(
@@ -131,8 +131,8 @@ def tagged_words(
 
     def compute(batch: Batch) -> list[list[tuple[int, float]]]:
         with torch.no_grad():
-            found = run.grammar_of(batch).tag_marginals(batch.words, batch.lengths, span_bonus=bonus(batch))
-            best, which = found.max(-1)
+            marginals = run.grammar_of(batch).tag_marginals(batch.words, batch.lengths, span_bonus=bonus(batch))
+            best, which = marginals.max(-1)
         return [
             list(zip(tags, shares, strict=True))[:n]
             for tags, shares, n in zip(which.tolist(), best.tolist(), batch.lengths.tolist(), strict=True)
@@ -143,11 +143,11 @@ def tagged_words(
 
 
 def _over_words(words: Sequence[str], item: Prepared, answer: list[tuple[int, float]]) -> list[TaggedWord]:
-    found = [TaggedWord(word, None, 0.0) for word in words]
+    tagged = [TaggedWord(word, None, 0.0) for word in words]
     # A sentence of probability 0 has no marginals; without this it would show the first tag with probability 0.
     for index, (tag, share) in zip(item.kept, answer, strict=False):
-        found[index] = TaggedWord(words[index], tag if share > 0 else None, min(share, 1.0))
-    return found
+        tagged[index] = TaggedWord(words[index], tag if share > 0 else None, min(share, 1.0))
+    return tagged
 
 
 def entropies(run: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None) -> list[float]:
@@ -176,9 +176,9 @@ def divergences(
 
     def compute(batch: Batch) -> list[float]:
         with torch.no_grad():
-            found = run.grammar_of(batch).kl_divergence(
+            divergences = run.grammar_of(batch).kl_divergence(
                 other.grammar_of(batch), batch.words, batch.lengths, span_bonus=bonus(batch)
             )
-        return found.tolist()
+        return divergences.tolist()
 
     return in_batches(run, [item.tokens for _, item in prepared], compute, lambda: -math.inf)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import torch
 
 from simplepcfg.data.constraints import Constraints
 from simplepcfg.data.trees import SpanTree
-from simplepcfg.evaluation.psycholinguistics.regions import region_surprisals
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference import labelled_trees
 from simplepcfg.inference.batches import cells_a_batch, reason_too_long
+from simplepcfg.inference.bracketings import Bracketing, most_probable_bracketings
 from simplepcfg.inference.completion import MAX_LENGTH, Completion, complete
 from simplepcfg.inference.evaluation import evaluate, evaluate_treebank
 from simplepcfg.inference.labelled_trees import SampledText, ScoredTree
@@ -35,7 +35,11 @@ from simplepcfg.inference.span_chart import SpanChart, make_chart
 from simplepcfg.inference.surprisal import surprisal_records, syntactic_surprisals
 from simplepcfg.inference.surprisal_tables import RegionTables, SurprisalTables
 from simplepcfg.inference.trained_model import TrainedModel
-from simplepcfg.training.machine.failures import resource_errors
+from simplepcfg.linguistics.regions import region_surprisals
+from simplepcfg.runs.config.files import save_config
+from simplepcfg.runs.failures import resource_errors
+from simplepcfg.runs.run_folder import RunFolder, load_run
+from simplepcfg.runs.tensor_files import host_copy, write_tensor_file
 
 if TYPE_CHECKING:
     from nltk.tree import Tree
@@ -181,6 +185,25 @@ class Run(TrainedModel):
         bonus = make_bonus(constraints, prepared, self.device)
         return labelled_trees.sampled_trees(self, prepared, samples, seed, bonus)
 
+    def bracketings(
+        self,
+        sentence: Sentence,
+        k: int = 5,
+        constraints: Constraints | Mapping[str, object] | None = None,
+        *,
+        samples: int = 200,
+        seed: int = 0,
+        between: Callable[[], object] = lambda: None,
+    ) -> list[Bracketing]:
+        """Return the `k` likeliest trees without symbols that occur among random trees, best first.
+
+        The probability of each, given the sentence, is exact: the sum over all derivations with these brackets. A
+        sentence of probability 0 has none. `between` is called between the parts of the computation.
+
+            run.bracketings("she saw the girl with the telescope")[0].probability
+        """
+        return most_probable_bracketings(self, sentence, k, constraints, samples, seed, between)
+
     def sample(
         self, count: int, *, max_length: int = MAX_LENGTH, temperature: float = 1.0, seed: int = 0
     ) -> SampledText:
@@ -217,7 +240,7 @@ class Run(TrainedModel):
     def chart(
         self,
         sentence: Sentence,
-        constraints: Constraints | Mapping[str, Any] | None = None,
+        constraints: Constraints | Mapping[str, object] | None = None,
         *,
         symbols: int = 0,
     ) -> SpanChart:
@@ -255,11 +278,18 @@ class Run(TrainedModel):
 
     def describe_symbol(self, symbol: str) -> SymbolDescription:
         """Return the likeliest children and words of one symbol, such as "NT-12" or "T-5", by the grammar alone."""
+        return self._symbol_guide().describe(symbol)
+
+    def symbol_name(self, symbol: str) -> str:
+        """Return typical words of a symbol such as "NT-12" or "T-5", by which a reader can tell it from others."""
+        return self._symbol_guide().name(symbol)
+
+    def _symbol_guide(self) -> SymbolGuide:
         from simplepcfg.inference.symbol_guide import SymbolGuide
 
         if self._guide is None:
             self._guide = SymbolGuide(self)
-        return self._guide.describe(symbol)
+        return self._guide
 
     def _repr_html_(self) -> str:
         """Return a summary and the learning curve, for notebooks."""
@@ -303,12 +333,10 @@ class Run(TrainedModel):
 
         Raises InputError if the folder holds a run already.
         """
-        from simplepcfg.training.config.files import save_config
-        from simplepcfg.training.storage.run_folder import RunFolder
-        from simplepcfg.training.storage.tensor_files import host_copy, write_tensor_file
 
         folder = RunFolder(Path(directory))
         folder.refuse_if_taken()
+        folder.refuse_foreign_files()
         with resource_errors("saving the run", "choose another folder"):
             folder.path.mkdir(parents=True, exist_ok=True)
             self.vocabulary.save(folder.vocabulary)
@@ -318,7 +346,7 @@ class Run(TrainedModel):
         return folder.path
 
     def save_pretrained(self, directory: str | PathLike[str]) -> Path:
-        """As `save`, with a model card to fill in; the folder is what `push_to_hub` uploads."""
+        """Save the run with a model card to fill in; the folder is what `push_to_hub` uploads."""
         from simplepcfg.inference.hub import write_card
 
         folder = self.save(directory)
@@ -342,7 +370,6 @@ class Run(TrainedModel):
         from tempfile import TemporaryDirectory
 
         from simplepcfg.inference.hub import publish, write_card
-        from simplepcfg.training.storage.run_folder import RunFolder
 
         with TemporaryDirectory(prefix="simplepcfg-") as temporary:
             folder = self.save(Path(temporary) / "run")
@@ -351,9 +378,8 @@ class Run(TrainedModel):
             write_card(folder, repository, self.config.model.kind)
             return publish(folder, repository, message, private, token, endpoint)
 
-    @classmethod
+    @staticmethod
     def from_pretrained(
-        cls,
         name: str | PathLike[str],
         *,
         revision: str | None = None,
@@ -361,12 +387,10 @@ class Run(TrainedModel):
         endpoint: str | None = None,
         device: str = "auto",
     ) -> Run:
-        """A run from a folder, an installed grammar by its name, or one of a model hub (needs the extra `hub`)."""
+        """Load a run from a folder, an installed grammar by its name, or one of a model hub (needs the extra `hub`)."""
         from simplepcfg.inference.hub import fetch
-        from simplepcfg.training.storage.run_folder import load_run
 
-        loaded = load_run(fetch(fspath(name), revision, token, endpoint), device)
-        return cls(loaded.model, loaded.vocabulary, loaded.config, directory=loaded.directory, best=loaded.best)
+        return load(fetch(fspath(name), revision, token, endpoint), device)
 
     def first_too_long(self, sentences: Sequence[Sentence]) -> tuple[int, str] | None:
         """Return the index of the first sentence whose chart does not fit into memory, with the reason, or None."""
@@ -382,3 +406,15 @@ class Run(TrainedModel):
     def cells_a_batch(self) -> int:
         """Largest size of a batch, as sentences × words²."""
         return cells_a_batch(self)
+
+
+def load(directory: str | PathLike[str], device: str = "auto") -> Run:
+    """Load the best model of a run folder, ready to score, parse and evaluate, onto `device`.
+
+    Raises InputError if the folder is no complete run or a file is damaged.
+
+        run = load("runs/demo")
+        run.score(["the old man sees a dog ."])
+    """
+    loaded = load_run(Path(directory), device)
+    return Run(loaded.model, loaded.vocabulary, loaded.config, directory=loaded.directory, best=loaded.best)

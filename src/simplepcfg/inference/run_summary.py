@@ -6,12 +6,11 @@ from html import escape
 
 from simplepcfg.drawing import Series, line_plot, standalone
 from simplepcfg.inference.trained_model import TrainedModel
-from simplepcfg.training.reporting.progress import duration
-from simplepcfg.training.storage.history import TrainingHistory, read_history
+from simplepcfg.runs.history import TrainingHistory, duration, read_history
 
 
 def run_facts(run: TrainedModel, history: TrainingHistory) -> list[tuple[str, str]]:
-    """Names and values, as they stand in a table."""
+    """Return names and values, as they stand in a table."""
     model = run.config.model
     facts: list[tuple[str, str]] = [("model", model.kind)]
     for field, name in (("nonterminals", "nonterminals"), ("preterminals", "preterminals"), ("states", "states")):
@@ -32,7 +31,7 @@ def run_facts(run: TrainedModel, history: TrainingHistory) -> list[tuple[str, st
 
 
 def perplexity_curve(histories: list[tuple[str, TrainingHistory]]) -> str | None:
-    """Training and validation perplexity by epoch of one run or several; None where none has a record."""
+    """Draw training and validation perplexity by epoch of one run or several; None where none has a record."""
     series = []
     for index, (name, history) in enumerate(histories):
         prefix = f"{name}: " if len(histories) > 1 else ""

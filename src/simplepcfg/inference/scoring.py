@@ -42,10 +42,10 @@ def log_probabilities(
             values = run.model.log_likelihood(batch.words, batch.lengths)  # type: ignore[operator]
             return recheck.log_likelihoods(values, batch.words, batch.lengths).tolist()
 
-    found = in_batches(run, sentences, compute, lambda: -math.inf)
-    if any(math.isnan(value) for value in found):
+    log_p = in_batches(run, sentences, compute, lambda: -math.inf)
+    if any(math.isnan(value) for value in log_p):
         raise NumericalError(f"{run.name}: log-probabilities are NaN; its weights are damaged, train it again")
-    return found
+    return log_p
 
 
 def importance_log_probabilities(run: TrainedModel, sentences: Sequence[Sequence[str]], samples: int) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Union
 
 from simplepcfg.data.preprocessing import Prepared, Preprocessing, with_word_tags
 from simplepcfg.data.trees import SpanTree
@@ -19,7 +19,7 @@ Sentence = Union[str, Sequence[str], SpanTree, "Tree"]
 def split_sentences(
     sentences: Iterable[Sentence], preprocessing: Preprocessing | None = None
 ) -> Iterator[tuple[Sequence[str], Sequence[str] | None]]:
-    """Words and, where the sentence is a tree, tags that tell its punctuation.
+    """Yield the words of each sentence and, where it is a tree, the tags that tell its punctuation.
 
     Strings are split as `preprocessing` says, without it at white space.
     """
@@ -37,44 +37,46 @@ def split_sentences(
 
 
 def shortened(words: Sequence[str], most: int = 40) -> str:
-    """As much of a sentence as an error can quote."""
+    """Return as much of a sentence as an error can quote."""
     text = " ".join(words)
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def listed(sentences: Iterable[Any]) -> list[Any]:
-    """All of them; what is no list of sentences is refused."""
+def listed(sentences: Iterable[object]) -> list[Iterable[object] | SpanTree]:
+    """Return the sentences as a list; refuse what is no list of sentences."""
     if isinstance(sentences, str):
         raise InputError(f"sentences is the single string {sentences[:40]!r}; give a list of sentences")
     if not isinstance(sentences, Iterable):
         raise InputError(f"sentences is {sentences!r}; give a list of sentences")
-    items = list(sentences)
-    for number, item in enumerate(items):
+    items: list[Iterable[object] | SpanTree] = []
+    for number, item in enumerate(sentences):
         if not isinstance(item, Iterable | SpanTree):
             raise InputError(f"sentence {number} is {item!r}; give a string, a list of words or a tree")
+        items.append(item)
     return items
 
 
-def region_texts(sentences: Iterable[Any]) -> list[list[str]]:
-    """Sentences as the texts of their regions; a sentence that is one string is refused."""
-    items = listed(sentences)
-    for number, item in enumerate(items):
+def region_texts(sentences: Iterable[object]) -> list[list[str]]:
+    """Return sentences as the texts of their regions; refuse a sentence that is one string."""
+    texts = []
+    for number, item in enumerate(listed(sentences)):
         if isinstance(item, str | SpanTree):
             raise InputError(
                 f"sentence {number} is {str(item)[:40]!r}; give a list of its regions, such as ['The dog', 'barks.']"
             )
-    return [_checked(item, number) for number, item in enumerate(items)]
+        texts.append(_checked(item, number))
+    return texts
 
 
-def as_tree(item: Any) -> SpanTree | None:
-    """A tree of either type as spans; None for anything else."""
+def as_tree(item: object) -> SpanTree | None:
+    """Return a tree of either type as spans; None for anything else."""
     if isinstance(item, SpanTree):
         return item
     return SpanTree.from_nltk(item) if hasattr(item, "label") else None
 
 
 def original_tree(words: Sequence[str], prepared: Prepared, spans: Iterable[tuple[int, int]]) -> SpanTree:
-    """A model's spans over its tokens as a tree over the original words.
+    """Return a model's spans over its tokens as a tree over the original words.
 
     Words that preprocessing dropped hang from the lowest node around them, which at the sentence's ends is the
     root; an added `<eos>` is not shown.
@@ -88,15 +90,17 @@ def original_tree(words: Sequence[str], prepared: Prepared, spans: Iterable[tupl
 
 
 def nltk_trees(trees: Iterable[SpanTree]) -> list[Tree]:
-    """Trees as the field passes them around; an empty sentence is one without children."""
-    from nltk.tree import Tree
+    """Return trees as `nltk.Tree`s; that of an empty sentence has no children."""
+    from simplepcfg.inference.notebook_trees import Tree
 
-    return [tree.to_nltk() if tree.words else Tree("X", []) for tree in trees]
+    plain = [tree.to_nltk() if tree.words else Tree("X", []) for tree in trees]
+    return [Tree(tree.label(), list(tree)) for tree in plain]
 
 
-def _checked(sentence: Sequence[str], number: int) -> list[str]:
-    words = list(sentence)
-    for word in words:
+def _checked(sentence: Iterable[object], number: int) -> list[str]:
+    words = []
+    for word in sentence:
         if not isinstance(word, str):
             raise InputError(f"sentence {number}: {word!r} is not a string; give words, not ids")
+        words.append(word)
     return words

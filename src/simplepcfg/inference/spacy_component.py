@@ -6,15 +6,14 @@ next(nlp("The old dog slept by the fire.").sents)._.parse_string
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 
-from simplepcfg.inference.api import load
-from simplepcfg.inference.run import Run
+from simplepcfg.inference.run import Run, load
+from simplepcfg.linguistics.word_model import WordSurprisal
 
 NAME = "simplepcfg"
 _DATA = "simplepcfg"  # key of Doc.user_data: start of a sentence → what was found
@@ -51,12 +50,14 @@ class ConstituencyParser:
         places = [(doc, tokens) for doc, tokens in places if tokens]
         words = [[token.text for token in tokens] for _, tokens in places]
         trees = self.run.parse_spans(words, decode=self.decode)
-        records: list[Any] = self.run.surprisal(words) if self.surprisal else [[] for _ in words]
-        for (doc, tokens), tree, found in zip(places, trees, records, strict=True):
+        records: Sequence[Sequence[WordSurprisal]] = (
+            self.run.surprisal(words) if self.surprisal else [[] for _ in words]
+        )
+        for (doc, tokens), tree, word_records in zip(places, trees, records, strict=True):
             spans = [(tokens[i].i, tokens[j - 1].i + 1, label) for i, j, label in tree.spans]
             data = doc.user_data.setdefault(_DATA, {"trees": {}, "surprisal": {}})
             data["trees"][tokens[0].sent.start if doc.has_annotation("SENT_START") else 0] = (tree.to_brackets(), spans)
-            for token, record in zip(tokens, found, strict=False):
+            for token, record in zip(tokens, word_records, strict=False):
                 data["surprisal"][token.i] = record.surprisal
 
 
@@ -66,7 +67,7 @@ class ConstituencyParser:
     default_config={"model": "english", "decode": "mbr", "surprisal": True, "device": "auto"},
 )
 def make_parser(nlp: Language, name: str, model: str, decode: str, surprisal: bool, device: str) -> ConstituencyParser:
-    """What `nlp.add_pipe("simplepcfg")` calls; `model` is a run's folder or an installed grammar."""
+    """Make the component of `nlp.add_pipe("simplepcfg")`; `model` is a run's folder or an installed grammar."""
     return ConstituencyParser(load(model, device), decode, surprisal)
 
 
@@ -75,7 +76,7 @@ def _sentences(doc: Doc) -> Iterable[Span]:
 
 
 def _found(span: Span) -> tuple[str, list[tuple[int, int, str]]]:
-    """Brackets and spans of the sentence that a span lies in."""
+    """Return brackets and spans of the sentence that a span lies in."""
     start = span.sent.start if span.doc.has_annotation("SENT_START") else 0
     empty: tuple[str, list[tuple[int, int, str]]] = ("", [])
     return span.doc.user_data.get(_DATA, {"trees": {}})["trees"].get(start, empty)

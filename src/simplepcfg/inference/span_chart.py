@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -47,26 +46,26 @@ class SpanChart:
     spans: list[SpanProbability]
 
     def table(self) -> list[list[float]]:
-        """``table[i][j]`` is the marginal of the span from word i up to, not including, word j."""
+        """Return ``table``, where ``table[i][j]`` is the marginal of the span (i, j)."""
         n = len(self.words)
-        found = [[0.0] * (n + 1) for _ in range(n + 1)]
+        table = [[0.0] * (n + 1) for _ in range(n + 1)]
         for span in self.spans:
-            found[span.start][span.end] = span.probability
-        return found
+            table[span.start][span.end] = span.probability
+        return table
 
     def to_svg(self) -> str:
-        """The triangle of marginals as an SVG file's text."""
+        """Draw the triangle of marginals as an SVG file's text."""
         from simplepcfg.drawing import span_chart, standalone
 
         return standalone(span_chart(self.words, self.table()))
 
     def _repr_svg_(self) -> str:
-        """For notebooks."""
+        """Draw the chart in notebooks."""
         return self.to_svg()
 
 
 def make_chart(
-    run: TrainedModel, sentence: Sentence, constraints: Constraints | Mapping[str, Any] | None, symbols: int
+    run: TrainedModel, sentence: Sentence, constraints: Constraints | Mapping[str, object] | None, symbols: int
 ) -> SpanChart:
     """See ``Run.chart``."""
     if symbols < 0:
@@ -82,24 +81,24 @@ def make_chart(
     if likeliest is None:
         (marginals,) = span_marginals(run, prepared, asked)
         rows = marginals.tolist()
-        found = [SpanProbability(i, j, _clamped(rows[i][j])) for i, j in cells]
+        spans = [SpanProbability(i, j, _clamped(rows[i][j])) for i, j in cells]
     else:
         totals, best = likeliest
-        found = [
+        spans = [
             SpanProbability(i, j, _clamped(total), names)
             for (i, j), total, names in zip(cells, totals, best, strict=True)
         ]
-    return SpanChart([words[place] for place in item.kept], list(item.kept), found)
+    return SpanChart([words[place] for place in item.kept], list(item.kept), spans)
 
 
 def _likeliest_symbols(
     run: TrainedModel,
     prepared: Sequence[tuple[Sequence[str], Prepared]],
-    constraints: Sequence[Constraints | Mapping[str, Any] | None] | None,
+    constraints: Sequence[Constraints | Mapping[str, object] | None] | None,
     cells: list[tuple[int, int]],
     count: int,
 ) -> tuple[list[float], list[list[tuple[str, float]]]] | None:
-    """For each span its marginal, which is the sum over symbols, and the symbols with the largest ones.
+    """Return, for each span, its marginal, which is the sum over symbols, and the likeliest symbols.
 
     None where a grammar cannot be asked for symbols, or they are too many.
     """
@@ -119,10 +118,10 @@ def _likeliest_symbols(
             values, which = shares.topk(min(count, shares.shape[-1]), -1)
         return [(shares.sum(-1).cpu(), values.cpu(), which.cpu())]
 
-    (found,) = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: None)
-    if found is None:
+    (answer,) = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: None)
+    if answer is None:
         return None
-    totals, values, which = (part.tolist() for part in found)
+    totals, values, which = (part.tolist() for part in answer)
     best = [
         [(f"NT-{symbol}", _clamped(share)) for share, symbol in zip(row, names, strict=True) if share > 0]
         for row, names in zip(values, which, strict=True)
@@ -131,5 +130,5 @@ def _likeliest_symbols(
 
 
 def _clamped(probability: float) -> float:
-    """Without what rounding adds beyond 0 and 1."""
+    """Return a probability without what rounding adds beyond 0 and 1."""
     return min(max(probability, 0.0), 1.0)

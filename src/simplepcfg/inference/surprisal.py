@@ -10,7 +10,6 @@ from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.vocabulary import EOS, UNK
 from simplepcfg.errors import NumericalError
 from simplepcfg.evaluation.likelihood import MAX_CELLS
-from simplepcfg.evaluation.psycholinguistics.word_model import END, WordSurprisal
 from simplepcfg.grammars import SimpleGrammar
 from simplepcfg.grammars.emissions import tabulated
 from simplepcfg.grammars.prefix import next_word_entropies, surprisals
@@ -18,6 +17,7 @@ from simplepcfg.inference.batches import cells_a_batch, in_batches
 from simplepcfg.inference.sentences import Sentence
 from simplepcfg.inference.surprisal_tables import SurprisalTable, SurprisalTables
 from simplepcfg.inference.trained_model import TrainedModel
+from simplepcfg.linguistics.word_model import END, WordSurprisal
 
 # Bytes of the chart of a batch on a CPU, a float32 number a cell for each nonterminal.
 CHART_BYTES = 1 << 30
@@ -46,11 +46,11 @@ def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence], ends: bo
         last = (states.log_prefix - states.log_sentence).nan_to_num(math.inf, posinf=math.inf).tolist()
         return [([*words[b][:n], last[b][n]], entropies[b][: n + 1]) for b, n in enumerate(lengths)]
 
-    found = in_batches(run, tokens, compute, lambda: ([], []), least=1, cells=cells)
-    if any(math.isnan(value) for values, _ in found for value in values):
+    answers = in_batches(run, tokens, compute, lambda: ([], []), least=1, cells=cells)
+    if any(math.isnan(value) for values, _ in answers for value in values):
         raise NumericalError(f"{run.name}: surprisals are NaN; its weights are damaged, train it again")
     return SurprisalTables(
-        _records(run, words, item, *values, ends) for (words, item), values in zip(prepared, found, strict=True)
+        _records(run, words, item, *values, ends) for (words, item), values in zip(prepared, answers, strict=True)
     )
 
 
@@ -62,11 +62,11 @@ def syntactic_surprisals(run: TrainedModel, sentences: Iterable[Sentence]) -> li
         values = run.grammar.syntactic_surprisal(batch.words, batch.lengths).tolist()
         return [row[:n] for row, n in zip(values, batch.lengths.tolist(), strict=True)]
 
-    found = in_batches(
+    answers = in_batches(
         run, [item.tokens for _, item in prepared], compute, list[float], least=1, cells=_cells_a_batch(run)
     )
     tables: list[list[float | None]] = []
-    for (words, item), values in zip(prepared, found, strict=True):
+    for (words, item), values in zip(prepared, answers, strict=True):
         table: list[float | None] = [None] * len(words)
         for place, value in zip(item.kept, values, strict=False):  # an <eos> that was added has no place
             table[place] = value

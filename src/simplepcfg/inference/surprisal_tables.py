@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simplepcfg.errors import InputError
-from simplepcfg.evaluation.psycholinguistics.regions import RegionSurprisal
-from simplepcfg.evaluation.psycholinguistics.word_model import WordSurprisal
+from simplepcfg.linguistics.regions import RegionSurprisal
+from simplepcfg.linguistics.word_model import WordSurprisal
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -17,7 +17,7 @@ class SurprisalTable(list[WordSurprisal]):
     """The records of one sentence, a word each: a list, which a notebook shows as bars."""
 
     def to_svg(self) -> str:
-        """Bars as an SVG file's text."""
+        """Draw the surprisals as bars, as an SVG file's text."""
         from simplepcfg.drawing import standalone, surprisal_bars
 
         columns = zip(*((record.word, record.surprisal, record.entropy) for record in self), strict=True)
@@ -25,7 +25,7 @@ class SurprisalTable(list[WordSurprisal]):
         return standalone(surprisal_bars(words, surprisals, entropies))
 
     def _repr_svg_(self) -> str:
-        """For notebooks."""
+        """Draw the surprisals in notebooks."""
         return self.to_svg()
 
 
@@ -33,7 +33,7 @@ class SurprisalTables(list[SurprisalTable]):
     """The tables of several sentences."""
 
     def to_frame(self) -> DataFrame:
-        """A pandas data frame with a row a word: sentence and position count from 1, units are nats."""
+        """Return a pandas data frame with a row a word: sentence and position count from 1, units are nats."""
         return _frame(
             {
                 "sentence": number,
@@ -52,7 +52,7 @@ class RegionTables(list[list[RegionSurprisal]]):
     """The regions of several sentences."""
 
     def to_frame(self) -> DataFrame:
-        """A pandas data frame with a row a region: sentence and position count from 1, units are nats."""
+        """Return a pandas data frame with a row a region: sentence and position count from 1, units are nats."""
         return _frame(
             {
                 "sentence": number,
@@ -68,7 +68,7 @@ class RegionTables(list[list[RegionSurprisal]]):
         )
 
 
-def _frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
+def _frame(rows: Iterable[Mapping[str, object]]) -> DataFrame:
     try:
         import pandas
     except ImportError:

@@ -16,7 +16,7 @@ from simplepcfg.grammars import DenseGrammar, RankGrammar, SimpleGrammar
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.symbol_report import Usage, Weighted
 from simplepcfg.inference.trained_model import TrainedModel
-from simplepcfg.ops.inside.arguments import check_arguments
+from simplepcfg.ops.arguments import Sentences, check_arguments
 from simplepcfg.ops.marginals import outside_rows
 
 # The run's own text is looked at as far as this, and of sentences that the grammar itself makes, so many are expected;
@@ -30,7 +30,7 @@ LabelledGrammar = SimpleGrammar | DenseGrammar  # those whose symbols can be cou
 
 
 def shown_grammar(run: TrainedModel) -> LabelledGrammar:
-    """The grammar whose symbols can be counted: a rank model's is the one with all its rules, if it is small enough."""
+    """Return the grammar whose symbols can be counted: of a rank model the one with all its rules, if small enough."""
     grammar = run.grammar
     if isinstance(grammar, RankGrammar):
         return grammar.to_dense()
@@ -43,14 +43,14 @@ def shown_grammar(run: TrainedModel) -> LabelledGrammar:
 
 
 def child_probabilities(grammar: LabelledGrammar) -> tuple[Tensor, Tensor]:
-    """P(left child | parent) and P(right child | parent), [N, N + P] each; a dense grammar's rules are added up."""
+    """Return P(left child given parent) and P(right child given parent), [N, N + P] each."""
     if isinstance(grammar, DenseGrammar):
         return grammar.rules.sum(-1), grammar.rules.sum(-2)
     return grammar.left, grammar.right
 
 
 def expected_uses(grammar: LabelledGrammar) -> tuple[Tensor, Tensor]:
-    """Expected uses of each nonterminal and preterminal in one sentence that the grammar makes: [N], [P] in float64.
+    """Compute the expected uses of each symbol in one sentence that the grammar makes: [N], [P] in float64.
 
     uses = root + uses · (left + right), summed over ever deeper derivations until nothing is added.
     """
@@ -70,8 +70,8 @@ def expected_uses(grammar: LabelledGrammar) -> tuple[Tensor, Tensor]:
 
 
 def own_text(run: TrainedModel) -> tuple[list[list[str]] | None, str]:
-    """The first sentences of the run's validation or training text, if it is still there, and what they come from."""
-    from simplepcfg.training.text.tokens import read_tokens
+    """Return the first sentences of the run's own validation or training text, if it is there, and its name."""
+    from simplepcfg.data.tokens import read_tokens
 
     for name in (run.config.data.valid, run.config.data.train):
         if name is not None and name != "-" and Path(name).is_file():
@@ -81,7 +81,7 @@ def own_text(run: TrainedModel) -> tuple[list[list[str]] | None, str]:
 
 
 def uses_in(run: TrainedModel, grammar: LabelledGrammar, tokens: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
-    """Expected uses of each nonterminal and preterminal over all derivations of a text: [N], [P] in float64."""
+    """Compute the expected uses of each symbol over all derivations of a text: [N], [P] in float64."""
     uses = [torch.zeros((), dtype=torch.float64)] * 2
 
     def compute(batch: Batch) -> list[None]:
@@ -98,7 +98,7 @@ def uses_in(run: TrainedModel, grammar: LabelledGrammar, tokens: Sequence[Sequen
 
 
 def usage(uses: Tensor, least: float) -> Usage:
-    """How evenly symbols are used."""
+    """Measure how evenly symbols are used."""
     share = uses / uses.sum()
     entropy = -torch.special.xlogy(share, share).sum()
     falling = share.sort(descending=True).values.cumsum(0)
@@ -107,21 +107,19 @@ def usage(uses: Tensor, least: float) -> Usage:
 
 
 def _symbol_marginals(grammar: LabelledGrammar, batch: Batch, symbols: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Marginals of some nonterminals over spans, [rows, symbols], with the spans' cells of [B, n + 1, n + 1].
+    """Yield marginals of some nonterminals over spans, [rows, symbols], with the spans' cells of [B, n + 1, n + 1].
 
     Width by width, so that the surest spans of each can be told apart from those of the others.
     """
     if isinstance(grammar, DenseGrammar):
-        found = grammar.symbol_marginals(batch.words, batch.lengths)[..., symbols]  # [B, n + 1, n + 1, symbols]
-        cells = torch.arange(found[..., 0].numel(), device=found.device).view(found.shape[:3])
-        for width in range(2, found.shape[1]):
-            rows = torch.diagonal(found, width, 1, 2).transpose(1, 2)  # [B, spans, symbols]
+        marginals = grammar.symbol_marginals(batch.words, batch.lengths)[..., symbols]  # [B, n + 1, n + 1, symbols]
+        cells = torch.arange(marginals[..., 0].numel(), device=marginals.device).view(marginals.shape[:3])
+        for width in range(2, marginals.shape[1]):
+            rows = torch.diagonal(marginals, width, 1, 2).transpose(1, 2)  # [B, spans, symbols]
             yield rows.flatten(0, 1), torch.diagonal(cells, width, 1, 2).flatten()
         return
-    log_emissions = grammar.log_emissions(batch.words, batch.lengths)
-    rules = (grammar.root, grammar.left, grammar.right)
-    given = check_arguments(log_emissions, *rules, batch.lengths, None, grammar.precision)
-    _, tables = outside_rows(given, grammar.backend)
+    sentences = Sentences(grammar.log_emissions(batch.words, batch.lengths), batch.lengths)
+    _, tables = outside_rows(check_arguments(grammar.rules, sentences), grammar.backend)
     for table in tables:
         if table.outside is not None:
             yield table.outside[:, symbols].float() * table.inside[:, symbols].float(), table.cells
@@ -130,7 +128,7 @@ def _symbol_marginals(grammar: LabelledGrammar, batch: Batch, symbols: Tensor) -
 def words_and_examples(
     run: TrainedModel, grammar: LabelledGrammar, tokens: Sequence[Sequence[str]], chosen: Tensor, most: int = 5
 ) -> list[tuple[list[Weighted], list[Weighted]]]:
-    """For each chosen nonterminal: words below it with their share, and the surest spans of different words."""
+    """Return, for each chosen nonterminal, words below it with their share, and the surest spans of different words."""
     below = torch.zeros(len(run.vocabulary), len(chosen), dtype=torch.float64)
     examples: list[dict[str, float]] = [{} for _ in chosen.tolist()]
     scored = [sentence for sentence in tokens if len(sentence) >= 2]
@@ -154,8 +152,8 @@ def words_and_examples(
             values, places = (torch.cat(parts) for parts in zip(*surest, strict=True))  # [candidates, chosen]
             values, order = values.topk(min(4 * most, len(values)), 0)
             places = places.gather(0, order)
-        for k, (column, found) in enumerate(zip(values.T.tolist(), places.T.tolist(), strict=True)):
-            for value, cell in zip(column, found, strict=True):
+        for k, (column, column_places) in enumerate(zip(values.T.tolist(), places.T.tolist(), strict=True)):
+            for value, cell in zip(column, column_places, strict=True):
                 b, i, j = cell // (n + 1) ** 2, cell // (n + 1) % (n + 1), cell % (n + 1)
                 if value > 0:
                     text = " ".join(scored[batch.indices[b]][i:j])
@@ -173,7 +171,7 @@ def words_and_examples(
 
 
 def top_words(run: TrainedModel, shares: Tensor, most: int = 5) -> list[Weighted]:
-    """The words with the largest shares."""
+    """Return the words with the largest shares."""
     values, ids = shares.topk(min(most, len(shares)))
     words = run.vocabulary.words
     return [(words[i], value) for value, i in zip(values.tolist(), ids.tolist(), strict=True) if value > 0]

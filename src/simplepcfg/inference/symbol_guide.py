@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from simplepcfg.data.vocabulary import UNK
 from simplepcfg.errors import InputError
 from simplepcfg.inference.symbol_counts import child_probabilities, shown_grammar
 from simplepcfg.inference.symbol_report import Child, Weighted
@@ -46,21 +47,48 @@ class SymbolGuide:
         self._shares, self._ids = _likeliest_words(run)  # [P, WORDS_KEPT] each
 
     def describe(self, symbol: str, most: int = 10) -> SymbolDescription:
-        """One symbol by its name, such as NT-12 or T-5."""
-        found = _NAME.fullmatch(symbol)
+        """Describe one symbol by its name, such as NT-12 or T-5."""
+        match = _NAME.fullmatch(symbol)
         nonterminals, preterminals = self._left.shape[0], self._shares.shape[0]
-        limit = {"NT": nonterminals, "T": preterminals}[found[1]] if found else 0
-        if not found or int(found[2]) >= limit:
+        limit = {"NT": nonterminals, "T": preterminals}[match[1]] if match else 0
+        if not match or int(match[2]) >= limit:
             raise InputError(
                 f"symbol {symbol!r} is none of this grammar; take one of NT-0 to NT-{nonterminals - 1} or T-0 to "
                 f"T-{preterminals - 1}"
             )
-        index = int(found[2])
-        if found[1] == "T":
+        index = int(match[2])
+        if match[1] == "T":
             return SymbolDescription(symbol, [], [], self._words(index, most))
         return SymbolDescription(
             symbol, self._children(self._left[index]), self._children(self._right[index]), self._below(index, most)
         )
+
+    def name(self, symbol: str) -> str:
+        """Return typical words of a symbol, by which a reader can tell it from others; another text as it is.
+
+        Of a preterminal these are its two likeliest words, `man/woman`; of a nonterminal the likeliest word at each end
+        of what lies below it, `with … day`.
+        """
+        match = _NAME.fullmatch(symbol)
+        limit = 0 if not match else len(self._left) if match[1] == "NT" else len(self._shares)
+        if not match or int(match[2]) >= limit:
+            return symbol
+        index = int(match[2])
+        if match[1] == "T":
+            return "/".join([word for word, _ in self._words(index, 3) if word != UNK][:2]) or symbol
+        return f"{self._outermost(self._left, index)} … {self._outermost(self._right, index)}"
+
+    def _outermost(self, rules: Tensor, symbol: int) -> str:
+        """Follow the likeliest child of one side down to a preterminal, and return its likeliest word."""
+        states, seen = len(rules), set()
+        while symbol not in seen:
+            seen.add(symbol)
+            child = int(rules[symbol].argmax())
+            if child >= states:
+                break
+            symbol = child
+        tag = int(rules[symbol, states:].argmax())  # at the end of a circle too
+        return next((word for word, _ in self._words(tag, 2) if word != UNK), UNK)
 
     def _words(self, tag: int, most: int) -> list[Weighted]:
         pairs = zip(self._ids[tag, :most].tolist(), self._shares[tag, :most].tolist(), strict=True)
@@ -78,7 +106,7 @@ class SymbolGuide:
         ]
 
     def _below(self, symbol: int, most: int) -> list[Weighted]:
-        """Expected words under a nonterminal; of each preterminal its likeliest words alone."""
+        """Return the expected words under a nonterminal, of each preterminal its likeliest words alone."""
         states = self._left.shape[0]
         children = (self._left + self._right).double()  # [N, N + P]
         layer = torch.zeros(states, dtype=torch.float64)
@@ -98,7 +126,7 @@ class SymbolGuide:
 
 
 def _likeliest_words(run: TrainedModel) -> tuple[Tensor, Tensor]:
-    """Probabilities and ids of each preterminal's likeliest words: [P, kept] each; nothing of size P × V is held."""
+    """Return probabilities and ids of each preterminal's likeliest words, [P, words] each; P × V is never held."""
     ids = torch.arange(1, len(run.vocabulary), device=run.device)  # 0 is padding
     best: tuple[Tensor, Tensor] | None = None
     with torch.no_grad():

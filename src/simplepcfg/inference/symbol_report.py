@@ -1,7 +1,7 @@
 """What is said of a grammar's symbols: records that become a table or JSON."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 Weighted = tuple[str, float]
 
@@ -27,8 +27,8 @@ class SymbolUse:
     examples: list[Weighted]  # spans of the text with their marginal
     label: Weighted | None = None  # of gold trees, the most frequent label and its share of the symbol's constituents
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, every number with its name."""
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values for JSON, every number with its name."""
         return {
             "symbol": self.symbol,
             "uses": self.uses,
@@ -64,8 +64,8 @@ class SymbolReport:
     nonterminals: list[SymbolUse]
     preterminals: list[SymbolUse]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values for JSON."""
         symbols = {kind: [use.to_dict() for use in getattr(self, kind)] for kind in ("nonterminals", "preterminals")}
         return {
             "run": self.run,

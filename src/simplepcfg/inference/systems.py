@@ -17,14 +17,14 @@ from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.evaluation.columns import Column
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import BASELINES, Treebank, check_baseline_name
-from simplepcfg.inference.api import load
-from simplepcfg.inference.run import Run
-from simplepcfg.inference.word_models import evaluate_sequence_model, load_sequence_model, names_sequence_model
+from simplepcfg.inference.evaluation import evaluate_sequence_model
+from simplepcfg.inference.run import Run, load
+from simplepcfg.linguistics.controls.files import load_sequence_model, names_sequence_model
 from simplepcfg.models.compound import CompoundConfig
 from simplepcfg.pretrained import run_directory
-from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.storage.run_folder import RunFolder
-from simplepcfg.training.storage.runs_inside import runs_inside
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.runs.runs_inside import runs_inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class System:
             raise InputError(f'group "{text}" is not of the form NAME=RUN,RUN, as in ours=runs/seed-1,runs/seed-2')
         folders: list[str] = []
         for part in parts:
-            found = [part] if os.path.exists(part) else sorted(glob.glob(part))
-            if not found:
+            matches = [part] if os.path.exists(part) else sorted(glob.glob(part))
+            if not matches:
                 raise InputError(f"group {name}: {part} is no run folder and matches none; name existing folders")
-            for folder in found:
+            for folder in matches:
                 folders += runs_inside(folder) or [folder]
         twice = next((folder for folder in folders if folders.count(folder) > 1), None)
         if twice is not None:
@@ -109,8 +109,8 @@ def evaluate_systems(
         raise InputError(f"group {repeated}: another column has this name; choose another")
     folders = list(dict.fromkeys(folder for system in systems for folder in system.folders))
     for folder in folders:
-        found = RunFolder(run_directory(folder))
-        found.require(found.config, found.vocabulary, found.model)
+        run_folder = RunFolder(run_directory(folder))
+        run_folder.require(run_folder.config, run_folder.vocabulary, run_folder.model)
     if together and len(folders) < 2:
         raise InputError(f"an ensemble has {len(folders)} run; name the folders of at least two different ones")
     compound = (
@@ -184,14 +184,14 @@ def evaluate_systems(
 
 def unique_names(runs: Iterable[Run]) -> dict[str, Run]:
     """Return runs by the names of their folders; the second of two with the same name gets the suffix -2."""
-    found: dict[str, Run] = {}
+    named: dict[str, Run] = {}
     for run in runs:
         base = run.directory.resolve().name if run.directory is not None else run.name
         name, number = base, 2
-        while name in found:
+        while name in named:
             name, number = f"{base}-{number}", number + 1
-        found[name] = run
-    return found
+        named[name] = run
+    return named
 
 
 class _Runs:

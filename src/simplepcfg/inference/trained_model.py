@@ -17,7 +17,7 @@ from simplepcfg.grammars import Grammar, HiddenMarkovModel
 from simplepcfg.grammars.kept import Kept
 from simplepcfg.inference.sentences import Sentence, split_sentences
 from simplepcfg.pretrained import installed
-from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.runs.config.schema import RunConfig
 
 
 class TrainedModel:

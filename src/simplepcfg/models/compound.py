@@ -10,7 +10,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.grammars import Grammar
 from simplepcfg.grammars.emissions import check_word_ids
 from simplepcfg.models.checks import check_sizes
-from simplepcfg.ops.inside.arguments import lengths_tensor
+from simplepcfg.ops.arguments import lengths_tensor
 
 
 @dataclass(frozen=True, kw_only=True)

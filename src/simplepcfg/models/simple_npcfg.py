@@ -17,8 +17,8 @@ from simplepcfg.models.networks import FeatureNetwork, ResidualLayer, ResidualNe
 from simplepcfg.models.shared_layers import Rows, apply_networks, make_emissions
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.state_dropout import StepDropout, select_tables
-from simplepcfg.ops.inside.features import inside_of_features
 from simplepcfg.ops.neural import rule_probabilities, rule_softmax
+from simplepcfg.ops.neural.feature_inside import inside_of_features
 
 # Residual blocks of the emission network in the paper's appendix and in the authors' released program.
 PAPER_BLOCKS, RELEASED_BLOCKS = 2, 3

@@ -1,7 +1,7 @@
-"""Operations that automatic mixed precision does not reach."""
+"""Contexts of operations: without automatic mixed precision, and on the GPU of their tensors."""
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -9,6 +9,7 @@ import torch
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+_NOTHING = nullcontext()
 
 
 def without_autocast(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -29,3 +30,19 @@ def without_autocast(function: Callable[Arguments, Result]) -> Callable[Argument
             return function(*args, **kwargs)
 
     return called
+
+
+def launching(device: torch.device) -> AbstractContextManager[None]:
+    """Return a context without automatic mixed precision, in which a GPU is the current one.
+
+    ``precision`` says how products are computed, not autocast. Triton launches its kernels on the current GPU.
+    """
+    is_elsewhere = device.type == "cuda" and device.index != torch.cuda.current_device()
+    return _launching(device) if is_elsewhere or torch.is_autocast_enabled(device.type) else _NOTHING
+
+
+@contextmanager
+def _launching(device: torch.device) -> Iterator[None]:
+    on_device = torch.cuda.device(device) if device.type == "cuda" else _NOTHING
+    with torch.autocast(device.type, enabled=False), on_device:
+        yield

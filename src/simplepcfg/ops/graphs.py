@@ -2,8 +2,8 @@
 
 Up to some thousand nonterminals a call is bound by the time in which the host launches kernels. The kernels of a shape
 that recurs are therefore captured as a CUDA graph in its second call and replayed from then on. Graphs are bounded by
-their number and by their memory. The operations decide which of their calls gain from a graph: ``inside/graphs.py`` has
-the passes of ``inside``, and ``replay.py`` functions of tensors that need no gradient.
+their number and by their memory. The operations decide which of their calls gain from a graph:
+``inside/graphed_chart.py`` has the passes of ``inside``, and ``replay.py`` functions of tensors that need no gradient.
 """
 
 import atexit
@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import torch
 
-from simplepcfg.errors import ResourceError
+from simplepcfg.errors import ResourceError, is_out_of_memory
 from simplepcfg.ops.capture import Capturer, GraphCapturer, Launch
 
 # A shape is captured when it occurs for the second time: the first call compiles kernels, and may be the only one.
@@ -236,8 +236,7 @@ class DeviceGraphs:
     def _give_up(self, error: Exception) -> None:
         """Free all graphs and capture no more, because one could not be captured."""
         self.close()
-        short = isinstance(error, ResourceError | torch.OutOfMemoryError)
-        reason = "too little memory" if short else str(error).strip().partition("\n")[0]
+        reason = "too little memory" if is_out_of_memory(error) else str(error).strip().partition("\n")[0]
         warnings.warn(
             f"calls are launched kernel by kernel from now on, because a CUDA graph could not be captured: {reason}",
             RuntimeWarning,

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.inside.arguments import check_prefix_lengths
+from simplepcfg.ops.arguments import check_prefix_lengths
 
 
 def best_trees(

@@ -24,3 +24,8 @@ def recordable(tensor: Given) -> Given:
     Called within ``recording``.
     """
     return tensor if tensor is None or not tensor.is_inference() else tensor.clone()
+
+
+def leaf(tensor: Tensor, in_graph: bool) -> Tensor:
+    """Return a tensor to differentiate by: itself if it is part of the caller's graph and ``in_graph``, else a leaf."""
+    return tensor if in_graph and tensor.requires_grad else tensor.detach().requires_grad_()

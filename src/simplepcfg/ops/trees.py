@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.arguments import InsideArguments, SimpleRules
 
 TreeTensors = tuple[Tensor, Tensor, Tensor, Tensor]  # spans, splits, labels and tags, as in Trees
 
@@ -101,48 +101,54 @@ def tree_log_probabilities(
     ``sentence`` [T] is the index in the batch of each tree's sentence. The log-weights of spans are included. The sum
     is in float64. A missing tree has -inf.
     """
-    rules = (arguments.root, arguments.left, arguments.right)
-    total = rule_log_probabilities(*rules, sentence, spans, splits, labels, tags)
-    if arguments.span_bonus is not None:
-        start, end = spans.clamp(min=0).unbind(-1)
-        bonus = arguments.span_bonus[sentence[:, None], start, end].double()
-        total = total + torch.where(labels >= 0, bonus, 0.0).sum(1)
-    position = torch.arange(tags.shape[1], device=tags.device)
-    words = arguments.log_emissions[sentence[:, None], position, tags.clamp(min=0)].double()
-    total = total + torch.where(tags >= 0, words, 0.0).sum(1)
+    total = rule_log_probabilities(arguments.rules, sentence, (spans, splits, labels, tags))
+    total = total + word_and_bonus_logs(arguments.log_emissions, arguments.span_bonus, sentence, spans, labels, tags)
     return total.to(arguments.log_emissions.dtype)
 
 
-def rule_log_probabilities(
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
-    sentence: Tensor,
-    spans: Tensor,
-    splits: Tensor,
-    labels: Tensor,
-    tags: Tensor,
+def word_and_bonus_logs(
+    log_emissions: Tensor, span_bonus: Tensor | None, sentence: Tensor, spans: Tensor, labels: Tensor, tags: Tensor
 ) -> Tensor:
-    """Compute the log-probability of the rules of each tree, without emissions and span bonuses: [T] float64."""
-    count, nodes = labels.shape
-    first = labels[:, 0].clamp(min=0)
-    total = torch.where(labels[:, 0] >= 0, _of(root, sentence, 1, first).double().log(), -torch.inf)
-    parent = labels.clamp(min=0)  # [T, n - 1]
+    """Compute the sum of the log-emissions and span bonuses of each tree: [T] float64."""
+    position = torch.arange(tags.shape[1], device=tags.device)
+    words = log_emissions[sentence[:, None], position, tags.clamp(min=0)].double()
+    total = torch.where(tags >= 0, words, 0.0).sum(1)
+    if span_bonus is None:
+        return total
     start, end = spans.clamp(min=0).unbind(-1)
-    middle = splits.clamp(min=0)
-    node = torch.arange(nodes, device=labels.device)
+    bonus = span_bonus[sentence[:, None], start, end].double()
+    return total + torch.where(labels >= 0, bonus, 0.0).sum(1)
+
+
+def rule_log_probabilities(rules: SimpleRules, sentence: Tensor, trees: TreeTensors) -> Tensor:
+    """Compute the log-probability of the rules of each tree, without emissions and span bonuses: [T] float64."""
+    spans, splits, labels, tags = trees
+    parent, *children = rule_symbols(rules.root.shape[-1], spans, splits, labels, tags)
+    total = torch.where(labels[:, 0] >= 0, _of(rules.root, sentence, 1, parent[:, 0]).double().log(), -torch.inf)
     where = sentence[:, None].expand_as(parent)
-    # In preorder the left child follows its parent, and the right child follows all nodes of the left subtree.
-    for rules, begin, stop, place in (
-        (left, start, middle, node + 1),
-        (right, middle, end, node + middle - start),
-    ):
-        inner = parent.gather(1, place.expand(count, -1).clamp(max=nodes - 1))
-        word = root.shape[-1] + tags.clamp(min=0).gather(1, begin.clamp(max=nodes))
-        child = torch.where(stop - begin == 1, word, inner)
-        scores = _of(rules, where, 2, parent, child).double().log()
+    for side, child in zip((rules.left, rules.right), children, strict=True):
+        scores = _of(side, where, 2, parent, child).double().log()
         total = total + torch.where(labels >= 0, scores, 0.0).sum(1)
     return total
+
+
+def rule_symbols(
+    states: int, spans: Tensor, splits: Tensor, labels: Tensor, tags: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return parent, left and right child of every node: [T, n - 1] each; arbitrary symbols for missing nodes.
+
+    Preterminals are numbered from ``states``, after the nonterminals.
+    """
+    trees, nodes = labels.shape
+    parent, (start, end), middle = labels.clamp(min=0), spans.clamp(min=0).unbind(-1), splits.clamp(min=0)
+    node = torch.arange(nodes, device=labels.device)
+    children = []
+    # In preorder the left child follows its parent, and the right child follows all nodes of the left subtree.
+    for begin, stop, place in ((start, middle, node + 1), (middle, end, node + middle - start)):
+        inner = parent.gather(1, place.expand(trees, -1).clamp(0, nodes - 1))
+        word = states + tags.clamp(min=0).gather(1, begin.clamp(max=nodes))
+        children.append(torch.where(stop - begin == 1, word, inner))
+    return parent, children[0], children[1]
 
 
 def _of(table: Tensor, sentence: Tensor, dims: int, *index: Tensor) -> Tensor:

@@ -24,6 +24,6 @@ def run_directory(name: str | PathLike[str]) -> Path:
 
 
 def or_installed() -> str:
-    """The end of an error that names the grammars which need no folder."""
+    """Return the end of an error that names the grammars which need no folder."""
     names = ", ".join(installed())
     return f", or an installed grammar: {names}" if names else ""

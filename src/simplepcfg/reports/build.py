@@ -13,7 +13,7 @@ from simplepcfg.reports.measured import Measured, measure
 from simplepcfg.reports.page import Figure, Note, Report, Section, Table
 from simplepcfg.reports.parses import confusion_parts, gallery_parts
 from simplepcfg.reports.scores import calibration_figure, label_figure, length_figure, score_table
-from simplepcfg.training.storage.history import read_history
+from simplepcfg.runs.history import read_history
 
 TOP_SYMBOLS = 15
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from simplepcfg.drawing import standalone
 from simplepcfg.errors import InputError
+from simplepcfg.files import write_bytes, write_text
 from simplepcfg.reports.page import Figure
-from simplepcfg.training.storage.atomic_files import write_text
 
 PIXELS = 2  # of a PNG file for each unit of the picture
 
@@ -30,9 +30,7 @@ def write_figures(figures: Iterable[Figure], folder: Path, *, png: bool = False)
         if render is not None:
             # Renderers know neither variables nor a reader's preference.
             picture = path.with_suffix(".png")
-            temporary = picture.with_suffix(".png.tmp")
-            temporary.write_bytes(render(standalone(figure.svg, "light")))
-            temporary.replace(picture)
+            write_bytes(picture, render(standalone(figure.svg, "light")))
             written.append(picture)
     return written
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -22,11 +23,12 @@ from simplepcfg.drawing import stylesheet
 from simplepcfg.errors import InputError, ResourceError, SimplePCFGError
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.run_summary import run_facts
+from simplepcfg.runs.history import read_history
+from simplepcfg.serving.examples import examples_of
 from simplepcfg.serving.limits import Limits, RateLimiter
 from simplepcfg.serving.messages import RunReply, RunsReply
 from simplepcfg.serving.openapi import openapi_document
 from simplepcfg.serving.questions import QUESTIONS, Question, questions_of
-from simplepcfg.training.storage.history import read_history
 
 SAFETY = {
     "Content-Security-Policy": (
@@ -40,6 +42,7 @@ SAFETY = {
     "Cache-Control": "no-store",
 }
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+FIRST_QUESTIONS = frozenset({"parse"})  # what somebody who types waits for
 LOCAL_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -60,8 +63,9 @@ class _Service:
         self.runs, self.limits, self.names = dict(runs), limits, names
         self._rate = RateLimiter(limits.requests_a_second, limits.burst)
         self._workers = workers
-        self._threads: anyio.CapacityLimiter | None = None
+        self._threads: dict[bool, anyio.CapacityLimiter] = {}
         self._waiting = 0
+        self._described: list[RunReply] | None = None
 
     def guarded(self, handler: Handler) -> Handler:
         """The handler behind all checks; whatever fails inside is one request's error."""
@@ -71,6 +75,7 @@ class _Service:
                 self._check_origin(request)
                 response = await handler(request)
             except _Refused as error:
+                await self._drain(request)
                 response = _error(error.status, str(error), error.headers)
             except ClientDisconnect:
                 response = _error(400, "the request ended before its body did; send all of it")
@@ -100,9 +105,9 @@ class _Service:
 
     async def list_runs(self, request: Request) -> Response:
         """GET /api/runs."""
-        found = [_describe(name, run) for name, run in self.runs.items()]
-        reply = RunsReply(runs=found, max_words=self.limits.words, max_trees=self.limits.trees)
-        return _reply(reply)
+        if self._described is None:
+            self._described = [_describe(name, run) for name, run in self.runs.items()]
+        return _reply(RunsReply(runs=self._described, max_words=self.limits.words, max_trees=self.limits.trees))
 
     async def ask(self, question: Question, request: Request) -> Response:
         """POST /api/QUESTION."""
@@ -118,20 +123,44 @@ class _Service:
             raise _Refused(503, "too many requests are waiting; try again", {"Retry-After": "1"})
         self._waiting += 1
         try:
-            return _reply(await self._compute(partial(question.answer, self.runs[name], asked, self.limits)))
+            return await self._compute(question, request, partial(question.answer, self.runs[name], asked, self.limits))
         except InputError as error:
-            raise _Refused(400, str(error).replace(self.runs[name].name, name)) from None
+            raise _Refused(400, _told(error, self.runs[name], name)) from None
         except ResourceError as error:
-            raise _Refused(503, str(error)) from None
+            raise _Refused(503, _told(error, self.runs[name], name)) from None
         except SimplePCFGError as error:
-            raise _Refused(500, str(error).replace(self.runs[name].name, name)) from None
+            raise _Refused(500, _told(error, self.runs[name], name)) from None
         finally:
             self._waiting -= 1
 
-    async def _compute(self, answer: Callable[[], BaseModel]) -> BaseModel:
-        if self._threads is None:  # made inside the event loop that it belongs to
-            self._threads = anyio.CapacityLimiter(self._workers)
-        return await anyio.to_thread.run_sync(answer, limiter=self._threads)
+    async def _compute(self, question: Question, request: Request, answer: Callable[[], BaseModel]) -> Response:
+        """Compute in a thread, unless the client leaves first: whoever types on no longer wants the answer.
+
+        Trees have threads of their own and the other questions one less than there are cores, so that a tree never
+        waits for a picture of the sentence before.
+        """
+        first = question.name in FIRST_QUESTIONS
+        if first not in self._threads:  # made inside the event loop that it belongs to
+            self._threads[first] = anyio.CapacityLimiter(self._workers if first else max(1, self._workers - 1))
+        outcome: BaseModel | Exception | None = None
+        async with anyio.create_task_group() as group:
+            group.start_soon(_cancel_when_gone, request, group.cancel_scope)
+            outcome = await anyio.to_thread.run_sync(partial(_attempt, answer), limiter=self._threads[first])
+            group.cancel_scope.cancel()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return Response(status_code=499) if outcome is None else _reply(outcome)
+
+    async def _drain(self, request: Request) -> None:
+        """Read what is left of a request that is refused, since a connection with unread data is reset."""
+        size = 0
+        try:
+            async for part in request.stream():
+                size += len(part)
+                if size > 4 * self.limits.body_bytes:
+                    return
+        except (ClientDisconnect, RuntimeError):  # RuntimeError: it has been read already
+            return
 
     async def _body(self, request: Request) -> Any:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
@@ -149,6 +178,25 @@ class _Service:
             return found
         except (ValueError, RecursionError):
             raise _Refused(400, "the request is not JSON; send one object in UTF-8") from None
+
+
+async def _cancel_when_gone(request: Request, scope: anyio.CancelScope) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+def _attempt(answer: Callable[[], BaseModel]) -> BaseModel | Exception:
+    """Return the error as a value, which a group of tasks would wrap."""
+    try:
+        return answer()
+    except Exception as error:
+        return error
+
+
+def _told(error: Exception, run: Run, name: str) -> str:
+    """Return the message with the run as it is called here; there is one sentence only, which has no number."""
+    return re.sub(r"\bsentence 0\b", "the sentence", str(error).replace(run.name, name))
 
 
 def make_app(
@@ -171,6 +219,8 @@ def make_app(
     for run in runs.values():
         if run.shares_rules:
             _ = run.grammar
+            if run.has_trees:
+                run.symbol_name("NT-0")  # looks at all words once
     service = _Service(runs, limits or Limits(), names, workers)
     document = json.dumps(openapi_document()).encode()
     routes = [
@@ -216,6 +266,8 @@ def _describe(name: str, run: Run) -> RunReply:
         vocabulary=len(run.vocabulary),
         questions=questions_of(run),
         facts=dict(run_facts(run, read_history(run.directory))),
+        training=[],
+        examples=examples_of(run),
     )
 
 

@@ -18,8 +18,12 @@ class _Request(_Message):
 
 
 class ConstraintsMessage(_Message):
-    """Spans [start, end] over the sentence's words, punctuation counted; a bonus is in nats."""
+    """Spans [start, end] over the sentence's words, punctuation counted; a bonus is in nats.
 
+    With the unit "characters" start and end are offsets in the sentence, as those of `tokens`.
+    """
+
+    unit: Literal["words", "characters"] = "words"
     require: list[Span] = Field(default_factory=list, max_length=200)
     forbid: list[Span] = Field(default_factory=list, max_length=200)
     bonus: list[Annotated[list[Any], Field(min_length=3, max_length=3)]] = Field(default_factory=list, max_length=200)
@@ -44,6 +48,7 @@ class ParseRequest(SentenceRequest):
     """A sentence to parse."""
 
     decode: Literal["mbr", "viterbi"] = "mbr"
+    scores: bool = Field(True, description="Whether the log-probability and the share are wanted, which take time.")
 
 
 class ChartRequest(SentenceRequest):
@@ -65,11 +70,20 @@ class SampleTreesRequest(SentenceRequest):
     seed: int = Field(0, ge=0, lt=2**63)
 
 
+class BracketingsRequest(SentenceRequest):
+    """A sentence, and how many of its most probable bracketings are wanted among those of random trees."""
+
+    k: int = Field(5, ge=1)
+    samples: int = Field(200, ge=1, le=1000)
+    seed: int = Field(0, ge=0, lt=2**63)
+
+
 class SurprisalRequest(_Request):
     """A sentence whose words' surprisals are wanted."""
 
     sentence: str
     svg: bool = Field(False, description="Whether a picture is wanted.")
+    most: float | None = Field(None, gt=0, le=1e6, description="Up to where the picture's axis goes at least, in nats.")
 
 
 class CompleteRequest(_Request):
@@ -85,6 +99,13 @@ class DescribeSymbolRequest(_Request):
     symbol: str = Field(max_length=20)
 
 
+class MomentReply(_Message):
+    """The sample parse at one moment of training: when that was, and a picture."""
+
+    told: str
+    svg: str
+
+
 class RunReply(_Message):
     """A run that can be asked, and what it can be asked."""
 
@@ -95,6 +116,8 @@ class RunReply(_Message):
     vocabulary: int
     questions: list[str]
     facts: dict[str, str]
+    training: list[MomentReply] = Field(description="The parse of one sentence at moments of its training.")
+    examples: list[str] = Field(description="Sentences whose words it knows.")
 
 
 class RunsReply(_Message):
@@ -112,17 +135,29 @@ class TreeReply(_Message):
     tags: list[str]
     spans: list[tuple[int, int, str]]
     brackets: str
+    names: dict[str, str] = Field(description="Readable names of its symbols: gold labels or typical words.")
     log_probability: float | None = None
     svg: str | None = None
 
 
+class TokenReply(_Message):
+    """A word as the run splits the sentence, and where it stands there; spans of trees and constraints count these."""
+
+    text: str
+    start: int = Field(description="Of its first character, counted in Unicode code points.")
+    end: int
+    used: bool = Field(description="False where the run drops it, such as punctuation.")
+    known: bool = Field(description="False where the vocabulary does not have it, so that the run reads <unk>.")
+
+
 class ScoreReply(_Message):
-    """Natural log-probability of the sentence; null where it is impossible.
+    """Natural log-probability of the sentence; null where it is impossible or was not asked for.
 
     `share` is the probability, given the sentence, of the trees that the constraints allow (with bonuses, the ratio of
     weights).
     """
 
+    tokens: list[TokenReply]
     log_probability: float | None
     share: float | None
     unknown: list[str] = Field(description="Words that the vocabulary does not have.")
@@ -135,9 +170,10 @@ class ParseReply(ScoreReply):
 
 
 class SymbolShare(_Message):
-    """A symbol and its marginal over a span."""
+    """A symbol, its readable name, and its marginal over a span."""
 
     symbol: str
+    name: str
     probability: float
 
 
@@ -157,6 +193,20 @@ class ChartReply(_Message):
     places: list[int]
     spans: list[SpanReply]
     svg: str | None = None
+
+
+class BracketingReply(_Message):
+    """A tree without symbols: its share of the sentence's probability, summed over symbols, and of the random trees."""
+
+    probability: float
+    sampled: float
+    tree: TreeReply
+
+
+class BracketingsReply(_Message):
+    """The most probable bracketings among those of random trees, best first."""
+
+    bracketings: list[BracketingReply]
 
 
 class TreesReply(_Message):
@@ -203,6 +253,7 @@ class ChildReply(_Message):
     """A likely child; of a preterminal with its likeliest word."""
 
     symbol: str
+    name: str
     probability: float
     word: str | None
 
@@ -211,6 +262,7 @@ class DescribeSymbolReply(_Message):
     """A symbol's likeliest children on either side and its words."""
 
     symbol: str
+    name: str
     left: list[ChildReply]
     right: list[ChildReply]
     words: list[NextWord]

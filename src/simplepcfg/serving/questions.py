@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+from anyio.from_thread import check_cancelled
 from pydantic import BaseModel
 
 from simplepcfg.data.trees import SpanTree
-from simplepcfg.drawing import span_chart, surprisal_bars, tree_picture
+from simplepcfg.drawing import PLAIN_LABELS, span_chart, surprisal_bars, tree_picture
 from simplepcfg.errors import InputError
 from simplepcfg.inference.labelled_trees import ScoredTree
 from simplepcfg.inference.run import Run
+from simplepcfg.inference.surprisal_tables import SurprisalTable
 from simplepcfg.serving import messages
 from simplepcfg.serving.limits import Limits
+from simplepcfg.serving.symbol_names import symbol_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,68 +35,92 @@ class Question:
 
 def score(run: Run, request: messages.ScoreRequest, limits: Limits) -> messages.ScoreReply:
     """Answer by `Run.score`."""
-    words = _words(run, request.sentence, limits)
-    return messages.ScoreReply(**_scores(run, words, _constraints(request.constraints)))
+    asked = _asked(run, request, limits)
+    return messages.ScoreReply(tokens=asked.tokens, unknown=asked.unknown, **_scores(run, asked))
 
 
 def parse(run: Run, request: messages.ParseRequest, limits: Limits) -> messages.ParseReply:
     """Answer by `Run.parse`."""
-    words = _words(run, request.sentence, limits)
-    constraints = _constraints(request.constraints)
+    asked = _asked(run, request, limits)
     _require_trees(run)
-    (tree,) = run.parse_spans([words], [constraints], decode=request.decode)
-    scores = _scores(run, words, constraints)
-    return messages.ParseReply(**scores, tree=_tree(tree, None, request.svg))
+    (tree,) = run.parse_spans([asked.words], [asked.constraints], decode=request.decode)
+    scores: dict[str, float | None] = {"log_probability": None, "share": None}
+    if request.scores:
+        check_cancelled()
+        scores = _scores(run, asked)
+    return messages.ParseReply(
+        tokens=asked.tokens, unknown=asked.unknown, tree=_tree(run, tree, None, request.svg), **scores
+    )
 
 
 def chart(run: Run, request: messages.ChartRequest, limits: Limits) -> messages.ChartReply:
     """Answer by `Run.chart`."""
-    words = _words(run, request.sentence, limits)
-    found = run.chart(words, _constraints(request.constraints), symbols=request.symbols)
+    asked = _asked(run, request, limits)
+    marginals = run.chart(asked.words, asked.constraints, symbols=request.symbols)
     spans = [
         messages.SpanReply(
             start=span.start,
             end=span.end,
             probability=span.probability,
-            symbols=[messages.SymbolShare(symbol=name, probability=share) for name, share in span.symbols],
+            symbols=[
+                messages.SymbolShare(symbol=symbol, name=symbol_name(run, symbol), probability=share)
+                for symbol, share in span.symbols
+            ],
         )
-        for span in found.spans
+        for span in marginals.spans
     ]
-    svg = span_chart(found.words, found.table()) if request.svg else None
-    return messages.ChartReply(words=found.words, places=found.places, spans=spans, svg=svg)
+    svg = span_chart(marginals.words, marginals.table(), places=marginals.places) if request.svg else None
+    return messages.ChartReply(words=marginals.words, places=marginals.places, spans=spans, svg=svg)
 
 
 def k_best(run: Run, request: messages.KBestRequest, limits: Limits) -> messages.TreesReply:
     """Answer by `Run.k_best`."""
-    words = _words(run, request.sentence, limits)
+    asked = _asked(run, request, limits)
     _at_most("k", request.k, limits.trees)
     _require_trees(run)
-    (trees,) = run.k_best([words], request.k, [_constraints(request.constraints)])
-    return _trees(trees, request.svg)
+    (trees,) = run.k_best([asked.words], request.k, [asked.constraints])
+    return _trees(run, trees, request.svg)
+
+
+def bracketings(run: Run, request: messages.BracketingsRequest, limits: Limits) -> messages.BracketingsReply:
+    """Answer by `Run.bracketings`."""
+    asked = _asked(run, request, limits)
+    _at_most("k", request.k, limits.trees)
+    _require_trees(run)
+    best = run.bracketings(
+        asked.words, request.k, asked.constraints, samples=request.samples, seed=request.seed, between=check_cancelled
+    )
+    return messages.BracketingsReply(
+        bracketings=[
+            messages.BracketingReply(
+                probability=item.probability, sampled=item.sampled, tree=_tree(run, item.tree, None, request.svg)
+            )
+            for item in best
+        ]
+    )
 
 
 def sample_trees(run: Run, request: messages.SampleTreesRequest, limits: Limits) -> messages.TreesReply:
     """Answer by `Run.sample_trees`."""
-    words = _words(run, request.sentence, limits)
+    asked = _asked(run, request, limits)
     _at_most("samples", request.samples, limits.trees)
     _require_trees(run)
-    asked = [_constraints(request.constraints)]
-    (trees,) = run.sample_trees([words], request.samples, asked, seed=request.seed)
-    return _trees(trees, request.svg)
+    (trees,) = run.sample_trees([asked.words], request.samples, [asked.constraints], seed=request.seed)
+    return _trees(run, trees, request.svg)
 
 
 def surprisal(run: Run, request: messages.SurprisalRequest, limits: Limits) -> messages.SurprisalReply:
     """Answer by `Run.surprisal`."""
-    words = _words(run, request.sentence, limits)
-    (records,) = run.surprisal([words])
+    records = _surprisals(run, tuple(_words(run, request.sentence, limits)))
     svg = None
     if request.svg:
         svg = surprisal_bars(
             [record.word for record in records],
             [record.surprisal for record in records],
             [record.entropy for record in records],
+            most=request.most,
         )
-    found = [
+    words = [
         messages.WordReply(
             word=record.word,
             token=record.token,
@@ -101,7 +129,13 @@ def surprisal(run: Run, request: messages.SurprisalRequest, limits: Limits) -> m
         )
         for record in records
     ]
-    return messages.SurprisalReply(words=found, svg=svg)
+    return messages.SurprisalReply(words=words, svg=svg)
+
+
+@lru_cache(maxsize=64)
+def _surprisals(run: Run, words: tuple[str, ...]) -> SurprisalTable:
+    """Records of a sentence, which is asked for again when its picture gets another axis."""
+    return run.surprisal([list(words)])[0]
 
 
 def complete(run: Run, request: messages.CompleteRequest, limits: Limits) -> messages.CompleteReply:
@@ -121,13 +155,14 @@ def complete(run: Run, request: messages.CompleteRequest, limits: Limits) -> mes
 
 def describe_symbol(run: Run, request: messages.DescribeSymbolRequest, limits: Limits) -> messages.DescribeSymbolReply:
     """Answer by `Run.describe_symbol`."""
-    found = run.describe_symbol(request.symbol)
+    described = run.describe_symbol(request.symbol)
     sides = {
-        side: [messages.ChildReply(**child._asdict()) for child in children]
-        for side, children in (("left", found.left), ("right", found.right))
+        side: [messages.ChildReply(name=symbol_name(run, child.symbol), **child._asdict()) for child in children]
+        for side, children in (("left", described.left), ("right", described.right))
     }
-    words = [messages.NextWord(word=word, probability=share) for word, share in found.words]
-    return messages.DescribeSymbolReply(symbol=found.symbol, words=words, **sides)
+    words = [messages.NextWord(word=word, probability=share) for word, share in described.words]
+    name = symbol_name(run, described.symbol)
+    return messages.DescribeSymbolReply(symbol=described.symbol, name=name, words=words, **sides)
 
 
 QUESTIONS = (
@@ -135,6 +170,13 @@ QUESTIONS = (
     Question("parse", "The tree of a sentence.", messages.ParseRequest, messages.ParseReply, parse),
     Question("chart", "Span marginals of a sentence.", messages.ChartRequest, messages.ChartReply, chart),
     Question("k_best", "The most probable trees.", messages.KBestRequest, messages.TreesReply, k_best),
+    Question(
+        "bracketings",
+        "The most probable trees without symbols.",
+        messages.BracketingsRequest,
+        messages.BracketingsReply,
+        bracketings,
+    ),
     Question(
         "sample_trees",
         "Random trees in proportion to their probability.",
@@ -162,7 +204,7 @@ def questions_of(run: Run) -> list[str]:
     if run.shares_rules:
         found += ["surprisal", "complete"]
     if run.shares_rules and run.has_trees:
-        found.append("describe_symbol")
+        found += ["bracketings", "describe_symbol"]
     return found
 
 
@@ -177,8 +219,46 @@ def _words(run: Run, sentence: str, limits: Limits, least: int = 1) -> list[str]
     return words
 
 
-def _constraints(asked: messages.ConstraintsMessage | None) -> Mapping[str, Any] | None:
-    return None if asked is None else asked.model_dump()
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A sentence as the run splits it, and what is known of its tree, over these words."""
+
+    words: list[str]
+    tokens: list[messages.TokenReply]
+    constraints: dict[str, Any] | None
+
+    @property
+    def unknown(self) -> list[str]:
+        return [token.text for token in self.tokens if not token.known]
+
+
+def _asked(run: Run, request: Any, limits: Limits) -> _Asked:
+    words = _words(run, request.sentence, limits)
+    prepared = run.preprocessing.apply(words)
+    normalised = dict(zip(prepared.kept, prepared.tokens, strict=False))
+    tokens, place = [], 0
+    for index, word in enumerate(words):
+        start = request.sentence.index(word, place)
+        place = start + len(word)
+        known = index not in normalised or normalised[index] in run.vocabulary
+        tokens.append(messages.TokenReply(text=word, start=start, end=place, used=index in normalised, known=known))
+    return _Asked(words, tokens, _constraints(request.constraints, tokens))
+
+
+def _constraints(asked: messages.ConstraintsMessage | None, tokens: list[messages.TokenReply]) -> dict[str, Any] | None:
+    if asked is None:
+        return None
+    spans = asked.model_dump(exclude={"unit"})
+    if asked.unit == "words":
+        return spans
+    starts = {token.start: index for index, token in enumerate(tokens)}
+    ends = {token.end: index + 1 for index, token in enumerate(tokens)}
+    for kind, listed in spans.items():
+        for position, (start, end, *bonus) in enumerate(listed):
+            if start not in starts or end not in ends:
+                raise InputError(f"{kind} [{start}, {end}]: no word begins or ends there; take offsets of tokens")
+            listed[position] = [starts[start], ends[end], *bonus]
+    return spans
 
 
 def _at_most(name: str, value: int, most: int) -> None:
@@ -191,32 +271,37 @@ def _require_trees(run: Run) -> None:
         raise InputError(f"a model of kind {run.config.model.kind} has no trees; ask for score, surprisal or complete")
 
 
-def _scores(run: Run, words: list[str], constraints: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Log-probability under the constraints, the share that they leave, and unknown words."""
-    (log_probability,) = run.score([words], None if constraints is None else [constraints])
-    share: float | None = 1.0
-    if constraints is not None:
-        (free,) = run.score([words])
-        share = math.exp(log_probability - free) if math.isfinite(free) else None
-    ((_, item),) = run.prepare([words])
-    unknown = [
-        words[place] for place, token in zip(item.kept, item.tokens, strict=False) if token not in run.vocabulary
-    ]
-    return {"log_probability": _finite(log_probability), "share": share, "unknown": unknown}
+def _scores(run: Run, asked: _Asked) -> dict[str, float | None]:
+    """Log-probability under the constraints, and the share that they leave."""
+    free = _log_probability(run, tuple(asked.words))
+    if asked.constraints is None:
+        return {"log_probability": _finite(free), "share": 1.0}
+    (log_probability,) = run.score([asked.words], [asked.constraints])
+    share = math.exp(log_probability - free) if math.isfinite(free) else None
+    return {"log_probability": _finite(log_probability), "share": share}
 
 
-def _trees(trees: list[ScoredTree], svg: bool) -> messages.TreesReply:
-    return messages.TreesReply(trees=[_tree(scored.tree, scored.log_probability, svg) for scored in trees])
+@lru_cache(maxsize=64)
+def _log_probability(run: Run, words: tuple[str, ...]) -> float:
+    """Log-probability of a sentence, with which that under each of several constraints is compared."""
+    return run.score([list(words)])[0]
 
 
-def _tree(tree: SpanTree, log_probability: float | None, svg: bool) -> messages.TreeReply:
+def _trees(run: Run, trees: list[ScoredTree], svg: bool) -> messages.TreesReply:
+    return messages.TreesReply(trees=[_tree(run, scored.tree, scored.log_probability, svg) for scored in trees])
+
+
+def _tree(run: Run, tree: SpanTree, log_probability: float | None, svg: bool) -> messages.TreeReply:
+    symbols = {*tree.tags, *(label for _, _, label in tree.spans)} - PLAIN_LABELS
+    names = {symbol: symbol_name(run, symbol) for symbol in symbols}
     return messages.TreeReply(
         words=list(tree.words),
         tags=list(tree.tags),
         spans=list(tree.spans),
         brackets=tree.to_brackets(),
+        names=names,
         log_probability=_finite(log_probability),
-        svg=tree_picture(tree) if svg else None,
+        svg=tree_picture(tree, names=names) if svg else None,
     )
 
 

@@ -5,16 +5,16 @@ import time
 import torch
 
 from simplepcfg.data.vocabulary import Vocabulary
-from simplepcfg.training.config.schema import TrainingConfig
-from simplepcfg.training.machine.signals import Interrupted
+from simplepcfg.runs.checkpoint import TrainingState, capture
+from simplepcfg.runs.config.schema import TrainingConfig
+from simplepcfg.runs.metrics import JsonLines
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.training.background_writer import BackgroundWriter
 from simplepcfg.training.reporting.progress import Reporter
+from simplepcfg.training.signals import Interrupted
 from simplepcfg.training.step.counters import copy_to_state
 from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.step import Step
-from simplepcfg.training.storage.background_writer import BackgroundWriter
-from simplepcfg.training.storage.checkpoint import TrainingState, capture
-from simplepcfg.training.storage.metrics import JsonLines
-from simplepcfg.training.storage.run_folder import RunFolder
 
 
 class CheckpointSaver:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simplepcfg.errors import InputError
-from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.loop import TrainingResult, resumed_config, train, with_absolute_paths
-from simplepcfg.training.machine.signals import Interrupted
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.runs.tensor_files import read_tensor_file
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.seeds import MakeReporter, SeedsFolder, train_groups, train_seeds
-from simplepcfg.training.storage.run_folder import RunFolder
-from simplepcfg.training.storage.tensor_files import read_tensor_file
+from simplepcfg.training.signals import Interrupted
+from simplepcfg.training.start import TrainingResult, resumed_config, train, with_absolute_paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class DistillationFolder:
         return self.path / "student"
 
     def members(self, name: str) -> SeedsFolder:
-        """The runs of one configuration."""
+        """Return the runs of one configuration."""
         return SeedsFolder(self.path / "members" / name)
 
     def best_members(self, name: str, keep: int) -> list[Path]:

@@ -1,386 +1,397 @@
-"""`train`: start or resume a run, from a configuration and text to a folder with the best model."""
+"""The training loop: epochs of steps, validation, metrics and checkpoints of a model on an encoded corpus."""
 
-import errno
-import json
-import os
-from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+import math
+import signal
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import torch
 
-from simplepcfg.data.vocabulary import Vocabulary
-from simplepcfg.errors import InputError
-from simplepcfg.training.config.files import save_config
-from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.machine.device import reproducible, use_expandable_segments
-from simplepcfg.training.machine.failures import DISK_FULL, TRAINING_ADVICE, resource_errors
-from simplepcfg.training.machine.memory import require_memory
-from simplepcfg.training.machine.recommendation import time_note
-from simplepcfg.training.machine.signals import StopSignals
-from simplepcfg.training.reporting.progress import Reporter
-from simplepcfg.training.step.branching_bias import bias_note
-from simplepcfg.training.step.distributed import Group, join_group
+from simplepcfg.data.batching import Batch, collate
+from simplepcfg.data.encoded_text import sentence_lengths
+from simplepcfg.errors import NumericalError
+from simplepcfg.evaluation.likelihood import log_likelihoods
+from simplepcfg.evaluation.perplexity import PerplexityReport, perplexity
+from simplepcfg.models import build_model
+from simplepcfg.ops.capture import side_stream
+from simplepcfg.ops.inside import without_graphs
+from simplepcfg.runs.checkpoint import Best, Checkpoint, StepSums, TrainingState, restore
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.corpus import Corpus
+from simplepcfg.runs.device import set_precision, validation_precision
+from simplepcfg.runs.metrics import JsonLines, NullJsonLines
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.runs.tensor_files import host_copy
+from simplepcfg.training.checkpoint_saver import CheckpointSaver
+from simplepcfg.training.curriculum import Curriculum
+from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport
+from simplepcfg.training.reporting.records import epoch_record, step_record
+from simplepcfg.training.reporting.snapshot import SnapshotTaker
+from simplepcfg.training.reporting.throughput import Throughput
+from simplepcfg.training.schedule import learning_rate, with_weight_decay
+from simplepcfg.training.signals import Interrupted, StopSignals
+from simplepcfg.training.skipped_batches import SkippedBatches
+from simplepcfg.training.step.branching_bias import BranchingBias
+from simplepcfg.training.step.counters import copy_to_state
+from simplepcfg.training.step.distributed import Group
+from simplepcfg.training.step.dropout import StateDropout
+from simplepcfg.training.step.ema import WeightEMA
+from simplepcfg.training.step.kernels_ahead import compile_first_kernels
+from simplepcfg.training.step.rule_count_check import require_rules, rule_count_ratio
+from simplepcfg.training.step.stability import stability_advice
+from simplepcfg.training.step.step import Step
+from simplepcfg.training.step.teacher_loss import TeacherSchedule
 from simplepcfg.training.step.timing import StepTimer
-from simplepcfg.training.storage.atomic_files import remove_leftovers, sync_file, write_json
-from simplepcfg.training.storage.checkpoint import Best, Checkpoint
-from simplepcfg.training.storage.checksums import DamagedFileError, add_checksum, record_is_intact
-from simplepcfg.training.storage.metrics import check_length, is_intact
-from simplepcfg.training.storage.run_folder import FORMAT, RunFolder, run_facts
-from simplepcfg.training.storage.tensor_files import read_checked_tensor_file, stored_vocabulary
-from simplepcfg.training.teachers import check_teachers, prepare_teachers, teacher_folders
-from simplepcfg.training.text.corpus import Corpus, absolute_paths, prepare_corpus
-from simplepcfg.training.text.neighbour_embeddings import set_neighbour_embeddings
-from simplepcfg.training.text.tokens import TextSource
-from simplepcfg.training.trainer import Trainer
-from simplepcfg.training.warm_start import initialise_from_run
 
-# The keys that a resumed run may change: how long and where it trains, and the paths of its text.
-CHANGEABLE = {
-    "name",
-    "data.train",
-    "data.valid",
-    "training.epochs",
-    "training.patience",
-    "training.device",
-    "training.threads",
-    "training.checkpoint_minutes",
-    "training.checkpoint_steps",
-    "training.log_every",
-    "training.captured_shapes",
-    "training.check_identity",
-    "training.stop_at_skipped",
-}
+MAX_SKIPPED_IN_A_ROW = 20
+# On a GPU the counters are read every so many steps, with the values of the read before, so that the host never waits.
+COUNTER_READ_INTERVAL = 16
+DELAYED_READ_DEVICES = {"cuda"}
+# Between two snapshots within an epoch, where the reporter wants them.
+SNAPSHOT_SECONDS = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingResult:
-    """Summary of a finished run; its model is in `directory`, for `load_run`."""
-
-    directory: Path
-    epochs: int
-    steps: int
-    stopped_by: str  # "epochs", "patience" or "max_minutes"
-    best: Best
-    skipped_steps: int
-    seconds: float
-    notes: tuple[str, ...]
+class _StopValidation(Exception):
+    """Ends a validation whose result is not needed, since the run is asked to stop."""
 
 
-def train(
-    config: RunConfig | None,
-    directory: str | Path,
-    *,
-    resume: bool = False,
-    device: str = "auto",
-    reporter: Reporter | None = None,
-    train_text: TextSource | None = None,
-    valid_text: TextSource | None = None,
-    timer: StepTimer | None = None,
-) -> TrainingResult:
-    """Train a model into a new run folder, or with `resume` continue the run in it from its last checkpoint.
+class Trainer:
+    """Trains a model on a corpus and writes checkpoints and metrics into an existing run folder.
 
-    `config` may be None for a resumed run, which then takes the configuration of its folder; one that is given may
-    differ only in how long and where to train. A `device` other than "auto" overrides the configuration.
-    `train_text` and `valid_text` (a path, or an iterable of strings, word lists or trees) replace the files of the
-    configuration. `timer` measures every step. Where torchrun started several processes, they share every batch and
-    train one model.
-
-    Returns a summary of the run. Raises InputError for settings, text or a folder that cannot be used, ResourceError
-    for too little memory or disk, NumericalError if too many steps in a row are skipped, and Interrupted after SIGINT
-    or SIGTERM, when everything has been saved.
-
-        config = load_config("sn-pcfg-128", ["training.epochs=3"])
-        result = train(config, "runs/first", train_text="train.txt")
-        print(result.best.perplexity)
+    `capture` allows steps to be captured as CUDA graphs; `timer` measures every step. Raises InputError if the model
+    does not support the settings.
     """
-    folder = RunFolder(Path(directory))
-    with (
-        StopSignals() as stop,
-        join_group() as group,
-        resource_errors("training", TRAINING_ADVICE),
-        ExitStack() as held,
-    ):
-        reporter = reporter if reporter is not None and group.is_leader else Reporter()
-        with group.failing_together():
-            config = resumed_config(config, folder) if resume else _new_config(config, folder)
-            chosen = group.device(config.training.device if device == "auto" else device)
-            vocabulary = _own_vocabulary(folder) if resume and folder.checkpoint.exists() else None
-            taught = bool(config.training.teacher)
-            corpus = prepare_corpus(config.data, config.seed, train_text, valid_text, vocabulary, keep_tokens=taught)
-            needs = require_memory(config, corpus, chosen, group.size, group.local_size)
-            if chosen.type == "cuda" and not needs.capture:
-                use_expandable_segments(True)
-                held.callback(use_expandable_segments, False)  # The next run of this process may be captured.
-        group.reduce_on(chosen)
-        group.require_same("the text", json.dumps(corpus.identity()))
-        checkpoint = None
-        with group.failing_together():
-            if group.is_leader:
-                _make_folder(folder.path)
-                held.enter_context(folder.locked())
-                if not resume:
-                    folder.refuse_if_taken()
-            held.enter_context(reproducible(chosen, config.training.threads))
-            # The model comes before the folder is written: it may refuse its settings, and a corrected run needs a
-            # free folder.
-            trainer = Trainer(config, folder, corpus, chosen, reporter, stop, group, needs.capture, timer)
-            if not (resume and folder.checkpoint.exists()):
-                _initialise_weights(trainer)
-            if group.is_leader:
-                checkpoint = _open_folder(folder, config, corpus, chosen, reporter)
-        with group.failing_together():
-            if not group.is_leader and resume and folder.checkpoint.exists():
-                checkpoint = _load_checkpoint(folder, corpus)
-            if checkpoint is not None:
-                trainer.resume(checkpoint)
-        for leaders_turn in (True, False):  # The other processes read what the first has computed.
-            with group.failing_together():
-                if group.is_leader == leaders_turn:
-                    trainer.teacher.marginals = prepare_teachers(config, corpus, folder.teacher, chosen, reporter.note)
-        write_model = False
-        with group.failing_together():
-            if checkpoint is not None and group.is_leader:
-                write_model = _model_is_behind(folder, checkpoint)
-        with group.failing_together():
-            if checkpoint is not None and group.is_leader:  # A process that refuses must leave the folder unchanged.
-                save_config(config, folder.config)
-                if write_model:
-                    checkpoint.save_best(folder.model)
-            duration = time_note(config, corpus.train.lengths.tolist(), len(corpus.vocabulary), chosen)
-            summary = _summary(corpus, trainer, group)
-            bias = bias_note(config.training, len(corpus.train))
-            for note in (*corpus.notes, summary, trainer.curriculum.note, bias, needs.note, duration):
-                if note is not None:
-                    reporter.note(note)
-            if checkpoint is not None:
-                reporter.note(_describe_position(trainer))
-        group.broadcast(list(trainer.model.state_dict().values()))
-        try:
-            trainer.run()
-        finally:
-            reporter.close()
-        return _result(trainer)
 
-
-def _initialise_weights(trainer: Trainer) -> None:
-    """Initialise weights from another run or from word neighbours, where the configuration asks for it."""
-    settings, corpus = trainer.config.training, trainer.corpus
-    if settings.start_from is not None:
-        initialise_from_run(trainer.model, corpus.vocabulary, settings.start_from, settings.start_noise)
-    elif settings.word_neighbours:
-        set_neighbour_embeddings(trainer.model, corpus.train, settings.word_neighbours, trainer.config.seed)
-
-
-def _own_vocabulary(folder: RunFolder) -> Vocabulary:
-    """Return the folder's vocabulary, checked first: text encoded with a damaged one would look like another text."""
-    vocabulary = Vocabulary.load(folder.vocabulary)
-    folder.check_vocabulary(vocabulary, stored_vocabulary(folder.checkpoint))
-    return vocabulary
-
-
-def _new_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
-    folder.refuse_if_taken()
-    folder.refuse_foreign_files()
-    if config is None:
-        raise InputError("a new run needs a configuration; use load_config")
-    config = with_absolute_paths(config)
-    check_teachers(config)
-    return config
-
-
-def with_absolute_paths(config: RunConfig) -> RunConfig:
-    """Return the configuration with absolute paths, so that the run can be resumed from another working directory."""
-    training = config.training
-    if training.start_from is not None:
-        training = training.model_copy(update={"start_from": str(Path(training.start_from).absolute())})
-    if training.teacher:
-        training = training.model_copy(update={"teacher": teacher_folders(training.teacher)})
-    return config.model_copy(update={"data": absolute_paths(config.data), "training": training})
-
-
-def resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
-    """Return the folder's configuration with the changes of `config`; raise InputError for one that is not allowed."""
-    folder.require(folder.config)
-    folder.refuse_foreign_files()
-    if folder.checkpoint.exists():
-        folder.require(folder.vocabulary, folder.facts, folder.metrics)
-    elif folder.model.exists():  # Training writes the checkpoint first, so the model was saved or copied without one.
-        raise InputError(
-            f"{folder.path} holds a model but no {folder.checkpoint.name} to resume from, and a new run would "
-            "overwrite the model; restore the checkpoint or train into another folder"
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: RunFolder,
+        corpus: Corpus,
+        device: torch.device,
+        reporter: Reporter,
+        stop: StopSignals,
+        group: Group | None = None,
+        capture: bool = False,
+        timer: StepTimer | None = None,
+    ) -> None:
+        self.config, self.folder, self.corpus, self.device = config, folder, corpus, device
+        self.reporter, self.stop = reporter, stop
+        torch.manual_seed(config.seed)
+        self.model = build_model(config.model, len(corpus.vocabulary)).to(device)
+        set_precision(self.model, config.training.precision, device)
+        self.group = group if group is not None else Group()
+        settings = config.training
+        self.dropout = StateDropout(self.model, settings, config.seed)
+        self.branching = BranchingBias(self.model, settings)
+        self.teacher = TeacherSchedule(self.model, settings)
+        require_rules(self.model, settings)
+        self.ema = WeightEMA(self.model, settings.ema_decay)
+        self.step = Step(
+            self.model,
+            with_weight_decay(settings, len(corpus.train)),
+            0 if config.data.eos else 1,
+            self.group,
+            ema=self.ema,
+            captured_shapes=settings.captured_shapes if capture else 0,
+            timer=timer,
+            note=reporter.note,
         )
-    saved = folder.read_config()
-    if config is None:
-        return saved
-    config = with_absolute_paths(config)
-    before, after = _flatten(saved.model_dump()), _flatten(config.model_dump())
-    for key in sorted(before.keys() | after.keys()):
-        if before.get(key) != after.get(key) and key not in CHANGEABLE:
-            raise InputError(
-                f"{key} = {after.get(key)!r} differs from {before.get(key)!r} in {folder.config}; "
-                "a resumed run cannot change it, start a new one"
-            )
-    return config
+        self.state = TrainingState()
+        self.best_weights: dict[str, torch.Tensor] = {}
+        self._lengths = torch.from_numpy(corpus.train.lengths)
+        self.curriculum = Curriculum(self._lengths, settings, config.seed)
+        self._batches_per_epoch = 1
+        self._tokens_this_epoch = self._tokens_after = 0
+        self._rate = 0.0
+        self._last_batch: Batch | None = None
+        self._stop_requested = False  # whether any of several processes was asked to stop; all of them know
+        self._throughput = Throughput()
+        self._saver = CheckpointSaver(folder, settings, self.model, self.ema, self.step, corpus.vocabulary)
+        self._skipped = SkippedBatches(folder.skipped, corpus.train, corpus.vocabulary, reporter.note)
+        self._snapshot_taker: SnapshotTaker | None = None
+        self._last_snapshot = time.monotonic()
 
+    def resume(self, checkpoint: Checkpoint) -> None:
+        """Restore a checkpoint; nothing in the folder changes yet."""
+        restore(checkpoint, self.folder.checkpoint, self.model, self.step.optimizer, self.device)
+        self.ema.load(checkpoint.ema, self.folder.checkpoint)
+        self.step.update.reset()
+        self.step.counters.load(checkpoint.state)
+        self.state, self.best_weights = checkpoint.state, checkpoint.best_weights
+        self._skipped.known = self.state.skipped_steps
 
-def _open_folder(
-    folder: RunFolder, config: RunConfig, corpus: Corpus, device: torch.device, reporter: Reporter
-) -> Checkpoint | None:
-    """Write the first files of a new run, or check that a resumed run belongs to this text and return its checkpoint.
+    @property
+    def stopped_by(self) -> str | None:
+        """Why training has ended: "epochs", "patience" or "max_minutes"; None while it has not."""
+        return self.state.ended_by(self.config.training)
 
-    Returns None for a new run.
-    """
-    remove_leftovers(folder.path)
-    if folder.checkpoint.exists():
-        _check_same_text(folder, corpus)
-        checkpoint = _load_checkpoint(folder, corpus)
-        begun = checkpoint.state.epoch + (checkpoint.state.batch > 0)
-        if config.training.epochs < begun:
-            raise InputError(
-                f"training.epochs = {config.training.epochs}, but {folder.path} is in epoch {begun} already; "
-                f"give {begun} or more, or start a new run"
-            )
-        kept, checksum = checkpoint.state.metrics_bytes, checkpoint.state.metrics_crc32
-        check_length(folder.metrics, kept)
-        if not is_intact(folder.metrics, kept, checksum):
-            reporter.note(f"{folder.metrics}: is not what the run wrote, by its checksum; training goes on without it")
-        return checkpoint
-    save_config(config, folder.config)
-    # A run that was stopped before its first checkpoint starts from the beginning.
-    corpus.vocabulary.save(folder.vocabulary)
-    sync_file(folder.vocabulary)
-    if Vocabulary.load(folder.vocabulary) != corpus.vocabulary:
-        raise OSError(errno.EIO, "what was written could not be read back; check the disk", str(folder.vocabulary))
-    write_json(folder.facts, add_checksum(run_facts(config, device, corpus.identity())))
-    return None
+    def run(self) -> None:
+        """Train to the last epoch or until patience ends.
 
+        Raises Interrupted after SIGINT or SIGTERM, when everything has been saved, and NumericalError if too many
+        steps in a row are skipped.
+        """
+        self.stop.defer()
+        with ExitStack() as files:
+            with self.group.failing_together():
+                self._metrics, self._timings = self._open_records(files)
+            try:
+                with side_stream(self.device), without_graphs():
+                    self._compile_kernels()
+                    while self.stopped_by is None:
+                        self._train_epoch()
+                        self._finish_epoch(self._validate())
+            except BaseException as error:
+                self._saver.finish_after(error, self.reporter)
+                raise
+            with self.group.holding_errors():
+                self._saver.wait()
+            self.group.raise_held_errors()
 
-def _load_checkpoint(folder: RunFolder, corpus: Corpus) -> Checkpoint:
-    """Return the checkpoint; raise InputError if it is damaged or belongs to another vocabulary."""
-    try:
-        checkpoint = Checkpoint.load(folder.checkpoint)
-    except DamagedFileError as error:
-        raise folder.with_advice(error) from None
-    folder.check_vocabulary(corpus.vocabulary, checkpoint.vocabulary)
-    return checkpoint
+    def _open_records(self, files: ExitStack) -> tuple[JsonLines, JsonLines]:
+        if not self.group.is_leader:
+            return NullJsonLines(), NullJsonLines()
+        metrics = files.enter_context(JsonLines(self.folder.metrics, keep=self.state.metrics_bytes))
+        timings = files.enter_context(JsonLines(self.folder.timings))
+        timings.write({"session": datetime.now(UTC).isoformat(), "step": self.state.step})
+        return metrics, timings
 
-
-def _model_is_behind(folder: RunFolder, checkpoint: Checkpoint) -> bool:
-    """Return whether the model must be restored from the checkpoint: it is missing, damaged or of an earlier epoch.
-
-    A checkpoint of an early version has no checksum. If its best weights differ from those of a model of the same
-    epoch, one of the two is damaged and it is unknown which, so InputError is raised and neither is changed.
-    """
-    best = checkpoint.state.best
-    if best is None:
-        return False
-    try:
-        model = read_checked_tensor_file(folder.model)
-    except InputError:
-        return True
-    if model.record != best.model_dump():
-        return checkpoint.verified or _are_finite(folder, checkpoint)
-    same = model.tensors.keys() == checkpoint.best_weights.keys() and all(
-        torch.equal(tensor, checkpoint.best_weights[name]) for name, tensor in model.tensors.items()
-    )
-    if not (same or checkpoint.verified):
-        raise InputError(
-            f"{folder.checkpoint} and {folder.model} have different weights of the same epoch {best.epoch}, and no "
-            "checksum to tell which are damaged; restore one of them from a copy"
+    def _compile_kernels(self) -> None:
+        """Compile what the next steps and the validation launch on a GPU, before the first of them."""
+        if self.device.type != "cuda" or self.stopped_by is not None:
+            return
+        self.model.train()
+        self.dropout.draw(self.state.step)
+        compile_first_kernels(
+            self.step,
+            self.model,
+            self.corpus.train,
+            self.curriculum.batches(self.state.epoch)[self.state.batch :],
+            self.corpus.valid,
+            validation_precision(self.config.training.precision, self.device),
         )
-    return not same
 
-
-def _are_finite(folder: RunFolder, checkpoint: Checkpoint) -> bool:
-    """Return True, or raise InputError that names best weights which are not finite."""
-    for name, tensor in checkpoint.best_weights.items():
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            raise InputError(f"{folder.checkpoint}: best weights {name} are not finite; restore it from a copy")
-    return True
-
-
-def _check_same_text(folder: RunFolder, corpus: Corpus) -> None:
-    """Raise InputError if the run in `folder` was trained on another text, or if its facts are damaged."""
-    try:
-        facts = json.loads(folder.facts.read_text("utf-8"))
-        if facts.get("format", FORMAT) > FORMAT:
-            raise InputError(
-                f"{folder.path}: a run of format {facts['format']}, of simplepcfg {facts.get('simplepcfg')}; "
-                f"this version knows formats up to {FORMAT}: upgrade"
+    def _train_epoch(self) -> None:
+        state = self.state
+        batches = self.curriculum.batches(state.epoch)
+        self._batches_per_epoch = len(batches)
+        self._tokens_this_epoch = self.curriculum.tokens(state.epoch)
+        self._tokens_after = self.curriculum.tokens_after(state.epoch)
+        self.model.train()
+        self._throughput.resume()
+        for indices in batches[state.batch :]:
+            self._rate = learning_rate(self.config.training, state, self._batches_per_epoch)
+            self._last_batch = collate(self.corpus.train, self.group.shard(indices))
+            self.dropout.draw(state.step)
+            self._skipped.add(state.step, indices)
+            self.step(
+                self._last_batch,
+                len(indices),
+                self._rate,
+                number=state.step,
+                branching_bias=self.branching.at(state.step),
+                teacher=self.teacher.at(state.step, self._last_batch),
+                stop=self.stop.requested is not None,
             )
-        if not record_is_intact(facts):
-            raise DamagedFileError(folder.facts, "its checksum does not match its content")
-        recorded = facts["data"]
-        expected = {name: recorded[name]["sha256"] for name in ("train", "valid")}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise DamagedFileError(folder.facts, str(error)) from None
-    found = corpus.identity()
-    for name, text in (("train", "training"), ("valid", "validation")):
-        if found[name]["sha256"] != expected[name]:
-            raise InputError(
-                f"the {text} text is not the one that {folder.path} began with "
-                f"({found[name]['sentences']} usable sentences now, {recorded[name]['sentences']} then); "
-                "restore it or start a new run"
+            state.batch += 1
+            state.step += 1
+            self._throughput.add_words(int(self._lengths[indices].sum()))
+            self._update_state()
+            self._report_step()
+            if self._saver.is_due(state.step):
+                self.save()
+                self._throughput.resume()
+            self._stop_if_requested()
+        self._read_counters()
+        self._stop_if_requested()
+
+    def _update_state(self) -> None:
+        """Copy the counters of the steps into the state: at once on a CPU, some steps late on a GPU."""
+        step = self.state.step
+        if self.device.type not in DELAYED_READ_DEVICES or step % self.config.training.log_every == 0:
+            self._read_counters()
+        elif step % COUNTER_READ_INTERVAL == 0:
+            values = self.step.counters.read_delayed()
+            if values is not None:
+                self._handle_counters(values, all_done=False)
+            else:
+                self._skipped.start_delayed_read()
+
+    def _read_counters(self) -> None:
+        """Wait for the steps so far and copy their counters into the state."""
+        self._handle_counters(self.step.counters.read())
+
+    def _handle_counters(self, values: list[float], all_done: bool = True) -> None:
+        """Copy counters into the state; raise where a process failed or too many steps were skipped.
+
+        `all_done` says that they count every step so far.
+        """
+        counters = copy_to_state(values, self.state)
+        self._throughput.finish_words()
+        if counters["failed"]:
+            self.group.raise_held_errors()  # raises, since a process holds an error
+        self._skipped.check(
+            self.state.skipped_steps,
+            counters["last_norm"],
+            all_done=all_done,
+            write=self.group.is_leader,
+            stop=self.config.training.stop_at_skipped,
+        )
+        self._stop_requested = counters["stop"] > 0
+        if counters["longest_in_a_row"] >= MAX_SKIPPED_IN_A_ROW:
+            advice = stability_advice(self.config, self.model, self.device)
+            raise NumericalError(
+                f"{MAX_SKIPPED_IN_A_ROW} steps in a row without a finite gradient and a probability of at most 1 "
+                f"(norm {counters['last_norm']}) by step {self.state.step}; {advice}"
             )
 
+    def _validate(self) -> PerplexityReport:
+        """Return the validation perplexity of the averaged weights; raise Interrupted if asked to stop."""
+        sentences, group = self.corpus.valid, self.group
+        found = torch.zeros(len(sentences) + 2, dtype=torch.float64)  # log-likelihoods, stop, failed
+        with group.holding_errors(), suppress(_StopValidation), self.ema.swapped_in():
+            mine = log_likelihoods(
+                self.model,
+                sentences[group.rank :: group.size],
+                self.device,
+                self._between_batches,
+                validation_precision(self.config.training.precision, self.device),
+            )
+            found[group.rank : len(sentences) : group.size] = mine
+        found[-2], found[-1] = self.stop.requested is not None, group.held_error is not None
+        group.all_reduce_on_host(found)
+        if found[-1]:
+            group.raise_held_errors()
+        self._stop_requested = self._stop_requested or bool(found[-2])
+        self._stop_if_requested()
+        return perplexity(found[:-2], sentence_lengths(sentences), self.config.data.eos)
 
-def _make_folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        if error.errno in DISK_FULL:
-            raise
-        raise InputError(f"{path}: the run folder cannot be made ({error.strerror}); choose another") from None
-    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-        raise InputError(f"{path}: the run folder cannot be written to; change its permissions or choose another")
+    def _between_batches(self) -> None:
+        """Leave the validation if asked to stop; the model then gets its own weights back before they are saved."""
+        if self.stop.requested is not None:
+            raise _StopValidation
 
+    def _finish_epoch(self, valid: PerplexityReport) -> None:
+        """Update the state at the end of an epoch, and write metrics, a checkpoint and the model if it is the best."""
+        state, trained = self.state, self.state.this_epoch
+        better = state.best is None or valid.rank > state.best.rank
+        state.epoch, state.batch, state.this_epoch = state.epoch + 1, 0, StepSums()
+        self.step.counters.reset_epoch()
+        state.epochs_without_gain = 0 if better else state.epochs_without_gain + 1
+        settings = self.config.training
+        if settings.schedule == "plateau" and not better and state.epochs_without_gain % settings.plateau_epochs == 0:
+            state.rate_reductions += 1
+        if better:
+            state.best = Best(
+                epoch=state.epoch,
+                step=state.step,
+                log_likelihood=valid.log_likelihood,
+                tokens=valid.tokens,
+                perplexity=valid.perplexity if math.isfinite(valid.perplexity) else None,
+                impossible=valid.impossible,
+            )
+        if self.group.is_leader:
+            with self.group.holding_errors():
+                self._record_epoch(trained, valid, better)
+        state.seconds = max(state.seconds, float(self.group.maximum(int(state.seconds))))  # all processes stop together
 
-def _flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, dict):
-            flat |= _flatten(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat
+    def _record_epoch(self, trained: StepSums, valid: PerplexityReport, better: bool) -> None:
+        state = self.state
+        if better:
+            self.best_weights = host_copy(self.ema.weights())
+        self._metrics.write(epoch_record(state, trained, valid, better))
+        self._saver.save(state, self.best_weights, self._metrics, with_model=better)
+        self._timings.write({"epoch": state.epoch, "step": state.step, "seconds": state.seconds})
+        with self.ema.swapped_in():
+            self._report_snapshot()
+        settings = self.config.training
+        self.reporter.epoch(
+            EpochReport(
+                epoch=state.epoch,
+                epochs=settings.epochs,
+                train_perplexity=trained.perplexity,
+                valid=valid,
+                best=better,
+                epochs_without_gain=state.epochs_without_gain,
+                patience=settings.patience,
+                seconds=state.seconds,
+            )
+        )
 
+    def _report_step(self) -> None:
+        logged = self.state.step % self.config.training.log_every == 0
+        if self.group.is_leader:
+            with self.group.holding_errors():
+                self._saver.check()
+                self._record_step(logged)
+        if logged:
+            self.state.since_log = StepSums()
+            self.step.counters.reset_since_log()
 
-def _summary(corpus: Corpus, trainer: Trainer, group: Group) -> str:
-    weights = sum(parameter.numel() for parameter in trainer.model.parameters())
-    where = str(trainer.device) if group.size == 1 else f"{trainer.device.type} in {group.size} processes"
-    return (
-        f"{len(corpus.train):,} training and {len(corpus.valid):,} validation sentences, "
-        f"{len(corpus.vocabulary):,} words in the vocabulary, {weights:,} weights, on {where}"
-    )
+    def _record_step(self, logged: bool) -> None:
+        state, settings = self.state, self.config.training
+        sums = state.since_log if state.since_log.steps else state.this_epoch
+        rate = self._throughput.words_per_second
+        left = self._tokens_this_epoch * (1 - state.batch / self._batches_per_epoch) + self._tokens_after
+        loss = sums.loss / max(sums.sentences, 1)
+        report = StepReport(
+            epoch=state.epoch + 1,
+            epochs=settings.epochs,
+            batch=state.batch,
+            batches=self._batches_per_epoch,
+            step=state.step,
+            loss=loss,
+            perplexity=sums.perplexity,
+            words_per_second=rate,
+            seconds_left=left / rate if rate else math.inf,
+            logged=logged,
+            gradient_norm=sums.gradient_norm / sums.steps if sums.steps else math.nan,
+            learning_rate=self._rate,
+            skipped_steps=state.skipped_steps,
+        )
+        if logged:
+            record = step_record(state, self._rate)
+            if settings.check_identity and self._last_batch is not None and len(self._last_batch):
+                batch = self._last_batch.to(self.device)
+                record["rule_count_ratio"] = rule_count_ratio(self.model, batch.words, batch.lengths)
+                report = replace(report, rule_count_ratio=record["rule_count_ratio"])
+            self._metrics.write(record)
+            seconds = self._saver.elapsed_seconds(state)
+            self._timings.write({"step": state.step, "seconds": seconds, "words_per_second": round(rate, 1)})
+        self.reporter.step(report)
+        if logged and time.monotonic() - self._last_snapshot >= SNAPSHOT_SECONDS:
+            self._report_snapshot()
 
+    def _report_snapshot(self) -> None:
+        """Give the reporter a snapshot of the model, if it wants one."""
+        if not self.reporter.wants_snapshots:
+            return
+        if self._snapshot_taker is None:
+            self._snapshot_taker = SnapshotTaker(self.corpus.valid, self.corpus.vocabulary)
+        found = self._snapshot_taker.take(self.model, self.device)
+        if found is not None:
+            self.reporter.snapshot(found)
+        self._last_snapshot = time.monotonic()
 
-def _describe_position(trainer: Trainer) -> str:
-    if trainer.stopped_by is not None:
-        config = trainer.config.training
-        reasons = {
-            "epochs": f"all epochs are done; to go on, set training.epochs to more than {config.epochs}",
-            "patience": f"validation has not gained for training.patience = {config.patience} epochs; "
-            "to go on, set it to more, or to 0",
-            "max_minutes": f"training.max_minutes = {config.max_minutes:g} are over; to go on, set it to more, or to 0",
-        }
-        return f"nothing left to do after epoch {trainer.state.epoch}: {reasons[trainer.stopped_by]}"
-    return f"resumed in epoch {trainer.state.epoch + 1}, after step {trainer.state.step}"
+    def save(self) -> None:
+        """Begin to write a checkpoint, if this process is the leader."""
+        if self.group.is_leader:
+            with self.group.holding_errors():
+                self._saver.save(self.state, self.best_weights, self._metrics)
 
-
-def _result(trainer: Trainer) -> TrainingResult:
-    state = trainer.state
-    assert state.best is not None  # Every epoch ends with a validation, and that of the first is the best so far.
-    return TrainingResult(
-        directory=trainer.folder.path,
-        epochs=state.epoch,
-        steps=state.step,
-        stopped_by=trainer.stopped_by or "epochs",
-        best=state.best,
-        skipped_steps=state.skipped_steps,
-        seconds=state.seconds,
-        notes=tuple(trainer.corpus.notes),
-    )
+    def _stop_if_requested(self) -> None:
+        """Save everything and raise Interrupted if asked to stop; several processes do so after the same step."""
+        if not (self._stop_requested if self.group.size > 1 else self.stop.requested is not None):
+            return
+        self.save()
+        with self.group.holding_errors():
+            self._saver.wait()
+        self.group.raise_held_errors()
+        number = self.group.maximum(self.stop.requested or 0)
+        raise Interrupted(
+            f"stopped by {signal.Signals(number).name} after step {self.state.step}, all saved; "
+            f"go on with: {self.folder.resume_command}",
+            number,
+        )

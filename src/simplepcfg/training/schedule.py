@@ -2,8 +2,8 @@
 
 import math
 
-from simplepcfg.training.config.schema import TrainingConfig
-from simplepcfg.training.storage.checkpoint import TrainingState
+from simplepcfg.runs.checkpoint import TrainingState
+from simplepcfg.runs.config.schema import TrainingConfig
 
 # Weight decay by the epoch shrinks weights to 1 / e in no fewer steps than these, however short an epoch is. Without
 # this bound sn-pcfg-128 had a validation perplexity of 299 on 6,011 sentences of GUM, 376 steps an epoch, with it 251.

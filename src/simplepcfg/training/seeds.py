@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simplepcfg.errors import InputError, SimplePCFGError
-from simplepcfg.training.config.files import load_config, save_config
-from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.loop import TrainingResult, train, with_absolute_paths
-from simplepcfg.training.machine.side_by_side import Ended, run_side_by_side
-from simplepcfg.training.machine.signals import Interrupted
+from simplepcfg.runs.checksums import verify_checksum_line
+from simplepcfg.runs.config.files import load_config, save_config
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.training.reporting.progress import Reporter
-from simplepcfg.training.storage.checksums import verify_checksum_line
-from simplepcfg.training.storage.run_folder import RunFolder
+from simplepcfg.training.side_by_side import Ended, run_side_by_side
+from simplepcfg.training.signals import Interrupted
+from simplepcfg.training.start import TrainingResult, train, with_absolute_paths
 
 MOST_SEEDS = 1000
 _FOLDER = re.compile(r"seed-(\d+)")
@@ -50,15 +50,15 @@ class SeedsFolder:
         return f"simplepcfg train --resume {shlex.quote(str(self.path))}"
 
     def exists(self) -> bool:
-        """Whether runs of several seeds were ever begun here."""
+        """Tell whether runs of several seeds were ever begun here."""
         return self.config.is_file()
 
     def folder(self, seed: int) -> Path:
-        """Of one run."""
+        """Return the folder of one run."""
         return self.path / f"seed-{seed}"
 
     def seeds(self) -> list[int]:
-        """In order; a folder stands for each, empty where the run has not begun."""
+        """Return the seeds in order; a folder stands for each, empty where the run has not begun."""
         names = [item.name for item in self.path.iterdir() if item.is_dir()]
         return sorted(int(found[1]) for name in names if (found := _FOLDER.fullmatch(name)))
 
@@ -85,7 +85,7 @@ class SeedsFolder:
                 self.folder(seed).rmdir()
 
     def read_config(self, overrides: Sequence[str] = ()) -> RunConfig:
-        """The shared configuration, changed by overrides."""
+        """Read the shared configuration, changed by overrides."""
         verify_checksum_line(self.config, "restore it or, if you changed it on purpose, delete its first line")
         return load_config(self.config, overrides, environment={})
 
@@ -270,7 +270,7 @@ def _in_a_process(tell: Callable[[str], None], task: tuple) -> Ended:
 
 
 def explained(error: Exception) -> Ended:
-    """An error as the line and the exit code that the command line would give it; of a defect all of it."""
+    """Return an error as the line and the exit code that the command line would give it; of a defect all of it."""
     if isinstance(error, SimplePCFGError):
         return Ended(error=str(error), exit_code=error.exit_code)
     if isinstance(error, OSError):

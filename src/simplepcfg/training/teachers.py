@@ -13,11 +13,11 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.likelihood import cells_a_batch, sentences_a_batch, shared_grammar
 from simplepcfg.ops.mbr import best_tree_mask
 from simplepcfg.pretrained import run_directory
-from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.storage.run_folder import LoadedRun, RunFolder, load_run
-from simplepcfg.training.storage.runs_inside import runs_inside
-from simplepcfg.training.storage.teacher_marginals import TeacherMarginals
-from simplepcfg.training.text.corpus import Corpus
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.corpus import Corpus
+from simplepcfg.runs.run_folder import LoadedRun, RunFolder, load_run
+from simplepcfg.runs.runs_inside import runs_inside
+from simplepcfg.training.teacher_marginals import TeacherMarginals
 
 # Sentences that are computed together. A block's batches depend on nothing else, so that a computation that was
 # interrupted and goes on gives the same numbers.

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.training.storage.run_folder import load_run
-from simplepcfg.training.storage.tensor_files import load_weights
+from simplepcfg.runs.run_folder import load_run
+from simplepcfg.runs.tensor_files import load_weights
 
 # Keys of a model that may differ between the two runs: sizes that may grow, and those of the random initialisation,
 # which the loaded weights replace.

@@ -1,12 +1,13 @@
 """Checked arguments of the dense inside algorithm, which every backend receives."""
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.inside.arguments import check_bonus, check_lengths, check_probabilities
+from simplepcfg.ops.arguments import check_bonus, check_lengths, check_probabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,30 +27,52 @@ class DenseArguments:
         return batch, n, self.root.shape[-1], preterminals
 
     @property
-    def lengths_on_device(self) -> Tensor | None:
-        """``lengths`` on the device of the other tensors."""
-        return None if self.lengths is None else self.lengths.to(self.log_emissions.device)
+    def ends(self) -> Tensor:
+        """The length of each sentence, [B], on the device of the other tensors."""
+        batch, n, _ = self.log_emissions.shape
+        device = self.log_emissions.device
+        return torch.full((batch,), n, device=device) if self.lengths is None else self.lengths.to(device)
+
+    @property
+    def words(self) -> Tensor:
+        """The log-emissions, which are -inf beyond the end of a sentence: [B, n, P]."""
+        if self.lengths is None:
+            return self.log_emissions
+        position = torch.arange(self.log_emissions.shape[1], device=self.log_emissions.device)
+        return self.log_emissions.masked_fill((position >= self.ends[:, None])[..., None], -math.inf)
 
     @property
     def batched_rules(self) -> bool:
         """Whether the rules have a batch dimension."""
         return self.rules.dim() == 4
 
-    def of_sentences(self, rows: Tensor, dtype: torch.dtype) -> "DenseArguments":
-        """Return the arguments of some sentences of the batch, in another dtype."""
+    def of_sentences(self, rows: Tensor) -> "DenseArguments":
+        """Return the arguments of some sentences of the batch."""
         return DenseArguments(
-            self.log_emissions[rows].to(dtype),
-            (self.root[rows] if self.root.dim() == 2 else self.root).to(dtype),
-            (self.rules[rows] if self.batched_rules else self.rules).to(dtype),
+            self.log_emissions[rows],
+            self.root[rows] if self.root.dim() == 2 else self.root,
+            self.rules[rows] if self.batched_rules else self.rules,
             None if self.lengths is None else self.lengths[rows.cpu()],
-            None if self.span_bonus is None else self.span_bonus[rows].to(dtype),
+            None if self.span_bonus is None else self.span_bonus[rows],
         )
+
+    def double(self) -> "DenseArguments":
+        """Return the arguments in float64."""
+        bonus = None if self.span_bonus is None else self.span_bonus.double()
+        return DenseArguments(self.log_emissions.double(), self.root.double(), self.rules.double(), self.lengths, bonus)
 
 
 def check_dense_arguments(
-    log_emissions: Tensor, root: Tensor, rules: Tensor, lengths: Tensor | None, span_bonus: Tensor | None
+    log_emissions: Tensor,
+    root: Tensor,
+    rules: Tensor,
+    lengths: Tensor | None = None,
+    span_bonus: Tensor | None = None,
 ) -> DenseArguments:
-    """Check shapes, dtypes and values, and convert to one floating-point dtype; InputError names what is wrong."""
+    """Check shapes, dtypes and values of the arguments of ``dense_inside``, and convert to one floating-point dtype.
+
+    InputError names what is wrong.
+    """
     if log_emissions.dim() != 3 or 0 in log_emissions.shape:
         raise InputError(f"log_emissions has shape {list(log_emissions.shape)}; it must be [B, n, P], none of them 0")
     batch, n, preterminals = log_emissions.shape

@@ -11,7 +11,7 @@ from simplepcfg.ops.dense.cells import Cells
 from simplepcfg.ops.dense.chart import DenseChart
 from simplepcfg.ops.dense.products import rows_by_rules
 from simplepcfg.ops.dense.rule_gradient import RuleGradient
-from simplepcfg.ops.inside.scales import drop_out_of_range
+from simplepcfg.ops.scales import drop_out_of_range
 
 
 @dataclass(slots=True)

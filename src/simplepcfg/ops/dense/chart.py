@@ -12,7 +12,7 @@ from torch import Tensor
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.cells import Cells
 from simplepcfg.ops.dense.products import add_rows_by_rules, rows_by_rules
-from simplepcfg.ops.inside.scales import DEAD, Range
+from simplepcfg.ops.scales import DEAD, Range
 
 # The peak is higher than for simple grammars, because all rules of a pair of children may be far below 1.
 RANGES = {
@@ -32,7 +32,6 @@ class DenseChart:
         self.arguments = arguments
         self.batch, self.n, self.nonterminals, self.preterminals = arguments.sizes
         self.dtype, self.device = arguments.log_emissions.dtype, arguments.log_emissions.device
-        self.lengths = arguments.lengths_on_device
         self.range = RANGES[self.dtype]
         states, tags = slice(self.nonterminals), slice(self.nonterminals, None)
         rules = arguments.rules
@@ -68,7 +67,7 @@ class DenseChart:
         self.out_of_range = ((maxima < self.range.safe) & (exponents > DEAD / 2)).any(0)
         sentences = torch.arange(self.batch, device=self.device)
         # A sentence of one word has no cell and reads column 0, which is zero.
-        ends = torch.full_like(sentences, self.n) if self.lengths is None else self.lengths
+        ends = self.arguments.ends
         self.whole = (torch.zeros_like(sentences), sentences, torch.where(ends > 1, self.n + 1 - ends, 0))
         # In logs, because root and β may have their maxima at different states, and all products may underflow.
         self.top = self.cells.values[self.whole].double()
@@ -136,10 +135,7 @@ class DenseChart:
         return torch.empty(size, dtype=self.dtype, device=self.device)
 
     def _words(self) -> None:
-        emissions = self.arguments.log_emissions
-        if self.lengths is not None:
-            beyond = torch.arange(self.n, device=self.device) >= self.lengths[:, None]
-            emissions = emissions.masked_fill(beyond[:, :, None], -math.inf)
+        emissions = self.arguments.words
         # Every tree contains every word once: the largest emission of each word is divided out here, and its log is
         # added to log Z at the end.
         best = emissions.amax(-1)  # [B, n]

@@ -1,160 +1,142 @@
-"""Entropy and KL divergence of the labelled derivations of ordinary PCFGs.
+"""Entropy and KL divergence of the derivations, and weights of all trees, of ordinary PCFGs.
 
-Both follow from log Z and the expected score of a derivation, which is the sum of the scores of its rules. Without
-gradients the expectation is computed from expected counts, one sentence at a time, because counts of shared rules are
-sums over the batch. With gradients it is the derivative of log Z when every rule is multiplied by exp(ε · score), with
-an ε for each sentence.
+Entropy and divergence follow from log Z and the expected score of a derivation, which is the sum of the scores of its
+rules: Σ count · score, where expected counts are rule · d log Z / d rule, by autograd.
 """
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.dense import dense_inside
-from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
-from simplepcfg.ops.dense.backward import Wanted
-from simplepcfg.ops.dense.log_space import inside_by, scaled_pairs
-from simplepcfg.ops.dense.scaled import FilledChart
+from simplepcfg.ops.autocast import without_autocast
+from simplepcfg.ops.dense.arguments import DenseArguments
+from simplepcfg.ops.dense.recursion import LogProducts, inside_by
+from simplepcfg.ops.dense.scaled import scaled_dense_inside
 from simplepcfg.ops.entropy.derivations import log_ratio
 from simplepcfg.ops.entropy.differentiable import usable_scores
+from simplepcfg.ops.entropy.trees import refuse_long_sentences, weights_of_whole_sentences
 from simplepcfg.ops.logs import safe_log
+from simplepcfg.ops.recording import recordable, recording
 
-# The first three arguments of `dense_inside`: log-emissions, root and rules.
-DenseRules = tuple[Tensor, Tensor, Tensor]
-
-
-@dataclass(frozen=True, slots=True)
-class _Scores:
-    """A score for every emission, root rule, rule and span; finite or +inf where the probability is positive."""
-
-    emissions: Tensor
-    root: Tensor
-    rules: Tensor
-    spans: Tensor | None
-
-    def of_sentence(self, row: Tensor, batched_root: bool, batched_rules: bool) -> "_Scores":
-        """Return the scores of one sentence of the batch."""
-        return _Scores(
-            self.emissions[row],
-            self.root[row] if batched_root else self.root,
-            self.rules[row] if batched_rules else self.rules,
-            None if self.spans is None else self.spans[row],
-        )
+# Every sentence has counts of its own; those of so many rules are held at a time.
+COUNTS_AT_ONCE = 1 << 22
 
 
-def dense_entropy(
-    log_emissions: Tensor,
-    root: Tensor,
-    rules: Tensor,
-    *,
-    lengths: Tensor | None = None,
-    span_bonus: Tensor | None = None,
-) -> Tensor:
+@without_autocast
+def dense_entropy(arguments: DenseArguments) -> Tensor:
     """Compute the entropy of the labelled derivations of each sentence, log Z − E[log weight]: [B] float64, in nats.
 
-    The arguments are those of ``dense_inside``; a span bonus is part of the weight. A sentence without a derivation has
-    -inf. The result is differentiable if a rule requires gradients.
+    A span bonus is part of the weight. A sentence without a derivation has -inf. The result is differentiable if a rule
+    requires gradients.
     """
-    given = _exact((log_emissions, root, rules), lengths, span_bonus)
-    scores = _Scores(given.log_emissions, safe_log(given.root), safe_log(given.rules), given.span_bonus)
-    log_z, expected = _expectation(given, scores, given)
+    given = arguments.double()  # differences of log-probabilities lose digits
+    scores = DenseArguments(given.log_emissions, safe_log(given.root), safe_log(given.rules), None, given.span_bonus)
+    log_z, expected = _expected_scores(given, scores)
     return (log_z - expected).masked_fill(log_z == -math.inf, -math.inf)
 
 
-def dense_kl(
-    p: DenseRules, q: DenseRules, *, lengths: Tensor | None = None, span_bonus: Tensor | None = None
-) -> Tensor:
-    """Compute KL(p ‖ q) between the derivations of each sentence under two grammars with the same symbols.
+@without_autocast
+def dense_kl(p: DenseArguments, q: DenseArguments) -> Tensor:
+    """Compute KL(p ‖ q) between the derivations of the same sentences under two grammars with the same symbols.
 
     Returns ``[B]`` in float64, in nats: log Z_q − log Z_p + E_p[log p − log q]. +inf if q gives probability 0 to a rule
     that p uses in the sentence, −inf if the sentence has no derivation under p. Differentiable if a rule requires
     gradients. InputError if the shapes of p and q differ.
     """
-    for name, one, other in zip(("log_emissions", "root", "rules"), p, q, strict=True):
-        if one.shape != other.shape:
+    for name in ("log_emissions", "root", "rules"):
+        one, other = (list(getattr(side, name).shape) for side in (p, q))
+        if one != other:
             raise InputError(
-                f"{name} has shape {list(one.shape)} in p and {list(other.shape)} in q; derivations can be compared "
-                "between grammars of the same symbols only"
+                f"{name} has shape {one} in p and {other} in q; derivations can be compared between grammars of the "
+                "same symbols only"
             )
-    first, second = _exact(p, lengths, span_bonus), _exact(q, lengths, span_bonus)
-    scores = _Scores(
-        log_ratio(first.log_emissions, second.log_emissions),
-        log_ratio(safe_log(first.root), safe_log(second.root)),
-        log_ratio(safe_log(first.rules), safe_log(second.rules)),
+    p, q = p.double(), q.double()
+    scores = DenseArguments(
+        log_ratio(p.log_emissions, q.log_emissions),
+        log_ratio(safe_log(p.root), safe_log(q.root)),
+        log_ratio(safe_log(p.rules), safe_log(q.rules)),
+        None,
         None,  # the bonus is the same on both sides
     )
-    log_p, expected = _expectation(first, scores, second)
-    log_q = dense_inside(second.log_emissions, second.root, second.rules, lengths=lengths, span_bonus=span_bonus)
+    log_p, expected = _expected_scores(p, scores)
+    log_q = scaled_dense_inside(q)
     endless = (log_q == -math.inf) | (expected == math.inf)
     gap = log_q.masked_fill(endless, 0.0) - log_p.masked_fill(endless, 0.0)
-    found = (gap + expected.masked_fill(endless, 0.0)).masked_fill(endless, math.inf)
-    return found.masked_fill(log_p == -math.inf, -math.inf)
+    divergence = (gap + expected.masked_fill(endless, 0.0)).masked_fill(endless, math.inf)
+    return divergence.masked_fill(log_p == -math.inf, -math.inf)
 
 
-def _exact(inputs: DenseRules, lengths: Tensor | None, span_bonus: Tensor | None) -> DenseArguments:
-    """Check the arguments and convert them to float64, because differences of log-probabilities lose digits."""
-    log_emissions, root, rules = inputs
-    return check_dense_arguments(log_emissions.double(), root.double(), rules.double(), lengths, span_bonus)
-
-
-def _expectation(given: DenseArguments, scores: _Scores, other: DenseArguments) -> tuple[Tensor, Tensor]:
-    """Compute log Z and the expected score of a derivation: [B] each."""
-    inputs = [t for side in (given, other) for t in (side.log_emissions, side.root, side.rules, side.span_bonus)]
-    if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs):
-        return _expectation_in_graph(given, scores)
-    rows = torch.arange(given.sizes[0], device=given.log_emissions.device)
-    batched = (given.root.dim() == 2, given.batched_rules)
-    with torch.no_grad():
-        found = [
-            _expectation_of_one(given.of_sentences(row, torch.float64), scores.of_sentence(row, *batched))
-            for row in rows.split(1)
-        ]
-    log_z, expected = (torch.cat(part) for part in zip(*found, strict=True))
+def _expected_scores(given: DenseArguments, scores: DenseArguments) -> tuple[Tensor, Tensor]:
+    """Compute log Z and the expected score of a derivation, [B] each; ``scores`` has a score in place of each value."""
+    tensors = [t for side in (given, scores) for t in (side.log_emissions, side.root, side.rules, side.span_bonus)]
+    in_graph = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
+    sentences = torch.arange(given.sizes[0], device=given.log_emissions.device)
+    size = given.rules[0].numel() if given.batched_rules else given.rules.numel()
+    parts = [
+        _expected_scores_of_some(given.of_sentences(some), scores.of_sentences(some), in_graph)
+        for some in sentences.split(max(1, COUNTS_AT_ONCE // size))
+    ]
+    log_z, expected = (torch.cat(part) for part in zip(*parts, strict=True))
     return log_z, expected
 
 
-def _expectation_of_one(arguments: DenseArguments, scores: _Scores) -> tuple[Tensor, Tensor]:
-    if arguments.sizes[1] == 1:
-        return torch.full_like(scores.emissions[:, 0, 0], -math.inf), torch.zeros_like(scores.emissions[:, 0, 0])
-    marginals = None if scores.spans is None else torch.zeros_like(scores.spans)
-    chart = FilledChart(arguments)
-    wanted = Wanted(words=True, root=True, rules=True, marginals=marginals)
-    words, by_root, by_rules = chart.backward(torch.ones_like(chart.log_z), wanted)
-    assert words is not None
-    assert by_root is not None
-    assert by_rules is not None
-    total = _weigh(words, scores.emissions) + _weigh(by_root * arguments.root, scores.root)
-    total = total + _weigh(by_rules.mul_(arguments.rules), scores.rules)
-    if marginals is not None and scores.spans is not None:
-        total = total + _weigh(marginals, scores.spans)
-    return chart.log_z, total[None]
+def _expected_scores_of_some(given: DenseArguments, scores: DenseArguments, in_graph: bool) -> tuple[Tensor, Tensor]:
+    """Compute the expectation from the gradients of log Z, for which every sentence gets rules of its own."""
+    batch, n, _, _ = given.sizes
+    if n == 1:
+        return inside_by(given, LogProducts()), given.log_emissions.new_zeros(batch)
+
+    def variable(value: Tensor) -> Tensor:
+        value = recordable(value)
+        return value if in_graph and value.requires_grad else value.detach().requires_grad_()
+
+    root, rules, bonus = given.root.expand(batch, -1), given.rules.expand(batch, -1, -1, -1), given.span_bonus
+    with recording():
+        emissions, root, rules = variable(given.log_emissions), variable(root), variable(rules)
+        ones = torch.ones_like(emissions[0, 0, 0])
+        terms = [(emissions, ones, scores.log_emissions), (root, root, scores.root), (rules, rules, scores.rules)]
+        if bonus is not None and scores.span_bonus is not None:
+            bonus = variable(bonus)
+            terms.append((bonus, ones, scores.span_bonus))
+        own = DenseArguments(emissions, root, rules, given.lengths, bonus)
+        log_z = inside_by(own, LogProducts()) if in_graph else scaled_dense_inside(own)
+        slopes = torch.autograd.grad(log_z.sum(), [value for value, _, _ in terms], create_graph=in_graph)
+        expected = torch.zeros_like(log_z)
+        for slope, (value, factor, score) in zip(slopes, terms, strict=True):
+            count = slope * factor
+            if in_graph:
+                score = usable_scores(score, value > (-math.inf if factor is ones else 0.0))
+            # A rule that is not used has no part in the sum, whatever its score.
+            expected = expected + torch.where(count > 0, count * score, 0.0).flatten(1).sum(1)
+    return (log_z, expected) if in_graph else (log_z.detach(), expected.detach())
 
 
-def _expectation_in_graph(arguments: DenseArguments, scores: _Scores) -> tuple[Tensor, Tensor]:
-    """Compute the expectation in log space; to first order rules · exp(ε score) = rules + ε · rules · score."""
-    emissions, root, rules, bonus = arguments.log_emissions, arguments.root, arguments.rules, arguments.span_bonus
-    tilt = torch.zeros(arguments.sizes[0], dtype=emissions.dtype, device=emissions.device, requires_grad=True)
-    slopes = rules * usable_scores(scores.rules, rules > 0)
-    emissions = emissions + tilt[:, None, None] * usable_scores(scores.emissions, emissions > -math.inf)
-    root = root * (1 + tilt[:, None] * usable_scores(scores.root, root > 0))
-    if bonus is not None and scores.spans is not None:
-        bonus = bonus + tilt[:, None, None] * usable_scores(scores.spans, bonus > -math.inf)
+@without_autocast
+def dense_tree_log_weights(arguments: DenseArguments) -> Tensor:
+    """Compute the log-weight of every unlabelled binary tree of each sentence, summed over labels.
 
-    def combine(left: Tensor, right: Tensor, block: tuple[slice, slice]) -> Tensor:
-        pairs, scale = scaled_pairs(left, right)
-        plain, slope = (
-            torch.matmul(pairs, tensor[..., *block].flatten(-2).transpose(-1, -2)) for tensor in (rules, slopes)
-        )
-        return safe_log(plain + tilt[:, None, None] * slope) + scale
-
-    log_z = inside_by(DenseArguments(emissions, root, rules, arguments.lengths, bonus), combine)
-    (expected,) = torch.autograd.grad(log_z.sum(), tilt, create_graph=True)
-    return log_z, expected
-
-
-def _weigh(count: Tensor, score: Tensor) -> Tensor:
-    """Compute Σ count · score with 0 · ∞ = 0."""
-    return torch.where(count > 0, count * score, 0.0).sum()
+    The order of the trees, the largest number of words and the result are those of
+    ``simplepcfg.ops.entropy.tree_log_weights``.
+    """
+    _, n, nonterminals, _ = arguments.sizes
+    longest = int(arguments.ends.max())
+    refuse_long_sentences(longest)
+    products, rules = LogProducts(), arguments.rules
+    states, tags = slice(nonterminals), slice(nonterminals, None)
+    beta = [arguments.log_emissions.unsqueeze(2)]  # by width: every tree of every span, [B, spans, trees, P or N]
+    for width in range(2, longest + 1):
+        spans = n - width + 1
+        parts = []
+        for k in range(1, width):
+            left, right = beta[k - 1][:, :spans], beta[width - k - 1][:, k : k + spans]
+            block = rules[..., tags if k == 1 else states, tags if width - k == 1 else states].flatten(-2)
+            pairs = left[:, :, :, None, :, None] + right[:, :, None, :, None]  # [B, spans, trees, trees, X, Y]
+            size = (spans, left.shape[2] * right.shape[2])
+            parts.append(products.product(pairs.flatten(-2).flatten(1, 3), block).unflatten(1, size))
+        total = torch.cat(parts, 2)
+        if arguments.span_bonus is not None:
+            total = total + torch.diagonal(arguments.span_bonus, width, 1, 2)[:, :, None, None]
+        beta.append(total)
+    return weights_of_whole_sentences([rows[:, 0] for rows in beta[1:]], arguments.root, arguments.ends.tolist())

@@ -1,42 +1,108 @@
-"""The inside algorithm of an ordinary PCFG as textbooks write it, in float64: the reference for tests."""
+"""The inside algorithm of an ordinary PCFG as textbooks write it, its prefixes and its samples: references for tests.
+
+All in float64, one sentence, span and split at a time.
+"""
 
 import torch
 from torch import Tensor
 
 from simplepcfg.ops.dense.arguments import DenseArguments
+from simplepcfg.ops.sample.naive import draw, sample_top_down
+from simplepcfg.ops.trees import LabelledTree
+
+Span = tuple[int, int]
 
 
 def naive_dense_inside(arguments: DenseArguments) -> Tensor:
-    """Compute log Z in float64 probabilities, one sentence, span and split at a time; differentiated by autograd."""
-    return torch.stack([_one_sentence(arguments, b) for b in range(arguments.sizes[0])])
+    """Compute log Z of each sentence: [B], differentiated by autograd."""
+    return torch.stack([_log_z(arguments, b) for b in range(arguments.sizes[0])])
 
 
-def _one_sentence(arguments: DenseArguments, b: int) -> Tensor:
-    _, n, nonterminals, _ = arguments.sizes
-    if arguments.lengths is not None:
-        n = int(arguments.lengths[b])
-    root = (arguments.root[b] if arguments.root.dim() == 2 else arguments.root).double()
-    rules = (arguments.rules[b] if arguments.batched_rules else arguments.rules).double()
-    log_emissions = arguments.log_emissions[b, :n].double()
+def _log_z(arguments: DenseArguments, b: int) -> Tensor:
+    root, rules, log_emissions, bonus = _sentence(arguments, b)
     # Emissions are divided by each word's largest, and its log is added at the end, to avoid underflow.
-    scale = log_emissions.detach().amax(1, keepdim=True)
-    scale = torch.where(scale.isfinite(), scale, torch.zeros_like(scale))
-    beta = {(i, i + 1): row for i, row in enumerate((log_emissions - scale).exp())}
-
-    def symbols(i: int, j: int) -> slice:
-        return slice(nonterminals, None) if j - i == 1 else slice(nonterminals)
-
-    for width in range(2, n + 1):
-        for i in range(n - width + 1):
-            j = i + width
-            beta[i, j] = torch.zeros_like(root)
-            for k in range(i + 1, j):
-                block = rules[:, symbols(i, k), symbols(k, j)]
-                beta[i, j] = beta[i, j] + torch.einsum("abc,b,c->a", block, beta[i, k], beta[k, j])
-            if arguments.span_bonus is not None:
-                beta[i, j] = beta[i, j] * arguments.span_bonus[b, i, j].double().exp()
+    scale = _largest(log_emissions)
+    beta = _inside((log_emissions - scale).exp(), rules, bonus)
+    n = len(log_emissions)
     z = root @ beta[0, n] if n > 1 else torch.zeros((), dtype=torch.float64, device=root.device)
     if z.item() == 0.0:
         # A sentence without a tree has log Z = -inf and zero gradients instead of 0/0.
         return (z * 0.0 - torch.inf).to(arguments.log_emissions.dtype)
     return (z.log() + scale.sum()).to(arguments.log_emissions.dtype)
+
+
+def naive_dense_sample(arguments: DenseArguments, b: int, uniforms: Tensor) -> LabelledTree:
+    """Draw a tree of sentence ``b`` by the uniform numbers [2 + 3 (n − 1)] of one row of ``draw_uniforms``."""
+    root, rules, log_emissions, bonus = _sentence(arguments, b)
+    beta, n = _inside((log_emissions - _largest(log_emissions)).exp(), rules, bonus), len(log_emissions)
+
+    def choose(i: int, j: int, symbol: int, three: Tensor) -> tuple[int, int, int]:
+        weights = [_pairs(rules, beta, i, k, j)[symbol] for k in range(i + 1, j)]  # by split: [B, C]
+        chosen = draw(torch.stack([weight.sum() for weight in weights]), three[0])
+        left = draw(weights[chosen].sum(1), three[1])
+        return i + 1 + chosen, left, draw(weights[chosen][left], three[2])
+
+    return sample_top_down(n, root * beta[0, n] if n > 1 else root[:0], uniforms, choose)
+
+
+def naive_dense_prefix(log_emissions: Tensor, root: Tensor, rules: Tensor) -> Tensor:
+    """Compute log P(a sentence begins with w_0 … w_{m−1}) of one sentence [n, P], m = 0 … n: [n + 1].
+
+    p(i)[A], that A generates a string that starts with w_i … w_{m−1}, is C · (what its left child and the rest give).
+    """
+    n, states = log_emissions.shape[0], root.shape[0]
+    emit, root, rules = log_emissions.double().exp(), root.double(), rules.double()
+    marginal, beta = rules.sum(-1), _inside(emit, rules, None)
+    corners = torch.linalg.inv(torch.eye(states, dtype=torch.float64) - marginal[:, :states])
+    log_prefix = [torch.zeros((), dtype=torch.float64)]
+    for m in range(1, n + 1):
+        # Of a right child that starts at j: all symbols, where the last word is a preterminal's.
+        begins = {m - 1: torch.cat([torch.zeros_like(root), emit[m - 1]])}
+        for i in range(m - 1, -1, -1):
+            first = marginal[:, states:] @ emit[i] if i == m - 1 else torch.zeros_like(root)
+            for j in range(i + 1, m):
+                block = rules[:, _symbols(states, i, j)]
+                first = first + torch.einsum("abc,b,c->a", block, beta[i, j], begins[j])
+            begins.setdefault(i, torch.zeros_like(begins[m - 1]))
+            begins[i][:states] = corners @ first
+        log_prefix.append((root @ begins[0][:states]).log())
+    return torch.stack(log_prefix)
+
+
+def _sentence(arguments: DenseArguments, b: int) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Return root, rules, log-emissions [n, P] and span bonus of one sentence in float64."""
+    n = arguments.sizes[1] if arguments.lengths is None else int(arguments.lengths[b])
+    root = arguments.root[b] if arguments.root.dim() == 2 else arguments.root
+    rules = arguments.rules[b] if arguments.batched_rules else arguments.rules
+    bonus = None if arguments.span_bonus is None else arguments.span_bonus[b].double()
+    return root.double(), rules.double(), arguments.log_emissions[b, :n].double(), bonus
+
+
+def _inside(emit: Tensor, rules: Tensor, bonus: Tensor | None) -> dict[Span, Tensor]:
+    """Compute β of every span: [P] of words, [N] of wider spans."""
+    n = len(emit)
+    beta = {(i, i + 1): emit[i] for i in range(n)}
+    for width in range(2, n + 1):
+        for i in range(n - width + 1):
+            j = i + width
+            beta[i, j] = torch.stack([_pairs(rules, beta, i, k, j).sum((1, 2)) for k in range(i + 1, j)]).sum(0)
+            if bonus is not None:
+                beta[i, j] = beta[i, j] * bonus[i, j].exp()
+    return beta
+
+
+def _pairs(rules: Tensor, beta: dict[Span, Tensor], i: int, k: int, j: int) -> Tensor:
+    """Compute rules[A, B, C] β(i,k)[B] β(k,j)[C]."""
+    block = rules[:, _symbols(len(rules), i, k), _symbols(len(rules), k, j)]
+    return block * beta[i, k][:, None] * beta[k, j]
+
+
+def _symbols(nonterminals: int, i: int, j: int) -> slice:
+    """Return where the symbols over a span stand in the rules."""
+    return slice(nonterminals, None) if j - i == 1 else slice(nonterminals)
+
+
+def _largest(log_emissions: Tensor) -> Tensor:
+    """Return the largest log-emission of each word, [n, 1]; 0 if all are -inf."""
+    scale = log_emissions.detach().amax(1, keepdim=True)
+    return torch.where(scale.isfinite(), scale, 0.0)

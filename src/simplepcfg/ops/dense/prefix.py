@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.arguments import SimpleRules, check_prefix_lengths
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
-from simplepcfg.ops.dense.log_space import log_einsum_exp_chart
-from simplepcfg.ops.inside.arguments import check_prefix_lengths
+from simplepcfg.ops.dense.recursion import LogProducts, inside_cells
 from simplepcfg.ops.logs import safe_log, safe_logsumexp
 from simplepcfg.ops.prefix.closure import left_corner_closure
 
@@ -53,82 +53,96 @@ def dense_prefixes(
     words = log_emissions.double().masked_fill(beyond.to(log_emissions.device)[..., None], -math.inf)
     # A batch of empty sentences gets one word of probability 0.
     words = words if n else F.pad(words, (0, 0, 0, 1), value=-math.inf)
-    given = check_dense_arguments(words, root.double(), rules.double(), None, None)
-    found = _LeftToRight(given).run()
-    return DensePrefixes(*(tensor[:, : n + 1] for tensor in found))
+    table = _left_to_right(check_dense_arguments(words, root.double(), rules.double()))
+    return DensePrefixes(*(tensor[:, : n + 1] for tensor in table))
 
 
-def corners_of(root: Tensor, rules: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute root · C, C = (I − L_N)⁻¹ and L_P, where L[A, B] = Σ_C rules[A, B, C]."""
-    marginal = rules.sum(-1)  # [(B,) N, S]
-    states = root.shape[-1]
+def _left_to_right(given: DenseArguments) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute log P(prefix), log P(sentence) and P(next preterminal given the prefix), position by position."""
+    batch, n, states, _ = given.sizes
+    cells, products = inside_cells(given, LogProducts()), LogProducts()
+    marginal = given.rules.sum(-1)  # [(B,) N, S]: of left children
     # With the identity as right rules, ``carry`` is the closure C itself.
-    same = torch.eye(states, marginal.shape[-1], dtype=torch.float64, device=marginal.device)
-    closure = left_corner_closure(root, marginal, same.expand_as(marginal))
-    return closure.start, closure.carry, marginal[..., states:]
-
-
-class _LeftToRight:
-    """The probability of each prefix and of the symbols that start after it, position by position; see README.md."""
-
-    def __init__(self, given: DenseArguments) -> None:
-        self.given = given
-        self.batch, self.n, self.states, _ = given.sizes
-        start, self.corners, self.to_words = corners_of(given.root, given.rules)
-        self.start = start.expand(self.batch, -1)
-        self.beta = log_einsum_exp_chart(given)  # by width: [B, spans, P or N]
-        self.arrived: list[list[Tensor]] = [[] for _ in range(self.n + 1)]  # by position: log [B, S], to be added up
-
-    def run(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return log P(prefix), log P(sentence) and P(next preterminal given the prefix)."""
-        log_prefix = self.given.log_emissions.new_zeros(self.batch)
-        prefixes: list[Tensor] = [log_prefix]
-        tags: list[Tensor] = []
-        for j in range(self.n + 1):
-            if j:
-                words = self.given.log_emissions[:, j - 1]
-                log_prefix = log_prefix + safe_logsumexp(safe_log(tags[-1]) + words, -1)
-                prefixes.append(log_prefix)
-            expected, next_tags = self._starting(j, log_prefix)
-            tags.append(next_tags)
-            if j < self.n:
-                self._send(j, expected, log_prefix)
-        return torch.stack(prefixes, 1), self._sentences(), torch.stack(tags, 1)
-
-    def _starting(self, j: int, log_prefix: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the expected numbers of nonterminals [B, N] and preterminals [B, P] that start at j."""
-        if j == 0:
-            return self.start, _times(self.start, self.to_words)
-        logs = safe_logsumexp(torch.stack(self.arrived[j]), 0)  # [B, S]: of the right child that starts here
-        here = (logs - torch.where(log_prefix > -math.inf, log_prefix, 0.0)[:, None]).exp()
-        expected = _times(here[:, : self.states], self.corners)
-        return expected, here[:, self.states :] + _times(expected, self.to_words)
-
-    def _send(self, i: int, expected: Tensor, log_prefix: Tensor) -> None:
-        """Add the contribution of all left children that start at i to the symbols that start after them."""
-        rules = self.given.rules
-        met = _times(expected, rules.flatten(-2)).view(self.batch, *rules.shape[-2:])  # [B, S, S]
-        word = self.beta[1][:, i : i + 1]
-        self._arrive(i + 1, word, met[:, self.states :], log_prefix)
-        if i + 2 <= self.n:
-            wide = torch.stack([self.beta[width][:, i] for width in range(2, self.n - i + 1)], 1)
-            self._arrive(i + 2, wide, met[:, : self.states], log_prefix)
-
-    def _arrive(self, first: int, logs: Tensor, met: Tensor, log_prefix: Tensor) -> None:
-        """Multiply log β [B, ends, X] of left children that end at ``first`` or later with their weights [B, X, S]."""
-        best = logs.detach().amax(-1, keepdim=True)
-        best = best.masked_fill(best == -math.inf, 0.0)
-        found = safe_log(torch.matmul((logs - best).exp(), met)) + best + log_prefix[:, None, None]
-        for place, row in enumerate(found.unbind(1)):
-            self.arrived[first + place].append(row)
-
-    def _sentences(self) -> Tensor:
-        nothing = self.given.log_emissions.new_full((self.batch,), -math.inf)
-        root = safe_log(self.given.root)
-        whole = [safe_logsumexp(self.beta[width][:, 0] + root, -1) for width in range(2, self.n + 1)]
-        return torch.stack([nothing, nothing, *whole], 1)[:, : self.n + 1]
+    identity = torch.eye(states, marginal.shape[-1], dtype=torch.float64, device=marginal.device)
+    closure = left_corner_closure(SimpleRules(given.root, marginal, identity.expand_as(marginal)))
+    log_prefix, to_words = cells.new_zeros(batch), marginal[..., states:]
+    expected = closure.start.expand(batch, -1)  # of nonterminals that start at a position
+    prefixes, tags = [log_prefix], [_times(expected, to_words)]
+    arrived: list[list[Tensor]] = [[] for _ in range(n + 1)]  # by position: log [B, S], to be added up
+    for i in range(n):
+        # All left children that start at i contribute to the right children that start where they end.
+        siblings = _times(expected, given.rules.flatten(-2)).unflatten(-1, (marginal.shape[-1], -1))  # [B, S, S]
+        logs = products.product(cells[:, i, i + 1 :], siblings.mT) + log_prefix[:, None, None]
+        for place, row in zip(arrived[i + 1 :], logs.unbind(1), strict=True):
+            place.append(row)
+        log_prefix = log_prefix + safe_logsumexp(safe_log(tags[-1]) + given.log_emissions[:, i], -1)
+        prefixes.append(log_prefix)
+        here = safe_logsumexp(torch.stack(arrived[i + 1]), 0)
+        here = (here - torch.where(log_prefix > -math.inf, log_prefix, 0.0)[:, None]).exp()
+        expected = _times(here[:, :states], closure.carry)
+        tags.append(here[:, states:] + _times(expected, to_words))
+    log_sentence = safe_logsumexp(cells[:, 0, :, :states] + safe_log(given.root).unsqueeze(-2), -1)
+    return torch.stack(prefixes, 1), log_sentence, torch.stack(tags, 1)
 
 
 def _times(rows: Tensor, matrix: Tensor) -> Tensor:
     """Multiply [B, X] with [(B,) X, Y]."""
     return rows @ matrix if matrix.dim() == 2 else torch.bmm(rows[:, None], matrix)[:, 0]
+
+
+class GrowingDensePrefix:
+    """X prefixes of equal length under one grammar, initially a single empty one; in float64, without gradients.
+
+    The interface is that of ``simplepcfg.ops.prefix.GrowingPrefix``. Each word computes the chart of its prefix anew.
+    """
+
+    def __init__(self, root: Tensor, rules: Tensor) -> None:
+        if root.dim() != 1 or rules.dim() != 3:
+            raise InputError(
+                f"rules has shape {list(rules.shape)}; a growing prefix takes one grammar for all sentences"
+            )
+        self.root, self.rules = root.detach(), rules.detach()
+        self.words = rules.new_zeros(1, 0, rules.shape[-1] - len(root), dtype=torch.float64)  # [X, n, P], log-emissions
+        self._compute()
+
+    def _compute(self) -> None:
+        with torch.no_grad():
+            table = dense_prefixes(self.words, self.root, self.rules)
+        self.log_prefix = table.log_prefix[:, -1]  # [X]: log P(a sentence begins with the prefix)
+        self.log_sentence = table.log_sentence[:, -1]  # [X]: log P(the prefix is a whole sentence)
+        self.tags = table.tags[:, -1]  # [X, P]: of the next word
+
+    def copy(self) -> "GrowingDensePrefix":
+        """Return an independent copy, which shares all tensors, because none is modified in place."""
+        other = object.__new__(GrowingDensePrefix)
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def select(self, indices: Tensor) -> None:
+        """Keep the prefixes with these indices, in this order; an index may occur repeatedly."""
+        for name in ("log_prefix", "log_sentence", "tags", "words"):
+            setattr(self, name, getattr(self, name)[indices.to(self.words.device)])
+
+    def next_tags(self) -> Tensor:
+        """Return P(preterminal of the next word given the prefix): [X, P]; 0 after a prefix of probability 0."""
+        return self.tags
+
+    def log_end(self) -> Tensor:
+        """Return log P(the sentence ends here given the prefix): [X]; −inf after a prefix of probability 0."""
+        impossible = self.log_prefix == -math.inf
+        return (self.log_sentence - self.log_prefix.masked_fill(impossible, 0.0)).masked_fill(impossible, -math.inf)
+
+    @property
+    def length(self) -> int:
+        """Number of words."""
+        return self.words.shape[1]
+
+    def bytes_per_prefix(self, longest: int) -> int:
+        """Return the memory of one prefix of so many words in bytes, while its chart is computed."""
+        states, symbols = len(self.root), self.rules.shape[-1]
+        return 8 * (2 * longest * longest * symbols + longest * 4 * states * states + symbols * symbols)
+
+    def push(self, log_emissions: Tensor) -> None:
+        """Add a word to each prefix, given its log-emissions [X, P]."""
+        self.words = torch.cat([self.words, log_emissions.double()[:, None]], 1)
+        self._compute()

@@ -10,10 +10,11 @@ from simplepcfg.ops.deferred_checks import condition_holds, current_checks
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.backward import Backward, Wanted
 from simplepcfg.ops.dense.chart import DenseChart
-from simplepcfg.ops.dense.log_space import log_einsum_exp_dense_inside
+from simplepcfg.ops.dense.recursion import LogProducts, inside_by
 from simplepcfg.ops.double_backward import distinct_views
 
-Found = tuple[Tensor | None, Tensor | None, Tensor | None]
+# Of log_emissions, root and rules; None where it is not wanted.
+Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 
 
 class FilledChart:
@@ -30,11 +31,11 @@ class FilledChart:
         ):
             self.rows = self.chart.out_of_range.nonzero().squeeze(1)
             self.chart.drop_out_of_range_sentences()
-            self.second = DenseChart(arguments.of_sentences(self.rows, torch.float64))
+            self.second = DenseChart(arguments.of_sentences(self.rows).double())
             log_z[self.rows] = self.second.fill()
         self.log_z = log_z.to(arguments.log_emissions.dtype)
 
-    def backward(self, grad: Tensor, wanted: Wanted) -> Found:
+    def backward(self, grad: Tensor, wanted: Wanted) -> Gradients:
         """Compute the gradients of log_emissions, root and rules, and fill the tables that are wanted."""
         words, root, rules = Backward(self.chart, grad, wanted, checks=self.checks).run()
         if self.rows is None:
@@ -62,7 +63,7 @@ class FilledChart:
 def scaled_dense_inside(arguments: DenseArguments) -> Tensor:
     """Compute log Z of each sentence; see ``dense_inside``."""
     if arguments.log_emissions.shape[1] == 1:
-        return log_einsum_exp_dense_inside(arguments)
+        return inside_by(arguments, LogProducts())
     return _DenseInside.apply(
         arguments.log_emissions, arguments.root, arguments.rules, arguments.span_bonus, arguments.lengths
     )
@@ -95,6 +96,6 @@ def _differentiable_gradients(saved: Any, needs: tuple[bool, ...], grad: Tensor)
     inputs, lengths = distinct_views(saved[:4]), saved[4]
     log_emissions, root, rules, span_bonus = inputs
     wanted = [tensor for tensor, need in zip(inputs, needs, strict=True) if need]
-    log_z = log_einsum_exp_dense_inside(DenseArguments(log_emissions, root, rules, lengths, span_bonus))
+    log_z = inside_by(DenseArguments(log_emissions, root, rules, lengths, span_bonus), LogProducts())
     found = iter(torch.autograd.grad(log_z, wanted, grad, create_graph=True, allow_unused=True))
     return [next(found) if need else None for need in needs]

@@ -1,66 +1,91 @@
-"""Log-probabilities of given trees under an ordinary PCFG."""
+"""Trees under an ordinary PCFG: their log-probabilities, and the most probable one of each sentence."""
 
 import math
 
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.arguments import DenseArguments
+from simplepcfg.ops.dense.recursion import Best, inside_cells
+from simplepcfg.ops.descent import Nodes, descend
+from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, rule_symbols, word_and_bonus_logs
 
 
-def dense_tree_log_probabilities(
-    arguments: DenseArguments, sentence: Tensor, spans: Tensor, splits: Tensor, labels: Tensor, tags: Tensor
-) -> Tensor:
-    """Compute log p(words, tree) of each tree: [T], summed in float64, differentiable; -inf for a missing tree.
+@without_autocast
+def dense_viterbi(arguments: DenseArguments) -> Trees:
+    """Find the most probable labelled tree of each sentence.
+
+    Returns:
+        ``Trees`` with leading dimension [B]. The log-probability is differentiable with respect to rules, emissions and
+        bonus. Of equally probable trees the one with the leftmost split, then with the first symbols, is returned. A
+        sentence of one word, or of probability 0, has no tree: its entries are -1 and its log-probability is -inf.
+    """
+    batch, n, nonterminals, _ = arguments.sizes
+    if n == 1:
+        return empty_trees(batch, arguments.log_emissions)
+    sentence, ends = torch.arange(batch, device=arguments.log_emissions.device), arguments.ends
+    with torch.no_grad():
+        cells = inside_cells(arguments, Best())
+        best, roots = (cells[sentence, 0, ends, :nonterminals] + arguments.root.log()).max(-1)
+        nodes = Nodes.begin(roots.masked_fill((best == -math.inf) | (ends < 2), -1), ends, n)
+        rules = arguments.rules.log()
+
+        def choose(
+            step: int, start: Tensor, end: Tensor, label: Tensor, active: Tensor
+        ) -> tuple[Tensor, Tensor, Tensor]:
+            own = rules[sentence, label] if arguments.batched_rules else rules[label]  # [B, S, S]
+            return as_children(nonterminals, start, end, *_best_rule(cells, own, sentence, start, end))
+
+        descend(nodes, choose)
+    return with_log_probabilities(arguments, sentence, nodes.to_tensors())
+
+
+def _best_rule(
+    cells: Tensor, rules: Tensor, sentence: Tensor, start: Tensor, end: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Find the best split, left and right child of one node of each tree, by repeating the maximisation: [B] each."""
+    best = torch.full_like(rules[:, 0, 0], -math.inf)
+    split, pair = start + 1, torch.zeros_like(start)
+    for k in range(1, int((end - start).max())):
+        middle = torch.minimum(start + k, end - 1)
+        scores = cells[sentence, start, middle, :, None] + cells[sentence, middle, end, None, :]
+        value, index = (rules + scores).flatten(1).max(-1)
+        better = (value > best) & (start + k < end)
+        best, pair = torch.where(better, value, best), torch.where(better, index, pair)
+        split = torch.where(better, middle, split)
+    symbols = rules.shape[-1]
+    return split, pair.div(symbols, rounding_mode="floor"), pair % symbols
+
+
+def as_children(
+    nonterminals: int, start: Tensor, end: Tensor, split: Tensor, left: Tensor, right: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return a split and its children's symbols as ``descend`` takes them: preterminals are numbered from 0."""
+    left, right = (
+        torch.where(width == 1, (symbol - nonterminals).clamp(min=0), symbol.clamp(max=nonterminals - 1))
+        for symbol, width in ((left, split - start), (right, end - split))
+    )
+    return split, left, right
+
+
+def with_log_probabilities(arguments: DenseArguments, sentence: Tensor, trees: TreeTensors) -> Trees:
+    """Add log p(words, tree) to trees, summed in float64 and differentiable; -inf for a missing tree.
 
     ``sentence`` [T] is the index in the batch of each tree's sentence. The log-weights of spans are included.
     """
-    total = dense_rule_log_probabilities(arguments.root, arguments.rules, sentence, spans, splits, labels, tags)
+    spans, _, labels, tags = trees
+    total = dense_rule_log_probabilities(arguments.root, arguments.rules, sentence, trees)
     total = total + word_and_bonus_logs(arguments.log_emissions, arguments.span_bonus, sentence, spans, labels, tags)
-    return total.to(arguments.log_emissions.dtype)
+    return Trees(*trees, total.to(arguments.log_emissions.dtype))
 
 
-def word_and_bonus_logs(
-    log_emissions: Tensor, span_bonus: Tensor | None, sentence: Tensor, spans: Tensor, labels: Tensor, tags: Tensor
-) -> Tensor:
-    """Compute the sum of the log-emissions and span bonuses of each tree: [T] float64."""
-    position = torch.arange(tags.shape[1], device=tags.device)
-    words = log_emissions[sentence[:, None], position, tags.clamp(min=0)].double()
-    total = torch.where(tags >= 0, words, 0.0).sum(1)
-    if span_bonus is None:
-        return total
-    start, end = spans.clamp(min=0).unbind(-1)
-    bonus = span_bonus[sentence[:, None], start, end].double()
-    return total + torch.where(labels >= 0, bonus, 0.0).sum(1)
-
-
-def dense_rule_log_probabilities(
-    root: Tensor, rules: Tensor, sentence: Tensor, spans: Tensor, splits: Tensor, labels: Tensor, tags: Tensor
-) -> Tensor:
+def dense_rule_log_probabilities(root: Tensor, rules: Tensor, sentence: Tensor, trees: TreeTensors) -> Tensor:
     """Compute the log-probability of the rules of each tree, without emissions and bonuses: [T] float64."""
-    here = labels >= 0
-    parent, left, right = rule_symbols(root.shape[-1], spans, splits, labels, tags)
+    here = trees[2] >= 0
+    parent, left, right = rule_symbols(root.shape[-1], *trees)
     first = root[sentence, parent[:, 0]] if root.dim() == 2 else root[parent[:, 0]]
     total = torch.where(here[:, 0], first.double(), 1.0).log().masked_fill(~here[:, 0], -math.inf)
     index = (parent, left, right)
     scores = rules[(sentence[:, None], *index) if rules.dim() == 4 else index].double()
     return total + torch.where(here, scores, 1.0).log().sum(1)
-
-
-def rule_symbols(
-    states: int, spans: Tensor, splits: Tensor, labels: Tensor, tags: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return parent, left and right child of every node: [T, n - 1] each; arbitrary symbols for missing nodes.
-
-    Preterminals are numbered from ``states``, after the nonterminals.
-    """
-    trees, nodes = labels.shape
-    parent, (start, end), middle = labels.clamp(min=0), spans.clamp(min=0).unbind(-1), splits.clamp(min=0)
-    node = torch.arange(nodes, device=labels.device)
-    children = []
-    # In preorder the left child follows its parent, and the right child follows all nodes of the left subtree.
-    for begin, stop, place in ((start, middle, node + 1), (middle, end, node + middle - start)):
-        inner = parent.gather(1, place.expand(trees, -1).clamp(0, nodes - 1))
-        word = states + tags.clamp(min=0).gather(1, begin.clamp(max=nodes))
-        children.append(torch.where(stop - begin == 1, word, inner))
-    return parent, children[0], children[1]

@@ -7,38 +7,25 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments, needs_gradient
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.entropy.differentiable import expected_scores_in_graph
-from simplepcfg.ops.inside import inside
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
+from simplepcfg.ops.inside import inside_of
 from simplepcfg.ops.logs import safe_log
 from simplepcfg.ops.marginals.counts import Scores, expected_scores, expected_scores_of_batched_rules
 
-# The first four arguments of `inside`: log-emissions, root, left, right.
-Rules = tuple[Tensor, Tensor, Tensor, Tensor]
-
 
 @without_autocast
-def derivation_entropy(
-    rules: Rules,
-    *,
-    lengths: Tensor | None = None,
-    span_bonus: Tensor | None = None,
-    precision: str | None = None,
-    backend: str = "auto",
-) -> Tensor:
+def derivation_entropy(rules: SimpleRules, sentences: Sentences, *, backend: str = "auto") -> Tensor:
     """Compute the entropy of the labelled derivations of each sentence, log Z − E[log weight].
 
-    Args:
-        rules: ``(log_emissions, root, left, right)``, as in ``inside``.
-
-    The other arguments are those of ``inside``; a span bonus is part of the weight of a derivation.
+    A span bonus is part of the weight of a derivation.
 
     Returns:
         ``[B]`` in float64, in nats; −inf for a sentence without a derivation. If a rule requires gradients, the result
         is differentiable, and computed in log space, which needs more memory.
     """
-    given = _centred(check_arguments(*rules, lengths, span_bonus, precision))
+    given = _centred(check_arguments(rules, sentences))
     scores = Scores(
         given.log_emissions,
         safe_log(given.root),
@@ -52,20 +39,18 @@ def derivation_entropy(
 
 @without_autocast
 def derivation_kl(
-    p: Rules,
-    q: Rules,
+    rules: SimpleRules,
+    sentences: Sentences,
+    other_rules: SimpleRules,
+    other_sentences: Sentences,
     *,
-    lengths: Tensor | None = None,
-    span_bonus: Tensor | None = None,
-    precision: str | None = None,
     backend: str = "auto",
 ) -> Tensor:
     """Compute KL(p ‖ q) between the derivations of each sentence under two grammars with the same symbols.
 
     Args:
-        p, q: ``(log_emissions, root, left, right)`` of each grammar, as in ``inside``.
-
-    The other arguments are those of ``inside``, for both grammars.
+        rules, sentences: those of p.
+        other_rules, other_sentences: those of q: the same sentences under its emissions, with the same span bonus.
 
     Returns:
         ``[B]`` in float64, in nats: log Z_q − log Z_p + E_p[log p − log q]. +inf if q gives probability 0 to a rule
@@ -75,44 +60,35 @@ def derivation_kl(
     Raises:
         InputError: if the shapes of p and q differ.
     """
-    for name, one, other in zip(("log_emissions", "root", "left", "right"), p, q, strict=True):
+    ours, theirs = (sentences.log_emissions, *rules.tensors), (other_sentences.log_emissions, *other_rules.tensors)
+    for name, one, other in zip(("log_emissions", "root", "left", "right"), ours, theirs, strict=True):
         if one.shape != other.shape:
             raise InputError(
                 f"{name} has shape {list(one.shape)} in p and {list(other.shape)} in q; derivations can be compared "
                 "between grammars of the same symbols only"
             )
-    first = _centred(check_arguments(*p, lengths, span_bonus, precision))
-    second = _centred(check_arguments(*q, lengths, span_bonus, precision))
+    first = _centred(check_arguments(rules, sentences))
+    second = _centred(check_arguments(other_rules, other_sentences))
     scores = Scores(
         log_ratio(first.log_emissions, second.log_emissions),
         log_ratio(safe_log(first.root), safe_log(second.root)),
-        lambda parents, children: _times_log_ratio(*(rules.left[..., parents, children] for rules in (first, second))),
-        lambda parents, children: _times_log_ratio(*(rules.right[..., parents, children] for rules in (first, second))),
+        lambda parents, children: _times_log_ratio(*(side.left[..., parents, children] for side in (first, second))),
+        lambda parents, children: _times_log_ratio(*(side.right[..., parents, children] for side in (first, second))),
         None,  # the bonus is the same on both sides
     )
     log_p, expected = _expectation(first, scores, backend, second)
-    log_q = inside(
-        second.log_emissions,
-        second.root,
-        second.left,
-        second.right,
-        lengths=lengths,
-        span_bonus=span_bonus,
-        precision=precision,
-        backend=backend,
-    )
+    log_q = inside_of(second, backend)
     endless = (log_q == -math.inf) | (expected == math.inf)
     gap = log_q.double().masked_fill(endless, 0.0) - log_p.double().masked_fill(endless, 0.0)
-    found = (gap + expected.masked_fill(endless, 0.0)).masked_fill(endless, math.inf)
-    return _where_possible(log_p, found)
+    divergence = (gap + expected.masked_fill(endless, 0.0)).masked_fill(endless, math.inf)
+    return _where_possible(log_p, divergence)
 
 
 def _expectation(
     given: InsideArguments, scores: Scores, backend: str, other: InsideArguments | None = None
 ) -> tuple[Tensor, Tensor]:
-    sides = [given] if other is None else [given, other]
-    inputs = [t for side in sides for t in (side.log_emissions, side.root, side.left, side.right, side.span_bonus)]
-    if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs):
+    """Compute log Z and the expected score of the derivations of each sentence; ``other`` may require gradients too."""
+    if needs_gradient(given) or (other is not None and needs_gradient(other)):
         return expected_scores_in_graph(given, scores)
     if given.batched_rules:
         return expected_scores_of_batched_rules(given, scores, backend)
@@ -139,8 +115,8 @@ def _times_log_ratio(p: Tensor, q: Tensor) -> Tensor:
     p, q = p.double(), q.double()
     if not (p.requires_grad or q.requires_grad):
         return torch.special.xlogy(p, p).sub_(torch.special.xlogy(p, q))
-    found = p * (safe_log(p) - safe_log(q)).masked_fill((p == 0) | (q == 0), 0.0)
-    return found.masked_fill((q == 0) & (p > 0), math.inf)
+    weighted = p * (safe_log(p) - safe_log(q)).masked_fill((p == 0) | (q == 0), 0.0)
+    return weighted.masked_fill((q == 0) & (p > 0), math.inf)
 
 
 def log_ratio(one: Tensor, other: Tensor) -> Tensor:
@@ -148,5 +124,6 @@ def log_ratio(one: Tensor, other: Tensor) -> Tensor:
     return (one - other).masked_fill(one == -math.inf, 0.0)
 
 
-def _where_possible(log_z: Tensor, found: Tensor) -> Tensor:
-    return found.masked_fill(log_z == -math.inf, -math.inf)
+def _where_possible(log_z: Tensor, values: Tensor) -> Tensor:
+    """Return the values, with −inf for sentences of probability 0."""
+    return values.masked_fill(log_z == -math.inf, -math.inf)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.inside.log_space import LogEinsumExp, log_space_inside
 from simplepcfg.ops.logs import safe_log
 from simplepcfg.ops.marginals.counts import Scores

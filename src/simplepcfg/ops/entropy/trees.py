@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.arguments import Sentences, SimpleRules, check_arguments
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.entropy.derivations import Rules
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments
 from simplepcfg.ops.inside.log_space import LogEinsumExp
 from simplepcfg.ops.logs import safe_log, safe_logsumexp
 
@@ -21,9 +20,7 @@ MOST_WORDS = 9
 
 
 @without_autocast
-def tree_log_weights(
-    rules: Rules, *, lengths: Tensor | None = None, span_bonus: Tensor | None = None, precision: str | None = None
-) -> Tensor:
+def tree_log_weights(rules: SimpleRules, sentences: Sentences) -> Tensor:
     """Compute the log-weight of every unlabelled binary tree of each sentence, summed over labels.
 
     Returns:
@@ -34,9 +31,10 @@ def tree_log_weights(
     Raises:
         InputError: if a sentence has more than ``MOST_WORDS`` words.
     """
-    arguments = check_arguments(*rules, lengths, span_bonus, precision)
-    _, n, nonterminals, _ = arguments.sizes
-    longest = n if arguments.lengths is None else int(arguments.lengths.max())
+    arguments = check_arguments(rules, sentences)
+    batch, n, nonterminals, _ = arguments.sizes
+    ends = [n] * batch if arguments.lengths is None else arguments.lengths.tolist()
+    longest = max(ends)
     refuse_long_sentences(longest)
     step = LogEinsumExp(arguments)
     children = step.words(arguments.log_emissions).unsqueeze(2)  # [B, n, 1, 2N]
@@ -52,7 +50,7 @@ def tree_log_weights(
             children = step.spans(beta.flatten(1, 2)).view(*beta.shape[:3], 2 * nonterminals)
             etas.append(children[..., :nonterminals])
             zetas.append(children[..., nonterminals:])
-    return _of_whole_sentences(tops, arguments)
+    return weights_of_whole_sentences(tops, arguments.root, ends)
 
 
 def refuse_long_sentences(longest: int) -> None:
@@ -66,62 +64,37 @@ def refuse_long_sentences(longest: int) -> None:
 
 def _trees_of_width(etas: list[Tensor], zetas: list[Tensor], width: int, spans: int) -> Tensor:
     """Compute log β of every tree of the spans of a width: all pairs of left and right subtrees, split by split."""
-    found = []
+    trees = []
     for k in range(1, width):
         eta, zeta = etas[k - 1][:, :spans], zetas[width - k - 1][:, k : k + spans]
-        found.append((eta[:, :, :, None] + zeta[:, :, None]).flatten(2, 3))
-    return torch.cat(found, 2)
+        trees.append((eta[:, :, :, None] + zeta[:, :, None]).flatten(2, 3))
+    return torch.cat(trees, 2)
 
 
-def _of_whole_sentences(tops: list[Tensor], arguments: InsideArguments) -> Tensor:
-    batch, n, _, _ = arguments.sizes
+def weights_of_whole_sentences(tops: list[Tensor], root: Tensor, lengths: list[int]) -> Tensor:
+    """Compute the log-weights of the trees of each sentence from those by width, 2 …, and symbol, [B, trees, N]."""
     most = tops[-1].shape[1] if tops else 1
+    log_root = safe_log(root)
     rows = []
-    root = safe_log(arguments.root)
-    for b in range(batch):
-        length = n if arguments.lengths is None else int(arguments.lengths[b])
-        row = arguments.log_emissions.new_full((0,), -math.inf)
+    for b, length in enumerate(lengths):
+        row = log_root.new_full((0,), -math.inf)
         if length > 1:
-            row = safe_logsumexp(tops[length - 2][b] + (root if root.dim() == 1 else root[b]), -1)
+            row = safe_logsumexp(tops[length - 2][b] + (log_root if log_root.dim() == 1 else log_root[b]), -1)
         rows.append(torch.nn.functional.pad(row, (0, most - row.shape[0]), value=-math.inf))
     return torch.stack(rows)
 
 
-def tree_entropy(
-    rules: Rules, *, lengths: Tensor | None = None, span_bonus: Tensor | None = None, precision: str | None = None
-) -> Tensor:
-    """Compute the entropy of the unlabelled binary trees of each sentence: [B] in float64, differentiable.
-
-    A sentence without a tree has −inf. InputError if a sentence has more than ``MOST_WORDS`` words.
-    """
-    return entropy_of_weights(tree_log_weights(rules, lengths=lengths, span_bonus=span_bonus, precision=precision))
-
-
-def tree_kl(
-    p: Rules,
-    q: Rules,
-    *,
-    lengths: Tensor | None = None,
-    span_bonus: Tensor | None = None,
-    precision: str | None = None,
-) -> Tensor:
-    """Compute KL(p ‖ q) between two grammars over the unlabelled trees of each sentence: [B] in float64.
-
-    Differentiable. The grammars may have different symbols. +inf if q gives probability 0 to a tree that p has, −inf if
-    the sentence has no tree under p. InputError if a sentence has more than ``MOST_WORDS`` words.
-    """
-    given = (tree_log_weights(rules, lengths=lengths, span_bonus=span_bonus, precision=precision) for rules in (p, q))
-    return kl_of_weights(*given)
-
-
 def entropy_of_weights(log_weights: Tensor) -> Tensor:
-    """Compute the entropy of the distribution over the trees of each row: [B] float64; −inf if there is no tree."""
+    """Compute the entropy of the trees of each sentence from ``tree_log_weights``: [B] float64; −inf without a tree."""
     log_p, log_z = _normalised(log_weights)
     return (-_expected(log_p, log_p)).masked_fill(log_z == -math.inf, -math.inf)
 
 
 def kl_of_weights(p: Tensor, q: Tensor) -> Tensor:
-    """Compute KL(p ‖ q) between the distributions of two tables over the same trees: [B] float64."""
+    """Compute KL(p ‖ q) between the trees of each sentence from ``tree_log_weights`` of two grammars: [B] float64.
+
+    +inf if q gives probability 0 to a tree that p has, −inf if the sentence has no tree under p.
+    """
     (log_p, log_z), (log_q, _) = _normalised(p), _normalised(q)
     lacking = ((log_p > -math.inf) & (log_q == -math.inf)).any(1)
     ratio = (log_p - log_q).masked_fill((log_p == -math.inf) | (log_q == -math.inf), 0.0)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.inside.arguments import check_lengths, check_probabilities
+from simplepcfg.ops.arguments import check_lengths, check_probabilities
 from simplepcfg.ops.products import check_precision
 
 # The transition matrix, or two factors whose product it is.

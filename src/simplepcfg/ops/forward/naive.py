@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.arguments import float64_of_sentence
 from simplepcfg.ops.forward.arguments import ForwardArguments
-from simplepcfg.ops.inside.arguments import float64_of_sentence
 
 
 def naive_forward(arguments: ForwardArguments) -> Tensor:

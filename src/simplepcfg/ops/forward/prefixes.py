@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.arguments import check_prefix_lengths
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.forward.arguments import ForwardArguments, Transitions, check_arguments
 from simplepcfg.ops.forward.filtering import Chain
 from simplepcfg.ops.forward.replayed import launch_bound_graphs
 from simplepcfg.ops.forward.scaled import operands, scaled_alphas, times
-from simplepcfg.ops.inside.arguments import check_prefix_lengths
 from simplepcfg.ops.replay import Results, Rules, replayed
 
 

@@ -1,26 +1,39 @@
 """The inside algorithm of a simple PCFG: log partition function and span marginals, with several backends."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.arguments import (
+    InsideArguments,
+    Sentences,
+    SimpleRules,
+    check_arguments,
+    check_shapes,
+    check_shapes_once,
+    check_values,
+    recordable_arguments,
+)
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.graphs import clear_graphs, graph_memory, without_graphs
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments, check_shapes
 from simplepcfg.ops.inside.autograd import chart_inside, chart_span_marginals
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside, log_sum_exp_inside
 from simplepcfg.ops.inside.naive import naive_inside
 from simplepcfg.ops.inside.operators import operator_inside, operator_span_marginals
-from simplepcfg.ops.recording import recordable, recording
+from simplepcfg.ops.recording import leaf, recording
 
 __all__ = ["BACKENDS", "clear_graphs", "graph_memory", "inside", "span_marginals", "without_graphs"]
 
 
 def _paper_inside(arguments: InsideArguments, recompute: bool) -> Tensor:
-    from simplepcfg.ops.paper_inside.chart import paper_inside
+    from simplepcfg.ops.paper_inside.chart import check_paper_arguments, paper_inside
 
+    check_paper_arguments(arguments)
+    if arguments.log_emissions.shape[1] == 1:
+        return log_einsum_exp_inside(arguments)
     return paper_inside(arguments, recompute)
 
 
@@ -80,11 +93,21 @@ def inside(
     >>> inside(emissions, torch.ones(1), rules, rules).exp()    # two trees of probability (1/4)²
     tensor([0.1250])
     """
-    given = (log_emissions, root, left, right, lengths, span_bonus, precision)
+    rules, sentences = SimpleRules(root, left, right, precision), Sentences(log_emissions, lengths, span_bonus)
+    return log_partition(rules, sentences, backend=backend)
+
+
+def log_partition(rules: SimpleRules, sentences: Sentences, *, backend: str = "auto") -> Tensor:
+    """Compute ``inside`` of rules and sentences."""
+    return inside_of((check_shapes if torch.compiler.is_compiling() else check_shapes_once)(rules, sentences), backend)
+
+
+def inside_of(given: InsideArguments, backend: str) -> Tensor:
+    """Compute ``inside`` of arguments whose shapes have been checked, and whose values have not."""
     if torch.compiler.is_compiling() and backend in ("auto", "torch", "triton"):
-        return operator_inside(backend, check_shapes(*given))
-    arguments = check_arguments(*given)
-    return BACKENDS[resolve_backend(backend, log_emissions, BACKENDS)](arguments)
+        return operator_inside(backend, given)
+    arguments = check_values(given)
+    return BACKENDS[resolve_backend(backend, given.log_emissions, BACKENDS)](arguments)
 
 
 def span_marginals(
@@ -119,33 +142,28 @@ def span_marginals(
     >>> marginals[0, 0, 3], marginals[0, 0, 2], marginals[0, 1, 3]    # the sentence, and two equally probable spans
     (tensor(1.), tensor(0.5000), tensor(0.5000))
     """
+    rules, sentences = SimpleRules(root, left, right, precision), Sentences(log_emissions, lengths, span_bonus)
+    return log_partition_and_spans(rules, sentences, backend=backend, create_graph=create_graph)
+
+
+def log_partition_and_spans(
+    rules: SimpleRules, sentences: Sentences, *, backend: str = "auto", create_graph: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Compute ``span_marginals`` of rules and sentences."""
     if torch.compiler.is_compiling() and not create_graph and backend in ("auto", *_DIRECT_MARGINALS):
-        given = check_shapes(log_emissions, root, left, right, lengths, span_bonus, precision)
-        return operator_span_marginals(backend, given)
-    backend = resolve_backend(backend, log_emissions, BACKENDS)
+        return operator_span_marginals(backend, check_shapes(rules, sentences))
+    backend = resolve_backend(backend, sentences.log_emissions, BACKENDS)
     if not create_graph and backend in _DIRECT_MARGINALS:
-        arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
         with torch.no_grad():
-            return _DIRECT_MARGINALS[backend](arguments)
+            return _DIRECT_MARGINALS[backend](check_arguments(rules, sentences))
     with recording():
-        given = check_shapes(log_emissions, root, left, right, lengths, span_bonus, precision)
+        given = recordable_arguments(check_shapes(rules, sentences))
         batch, n, _, _ = given.sizes
-        bonus = recordable(given.span_bonus)
+        bonus = given.span_bonus
         if bonus is None:
             bonus = given.log_emissions.new_zeros(batch, n + 1, n + 1)
-        # The marginals are the gradient with respect to the bonus. A bonus that is part of the caller's graph stays in
-        # it.
-        bonus = bonus if create_graph and bonus.requires_grad else bonus.detach().requires_grad_()
-        log_z = inside(
-            recordable(given.log_emissions),
-            recordable(given.root),
-            recordable(given.left),
-            recordable(given.right),
-            lengths=recordable(given.lengths),
-            span_bonus=bonus,
-            precision=precision,
-            backend=backend,
-        )
+        bonus = leaf(bonus, create_graph)  # the marginals are the gradient with respect to it
+        log_z = inside_of(replace(given, span_bonus=bonus), backend)
         if n == 1:  # a sentence of one word has no span that counts
             marginals = torch.zeros_like(bonus, requires_grad=False)
         else:

@@ -1,26 +1,42 @@
-"""Differentiation of the backends with a hand-written backward pass: the autograd function and what it calls."""
+"""Differentiation of the backends with a hand-written backward pass: the autograd function and what it calls.
+
+Operators of ``torch.library`` take and return tensors only. A chart that a backward pass will read is therefore owned
+by a handle: a tensor of one byte whose storage refers to the chart. Autograd saves the handle, and the chart is freed
+with it: after the backward pass, or when gradient checkpointing discards what was saved.
+"""
 
 import math
+from collections.abc import Sequence
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from simplepcfg.ops.double_backward import distinct_views
+from simplepcfg.ops.arguments import InsideArguments, Needs, needs_gradient
+from simplepcfg.ops.autocast import launching
+from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.graphs import graphs_of
-from simplepcfg.ops.inside.arguments import InsideArguments, needs_gradient
-from simplepcfg.ops.inside.graphs import Lease, plain_chart, replayed_forward
-from simplepcfg.ops.inside.launching import launching
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
-from simplepcfg.ops.inside.saved_charts import chart_of, empty_handle, make_handle
-from simplepcfg.ops.inside.scaled import TorchChart
-
-Needs = tuple[bool, bool, bool, bool]  # of log_emissions, root, the rules and the span bonus
+from simplepcfg.ops.inside.scaled_backward import TorchChart
 
 
-class Chart(Protocol):
-    """The chart of one batch: ``fill`` is the forward pass, and ``backward`` only reads the chart."""
+class FilledChart(Protocol):
+    """A chart after its forward pass. The backward pass only reads it."""
+
+    def backward(self, grad: Tensor, needs: Needs, marginals: Tensor | None) -> list[Tensor | None]:
+        """Compute the gradients that are needed: of log_emissions, of the root, and of the rules [(B,) 2N, N + P].
+
+        The gradients of left and right are stacked. ``marginals`` [B, n + 1, n + 1], if given, is zero and is filled
+        with the gradient with respect to the span bonus.
+        """
+        ...
+
+
+class Chart(FilledChart, Protocol):
+    """The chart of one batch."""
 
     def __init__(self, arguments: InsideArguments) -> None: ...
 
@@ -28,15 +44,35 @@ class Chart(Protocol):
         """Run the forward pass and return log Z of each sentence, [B]."""
         ...
 
-    def backward(
-        self, grad: Tensor, need_words: bool, need_root: bool, need_rules: bool, marginals: Tensor | None
-    ) -> list[Tensor | None]:
-        """Compute the gradients that are needed: of log_emissions, of the root, and of the rules [(B,) 2N, N + P].
 
-        The gradients of left and right are stacked. ``marginals`` [B, n + 1, n + 1], if given, is zero and is filled
-        with the gradient with respect to the span bonus.
-        """
-        ...
+class _Owner(np.ndarray):
+    """The memory of a handle, which also refers to the chart."""
+
+    chart: FilledChart
+
+
+# Owners by the address of their memory, which is unique as long as they live.
+_owners: "WeakValueDictionary[int, _Owner]" = WeakValueDictionary()
+
+
+def make_handle(chart: FilledChart) -> Tensor:
+    """Return a handle of the chart. Its value is always 0, so that it does not depend on earlier calls."""
+    owner = np.zeros(1, np.uint8).view(_Owner)
+    owner.chart = chart
+    handle = torch.from_numpy(owner)  # the storage refers to the array that it was made from
+    _owners[handle.data_ptr()] = owner
+    return handle
+
+
+def empty_handle() -> Tensor:
+    """Return a handle of no chart."""
+    return torch.zeros(1, dtype=torch.uint8)
+
+
+def chart_of(handle: Tensor) -> FilledChart | None:
+    """Return the chart of a handle, or None if the tensor is a copy of a handle, which does not own the chart."""
+    owner = _owners.get(handle.data_ptr()) if handle.device.type == "cpu" else None
+    return None if owner is None else owner.chart
 
 
 def chart_class(backend: str) -> type[Chart]:
@@ -72,7 +108,7 @@ def chart_span_marginals(backend: str, arguments: InsideArguments) -> tuple[Tens
     log_z, chart = _filled(backend, arguments, True)
     assert chart is not None
     with launching(log_z.device):
-        chart.backward(torch.ones_like(log_z), False, False, False, marginals)
+        chart.backward(torch.ones_like(log_z), Needs(False, False, False), marginals)
     return log_z, marginals
 
 
@@ -94,11 +130,13 @@ def forward_chart(backend: str, arguments: InsideArguments, save: bool) -> tuple
     return log_z, empty_handle() if chart is None else make_handle(chart)
 
 
-def _filled(backend: str, arguments: InsideArguments, save: bool) -> tuple[Tensor, Chart | Lease | None]:
+def _filled(backend: str, arguments: InsideArguments, save: bool) -> tuple[Tensor, FilledChart | None]:
     """Fill a chart, by a graph if this shape recurs on a GPU; return log Z [B], and the chart if ``save``."""
     device = arguments.log_emissions.device
     graphs = graphs_of(device) if backend == "triton" else None
     if graphs is not None:
+        from simplepcfg.ops.inside.graphed_chart import plain_chart, replayed_forward
+
         replayed = replayed_forward(graphs, arguments, save)
         if replayed is not None:
             return replayed
@@ -110,32 +148,31 @@ def _filled(backend: str, arguments: InsideArguments, save: bool) -> tuple[Tenso
 
 
 def backward_chart(
-    backend: str, arguments: InsideArguments, handle: Tensor, grad: Tensor, needs: Needs
+    backend: str, saved: Sequence[Any], precision: str | None, handle: Tensor, grad: Tensor, needs: Sequence[bool]
 ) -> list[Tensor | None]:
     """Compute the gradients that are needed: of log_emissions, root, the stacked rules, and the span bonus.
 
-    The chart is filled again if the handle does not own one: if what autograd saved was copied, for example to the
-    host, or if the chart was not saved.
+    ``saved`` are the tensors of ``tensors_of``. The chart is filled again if the handle does not own one: if what
+    autograd saved was copied, for example to the host, or if the chart was not saved.
     """
-    need_words, need_root, need_rules, need_bonus = needs
-    with launching(arguments.log_emissions.device):
+    log_emissions, root, left, right, span_bonus, lengths = saved
+    *others, need_bonus = needs
+    with launching(log_emissions.device):
         chart = chart_of(handle)
         if chart is None:
-            chart = chart_class(backend)(arguments)
+            filled = InsideArguments(log_emissions, root, left, right, lengths, span_bonus, precision)
+            chart = chart_class(backend)(filled)
             chart.fill()
-        bonus = None
-        if need_bonus:
-            assert arguments.span_bonus is not None
-            bonus = torch.zeros_like(arguments.span_bonus, memory_format=torch.contiguous_format)
-        return [*chart.backward(grad, need_words, need_root, need_rules, bonus), bonus]
+        bonus = torch.zeros_like(span_bonus, memory_format=torch.contiguous_format) if need_bonus else None
+        return [*chart.backward(grad, Needs(*others), bonus), bonus]
 
 
 class _ChartInside(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
         *tensors, arguments, backend = inputs
-        log_z, chart = _filled(backend, arguments, True)
-        ctx.save_for_backward(*tensors, make_handle(chart))
+        log_z, handle = forward_chart(backend, arguments, True)
+        ctx.save_for_backward(*tensors, handle)
         ctx.precision, ctx.backend = arguments.precision, backend
         return log_z
 
@@ -168,28 +205,30 @@ def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     needs = ctx.needs_input_grad[:5]
     *saved, handle = ctx.saved_tensors
     if torch.is_grad_enabled():  # create_graph: the gradient itself must be differentiable
-        return tuple(differentiable_gradients(saved, needs, grad))
-    log_emissions, root, left, right, span_bonus, lengths = saved
-    needed = (needs[0], needs[1], needs[2] or needs[3], needs[4])
-    chart = None if needs[4] else chart_of(handle)
-    if isinstance(chart, Lease):
-        bonus = None
-        words, by_root, rules = chart.backward(grad, *needed[:3], None)
-    else:
-        arguments = InsideArguments(log_emissions, root, left, right, lengths, span_bonus, ctx.precision)
-        words, by_root, rules, bonus = backward_chart(ctx.backend, arguments, handle, grad, needed)
-    by_left, by_right = (None, None) if rules is None else rules.chunk(2, -2)
-    return words, by_root, by_left, by_right, bonus
+        return tuple(second_order_gradients(saved, needs, grad))
+    gradients = backward_chart(ctx.backend, saved, ctx.precision, handle, grad, stacked_needs(needs))
+    return unstacked_gradients(gradients)
 
 
-def differentiable_gradients(saved: Any, needs: tuple[bool, ...], grad: Tensor) -> list[Tensor | None]:
+def stacked_needs(needs: Sequence[bool]) -> list[bool]:
+    """Return which gradients ``backward_chart`` computes if these of its five tensors are needed."""
+    return [needs[0], needs[1], needs[2] or needs[3], needs[4]]
+
+
+def unstacked_gradients(gradients: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
+    """Return the gradients of ``backward_chart`` with those of left and right apart."""
+    words, root, rules, bonus = gradients
+    left, right = (None, None) if rules is None else rules.chunk(2, -2)
+    return words, root, left, right, bonus
+
+
+def second_order_gradients(saved: Sequence[Any], needs: Sequence[bool], grad: Tensor) -> list[Tensor | None]:
     """Compute the gradients by autograd through ``log_einsum_exp_inside``, so that they can be differentiated."""
-    inputs, lengths = distinct_views(saved[:5]), saved[5]
-    log_emissions, root, left, right, span_bonus = inputs
-    kind = log_emissions.dtype
-    arguments = InsideArguments(log_emissions, root, left.to(kind), right.to(kind), lengths, span_bonus, None)
-    wanted = [tensor for tensor, need in zip(inputs, needs, strict=True) if need]
-    with launching(log_emissions.device):
-        log_z = log_einsum_exp_inside(arguments)
-        found = iter(torch.autograd.grad(log_z, wanted, grad, create_graph=True, allow_unused=True))
-    return [next(found) if need else None for need in needs]
+    lengths = saved[5]
+
+    def log_z(log_emissions: Tensor, root: Tensor, left: Tensor, right: Tensor, span_bonus: Tensor | None) -> Tensor:
+        rules = (root, left.to(log_emissions.dtype), right.to(log_emissions.dtype))
+        return log_einsum_exp_inside(InsideArguments(log_emissions, *rules, lengths, span_bonus, None))
+
+    with launching(grad.device):
+        return differentiable_gradients(log_z, saved[:5], needs, [grad])

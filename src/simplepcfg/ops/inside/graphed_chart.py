@@ -1,21 +1,26 @@
-"""A packed chart in fixed buffers whose forward and backward passes are replayed as CUDA graphs."""
+"""CUDA graphs of ``inside``: the passes of a shape that recurs are captured in its second call and then replayed.
+
+Each graphed chart has its own buffers, so a call whose backward pass is still to come keeps its chart to itself. If all
+charts of a shape are kept, the call is launched kernel by kernel.
+"""
 
 from collections.abc import Callable
+from functools import partial
 from weakref import ref
 
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.arguments import InsideArguments, Needs
+from simplepcfg.ops.autocast import launching
 from simplepcfg.ops.capture import Launch
-from simplepcfg.ops.inside.arguments import InsideArguments
-from simplepcfg.ops.inside.launching import launching
+from simplepcfg.ops.graphs import DeviceGraphs
 from simplepcfg.ops.inside.packed_chart import PackedChart, are_stacked, view_stacked
-from simplepcfg.ops.inside.padded_chart import PaddedChart
-from simplepcfg.ops.inside.precision import precision_of
+from simplepcfg.ops.inside.padded_chart import PaddedChart, is_launch_bound, is_worth_padding, make_padded_chart
+from simplepcfg.ops.scales import precision_of
 
 Capture = Callable[[Launch], Launch]
 Gradients = list[Tensor | None]
-MOST_FLOPS, MOST_FLOPS_BF16 = 1.2e12, 6e12  # of a call that is bound by its launches
 # Of a backward pass: whether it computes the gradients of the emissions and of the rules, and span marginals.
 Kind = tuple[bool, bool, bool]
 # Gradients of rules of up to this many bytes are computed by the graph and copied, which takes the host less time than
@@ -156,16 +161,9 @@ class GraphedChart:
 
         self._backward[kind] = capture(run)
 
-    def backward(
-        self,
-        grad: Tensor,
-        need_words: bool,
-        need_root: bool,
-        need_rules: bool,
-        marginals: Tensor | None,
-    ) -> list[Tensor | None]:
+    def backward(self, grad: Tensor, needs: Needs, marginals: Tensor | None) -> list[Tensor | None]:
         """Compute the gradients that are needed; see ``Chart.backward``."""
-        kind = (need_words, need_rules, marginals is not None)
+        kind = (needs.words, needs.rules, marginals is not None)
         self._grad.copy_(grad)
         self._backward[kind]()
         by_child, (words, by_root, rules) = self._results[kind]
@@ -177,29 +175,15 @@ class GraphedChart:
             rules = None if rules is None else rules.clone()
         else:
             with launching(self._chart.device):
-                words = self._chart.emission_gradients(by_child) if need_words else None
-                rules = self._chart.rule_gradients(by_child) if need_rules else None
+                words = self._chart.emission_gradients(by_child) if needs.words else None
+                rules = self._chart.rule_gradients(by_child) if needs.rules else None
         assert by_root is not None
-        return [words, by_root.clone() if need_root else None, rules]
+        return [words, by_root.clone() if needs.root else None, rules]
 
-    def backward_without_graph(
-        self, grad: Tensor, need_words: bool, need_root: bool, need_rules: bool, marginals: Tensor | None
-    ) -> list[Tensor | None]:
+    def backward_without_graph(self, grad: Tensor, needs: Needs, marginals: Tensor | None) -> list[Tensor | None]:
         """Compute the same as ``backward``, launched kernel by kernel."""
         with launching(self._chart.device):
-            return self._chart.backward(grad, need_words, need_root, need_rules, marginals)
-
-
-def is_launch_bound(arguments: InsideArguments, products: int = 3) -> bool:
-    """Return whether launching the kernels of a call one by one takes longer than running them, about.
-
-    ``products`` is the number of matrix products with rules for each span: one forward and two backward. On an H200 a
-    call of 3e12 operations in bfloat16 was 1.4 to 2.2 times faster as a graph, one of 11e12 no faster.
-    """
-    batch, n, nonterminals, preterminals = arguments.sizes
-    spans, words = batch * n * (n - 1) // 2, batch * n
-    flops = 4 * products * nonterminals * (nonterminals * spans + preterminals * words)
-    return flops <= (MOST_FLOPS_BF16 if arguments.precision == "bf16" else MOST_FLOPS)
+            return self._chart.backward(grad, needs, marginals)
 
 
 def graph_bytes(arguments: InsideArguments, in_place: bool = False) -> int:
@@ -216,11 +200,11 @@ def graph_bytes(arguments: InsideArguments, in_place: bool = False) -> int:
     stored, work = precision_of(arguments).stored.itemsize, precision_of(arguments).work.itemsize
     rows = batch * n * (n + 1) // 2
     charts = 6 * nonterminals * rows * stored  # β, η, ζ and their derivatives
-    partial = 2 * nonterminals * batch * n * work  # sums that a pair of widths passes on
+    passed_on = 2 * nonterminals * batch * n * work  # sums that a pair of widths passes on
     words = batch * n * preterminals * (arguments.log_emissions.element_size() + stored)
     rules = 0 if in_place else (arguments.left.numel() + arguments.right.numel()) * stored
     gradients = words + _rule_bytes(arguments) if _has_small_rules(arguments) else 0
-    return charts + partial + words + rules + gradients
+    return charts + passed_on + words + rules + gradients
 
 
 def place_of_rules(arguments: InsideArguments) -> tuple[int, int] | None:
@@ -255,3 +239,91 @@ def graph_key(arguments: InsideArguments) -> tuple[object, ...]:
         arguments.span_bonus is None,
         arguments.precision,
     )
+
+
+class Lease:
+    """The chart of one forward pass, which has a graphed chart to itself for as long as this object lives."""
+
+    def __init__(self, graphs: DeviceGraphs, chart: GraphedChart) -> None:
+        self._graphs, self._chart, self._rules = graphs, chart, chart.rules
+        chart.hold(self)
+
+    def backward(self, grad: Tensor, needs: Needs, marginals: Tensor | None) -> list[Tensor | None]:
+        """Compute the gradients that are needed; see ``Chart.backward``."""
+        graphs, chart = self._graphs, self._chart
+        kind = (needs.words, needs.rules, marginals is not None)
+        with graphs.lock:
+            chart.rules = self._rules
+            try:
+                if graphs.is_captured_outside:
+                    return chart.backward_without_graph(grad, needs, marginals)
+                replays = chart.has_backward(kind) or graphs.extend(
+                    lambda: chart.run_backward(kind), lambda capture: chart.capture_backward(kind, capture), chart.bytes
+                )
+                run = chart.backward if replays else chart.backward_without_graph
+                with graphs.in_order:
+                    return run(grad, needs, marginals)
+            finally:
+                chart.release_rules()
+
+
+def replayed_forward(
+    graphs: DeviceGraphs, arguments: InsideArguments, save: bool
+) -> tuple[Tensor, Lease | None] | None:
+    """Compute log Z and, if ``save``, its chart by a graph; None if the call has to be launched plainly."""
+    if not graphs.is_usable:
+        return None
+    with graphs.lock:
+        chart = _find_chart(graphs, arguments)
+        if chart is None:
+            return None
+        with graphs.in_order:
+            chart.load(arguments)
+            log_z = chart.forward()
+        graphs.has_replayed = True
+        lease = Lease(graphs, chart) if save else None
+        chart.release_rules()
+        return log_z, lease
+
+
+def _find_chart(graphs: DeviceGraphs, arguments: InsideArguments) -> GraphedChart | None:
+    """Return a free chart for these arguments, captured now if it is time to; the lock must be held."""
+    # Whether to pad depends on the lengths, and everything else on the shape.
+    if arguments.lengths is not None and not uses_graph(graphs, arguments):
+        return None
+    shape = graph_key(arguments)
+    place = place_of_rules(arguments)
+    in_place = (*shape, place)
+    chart: GraphedChart | None = (place and graphs.ready(in_place)) or graphs.ready(shape)
+    if chart is not None:
+        return chart
+    if arguments.lengths is None and not uses_graph(graphs, arguments):
+        return None
+    # A chart that copies serves all rules, so that no other one is captured beside it.
+    if place is None or (graphs.has(shape) and not graphs.has(in_place)):
+        keys = [shape]
+    else:
+        keys = [in_place] if graphs.has(in_place) else [in_place, shape]
+    for key in keys:
+        reads = key is in_place
+        chart = graphs.find(key, graph_bytes(arguments, reads), partial(GraphedChart, arguments, reads))
+        if chart is not None:
+            return chart
+    return None
+
+
+def plain_chart(graphs: DeviceGraphs, arguments: InsideArguments) -> PaddedChart | None:
+    """Return a padded chart for a call that is launched plainly, if the graph of its shape has one.
+
+    Which rows a chart has then does not depend on whether its shape has been captured, and all calls with the same
+    inputs give the same bits.
+    """
+    is_padded = arguments.lengths is not None and uses_graph(graphs, arguments)
+    return make_padded_chart(arguments) if is_padded else None
+
+
+def uses_graph(graphs: DeviceGraphs, arguments: InsideArguments) -> bool:
+    """Return whether calls with these arguments gain from a graph, and can have one."""
+    if not graphs.is_usable or not is_launch_bound(arguments):
+        return False
+    return arguments.lengths is None or is_worth_padding(arguments)

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.logs import safe_log, safe_logsumexp
 
 NEG_INF = -math.inf

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.inside.arguments import InsideArguments, float64_of_sentence
+from simplepcfg.ops.arguments import InsideArguments, float64_of_sentence
 
 
 def naive_inside(arguments: InsideArguments) -> Tensor:

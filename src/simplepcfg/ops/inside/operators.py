@@ -10,17 +10,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.arguments import InsideArguments, check_lengths, check_values, needs_gradient
 from simplepcfg.ops.backends import resolve_backend
-from simplepcfg.ops.inside.arguments import InsideArguments, check_lengths, check_values, needs_gradient
 from simplepcfg.ops.inside.autograd import (
     backward_chart,
     chart_span_marginals,
-    differentiable_gradients,
+    empty_handle,
     forward_chart,
+    second_order_gradients,
+    stacked_needs,
     tensors_of,
+    unstacked_gradients,
 )
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
-from simplepcfg.ops.inside.saved_charts import empty_handle
 
 # The handle of the chart is hidden state, which a CUDA graph that a compiler captures would not keep alive.
 _TAGS = (torch.Tag.cudagraph_unsafe,)
@@ -75,12 +77,10 @@ def inside_backward(
 ) -> list[Tensor]:
     """Compute those gradients of log_emissions, root, the stacked rules and span_bonus that ``needs`` asks for."""
     batch, n, _ = log_emissions.shape
-    given = InsideArguments(log_emissions, root, left, right, check_lengths(lengths, batch, n), span_bonus, precision)
-    words, by_root, rules, bonus = needs
-    found = backward_chart(
-        resolve_backend(backend, log_emissions, _BACKENDS), given, handle, grad, (words, by_root, rules, bonus)
-    )
-    return [each for each in found if each is not None]
+    saved = (log_emissions, root, left, right, span_bonus, check_lengths(lengths, batch, n))
+    name = resolve_backend(backend, log_emissions, _BACKENDS)
+    gradients = backward_chart(name, saved, precision, handle, grad, needs)
+    return [gradient for gradient in gradients if gradient is not None]
 
 
 @torch.library.custom_op("simplepcfg::span_marginals", mutates_args=())
@@ -140,12 +140,10 @@ def _backward(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, 
     nothing = (None,) * 4  # lengths, precision, backend, save
     *saved, handle = ctx.saved_tensors
     if torch.is_grad_enabled():  # create_graph: the gradient itself must be differentiable
-        return *differentiable_gradients(saved, needs, grad), *nothing
-    needed = [needs[0], needs[1], needs[2] or needs[3], needs[4]]
-    found = iter(inside_backward(grad, handle, *saved, ctx.precision, ctx.backend, needed))
-    words, root, rules, bonus = (next(found) if need else None for need in needed)
-    left, right = (None, None) if rules is None else rules.chunk(2, -2)
-    return words, root, left, right, bonus, *nothing
+        return *second_order_gradients(saved, needs, grad), *nothing
+    needed = stacked_needs(needs)
+    gradients = iter(inside_backward(grad, handle, *saved, ctx.precision, ctx.backend, needed))
+    return *unstacked_gradients([next(gradients) if need else None for need in needed]), *nothing
 
 
 inside_forward.register_autograd(_backward, setup_context=_setup_context)

@@ -5,14 +5,15 @@ from contextlib import AbstractContextManager
 
 import torch
 import triton
+import triton.language as tl
 from torch import Tensor
 
 from simplepcfg.errors import ResourceError
+from simplepcfg.ops.arguments import InsideArguments, Needs
 from simplepcfg.ops.inside import end_kernels, kernels, pair_kernels
-from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.plan import Plan, make_plan
-from simplepcfg.ops.inside.precision import precision_of
 from simplepcfg.ops.products import matrix_mode, mm_wide
+from simplepcfg.ops.scales import precision_of
 
 DEAD = kernels.DEAD.value
 # A tile of the split sums has this many splits and this many states and runs on four warps: the fastest of the shapes
@@ -66,7 +67,7 @@ class PackedChart:
         self.best = self._empty(self.plan.words, dtype=torch.float64)
         self.log_top = self._empty(self.batch, dtype=torch.float64)
         self.bonus = self.row_bonus()
-        self.kinds = {"WORK": self.precision.triton_work}
+        self.kinds = {"WORK": tl.float64 if work == torch.float64 else tl.float32}
         # With equal lengths, row numbers are computed instead of loaded from the tables of the plan.
         self.equal = {"EQUAL": arguments.lengths is None}
         self.padded = {"PADDED": False}  # whether rows of words beyond the end of a sentence are in the chart
@@ -154,14 +155,12 @@ class PackedChart:
                     part = slice(here.start - rows.start, here.stop - rows.start)
                     torch.mm(left[part], rules[sentence].T, out=self.chart[here])
 
-    def backward(
-        self, grad: Tensor, need_words: bool, need_root: bool, need_rules: bool, marginals: Tensor | None
-    ) -> list[Tensor | None]:
+    def backward(self, grad: Tensor, needs: Needs, marginals: Tensor | None) -> list[Tensor | None]:
         """Compute the gradients that are needed; see ``Chart.backward``."""
-        by_root, by_child = self.adjoints(grad, marginals, need_words or need_rules)
-        rules = self.rule_gradients(by_child) if need_rules else None
-        words = self.emission_gradients(by_child) if need_words else None
-        return [words, by_root if need_root else None, rules]
+        by_root, by_child = self.adjoints(grad, marginals, needs.words or needs.rules)
+        rules = self.rule_gradients(by_child) if needs.rules else None
+        words = self.emission_gradients(by_child) if needs.words else None
+        return [words, by_root if needs.root else None, rules]
 
     def adjoints(self, grad: Tensor, marginals: Tensor | None, of_words: bool = True) -> tuple[Tensor, Tensor]:
         """Compute the gradients with respect to the root, and to η and ζ of every row, [rows, 2N].

@@ -10,12 +10,36 @@ import math
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.inside.scaled_chart import ScaledChart
-from simplepcfg.ops.inside.scales import drop_out_of_range
-from simplepcfg.ops.inside.square import Square
+from simplepcfg.ops.arguments import InsideArguments, Needs
+from simplepcfg.ops.inside.scaled_chart import ScaledChart, Square
+from simplepcfg.ops.scales import drop_out_of_range
 
 # Rows of the matrix product of the rule gradient are collected up to this number, so that few, large products are made.
 PENDING_ROWS = 512
+
+
+class TorchChart(ScaledChart):
+    """The chart of the "torch" backend. It computes in inference mode, which takes an eighth less time at small sizes.
+
+    Results are cloned outside of inference mode, so that autograd can use them.
+    """
+
+    def __init__(self, arguments: InsideArguments) -> None:
+        with torch.inference_mode():
+            super().__init__(arguments)
+
+    def fill(self) -> Tensor:
+        """Run the forward pass; see ``Chart.fill``."""
+        with torch.inference_mode():
+            log_z = super().fill()
+        return log_z.clone()
+
+    def backward(self, grad: Tensor, needs: Needs, marginals: Tensor | None) -> list[Tensor | None]:
+        """Compute the gradients that are needed; see ``Chart.backward``."""
+        rules = self.arguments.left.new_zeros(self.all_rules.shape) if needs.rules else None
+        with torch.inference_mode():
+            words, root = Backward(self, grad).run(needs, rules, marginals)
+        return [None if words is None else words.clone(), None if root is None else root.clone(), rules]
 
 
 class Backward:
@@ -32,7 +56,7 @@ class Backward:
         self.gradients = Square(torch.zeros_like(chart.square.cells))
 
     def run(
-        self, need_words: bool, need_root: bool, by_rules: Tensor | None, marginals: Tensor | None
+        self, needs: Needs, by_rules: Tensor | None, marginals: Tensor | None
     ) -> tuple[Tensor | None, Tensor | None]:
         """Return the gradients with respect to log_emissions and root, or None where they are not needed.
 
@@ -48,21 +72,21 @@ class Backward:
                 torch.diagonal(marginals, width, 1, 2).copy_(marginal * self.grad[:, None])
             self.add_to_children(width, alpha)
         words = None
-        if need_words or rules is not None:
+        if needs.words or rules is not None:
             children = self.child_derivatives(1)
             if rules is not None:
                 rules.add_words(children)
-            if need_words:
+            if needs.words:
                 words = self._in_range(_transposed_product(children, chart.word_rules), chart.words)
                 words = words.mul_(chart.words).mul_(self.grad[:, None, None])
         largest = rules.largest() if rules is not None else 0.0
         if not self.check_range and not (math.isfinite(largest) and _finite(words, marginals)):
             # A derivative with respect to a value of 0 has overflowed and was multiplied by 0: run again with checks.
             by_rules = None if by_rules is None else by_rules.zero_()
-            return Backward(chart, self.grad, check_range=True).run(need_words, need_root, by_rules, marginals)
+            return Backward(chart, self.grad, check_range=True).run(needs, by_rules, marginals)
         if rules is not None:
             rules.finish(largest)
-        return words, self._root() if need_root else None
+        return words, self._root() if needs.root else None
 
     def outside(self, width: int, rules: "_RuleGradient | None") -> Tensor:
         """Compute d log Z / d β of every span of this width, as a left child, a right child and a whole sentence."""

@@ -1,42 +1,32 @@
 """Marginals of symbols and tags, and expected rule counts, of a simple PCFG."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
+from simplepcfg.errors import InputError
+from simplepcfg.ops.arguments import Sentences, SimpleRules, check_arguments, check_shapes, recordable_arguments
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.backends import resolve_backend
-from simplepcfg.ops.inside import BACKENDS, inside
-from simplepcfg.ops.inside.arguments import check_arguments, check_shapes
+from simplepcfg.ops.inside import BACKENDS, inside_of
 from simplepcfg.ops.marginals.counts import RuleCounts
 from simplepcfg.ops.marginals.outside import outside_rows
 from simplepcfg.ops.marginals.rows import Rows
-from simplepcfg.ops.marginals.wanted_spans import flat_cells
-from simplepcfg.ops.recording import recordable, recording
+from simplepcfg.ops.recording import leaf, recording
 
-__all__ = ["Rows", "RuleCounts", "outside_rows", "rule_counts", "symbol_marginals", "tag_marginals"]
+__all__ = ["Rows", "RuleCounts", "flat_cells", "outside_rows", "rule_counts", "symbol_marginals", "tag_marginals"]
 
 
 @without_autocast
 def symbol_marginals(
-    log_emissions: Tensor,
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
-    *,
-    spans: Tensor | None = None,
-    lengths: Tensor | None = None,
-    span_bonus: Tensor | None = None,
-    precision: str | None = None,
-    backend: str = "auto",
+    rules: SimpleRules, sentences: Sentences, *, spans: Tensor | None = None, backend: str = "auto"
 ) -> tuple[Tensor, Tensor]:
     """Compute the marginal probability of each nonterminal over each span, given the sentence.
 
     Args:
         spans: ``[K, 3]`` integers, the (sentence, start, end) of the spans of interest, of width 2 or more; all spans
-        by
-            default.
-
-    The other arguments are those of ``inside``.
+            by default.
 
     Returns:
         ``(log_z, marginals)``: the log partition function ``[B]``, and the probability that the derivation has
@@ -47,18 +37,18 @@ def symbol_marginals(
     Raises:
         InputError: as ``inside`` does, or if a span is outside of its sentence.
     """
-    arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
+    arguments = check_arguments(rules, sentences)
     batch, n, nonterminals, _ = arguments.sizes
     posts = n + 1
-    wanted = None if spans is None else flat_cells(spans, batch, n).to(log_emissions.device)
+    wanted = None if spans is None else flat_cells(spans, batch, n).to(arguments.log_emissions.device)
     rows = batch * posts * posts if wanted is None else len(wanted)
-    found = arguments.log_emissions.new_zeros(rows, nonterminals)
-    log_z, tables = outside_rows(arguments, resolve_backend(backend, log_emissions, BACKENDS))
+    marginals = arguments.log_emissions.new_zeros(rows, nonterminals)
+    log_z, tables = outside_rows(arguments, resolve_backend(backend, arguments.log_emissions, BACKENDS))
     for table in tables:
         if table.width == 1:
             break
         if wanted is None:
-            found[table.cells] = table.symbols().to(found.dtype)
+            marginals[table.cells] = table.symbols().to(marginals.dtype)
             continue
         asked = (wanted % posts - wanted.div(posts, rounding_mode="floor") % posts == table.width).nonzero().squeeze(1)
         if len(asked):
@@ -66,35 +56,32 @@ def symbol_marginals(
             order = table.cells.argsort()
             place = torch.searchsorted(table.cells[order], wanted[asked]).clamp_(max=len(order) - 1)
             hit = table.cells[order[place]] == wanted[asked]
-            found[asked[hit]] = _products(table, order[place[hit]]).to(found.dtype)
-    return log_z, found.view(batch, posts, posts, nonterminals) if wanted is None else found
+            marginals[asked[hit]] = table.symbols(order[place[hit]]).to(marginals.dtype)
+    return log_z, marginals.view(batch, posts, posts, nonterminals) if wanted is None else marginals
 
 
-def _products(table: Rows, rows: Tensor) -> Tensor:
-    assert table.outside is not None
-    wide = torch.promote_types(table.inside.dtype, torch.float32)
-    return table.outside[rows].to(wide) * table.inside[rows].to(wide)
+def flat_cells(spans: Tensor, batch: int, n: int) -> Tensor:
+    """Return the index of each (sentence, start, end) in a flattened [B, n + 1, n + 1], or raise InputError."""
+    if spans.dim() != 2 or spans.shape[1] != 3 or spans.dtype.is_floating_point:
+        raise InputError(f"spans has shape {list(spans.shape)}; it must be [K, 3] integers: sentence, start, end")
+    sentence, start, end = spans.long().unbind(1)
+    bad = (sentence < 0) | (sentence >= batch) | (start < 0) | (end > n) | (end - start < 2)
+    if bool(bad.any()):
+        k = int(bad.nonzero()[0])
+        raise InputError(
+            f"spans[{k}] = {spans[k].tolist()}; take sentence < {batch}, 0 <= start, start + 2 <= end <= {n}"
+        )
+    return (sentence * (n + 1) + start) * (n + 1) + end
 
 
 @without_autocast
 def tag_marginals(
-    log_emissions: Tensor,
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
-    *,
-    lengths: Tensor | None = None,
-    span_bonus: Tensor | None = None,
-    precision: str | None = None,
-    backend: str = "auto",
-    create_graph: bool = False,
+    rules: SimpleRules, sentences: Sentences, *, backend: str = "auto", create_graph: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Compute the marginal probability of each preterminal over each word, given the sentence.
 
     Args:
         create_graph: whether the marginals can be differentiated.
-
-    The other arguments are those of ``inside``.
 
     Returns:
         ``(log_z, marginals)``: the log partition function ``[B]``, and ``[B, n, P]``, the gradient of log Z with
@@ -104,41 +91,21 @@ def tag_marginals(
         InputError: as ``inside`` does.
     """
     with recording():
-        given = check_shapes(log_emissions, root, left, right, lengths, span_bonus, precision)
-        emissions = recordable(given.log_emissions)
-        emissions = emissions if create_graph and emissions.requires_grad else emissions.detach().requires_grad_()
-        rules = [recordable(rule) for rule in (given.root, given.left, given.right)]
-        log_z = inside(
-            emissions,
-            *(rules if create_graph else [rule.detach() for rule in rules]),
-            lengths=recordable(given.lengths),
-            span_bonus=recordable(given.span_bonus),
-            precision=precision,
-            backend=backend,
-        )
-        (found,) = torch.autograd.grad(log_z.sum(), emissions, create_graph=create_graph)
-    return (log_z if create_graph else log_z.detach()), found
+        given = recordable_arguments(check_shapes(rules if create_graph else rules.detach(), sentences))
+        emissions = leaf(given.log_emissions, create_graph)
+        log_z = inside_of(replace(given, log_emissions=emissions), backend)
+        (marginals,) = torch.autograd.grad(log_z.sum(), emissions, create_graph=create_graph)
+    return (log_z if create_graph else log_z.detach()), marginals
 
 
 @without_autocast
 def rule_counts(
-    log_emissions: Tensor,
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
-    *,
-    lengths: Tensor | None = None,
-    span_bonus: Tensor | None = None,
-    precision: str | None = None,
-    backend: str = "auto",
-    create_graph: bool = False,
+    rules: SimpleRules, sentences: Sentences, *, backend: str = "auto", create_graph: bool = False
 ) -> tuple[Tensor, RuleCounts]:
     """Compute the expected number of uses of each rule in the derivations of the sentences.
 
     Args:
         create_graph: whether the counts can be differentiated.
-
-    The other arguments are those of ``inside``.
 
     Returns:
         ``(log_z, counts)``: the log partition function ``[B]``, and counts in the shapes of the rules: for rules
@@ -150,24 +117,15 @@ def rule_counts(
         InputError: as ``inside`` does.
     """
     with recording():
-        given = check_shapes(log_emissions, root, left, right, lengths, span_bonus, precision)
-        rules = [
-            rule if create_graph and rule.requires_grad else rule.detach().requires_grad_()
-            for rule in map(recordable, (given.root, given.left, given.right))
-        ]
-        emissions = recordable(given.log_emissions)
-        log_z = inside(
-            emissions if create_graph else emissions.detach(),
-            *rules,
-            lengths=recordable(given.lengths),
-            span_bonus=recordable(given.span_bonus),
-            precision=precision,
-            backend=backend,
-        )
+        given = recordable_arguments(check_shapes(rules, sentences))
+        leaves = [leaf(tensor, create_graph) for tensor in (given.root, given.left, given.right)]
+        emissions = given.log_emissions if create_graph else given.log_emissions.detach()
+        root, left, right = leaves
+        log_z = inside_of(replace(given, log_emissions=emissions, root=root, left=left, right=right), backend)
         if given.sizes[1] == 1:  # a sentence of one word has no tree
-            return log_z.detach(), RuleCounts(*(torch.zeros_like(rule) for rule in rules))
-        slopes = torch.autograd.grad(log_z.sum(), rules, create_graph=create_graph)
+            return log_z.detach(), RuleCounts(*(torch.zeros_like(tensor) for tensor in leaves))
+        slopes = torch.autograd.grad(log_z.sum(), leaves, create_graph=create_graph)
     if create_graph:
-        return log_z, RuleCounts(*(slope * rule for slope, rule in zip(slopes, rules, strict=True)))
+        return log_z, RuleCounts(*(slope * rule for slope, rule in zip(slopes, leaves, strict=True)))
     with torch.no_grad():  # in place, because these are the largest tensors
-        return log_z.detach(), RuleCounts(*(slope.mul_(rule) for slope, rule in zip(slopes, rules, strict=True)))
+        return log_z.detach(), RuleCounts(*(slope.mul_(rule) for slope, rule in zip(slopes, leaves, strict=True)))

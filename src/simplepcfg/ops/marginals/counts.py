@@ -1,15 +1,16 @@
 """Expected rule counts, and the expected score of a derivation if every rule has a score."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.inside import inside
-from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.arguments import InsideArguments
+from simplepcfg.ops.inside import inside_of
 from simplepcfg.ops.marginals.outside import outside_rows
 from simplepcfg.ops.marginals.rows import Rows
+from simplepcfg.ops.recording import leaf
 
 # Scores of rules, in float64, are computed for so many bytes of parents at a time.
 CHUNK_BYTES = 64 * 2**20
@@ -83,16 +84,15 @@ def expected_scores(arguments: InsideArguments, scores: Scores, backend: str) ->
 def expected_scores_of_batched_rules(arguments: InsideArguments, scores: Scores, backend: str) -> tuple[Tensor, Tensor]:
     """Compute ``expected_scores`` for rules with a batch dimension, whose gradients give each sentence's counts."""
     batch, n, states, _ = arguments.sizes
-    root = arguments.root.expand(batch, -1)
-    leaves = [t.detach().requires_grad_() for t in (arguments.log_emissions, root, arguments.left, arguments.right)]
-    bonus = None if arguments.span_bonus is None else arguments.span_bonus.detach().requires_grad_()
+    emissions, root = leaf(arguments.log_emissions, False), leaf(arguments.root.expand(batch, -1), False)
+    left, right = leaf(arguments.left, False), leaf(arguments.right, False)
+    bonus = None if arguments.span_bonus is None else leaf(arguments.span_bonus, False)
     with torch.enable_grad():
-        log_z = inside(
-            *leaves, lengths=arguments.lengths, span_bonus=bonus, precision=arguments.precision, backend=backend
-        )
+        given = replace(arguments, log_emissions=emissions, root=root, left=left, right=right, span_bonus=bonus)
+        log_z = inside_of(given, backend)
         if n == 1:
             return log_z.detach(), torch.zeros_like(log_z, dtype=torch.float64)
-        wanted = leaves if bonus is None else [*leaves, bonus]
+        wanted = [emissions, root, left, right] + ([] if bonus is None else [bonus])
         tags, by_root, by_left, by_right, *spans = torch.autograd.grad(log_z.sum(), wanted)
     with torch.no_grad():
         total = _weigh(tags, scores.emissions).sum((1, 2)) + _weigh(by_root.mul_(root), scores.root).sum(1)
@@ -137,8 +137,8 @@ def _add_rules(
 def _sum_by_sentence(values: Tensor, weights: Tensor, slopes: Tensor, sentences: Tensor, like: Tensor) -> Tensor:
     """Compute Σ slopes[row, A] · weights[A, X] · values[row, X] over the rows of each sentence: [B] in float64."""
     with _full_precision_products():
-        found = torch.matmul(values, weights.to(values.dtype).T).mul_(slopes).sum(1, dtype=torch.float64)
-    return torch.zeros_like(like).index_add_(0, sentences, found)
+        sums = torch.matmul(values, weights.to(values.dtype).T).mul_(slopes).sum(1, dtype=torch.float64)
+    return torch.zeros_like(like).index_add_(0, sentences, sums)
 
 
 def _add_tags(total: Tensor, table: Rows, sentences: Tensor, arguments: InsideArguments, scores: Scores) -> None:

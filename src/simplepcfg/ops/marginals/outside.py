@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.backends import check_kernels, default_backend
-from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.scaled_backward import Backward
 from simplepcfg.ops.inside.scaled_chart import ScaledChart
 from simplepcfg.ops.marginals.rows import Rows

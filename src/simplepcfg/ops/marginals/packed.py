@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.arguments import InsideArguments, Needs
 from simplepcfg.ops.inside.packed_chart import PackedChart
 from simplepcfg.ops.marginals.rows import Rows
 
@@ -25,7 +25,7 @@ def packed_rows(arguments: InsideArguments) -> tuple[Tensor, Iterator[Rows]]:
     """Compute log Z of each sentence and the rows of its spans; see ``outside_rows``."""
     chart = _KeepingChart(arguments)
     log_z = chart.fill()
-    chart.backward(torch.ones_like(log_z), True, False, False, None)
+    chart.backward(torch.ones_like(log_z), Needs(True, False, False), None)
     return log_z, _rows(chart)
 
 

@@ -23,8 +23,8 @@ class Rows:
     outside: Tensor | None  # [rows, N]; None for words
     by_child: Tensor  # [rows, 2N]: derivatives of log Z with respect to η and ζ of the span
 
-    def symbols(self) -> Tensor:
-        """Compute the marginal of each nonterminal over each span: [rows, N]."""
+    def symbols(self, rows: Tensor | slice = slice(None)) -> Tensor:
+        """Compute the marginal of each nonterminal over all spans or some of them: [rows, N]."""
         assert self.outside is not None
         wide = torch.promote_types(self.inside.dtype, torch.float32)
-        return self.outside.to(wide) * self.inside.to(wide)
+        return self.outside[rows].to(wide) * self.inside[rows].to(wide)

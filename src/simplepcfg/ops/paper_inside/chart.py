@@ -16,16 +16,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.inside.arguments import InsideArguments
-from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
-from simplepcfg.ops.paper_inside import kernels as kernels
+from simplepcfg.ops.arguments import InsideArguments
+from simplepcfg.ops.paper_inside import kernels
 
 
 def paper_inside(arguments: InsideArguments, recompute: bool) -> Tensor:
-    """Compute log Z of each sentence; with ``recompute`` backward recomputes the sums of splits."""
-    _check(arguments)
-    if arguments.log_emissions.shape[1] == 1:
-        return log_einsum_exp_inside(arguments)
+    """Compute log Z of each sentence of two or more words; with ``recompute`` backward recomputes sums of splits."""
     dtype = arguments.log_emissions.dtype
     return _PaperInside.apply(
         arguments.log_emissions,
@@ -37,7 +33,8 @@ def paper_inside(arguments: InsideArguments, recompute: bool) -> Tensor:
     )
 
 
-def _check(arguments: InsideArguments) -> None:
+def check_paper_arguments(arguments: InsideArguments) -> None:
+    """Raise InputError for what the paper's backend does not take."""
     reason = None
     if arguments.lengths is not None:
         reason = "sentences of different lengths"

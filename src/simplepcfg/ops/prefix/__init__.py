@@ -8,8 +8,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.arguments import (
+    InsideArguments,
+    Sentences,
+    SimpleRules,
+    check_arguments,
+    check_prefix_lengths,
+    requires_graph,
+)
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments, check_prefix_lengths
 from simplepcfg.ops.prefix.charts import chosen_backend, inside_rows
 from simplepcfg.ops.prefix.closure import Closure, left_corner_closure, termination_probabilities
 from simplepcfg.ops.prefix.growing import GrowingPrefix
@@ -33,23 +40,15 @@ __all__ = [
 
 @without_autocast
 def prefix_log_probabilities(
-    log_emissions: Tensor,
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
-    *,
-    lengths: Tensor | None = None,
-    closure: Closure | None = None,
-    precision: str | None = None,
-    backend: str = "auto",
+    rules: SimpleRules, sentences: Sentences, *, closure: Closure | None = None, backend: str = "auto"
 ) -> Tensor:
     """Compute log P(a sentence begins with w_0 … w_{m−1}) for every m = 0 … n.
 
     Args:
+        rules: those of a grammar; the rows of left and right must sum to 1.
+        sentences: without a span bonus.
         closure: the result of ``left_corner_closure`` for these rules, if it has been computed before.
         backend: "auto", "torch" or "triton", the backend of the inside chart.
-
-    The other arguments are those of ``inside``; the rows of left and right must sum to 1.
 
     Returns:
         ``[B, n + 1]`` in nats. Entry 0 is 0, and entries beyond the length of a sentence are −inf. The result is
@@ -61,21 +60,19 @@ def prefix_log_probabilities(
         InputError: as ``inside`` does, or if rows do not sum to 1.
         NumericalError: if some nonterminal never produces a first word.
 
-    >>> emissions = torch.zeros(1, 3, 1)                        # one preterminal, which emits its word with p = 1
-    >>> rules = torch.full((1, 2), 0.5)                         # a sentence ends after two words with probability 1/4
-    >>> prefix_log_probabilities(emissions, torch.ones(1), rules, rules).exp()
+    >>> sentences = Sentences(torch.zeros(1, 3, 1))             # one preterminal, which emits its word with p = 1
+    >>> sides = torch.full((1, 2), 0.5)                         # a sentence ends after two words with probability 1/4
+    >>> prefix_log_probabilities(SimpleRules(torch.ones(1), sides, sides), sentences).exp()
     tensor([[1.0000, 1.0000, 1.0000, 0.7500]], dtype=torch.float64)
     """
-    tensors = (log_emissions, root, left, right)
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        if closure is not None and not closure.carry.requires_grad and any(t.requires_grad for t in tensors[1:]):
+    if requires_graph(sentences.log_emissions, *rules.tensors):
+        if closure is not None and not closure.carry.requires_grad and requires_graph(*rules.tensors):
             raise InputError("closure was made without gradients; leave it out to differentiate by the rules")
-        arguments = check_arguments(*tensors, lengths, None, precision)
-        if closure is None:
-            closure = left_corner_closure(arguments.root, arguments.left, arguments.right)
+        _refuse_bonus(sentences)
+        arguments = check_arguments(rules, sentences)
+        closure = left_corner_closure(arguments.rules) if closure is None else closure
         return differentiable_prefix(arguments, closure, backend)
-    states = prefix_states(*tensors, lengths=lengths, closure=closure, precision=precision, backend=backend, ends=False)
-    return states.log_prefix
+    return prefix_states(rules, sentences, closure=closure, backend=backend, ends=False).log_prefix
 
 
 @dataclass(frozen=True)
@@ -119,14 +116,10 @@ class PrefixStates:
 
 @without_autocast
 def prefix_states(
-    log_emissions: Tensor,
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
+    rules: SimpleRules,
+    sentences: Sentences,
     *,
-    lengths: Tensor | None = None,
     closure: Closure | None = None,
-    precision: str | None = None,
     backend: str = "auto",
     ends: bool = True,
 ) -> PrefixStates:
@@ -139,11 +132,12 @@ def prefix_states(
     Raises:
         InputError: as ``prefix_log_probabilities`` does, or if an argument requires gradients.
     """
-    tensors = (log_emissions, root, left, right)
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+    log_emissions, lengths = sentences.log_emissions, sentences.lengths
+    if requires_graph(log_emissions, *rules.tensors):
         raise InputError("prefix states cannot be differentiated; ask for them under torch.no_grad()")
     if log_emissions.dim() != 3:
         raise InputError(f"log_emissions has shape {list(log_emissions.shape)}; it must be [B, n, P]")
+    _refuse_bonus(sentences)
     n = log_emissions.shape[1]
     # One arbitrary word is added: the state before it predicts what follows each sentence. The chart of the Triton
     # backend always needs it, since it has no rows for sentences of one word.
@@ -156,10 +150,9 @@ def prefix_states(
         longer = longer.masked_fill(beyond[..., None], 0.0)
         charted = (lengths + extra).clamp(min=1)
         lengths = None if bool((lengths == n).all()) else lengths
-    arguments = check_arguments(longer, root, left, right, charted, None, precision)
+    arguments = check_arguments(rules, Sentences(longer, charted))
     with torch.no_grad():
-        if closure is None:
-            closure = left_corner_closure(arguments.root, arguments.left, arguments.right)
+        closure = left_corner_closure(arguments.rules) if closure is None else closure
         states = _left_to_right(arguments, closure, backend)
         # The probability of the added word itself is dropped.
         log_prefix = F.pad(states.log_next[:, :n], (1, 0))
@@ -170,7 +163,7 @@ def prefix_states(
 def _left_to_right(arguments: InsideArguments, closure: Closure, backend: str) -> LeftToRight:
     """Compute the states of all prefixes, on a GPU by a CUDA graph if the shape of the batch recurs."""
     if chosen_backend(backend, arguments.log_emissions) == "triton":
-        from simplepcfg.ops.inside.replayed_chart import forward_uses_graph
+        from simplepcfg.ops.inside.padded_chart import forward_uses_graph
         from simplepcfg.ops.prefix.replayed import replayed_states
 
         graphs = usable_graphs(arguments.log_emissions.device)
@@ -190,25 +183,16 @@ class NextWord:
 
 @without_autocast
 def next_word(
-    log_emissions: Tensor,
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
-    *,
-    lengths: Tensor | None = None,
-    closure: Closure | None = None,
-    precision: str | None = None,
-    backend: str = "auto",
+    rules: SimpleRules, sentences: Sentences, *, closure: Closure | None = None, backend: str = "auto"
 ) -> NextWord:
     """Predict the preterminal of the next word, or the end of the sentence, after each sentence.
 
     The arguments are those of ``prefix_states``. ``tags`` times the emissions is the distribution of the next word.
     """
-    states = prefix_states(
-        log_emissions, root, left, right, lengths=lengths, closure=closure, precision=precision, backend=backend
-    )
+    states = prefix_states(rules, sentences, closure=closure, backend=backend)
     batch, posts = states.log_prefix.shape
-    ends = check_prefix_lengths(lengths, batch, posts - 1)
+    ends = check_prefix_lengths(sentences.lengths, batch, posts - 1)
+    log_emissions = sentences.log_emissions
     tags = log_emissions.new_empty(batch, log_emissions.shape[-1], dtype=torch.float64)
     for end in sorted(set(ends.tolist())):
         chosen = (ends == end).to(tags.device)
@@ -218,6 +202,11 @@ def next_word(
     impossible = log_prefix == -math.inf
     log_end = (log_sentence - log_prefix.masked_fill(impossible, 0.0)).masked_fill(impossible, -math.inf)
     return NextWord(log_prefix, tags, log_end)
+
+
+def _refuse_bonus(sentences: Sentences) -> None:
+    if sentences.span_bonus is not None:
+        raise InputError("span_bonus: the spans of a prefix are not complete; leave the bonus out")
 
 
 def _within(logs: Tensor, lengths: Tensor | None) -> Tensor:

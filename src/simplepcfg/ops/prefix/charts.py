@@ -5,8 +5,8 @@ from typing import Protocol
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.backends import check_kernels, default_backend
-from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.prefix.closure import Closure
 from simplepcfg.ops.prefix.scaled_rows import ScaledRows
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError, NumericalError
+from simplepcfg.ops.arguments import SimpleRules
 
 # The tolerance for row sums of rules, which rules in bfloat16 satisfy.
 ROW_SUM_TOLERANCE = 1e-2
@@ -55,20 +56,15 @@ class Closure:
         return self._float32[0]
 
 
-def left_corner_closure(root: Tensor, left: Tensor, right: Tensor) -> Closure:
-    """Compute the left-corner closure of a grammar, differentiable with respect to its rules.
-
-    Args:
-        root: ``[N]`` or ``[B, N]``.
-        left: ``[N, N + P]`` or ``[B, N, N + P]``, whose rows sum to 1.
-        right: the same for right children.
+def left_corner_closure(rules: SimpleRules) -> Closure:
+    """Compute the left-corner closure of a grammar, differentiable with respect to its rules, whose rows sum to 1.
 
     Raises:
         InputError: if rows do not sum to 1.
         NumericalError: if I − L_N is singular, because some nonterminal never produces a first word.
     """
-    nonterminals = root.shape[-1]
-    left, right = _normalised(left, "left"), _normalised(right, "right")
+    root, nonterminals = rules.root, rules.root.shape[-1]
+    left, right = _normalised(rules.left, "left"), _normalised(rules.right, "right")
     to_states, to_words = left[..., :nonterminals], left[..., nonterminals:].sum(-1)
     roots = root.double()
     # Roots of several sentences under one grammar are so many rows.
@@ -134,21 +130,21 @@ def reachable(edges: Tensor) -> Tensor:
         paths = longer
 
 
-def termination_probabilities(root: Tensor, left: Tensor, right: Tensor) -> Tensor:
+def termination_probabilities(rules: SimpleRules) -> Tensor:
     """Compute the probability that a derivation is finite, 1 for a consistent grammar: a scalar or [B].
 
     It is root · q for the least solution of q = (L_N q + L_P 1) ⊙ (R_N q + R_P 1), to which Newton's method converges
     from 0. InputError if rows do not sum to 1.
     """
     with torch.no_grad():
-        states = root.shape[-1]
-        left, right = _normalised(left, "left"), _normalised(right, "right")
+        root, states = rules.root, rules.root.shape[-1]
+        left, right = _normalised(rules.left, "left"), _normalised(rules.right, "right")
         ends = torch.zeros(left.shape[:-1], dtype=torch.float64, device=left.device)
         identity = torch.eye(states, dtype=torch.float64, device=left.device)
         for _ in range(MOST_STEPS):
             from_left, from_right = (
-                (rules[..., :states] @ ends.unsqueeze(-1)).squeeze(-1) + rules[..., states:].sum(-1)
-                for rules in (left, right)
+                (side[..., :states] @ ends.unsqueeze(-1)).squeeze(-1) + side[..., states:].sum(-1)
+                for side in (left, right)
             )
             slope = from_right.unsqueeze(-1) * left[..., :states] + from_left.unsqueeze(-1) * right[..., :states]
             missing = from_left * from_right - ends

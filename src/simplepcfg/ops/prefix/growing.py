@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.inside.scales import DEAD
+from simplepcfg.ops.arguments import SimpleRules
 from simplepcfg.ops.prefix.closure import Closure, left_corner_closure
 from simplepcfg.ops.prefix.left_to_right import sum_products
+from simplepcfg.ops.scales import DEAD
 
 LOG_2 = math.log(2)
 
@@ -16,16 +17,17 @@ LOG_2 = math.log(2)
 class GrowingPrefix:
     """S prefixes of equal length under one grammar, initially a single empty one; in float64, without gradients.
 
-    prefix = GrowingPrefix(root, left, right)
+    prefix = GrowingPrefix(rules)
     prefix.push(log_emissions)        # [S, P], the log-emissions of the next word of each prefix
     prefix.next_tags()                # [S, P], P(preterminal of the following word given the prefix)
     """
 
-    def __init__(self, root: Tensor, left: Tensor, right: Tensor, closure: Closure | None = None) -> None:
+    def __init__(self, rules: SimpleRules, closure: Closure | None = None) -> None:
+        root, left, right = rules.tensors
         if root.dim() != 1 or left.dim() != 2 or right.dim() != 2:
             raise InputError(f"left has shape {list(left.shape)}; a growing prefix takes one grammar for all sentences")
         with torch.no_grad():
-            closure = left_corner_closure(root, left, right) if closure is None else closure
+            closure = left_corner_closure(rules) if closure is None else closure
             split = root.shape[-1]
             both = torch.cat([left, right], -2).double()
             self.rules, self.word_rules = both[:, :split], both[:, split:]  # [2N, N], [2N, P]

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.inside.arguments import InsideArguments
-from simplepcfg.ops.inside.scales import DEAD
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.prefix.charts import InsideRows
 from simplepcfg.ops.prefix.closure import FLOAT32_PEAK, Closure
 from simplepcfg.ops.products import weighted_sums
+from simplepcfg.ops.scales import DEAD
 
 # States are scaled to a maximum of about 2^PEAK. Their products with rows of a chart, which are at most 2^256, and sums
 # of these do not overflow, and small values have a large range.

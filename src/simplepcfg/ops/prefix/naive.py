@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.arguments import InsideArguments, SimpleRules
 from simplepcfg.ops.prefix.closure import left_corner_closure
 
 
@@ -25,7 +25,7 @@ def _one_sentence(arguments: InsideArguments, b: int) -> list[Tensor]:
     left, right = ((rules[b] if rules.dim() == 3 else rules).double() for rules in (arguments.left, arguments.right))
     left_n, left_p = left[:, :nonterminals], left[:, nonterminals:]
     right_n, right_p = right[:, :nonterminals], right[:, nonterminals:]
-    left_corner_closure(root, left, right)  # raises if there is no closure
+    left_corner_closure(SimpleRules(root, left, right))  # raises if there is no closure
     corners = _series(left_n)  # C
     log_emissions = arguments.log_emissions[b, :n].double()
     # Emissions are divided by each word's largest, and its log is added at the end, to avoid underflow.

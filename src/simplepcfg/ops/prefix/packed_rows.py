@@ -5,7 +5,7 @@ from torch import Tensor
 
 from simplepcfg.ops.inside.kernels import ALIVE
 from simplepcfg.ops.inside.packed_chart import PackedChart
-from simplepcfg.ops.inside.scales import DEAD
+from simplepcfg.ops.scales import DEAD
 
 
 class PackedRows:

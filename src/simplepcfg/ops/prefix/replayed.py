@@ -5,10 +5,10 @@ from typing import Any
 
 from torch import Tensor
 
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.graphs import DeviceGraphs
-from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.padded_chart import chart_inputs, forward_room, make_chart
 from simplepcfg.ops.inside.plan import Plan
-from simplepcfg.ops.inside.replayed_chart import chart_inputs, forward_room, make_chart
 from simplepcfg.ops.prefix.closure import Closure
 from simplepcfg.ops.prefix.left_to_right import LeftToRight, left_to_right
 from simplepcfg.ops.prefix.packed_rows import PackedRows

@@ -5,9 +5,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.inside.scaled_chart import ScaledChart, product
-from simplepcfg.ops.inside.scales import DEAD, shift_to_peak
+from simplepcfg.ops.scales import DEAD, shift_to_peak
 
 
 class ScaledRows(ScaledChart):

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments, needs_gradient
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.descent import Nodes
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments, needs_gradient
 from simplepcfg.ops.replay import usable_graphs
 from simplepcfg.ops.sample.draws import draw_uniforms
 from simplepcfg.ops.sample.lengths import length_table
@@ -26,25 +26,14 @@ BACKENDS = ("naive", "torch", "triton")
 
 @without_autocast
 def sample_trees(
-    log_emissions: Tensor,
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
-    samples: int,
-    generator: torch.Generator,
-    *,
-    lengths: Tensor | None = None,
-    span_bonus: Tensor | None = None,
-    precision: str | None = None,
-    backend: str = "auto",
+    rules: SimpleRules, sentences: Sentences, samples: int, generator: torch.Generator, *, backend: str = "auto"
 ) -> Trees:
     """Draw independent labelled trees of each sentence from their posterior distribution.
 
     Args:
         samples: the number of trees for each sentence.
         generator: the source of random numbers. The same state gives the same trees on every backend, up to rounding.
-
-    The other arguments are those of ``simplepcfg.ops.inside.inside``.
+        backend: "auto", or one of ``BACKENDS``.
 
     Returns:
         ``Trees`` with leading dimensions [B, samples]. Their log-probabilities are log p(words, tree); subtract log Z
@@ -53,22 +42,23 @@ def sample_trees(
     Raises:
         InputError: if ``samples`` is less than 1, or as ``inside`` does.
 
-    >>> emissions, rules = torch.zeros(1, 3, 1), torch.full((1, 2), 0.5)    # two trees, equally probable
-    >>> trees = sample_trees(emissions, torch.ones(1), rules, rules, 100, torch.Generator().manual_seed(0))
+    >>> sides = torch.full((1, 2), 0.5)                                     # two trees, equally probable
+    >>> rules, sentences = SimpleRules(torch.ones(1), sides, sides), Sentences(torch.zeros(1, 3, 1))
+    >>> trees = sample_trees(rules, sentences, 100, torch.Generator().manual_seed(0))
     >>> trees.spans.shape, trees.log_probability[0, 0].exp()
     (torch.Size([1, 100, 2, 2]), tensor(0.0625))
     """
     if samples < 1:
         raise InputError(f"samples = {samples}; ask for at least one tree a sentence")
-    arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, precision)
-    backend = resolve_backend(backend, log_emissions, BACKENDS)
+    arguments = check_arguments(rules, sentences)
+    backend = resolve_backend(backend, arguments.log_emissions, BACKENDS)
     batch, n, _, _ = arguments.sizes
-    uniforms = draw_uniforms(batch * samples, n, generator, log_emissions.device)
+    uniforms = draw_uniforms(batch * samples, n, generator, arguments.log_emissions.device)
     if n == 1:
         return empty_trees(batch * samples, arguments.log_emissions).view(batch, samples)
-    sentence = torch.arange(batch * samples, device=log_emissions.device) // samples
-    if backend == "triton" and (graphs := usable_graphs(arguments.log_emissions.device)) is not None:
-        from simplepcfg.ops.inside.replayed_chart import forward_uses_graph
+    sentence = torch.arange(batch * samples, device=uniforms.device) // samples
+    if backend == "triton" and (graphs := usable_graphs(uniforms.device)) is not None:
+        from simplepcfg.ops.inside.padded_chart import forward_uses_graph
         from simplepcfg.ops.sample.replayed import replayed_trees
 
         if forward_uses_graph(arguments):
@@ -95,21 +85,12 @@ def _draw(arguments: InsideArguments, samples: int, uniforms: Tensor, backend: s
 
 @without_autocast
 def sample_derivations(
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
-    count: int,
-    max_length: int,
-    generator: torch.Generator,
-    *,
-    backend: str = "auto",
+    rules: SimpleRules, count: int, max_length: int, generator: torch.Generator, *, backend: str = "auto"
 ) -> tuple[TreeTensors, Tensor, Tensor]:
     """Draw derivations of the grammar down to preterminals, given that they have at most ``max_length`` words.
 
     Args:
-        root: ``[N]``.
-        left: ``[N, N + P]``.
-        right: ``[N, N + P]``.
+        rules: without a batch dimension.
         count: the number of derivations.
         max_length: the largest number of words.
         generator: the source of random numbers.
@@ -123,16 +104,17 @@ def sample_derivations(
     Raises:
         InputError: if the rules have a batch dimension, a number is less than 1, or no sentence is that short.
     """
+    left = rules.left
     if left.dim() != 2:
         raise InputError(f"left has shape {list(left.shape)}; draw from one grammar at a time: [N, N + P]")
     check_request(count, max_length)
     backend = resolve_backend(backend, left, BACKENDS)
     with torch.no_grad():
-        table = length_table(root, left, right, max_length)
+        table = length_table(rules, max_length)
         log_kept = table.log_lengths.logsumexp(0)
         _check_kept(log_kept, max_length)
         uniforms = draw_uniforms(count, max_length, generator, left.device)
-        lengths, roots = draw_lengths_and_roots(table, root, uniforms)
+        lengths, roots = draw_lengths_and_roots(table, rules.root, uniforms)
         nodes = Nodes.begin(roots, lengths, max_length)
         if backend == "triton":
             from simplepcfg.ops.sample import fused

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.arguments import InsideArguments
 
 # Columns of the uniform numbers: the length, the root, and then split, left child and right child of each node.
 BEFORE_NODES = 2

@@ -5,8 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.descent import Nodes
-from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.packed_chart import PackedChart
 from simplepcfg.ops.sample import kernels
 from simplepcfg.ops.sample.draws import root_symbols

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.arguments import SimpleRules
+
 DEAD = -1.0e9
 
 
@@ -47,19 +49,19 @@ class LengthTable:
         return self.all_rules[side * states + label, columns]
 
 
-def length_table(root: Tensor, left: Tensor, right: Tensor, longest: int) -> LengthTable:
+def length_table(rules: SimpleRules, longest: int) -> LengthTable:
     """Compute the table up to a length, with split sums in float64 and products in the dtype of the rules.
 
     Results are stored in float32 or wider, because bfloat16 cannot represent large exponents exactly.
     """
-    states, symbols = left.shape
-    kept = torch.promote_types(left.dtype, torch.float32)
-    device = left.device
-    rules = torch.cat([left, right])
+    states, symbols = rules.left.shape
+    kept = torch.promote_types(rules.left.dtype, torch.float32)
+    device = rules.left.device
+    both = torch.cat([rules.left, rules.right])
     children = torch.zeros(longest + 1, 2 * states, dtype=torch.float64, device=device)
     beta = torch.zeros(longest + 1, states, dtype=torch.float64, device=device)
     exponent = torch.full((longest + 1,), DEAD, dtype=torch.float64, device=device)
-    children[1] = rules[:, states:].sum(-1, dtype=torch.float64)
+    children[1] = both[:, states:].sum(-1, dtype=torch.float64)
     exponent[1] = 0.0
     for width in range(2, longest + 1):
         splits = exponent[1:width] + exponent[1:width].flip(0)
@@ -70,13 +72,13 @@ def length_table(root: Tensor, left: Tensor, right: Tensor, longest: int) -> Len
         beta[width] = torch.ldexp(sums, -shift)
         alive = (place > DEAD / 2) & (sums.max() > 0)
         exponent[width] = torch.where(alive, place + shift, DEAD)
-        children[width] = (rules[:, :states] @ beta[width].to(rules.dtype)).double()
-    log_lengths = (beta @ root.double()).log() + exponent * math.log(2)
+        children[width] = (both[:, :states] @ beta[width].to(both.dtype)).double()
+    log_lengths = (beta @ rules.root.double()).log() + exponent * math.log(2)
     return LengthTable(
         children.to(kept),
         beta.to(kept),
         exponent,
-        rules,
+        both,
         torch.ones(1, symbols - states, dtype=kept, device=device),
         log_lengths,
         children.log() + (exponent * math.log(2))[:, None],

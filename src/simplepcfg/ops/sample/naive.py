@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS
 from simplepcfg.ops.trees import LabelledTree
 

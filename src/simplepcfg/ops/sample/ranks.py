@@ -13,8 +13,8 @@ import math
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.dense.trees import rule_symbols
 from simplepcfg.ops.sample.draws import pick
+from simplepcfg.ops.trees import rule_symbols
 
 # The number of weights of symbols or ranks that are held at a time.
 WEIGHTS_AT_ONCE = 1 << 24

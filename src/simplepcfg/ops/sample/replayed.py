@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.graphs import DeviceGraphs
-from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.padded_chart import chart_inputs, forward_room, make_chart
 from simplepcfg.ops.inside.plan import Plan
-from simplepcfg.ops.inside.replayed_chart import chart_inputs, forward_room, make_chart
 from simplepcfg.ops.replay import Results, replayed
 from simplepcfg.ops.sample.fused import draw_from_packed_chart
 from simplepcfg.ops.trees import tree_log_probabilities

@@ -6,8 +6,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.descent import Nodes, descend
-from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.scaled_chart import ScaledChart
 from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, pick, pick_from_logs, root_symbols
 

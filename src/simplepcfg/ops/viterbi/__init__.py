@@ -3,17 +3,35 @@
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
 
+from simplepcfg.ops.arguments import (
+    InsideArguments,
+    Sentences,
+    SimpleRules,
+    check_arguments,
+    needs_gradient,
+    some_sentences,
+)
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.backends import resolve_backend
-from simplepcfg.ops.inside.arguments import InsideArguments, check_arguments, needs_gradient
 from simplepcfg.ops.replay import usable_graphs
-from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, stack_trees, tree_log_probabilities
+from simplepcfg.ops.trees import (
+    LabelledTree,
+    Trees,
+    TreeTensors,
+    empty_trees,
+    stack_trees,
+    tree_log_probabilities,
+)
 from simplepcfg.ops.viterbi.chart import ViterbiChart
 from simplepcfg.ops.viterbi.naive import naive_best_tree
+from simplepcfg.ops.viterbi.pruned import pruned_best_trees
 
 __all__ = ["BACKENDS", "viterbi", "viterbi_chart"]
+
+# With fewer nonterminals the chart of all nodes takes less time on a CPU than finding those that matter.
+LEAST_PRUNED = 128
+NO_TREE = LabelledTree([], [], [], -torch.inf)
 
 
 def _naive(arguments: InsideArguments) -> TreeTensors:
@@ -29,27 +47,29 @@ def _by_chart(arguments: InsideArguments, backend: str) -> TreeTensors:
         return chart.trees(chart.fill())
 
 
+def _pruned(arguments: InsideArguments) -> TreeTensors:
+    """Search over the nodes that matter; sentences for which these are too many take the chart of all nodes."""
+    trees = pruned_best_trees(arguments)
+    left_over = [b for b, tree in enumerate(trees) if tree is None]
+    tensors = stack_trees([tree or NO_TREE for tree in trees], arguments.sizes[1], arguments.log_emissions.device)
+    if left_over:
+        rest = _by_chart(some_sentences(arguments, torch.tensor(left_over)), "torch")
+        for every, some in zip(tensors, rest, strict=True):
+            every[left_over] = some
+    return tensors
+
+
 BACKENDS: dict[str, Callable[[InsideArguments], TreeTensors]] = {
     "naive": _naive,
     "torch": lambda arguments: _by_chart(arguments, "torch"),
+    "pruned": _pruned,
     "triton": lambda arguments: _by_chart(arguments, "triton"),
 }
 
 
 @without_autocast
-def viterbi(
-    log_emissions: Tensor,
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
-    *,
-    lengths: Tensor | None = None,
-    span_bonus: Tensor | None = None,
-    backend: str = "auto",
-) -> Trees:
-    """Find the most probable labelled tree of each sentence.
-
-    The arguments are those of ``simplepcfg.ops.inside.inside``.
+def viterbi(rules: SimpleRules, sentences: Sentences, *, backend: str = "auto") -> Trees:
+    """Find the most probable labelled tree of each sentence; ``backend`` is "auto", or a key of ``BACKENDS``.
 
     Returns:
         ``Trees`` with leading dimension [B]. The log-probability is differentiable with respect to rules, emissions and
@@ -59,18 +79,19 @@ def viterbi(
     Raises:
         InputError: as ``inside`` does.
 
-    >>> rules = torch.tensor([[0.2, 0.8]])                          # one nonterminal, one preterminal
-    >>> trees = viterbi(torch.zeros(1, 2, 1), torch.ones(1), rules, rules)
+    >>> sides = torch.tensor([[0.2, 0.8]])                          # one nonterminal, one preterminal
+    >>> trees = viterbi(SimpleRules(torch.ones(1), sides, sides), Sentences(torch.zeros(1, 2, 1)))
     >>> trees.spans.tolist(), trees.labels.tolist(), trees.tags.tolist(), trees.log_probability.exp()
     ([[[0, 2]]], [[0]], [[0, 0]], tensor([0.6400]))
     """
-    arguments = check_arguments(log_emissions, root, left, right, lengths, span_bonus, None)
-    backend = resolve_backend(backend, log_emissions, BACKENDS)
+    arguments = check_arguments(rules, sentences)
+    log_emissions = arguments.log_emissions
+    backend = tree_backend(backend, arguments)
     batch, n, _, _ = arguments.sizes
     sentence = torch.arange(batch, device=log_emissions.device)
     if n == 1:
         return empty_trees(batch, log_emissions)
-    if backend == "triton" and (graphs := usable_graphs(arguments.log_emissions.device)) is not None:
+    if backend == "triton" and (graphs := usable_graphs(log_emissions.device)) is not None:
         from simplepcfg.ops.viterbi.replayed import replayed_trees, uses_graph
 
         if uses_graph(arguments):
@@ -80,6 +101,14 @@ def viterbi(
             return Trees(spans, splits, labels, tags, scores)
     found = BACKENDS[backend](arguments)
     return Trees(*found, tree_log_probabilities(arguments, sentence, *found))
+
+
+def tree_backend(backend: str, arguments: InsideArguments) -> str:
+    """Return the backend to use: a CPU prunes the nodes of large grammars. Raises InputError as ``viterbi`` does."""
+    log_emissions = arguments.log_emissions
+    if backend == "auto" and log_emissions.device.type == "cpu" and arguments.sizes[2] >= LEAST_PRUNED:
+        return "pruned"
+    return resolve_backend(backend, log_emissions, BACKENDS)
 
 
 def viterbi_chart(arguments: InsideArguments, backend: str) -> ViterbiChart:

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.descent import Nodes, descend
-from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.inside.plan import Plan, make_plan
 
 # The size of the temporary tensor of a max-plus product: it fits the cache of one core, or a small part of GPU memory.

@@ -7,9 +7,9 @@ import triton
 from torch import Tensor
 
 from simplepcfg.errors import ResourceError
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.backends import multiprocessors
 from simplepcfg.ops.descent import Nodes
-from simplepcfg.ops.inside.arguments import InsideArguments
 from simplepcfg.ops.viterbi import kernels
 from simplepcfg.ops.viterbi.chart import ViterbiChart
 

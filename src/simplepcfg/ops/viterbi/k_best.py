@@ -9,32 +9,24 @@ There are two kinds of sorted lists, which are extended only when their next ite
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.backends import resolve_backend
-from simplepcfg.ops.inside.arguments import check_arguments
+from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments, some_sentences
 from simplepcfg.ops.trees import LabelledTree
-from simplepcfg.ops.viterbi import BACKENDS, viterbi_chart
+from simplepcfg.ops.viterbi import tree_backend, viterbi_chart
 from simplepcfg.ops.viterbi.chart import ViterbiChart
+from simplepcfg.ops.viterbi.forest_chart import ForestChart
+from simplepcfg.ops.viterbi.pruned import PrunedSearch
 
 
-def k_best(
-    log_emissions: Tensor,
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
-    k: int,
-    *,
-    lengths: Tensor | None = None,
-    span_bonus: Tensor | None = None,
-    backend: str = "auto",
-) -> list[list[LabelledTree]]:
+def k_best(rules: SimpleRules, sentences: Sentences, k: int, *, backend: str = "auto") -> list[list[LabelledTree]]:
     """Find the k most probable labelled trees of each sentence.
 
     Args:
@@ -51,22 +43,47 @@ def k_best(
     """
     if k < 1:
         raise InputError(f"k = {k}; ask for at least one tree")
-    log_emissions = log_emissions.detach().double()
-    arguments = check_arguments(log_emissions, root.detach(), left.detach(), right.detach(), lengths, span_bonus, None)
+    log_emissions = sentences.log_emissions.detach().double()
+    arguments = check_arguments(rules.detach(), replace(sentences, log_emissions=log_emissions))
     batch, n, _, _ = arguments.sizes
     if n == 1:
         return [[] for _ in range(batch)]
+    backend = tree_backend(backend, arguments)
+    trees: list[list[LabelledTree] | None] = [None] * batch
     with torch.no_grad(), raised_recursion_limit(8 * n):
-        chart = viterbi_chart(arguments, resolve_backend(backend, log_emissions, BACKENDS))
-        best = chart.fill().tolist()
-        found: list[list[LabelledTree]] = [[] for _ in range(batch)]
-        for place, sentence in enumerate(chart.plan.sentences):
-            if best[place] > -math.inf:
-                trees = _Search(chart, place).trees(k)
-                found[sentence] = sorted(
-                    trees, key=lambda tree: -tree.log_probability
-                )  # scores of the search may differ in the last digit
+        if backend == "pruned":
+            trees = _pruned_k_best(arguments, k)
+            backend = "torch"
+        left_over = [b for b, some in enumerate(trees) if some is None]
+        if left_over:
+            part = arguments if len(left_over) == batch else some_sentences(arguments, torch.tensor(left_over))
+            for b, rest in zip(left_over, _k_best_of_chart(viterbi_chart(part, backend), k), strict=True):
+                trees[b] = rest
+    return [some or [] for some in trees]
+
+
+def _k_best_of_chart(chart: ViterbiChart, k: int, chosen: Sequence[bool] | None = None) -> list[list[LabelledTree]]:
+    """Fill a chart; return up to k trees of each sentence, or of the chosen ones."""
+    best = chart.fill().tolist()
+    found: list[list[LabelledTree]] = [[] for _ in range(chart.batch)]
+    for place, sentence in enumerate(chart.plan.sentences):
+        if best[place] > -math.inf and (chosen is None or chosen[sentence]):
+            trees = _Search(chart, place).trees(k)
+            # Scores of the search may differ in the last digit.
+            found[sentence] = sorted(trees, key=lambda tree: -tree.log_probability)
     return found
+
+
+def _pruned_k_best(arguments: InsideArguments, k: int) -> list[list[LabelledTree] | None]:
+    """Find the k best trees among the nodes that matter; None where these are too many, or there may be fewer trees."""
+    search = PrunedSearch(arguments)
+    trees: list[list[LabelledTree] | None] = [None] * search.chart.batch
+    for forest in search.forests():
+        found = _k_best_of_chart(ForestChart(arguments, forest), k, search.open.tolist())
+        enough = [some[k - 1].log_probability if len(some) >= k else -math.inf for some in found]
+        for b in search.close(torch.tensor(enough, dtype=torch.float64)):
+            trees[b] = found[b]
+    return trees
 
 
 class Side:

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.trees import LabelledTree
 
 Node = tuple[int, int, int]  # i, j, symbol

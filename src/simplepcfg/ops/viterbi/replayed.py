@@ -5,10 +5,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.graphs import DeviceGraphs
-from simplepcfg.ops.inside.arguments import InsideArguments
+from simplepcfg.ops.inside.padded_chart import chart_inputs
 from simplepcfg.ops.inside.plan import Plan
-from simplepcfg.ops.inside.replayed_chart import chart_inputs
 from simplepcfg.ops.replay import Results, replayed
 from simplepcfg.ops.trees import tree_log_probabilities
 from simplepcfg.ops.viterbi.fused import FusedViterbiChart

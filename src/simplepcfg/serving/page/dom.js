@@ -1,5 +1,7 @@
 // Elements, pictures and files.
 
+import { fit } from "./zoom.js";
+
 export function element(name, properties = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
@@ -17,6 +19,7 @@ export function showPicture(place, svg, label) {
   const picture = document.importNode(parsed, true);
   place.replaceChildren(picture);
   if (label) place.setAttribute("aria-label", label);
+  fit(place);
   return picture;
 }
 
@@ -44,12 +47,18 @@ export function saveFile(name, type, content) {
   setTimeout(() => URL.revokeObjectURL(address), 10000);
 }
 
-// A picture of the page as a file of its own: with the style sheet in it.
+// A picture of the page as a file of its own: with the style sheet and a background in it, in its natural size.
 export async function savePicture(name, picture) {
   const copy = picture.cloneNode(true);
-  const style = document.createElementNS("http://www.w3.org/2000/svg", "style");
+  const [, , width, height] = copy.getAttribute("viewBox").split(" ");
+  copy.setAttribute("width", width);
+  copy.setAttribute("height", height);
+  const make = (tag) => document.createElementNS("http://www.w3.org/2000/svg", tag);
+  const style = make("style");
   style.textContent = await (await fetch("/figures.css")).text();
-  copy.prepend(style);
+  const background = make("rect");
+  for (const [key, value] of [["width", "100%"], ["height", "100%"], ["class", "halo"]]) background.setAttribute(key, value);
+  copy.prepend(style, background);
   for (const shape of copy.querySelectorAll("[tabindex]")) shape.removeAttribute("tabindex");
   saveFile(name, "image/svg+xml", new XMLSerializer().serializeToString(copy));
 }

@@ -1,6 +1,6 @@
-// The likeliest next words while somebody types.
+// The likeliest next words, when somebody who types pauses.
 
-import { ask } from "./api.js";
+import { ask, isAbort } from "./api.js";
 import { element, percent } from "./dom.js";
 
 const place = document.getElementById("suggestions");
@@ -9,7 +9,6 @@ export class Suggestions {
   constructor(input, onAccept) {
     this.input = input;
     this.onAccept = onAccept;
-    this.asked = 0;
   }
 
   // The words before the caret on its line; one that is still being typed narrows the choice down.
@@ -20,22 +19,27 @@ export class Suggestions {
     return { words, begun };
   }
 
-  async refresh(run) {
-    const asked = ++this.asked;
-    if (!run?.questions.includes("complete")) return place.replaceChildren();
+  clear() {
+    place.replaceChildren();
+    delete place.dataset.after;
+  }
+
+  async refresh(run, signal) {
+    this.clear();
+    if (!run?.questions.includes("complete")) return;
     const { words, begun } = this.prefix;
     try {
-      const found = await ask("complete", { run: run.name, prefix: words.join(" "), k: begun ? 50 : 8 });
-      if (asked !== this.asked) return;
+      const found = await ask("complete", { run: run.name, prefix: words.join(" "), k: begun ? 50 : 8 }, signal);
       const fitting = found.words.filter((item) => item.word.startsWith(begun.toLowerCase()) && item.word !== begun && item.word !== "<unk>").slice(0, 8);
       const chips = fitting.map((item) => element(
         "button", { type: "button", onclick: () => this.accept(item.word, begun) }, item.word, " ", element("span", { class: "share" }, percent(item.probability)),
       ));
       if (!begun && words.length > 1) chips.push(element("span", { class: "share" }, `end ${percent(found.end)}`));
+      if (chips.length) chips.unshift(element("span", { class: "share" }, begun ? "next words so begun:" : "next word:"));
       place.replaceChildren(...chips);
       place.dataset.after = words.join(" ");
-    } catch {
-      if (asked === this.asked) place.replaceChildren();
+    } catch (error) {
+      if (!isAbort(error)) this.clear();
     }
   }
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from simplepcfg.drawing.text_plot import text_plot
 from simplepcfg.drawing.text_trees import draw_tree
-from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport, duration
+from simplepcfg.runs.history import duration
+from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport
 from simplepcfg.training.reporting.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from simplepcfg.evaluation.perplexity import PerplexityReport
+from simplepcfg.runs.history import duration
 from simplepcfg.training.reporting.snapshot import Snapshot
 
 
@@ -106,12 +107,3 @@ class PlainReporter(Reporter):
     def epoch(self, report: EpochReport) -> None:
         """Print a line for the epoch."""
         self.note(report.describe())
-
-
-def duration(seconds: float) -> str:
-    """Return a duration as "1:02:03" or "2:03", and "?" where it is unknown."""
-    if not 0 <= seconds < float("inf"):
-        return "?"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -8,12 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from simplepcfg.data.batching import pinned, to_device
-from simplepcfg.errors import ResourceError
+from simplepcfg.errors import ResourceError, is_out_of_memory
 from simplepcfg.ops.capture import Capturer, Launch
 from simplepcfg.ops.deferred_checks import DeferredChecks, deferring_checks
 from simplepcfg.ops.inside import without_graphs
 from simplepcfg.ops.inside.plan import make_plan
-from simplepcfg.training.machine.failures import is_out_of_memory
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.gradients import Gradients
 from simplepcfg.training.step.span_prior import SpanPrior
@@ -157,7 +156,7 @@ class BatchGradientRunner:
         except (RuntimeError, ResourceError) as error:
             self.release()
             self._limit = 0
-            short = isinstance(error, ResourceError) or is_out_of_memory(error)
+            short = is_out_of_memory(error)
             reason = "too little memory" if short else str(error).strip().partition("\n")[0]
             self._note(f"steps are not captured but launched one by one: {reason}")
             return None

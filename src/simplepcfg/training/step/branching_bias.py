@@ -7,7 +7,7 @@ Without a bias chance decides in the first steps, and the whole grammar is learn
 from typing import Any
 
 from simplepcfg.errors import InputError
-from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.runs.config.schema import TrainingConfig
 
 
 class BranchingBias:

@@ -17,8 +17,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from simplepcfg.errors import InputError, SimplePCFGError
-from simplepcfg.training.machine.device import resolve_device
-from simplepcfg.training.machine.failures import as_resource_error
+from simplepcfg.runs.device import resolve_device
+from simplepcfg.runs.failures import as_resource_error
 
 # torchrun ends all processes as soon as one has ended, so the others give the leader this long to print the error.
 LEADER_WAIT_SECONDS = 1.0

@@ -11,7 +11,7 @@ from torch import Tensor
 from simplepcfg.data.batching import pinned
 from simplepcfg.errors import InputError
 from simplepcfg.models.state_dropout import StepDropout
-from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.runs.config.schema import TrainingConfig
 
 # Large groups keep a multiple of this many symbols, since tensor cores multiply such matrices fastest.
 ALIGNMENT = 64

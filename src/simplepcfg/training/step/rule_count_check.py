@@ -13,7 +13,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseGrammar
 from simplepcfg.ops.dense import dense_inside
 from simplepcfg.ops.inside import inside
-from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.runs.config.schema import TrainingConfig
 
 CHUNK_NUMBERS = 2**24  # elements converted at a time, so that no float32 copy of a large rule matrix is made
 

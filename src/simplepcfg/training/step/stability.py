@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from simplepcfg.training.config.schema import RunConfig
+from simplepcfg.runs.config.schema import RunConfig
 
 SAFE_NETWORK_LR_MULTIPLIER = 0.1
 

@@ -7,12 +7,11 @@ from torch import nn
 
 from simplepcfg.data.batching import Batch
 from simplepcfg.ops.capture import Capturer, GraphCapturer, Launch
-from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.batch_gradients import BatchGradient, BatchGradientRunner
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.ema import WeightEMA
-from simplepcfg.training.step.fused_update import FusedUpdate, can_fuse
 from simplepcfg.training.step.gradients import Gradients
 from simplepcfg.training.step.span_prior import SpanPrior, branching_prior
 from simplepcfg.training.step.teacher_loss import TeacherSignal
@@ -57,8 +56,7 @@ class Step:
         self._ema = ema
         self.update: Update
         if on_gpu or capturer is not None:
-            kind = FusedUpdate if can_fuse(parameters) else DeviceUpdate
-            self.update = kind(settings, groups, self.gradients, self.counters, capturer, ema)
+            self.update = DeviceUpdate(settings, groups, self.gradients, self.counters, capturer, ema)
         else:
             self.update = HostUpdate(settings, groups, self.counters, ema)
 
@@ -93,17 +91,15 @@ class Step:
             self._timer.start(self.device)
         replayed = self._compute_gradients(batch, total, prior)
         if self._group.size > 1:
-            self.counters.batch[4].fill_(float(stop))
-            self.counters.batch[5].fill_(float(self._group.held_error is not None))
+            self.counters.set_flags(stop=stop, failed=self._group.held_error is not None)
         self._group.all_reduce(self.gradients.flat, self.counters.batch)
         self.update(rate, 0.0 if self._ema is None else self._ema.weight_at(number))
         if self._timer is not None:
             self._timer.stop(len(batch), batch.words.shape[1], int(batch.lengths.sum()), replayed)
 
     def computations(self, batches: Iterable[Batch]) -> list[Launch]:
-        """Return the gradients of these batches and the update, for `compile_kernels` before the first step."""
-        parts = [self.gradient_runner.computation(batch.words, batch.lengths) for batch in batches]
-        return [*parts, self.update.launch] if isinstance(self.update, FusedUpdate) else parts
+        """Return the gradients of these batches, for `compile_kernels` before the first step."""
+        return [self.gradient_runner.computation(batch.words, batch.lengths) for batch in batches]
 
     def _compute_gradients(self, batch: Batch, total: int, prior: SpanPrior | None) -> bool:
         """Compute the gradients of this process's shard; return whether they were replayed.

@@ -14,9 +14,9 @@ from torch.nn import functional
 
 from simplepcfg.data.batching import Batch
 from simplepcfg.errors import InputError
-from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.span_prior import SpanPrior
-from simplepcfg.training.storage.teacher_marginals import TeacherMarginals
+from simplepcfg.training.teacher_marginals import TeacherMarginals
 
 
 @dataclass(frozen=True, slots=True)

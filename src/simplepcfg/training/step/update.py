@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from simplepcfg.errors import ResourceError
 from simplepcfg.ops.capture import Capturer, Launch
-from simplepcfg.training.config.schema import TrainingConfig
+from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.gradients import Gradients
@@ -108,42 +109,8 @@ class HostUpdate:
         """See `Update.reset`; this class keeps nothing of the old state."""
 
 
-class CapturedUpdate:
-    """Update that never waits for the host; with a capturer it is captured as a CUDA graph at its second run."""
-
-    def __init__(self, capturer: Capturer | None) -> None:
-        self._capturer = capturer
-        self._runs = 0
-        self._launch: Launch = self._update
-
-    def __call__(self, rate: float, ema_weight: float = 0.0) -> None:
-        """See `Update.__call__`."""
-        self._set_rates(rate, ema_weight)
-        self._runs += 1
-        if self._runs == 2 and self._capturer is not None:
-            self._launch = self._capture(self._capturer)
-        self._launch()
-
-    def reset(self) -> None:
-        """See `Update.reset`; a captured graph knows only the addresses of the old moments."""
-        self._runs, self._launch = 0, self._update
-
-    def _capture(self, capturer: Capturer) -> Launch:
-        try:
-            return capturer.capture(self._update)
-        except (RuntimeError, ResourceError):  # BatchGradientRunner tells the user why nothing is captured.
-            return self._update
-
-    def _set_rates(self, rate: float, ema_weight: float) -> None:
-        """Write the rates of the next run into the tensors that a captured update reads."""
-        raise NotImplementedError
-
-    def _update(self) -> None:
-        raise NotImplementedError
-
-
-class DeviceUpdate(CapturedUpdate):
-    """Update by torch's own operations, for parameters that `FusedUpdate` does not support.
+class DeviceUpdate:
+    """Update on a GPU that never waits for the host; with a capturer it is captured as a CUDA graph at its second run.
 
     Torch's fused Adam divides the gradient by `grad_scale`, which is used for clipping here, and skips the step if
     `found_inf` is 1. Both are tensors on the GPU, as is the learning rate.
@@ -158,7 +125,6 @@ class DeviceUpdate(CapturedUpdate):
         capturer: Capturer | None = None,
         ema: WeightEMA | None = None,
     ) -> None:
-        super().__init__(capturer)
         assert gradients.flat is not None
         self._flat: Tensor = gradients.flat
         self._clip, self._counters, self._ema = settings.clip, counters, ema
@@ -176,22 +142,28 @@ class DeviceUpdate(CapturedUpdate):
         self.optimizer.grad_scale = self._scale  # type: ignore[attr-defined]
         # The first step is meant to run uncaptured; torch would warn about it.
         self.optimizer._warned_capturable_if_run_uncaptured = True
+        self._capturer = capturer
+        self._runs = 0
+        self._launch: Launch = self._update
 
     def __call__(self, rate: float, ema_weight: float = 0.0) -> None:
         """See `Update.__call__`."""
-        super().__call__(rate, ema_weight)
+        for tensor, multiplier in zip(self._rates, self._multipliers, strict=True):
+            tensor.fill_(rate * multiplier)
+        self._runs += 1
+        if self._runs == 2 and self._capturer is not None:
+            # BatchGradientRunner tells the user why nothing is captured.
+            with suppress(RuntimeError, ResourceError):
+                self._launch = self._capturer.capture(self._update)
+        self._launch()
         if self._ema is not None:
             self._ema.update(ema_weight)
 
     def reset(self) -> None:
-        """See `Update.reset`; Adam's load_state_dict has replaced the learning-rate tensors, too."""
+        """See `Update.reset`; a captured graph knows only the addresses of the old moments and rates."""
         for group, rate in zip(self.optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate
-        super().reset()
-
-    def _set_rates(self, rate: float, ema_weight: float) -> None:
-        for tensor, multiplier in zip(self._rates, self._multipliers, strict=True):
-            tensor.fill_(rate * multiplier)
+        self._runs, self._launch = 0, self._update
 
     def _update(self) -> None:
         norm = torch.linalg.vector_norm(self._flat)

@@ -1,0 +1,76 @@
+"""Preprocessed tokens of text as a stream: from files of sentences or trees, or from sentences in memory."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from os import PathLike, fspath
+
+from simplepcfg.data.preprocessing import Preprocessing, TokenCache, has_penn_tags, with_word_tags
+from simplepcfg.data.raw_text import LOOKED_AT, untokenized_remark
+from simplepcfg.data.readers import read_sentences, read_trees, sniff
+from simplepcfg.data.trees import SpanTree
+from simplepcfg.errors import InputError
+
+ADVICE_TO_TOKENIZE = "set data.tokenize = true, and data.raw = true for paragraphs"
+
+# A sentence in memory: a string to be split at white space, a list of words, or a tree (nltk's too).
+Item = str | Sequence[str] | SpanTree
+TextSource = str | PathLike[str] | Iterable[Item]  # a file, or sentences in memory
+
+
+def read_tokens(
+    source: TextSource, preprocessing: Preprocessing, notes: list[str] | None = None, raw: bool = False
+) -> Iterator[list[str]]:
+    """Yield the preprocessed tokens of each sentence of a file (text or trees) or in memory; some may be empty.
+
+    Text is read as a stream, and trees are held, since their tags are judged together. With `raw` a file of text holds
+    paragraphs, which are split into sentences. Remarks for the user are appended to `notes`. Raises InputError for a
+    file that cannot be read.
+    """
+    if not isinstance(source, str | PathLike):
+        yield from _tokens_in_memory(source, preprocessing)
+        return
+    path = fspath(source)
+    if sniff(path) == "text":
+        sentences = read_sentences(path, split=preprocessing.split, raw=raw)
+        first = list(islice(sentences, LOOKED_AT))
+        remark = None if notes is None or preprocessing.tokenize else untokenized_remark(first)
+        if notes is not None and remark is not None:
+            notes.append(f"{path}: {remark}; {ADVICE_TO_TOKENIZE}")
+        yield from map(TokenCache(preprocessing).tokens, chain(first, sentences))
+        return
+    trees = list(read_trees(path))
+    if notes is not None and preprocessing.punctuation == "drop" and not has_penn_tags(trees):
+        notes.append(f"{path}: the tags are not Penn's, so punctuation is what has no letter or digit")
+    for tree in with_word_tags(trees):
+        yield preprocessing.apply(tree.words, tree.tags).tokens
+
+
+def _tokens_in_memory(source: Iterable[Item], preprocessing: Preprocessing) -> Iterator[list[str]]:
+    """Yield the tokens of sentences one by one; from the first tree on all are held, to judge tags together."""
+    cache = TokenCache(preprocessing)
+    items = enumerate(SpanTree.from_nltk(item) if hasattr(item, "label") else item for item in source)
+    for number, item in items:
+        if isinstance(item, SpanTree):
+            yield from _tokens_with_trees([(number, item), *items], preprocessing, cache)
+        else:
+            yield cache.tokens(_words(item, number, preprocessing))
+
+
+def _tokens_with_trees(
+    items: Sequence[tuple[int, Item]], preprocessing: Preprocessing, cache: TokenCache
+) -> Iterator[list[str]]:
+    trees = iter(with_word_tags([item for _, item in items if isinstance(item, SpanTree)]))
+    for number, item in items:
+        if isinstance(item, SpanTree):
+            tree = next(trees)
+            yield preprocessing.apply(tree.words, tree.tags).tokens
+        else:
+            yield cache.tokens(_words(item, number, preprocessing))
+
+
+def _words(item: str | Sequence[str], number: int, preprocessing: Preprocessing) -> list[str]:
+    words = preprocessing.split(item) if isinstance(item, str) else list(item)
+    for word in words:
+        if not isinstance(word, str):
+            raise InputError(f"sentence {number}: {word!r} is not a string; give words, not ids")
+    return words

@@ -1,0 +1,94 @@
+"""`fit`: train a grammar on text and load it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from os import PathLike, fspath
+from pathlib import Path
+from signal import Signals
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from simplepcfg.data.tokens import TextSource
+from simplepcfg.errors import InputError
+from simplepcfg.inference.run import Run, load
+from simplepcfg.inference.sentences import listed
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.training.reporting.progress import Reporter
+from simplepcfg.training.reporting.reporters import make_reporter
+from simplepcfg.training.signals import Interrupted
+from simplepcfg.training.start import train as train_run
+
+DEFAULT_CONFIG = "sn-pcfg-128"
+
+
+def fit(
+    train: TextSource,
+    valid: TextSource | None = None,
+    *,
+    config: str | PathLike[str] | RunConfig = DEFAULT_CONFIG,
+    settings: Mapping[str, Any] | None = None,
+    out: str | PathLike[str] | None = None,
+    device: str = "auto",
+    verbose: bool = False,
+) -> Run:
+    """Train a grammar on text, a file or sentences as strings or lists of words, and return the run.
+
+    `config` is a built-in name, a TOML file or a RunConfig; `settings` changes single keys of it. The run is
+    kept in the folder `out`, or in memory only (see `Run.save`), where an interruption loses it. Without
+    `valid`, 5 % of the sentences are held out. With `verbose`, progress is printed. Raises InputError for settings or
+    text that cannot be used, ResourceError for too little memory or disk, and Interrupted after SIGINT or SIGTERM.
+
+        run = fit(["the dog barks", ...], settings={"model.nonterminals": 8, "training.epochs": 3})
+    """
+    overrides = [f"{key}={_as_toml(key, value)}" for key, value in (settings or {}).items()]
+    if isinstance(config, RunConfig):
+        if overrides:
+            raise InputError(f"settings {overrides[0]} beside a RunConfig; put it into the RunConfig")
+        chosen = config
+    else:
+        chosen = load_config(Path(config) if isinstance(config, PathLike) else config, overrides)
+    chosen = _with_text(chosen, train, valid)
+    train_text, valid_text = _in_memory(train), _in_memory(valid)
+    reporter = make_reporter() if verbose else Reporter()
+    if out is not None:
+        train_run(chosen, Path(out), device=device, reporter=reporter, train_text=train_text, valid_text=valid_text)
+        return load(out, device)
+    with TemporaryDirectory(prefix="simplepcfg-") as folder:
+        try:
+            train_run(chosen, folder, device=device, reporter=reporter, train_text=train_text, valid_text=valid_text)
+        except Interrupted as error:
+            name = Signals(error.signal_number).name
+            message = f"stopped by {name}; nothing was kept: give fit a folder, out=..., to be able to go on"
+            raise Interrupted(message, error.signal_number) from None
+        run = load(folder, device)
+    run.directory = None
+    return run
+
+
+def _with_text(config: RunConfig, train: TextSource, valid: TextSource | None) -> RunConfig:
+    """Return the configuration with the paths of text files, from which a resumed run reads them."""
+    text = {"train": _file_of(train)}
+    if valid is not None:
+        text["valid"] = _file_of(valid)
+    return config.model_copy(update={"data": config.data.model_copy(update=text)})
+
+
+def _file_of(source: TextSource) -> str | None:
+    return fspath(source) if isinstance(source, str | PathLike) else None
+
+
+def _in_memory(source: TextSource | None) -> list[Any] | None:
+    return None if source is None or isinstance(source, str | PathLike) else listed(source)
+
+
+def _as_toml(key: str, value: Any) -> str:
+    """Return a setting as TOML, which equals JSON except for null and escaped characters beyond U+FFFF."""
+    if value is None:
+        raise InputError(f"settings {key} = None; leave the key out to keep what the configuration says")
+    try:
+        return json.dumps(value, ensure_ascii=False, default=fspath)
+    except (TypeError, ValueError):
+        raise InputError(f"settings {key} = {value!r}; give a string, a number, true or false, or a list") from None

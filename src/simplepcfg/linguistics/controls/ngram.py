@@ -1,0 +1,222 @@
+"""N-gram models as sorted arrays: log-probabilities of words after the words before them, as a control for grammars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simplepcfg.data.encoded_text import EncodedText
+from simplepcfg.data.preprocessing import Preprocessing
+from simplepcfg.data.vocabulary import PAD_ID, Vocabulary
+from simplepcfg.errors import InputError
+from simplepcfg.linguistics.word_model import Words, WordSurprisal, word_records
+
+Ngram = tuple[int, ...]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+START, STOP = -1, -2  # ids of the start, which is never predicted, and of the end of a sentence
+RESERVED = {START: "<s>", STOP: "</s>"}  # what files call the two
+NONE = -1  # in place of the index of an n-gram that the model does not have
+ROUNDING = 1e-9  # how far log p of something certain may be above 0
+SENTENCES_AT_ONCE = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The n-grams of one length, sorted by their keys; the place of an n-gram is its index.
+
+    A word's code is its id in the vocabulary; the end of a sentence has the code of padding, its start the size of the
+    vocabulary. The key of an n-gram is i · (size of the vocabulary + 1) + code of its last word, where i is the index
+    of the words before it in the level below, and 0 for single words, of which all are there.
+    """
+
+    keys: Ints
+    log_probabilities: Floats  # log p(last word | the words before it)
+    log_backoffs: Floats  # log γ of the n-gram as a context; 0 where nothing follows it
+
+    def find(self, keys: Ints) -> Ints:
+        """Return the index of each key, or NONE, as for all keys below 0."""
+        if not len(self.keys):
+            return np.full_like(keys, NONE)
+        places = np.searchsorted(self.keys, keys)
+        places[places == len(self.keys)] = 0
+        return np.where(self.keys[places] == keys, places, NONE)
+
+    def __len__(self) -> int:
+        """Number of n-grams."""
+        return len(self.keys)
+
+
+class NgramModel:
+    """log p of n-grams and back-off weights; answers `score` and `surprisal` as a run does.
+
+    `levels[k]` has log p(w | h) of every (k + 1)-gram h w that occurred, and of every single word, and the log of the
+    back-off weight γ of every context. Other n-grams have γ(h) p(w | h without its first word).
+    """
+
+    def __init__(
+        self,
+        levels: Sequence[Level],
+        vocabulary: Vocabulary,
+        preprocessing: Preprocessing,
+        name: str = "n-gram",
+    ) -> None:
+        self.levels = list(levels)
+        self.vocabulary = vocabulary
+        self.preprocessing = preprocessing.model_copy(update={"eos": False})  # the model has its own end
+        self.name = name
+        self._entropy = lru_cache(maxsize=100_000)(self._entropy_after)
+
+    @property
+    def order(self) -> int:
+        """The length of the longest n-grams."""
+        return len(self.levels)
+
+    def log_probability(self, word: int, context: Ngram) -> float:
+        """log p of a word's id, or of STOP, after a context, of which the last `order` − 1 words count."""
+        line = self._codes([*self._known(context), word])
+        if word == START:
+            raise InputError(f"{self.name}: {START}, the start of a sentence, has no probability")
+        return float(self._line_values(line, np.arange(len(line)))[-1])
+
+    def next_words(self, context: Ngram) -> Floats:
+        """Return the probabilities of all words by id and, at the id of padding, of the end; they sum to 1."""
+        size = len(self.vocabulary)
+        found = np.exp(self.levels[0].log_probabilities[:size])
+        line = self._codes(self._known(context))
+        if not len(line):
+            return found
+        steps = islice(self._line_indices(line, np.arange(len(line))), self.order - 1)
+        for indices, level, longer in zip(steps, self.levels[:-1], self.levels[1:], strict=False):
+            index = indices[-1]
+            if index == NONE:
+                break
+            found *= np.exp(level.log_backoffs[index])
+            first = index * (size + 1)
+            some = slice(*np.searchsorted(longer.keys, (first, first + size + 1)))
+            found[longer.keys[some] - first] = np.exp(longer.log_probabilities[some])
+        return found
+
+    def score(self, sentences: Sequence[Words]) -> list[float]:
+        """log p (nats) of each sentence, its end included."""
+        return self.token_log_probabilities([self.preprocessing.apply(words).tokens for words in sentences])
+
+    def token_log_probabilities(self, sentences: Sequence[Words]) -> list[float]:
+        """log p (nats) of each sentence of prepared tokens, its end included."""
+        return [float(values.sum()) for values in self._values(sentences)]
+
+    def surprisal(self, sentences: Sequence[Words], *, ends: bool = True) -> list[list[WordSurprisal]]:
+        """Return a record for every word and, with `ends`, one for the end of each sentence; see ``Run.surprisal``."""
+        prepared = [self.preprocessing.apply(words) for words in sentences]
+        found = []
+        for words, item, values in zip(
+            sentences, prepared, self._values([item.tokens for item in prepared]), strict=True
+        ):
+            line = (START, *self.vocabulary.encode(item.tokens))
+            entropies = [self._entropy(self._known(line[: place + 1])) for place in range(len(line))]
+            pairs = list(zip((-values).tolist(), entropies, strict=True))
+            found.append(word_records(words, item, self.vocabulary, pairs))
+        return found
+
+    def _values(self, sentences: Sequence[Words]) -> Iterator[Floats]:
+        """Yield log p of the words of each sentence and of its end."""
+        for first in range(0, len(sentences), SENTENCES_AT_ONCE):
+            text = EncodedText.of(map(self.vocabulary.encode, sentences[first : first + SENTENCES_AT_ONCE]))
+            codes, depths = lines_of(text, len(self.vocabulary))
+            values = self._line_values(codes, depths)
+            ends = np.cumsum(text.lengths + 2)
+            for end, length in zip(ends.tolist(), text.lengths.tolist(), strict=True):
+                yield values[end - length - 1 : end]
+
+    def _known(self, context: Ngram) -> Ngram:
+        """Return the last words of a context, as many as the model looks at."""
+        return context[max(len(context) - self.order + 1, 0) :]
+
+    def _codes(self, ids: Sequence[int]) -> Ints:
+        """Return the codes of ids, of START and of STOP (see ``Level``). Raises InputError for any other number."""
+        size = len(self.vocabulary)
+        for number in ids:
+            if number not in RESERVED and not PAD_ID < number < size:
+                raise InputError(f"{self.name}: {number} is not the id of a word; take 1 to {size - 1}, START or STOP")
+        marks = {START: size, STOP: PAD_ID}
+        return np.array([marks.get(number, number) for number in ids], dtype=np.int64)
+
+    def _line_values(self, codes: Ints, depths: Ints) -> Floats:
+        """Return log p of every word of lines of codes, of which the start of a sentence has none."""
+        levels, indices = self.levels, self._line_indices(codes, depths)
+        before = next(indices)
+        values = levels[0].log_probabilities[before]
+        for shorter, level, found in zip(levels[:-1], levels[1:], indices, strict=True):
+            weights = _entries(shorter.log_backoffs, _one_before(before, depths), 0.0)
+            values = _entries(level.log_probabilities, found, values + weights)
+            before = found
+        return values
+
+    def _line_indices(self, codes: Ints, depths: Ints) -> Iterator[Ints]:
+        """Yield for each level the index of the n-gram that ends at each place; NONE if it is new or begins before."""
+        found = codes
+        yield found
+        for level in self.levels[1:]:
+            context = _one_before(found, depths)
+            found = level.find(context * (len(self.vocabulary) + 1) + codes)
+            yield found
+
+    def _entropy_after(self, context: Ngram) -> float:
+        probabilities = self.next_words(context)
+        present = probabilities[probabilities > 0]
+        return float(-(present * np.log(present)).sum())
+
+
+def check_levels(levels: Sequence[Level], size: int) -> None:
+    """Raise ValueError unless these are the levels of a model with so many words.
+
+    Keys must be sorted, each once, and belong to n-grams of the level below, and all words must be there. All
+    log-probabilities must be finite and at most 0, but for that of the start of a sentence, which is −∞.
+    """
+    if not levels or not np.array_equal(levels[0].keys, np.arange(size + 1)):
+        raise ValueError("its single words are not those of its vocabulary")
+    below = 1
+    for length, level in enumerate(levels, start=1):
+        keys, values, weights = level.keys, level.log_probabilities, level.log_backoffs
+        if not (keys.ndim == 1 and keys.shape == values.shape == weights.shape):
+            raise ValueError(f"its {length}-grams have not as many probabilities")
+        if keys.dtype != np.int64 or not values.dtype == weights.dtype == np.float64:
+            raise ValueError(f"its {length}-grams have numbers of another type")
+        ordered = bool((np.diff(keys) > 0).all())
+        if len(level) and not (ordered and keys[0] >= 0 and keys[-1] < below * (size + 1)):
+            raise ValueError(f"its {length}-grams are out of order")
+        starts = keys % (size + 1) == size
+        if (length > 1 and starts.any()) or not np.array_equal(values == -np.inf, starts):
+            raise ValueError(f"its {length}-grams predict the start of a sentence, or lack a probability")
+        if not ((values <= ROUNDING).all() and np.isfinite(values[~starts]).all() and np.isfinite(weights).all()):
+            raise ValueError(f"its {length}-grams have log-probabilities above 0, or numbers that are not finite")
+        below = len(level)
+
+
+def lines_of(text: EncodedText, size: int) -> tuple[Ints, Ints]:
+    """Return the codes of all sentences, a start before and an end after each, and how many of a sentence are before.
+
+    Both are one array for all sentences; `size` is that of the vocabulary.
+    """
+    lengths = text.lengths + 1
+    begun = EncodedText(text.with_marks(size, after=False).astype(np.int32), np.cumsum(lengths) - lengths, lengths)
+    codes = begun.with_marks(PAD_ID, after=True)
+    lengths = lengths + 1
+    return codes, np.arange(len(codes)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+
+
+def _entries(table: Floats, indices: Ints, otherwise: Floats | float) -> Floats:
+    """Return the entries of a table, which may be empty, at indices, and other values where these are NONE."""
+    if not len(table):
+        return np.broadcast_to(otherwise, indices.shape)
+    return np.where(indices == NONE, otherwise, table[indices])
+
+
+def _one_before(indices: Ints, depths: Ints) -> Ints:
+    """Return what stands one place before, or NONE at the beginning of a line."""
+    return np.where(depths == 0, NONE, np.roll(indices, 1))

@@ -1,0 +1,98 @@
+"""The text that a control learns from, and the words that it knows: its own, or those of a run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from simplepcfg.data.encoded_text import DecodedText, TextEncoder
+from simplepcfg.data.preprocessing import Preprocessing
+from simplepcfg.data.tokens import read_tokens
+from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.errors import InputError
+from simplepcfg.pretrained import run_directory
+from simplepcfg.runs.checksums import record_is_intact
+from simplepcfg.runs.config.schema import DataConfig
+from simplepcfg.runs.corpus import Corpus, prepare_corpus
+from simplepcfg.runs.run_folder import RunFolder
+
+MIN_COUNT = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlText:
+    """A file to learn from and the words to know; those of the run `like` where none are given."""
+
+    train: str | None = None
+    valid: str | None = None  # to choose an epoch by
+    like: str | None = None  # folder of a run, whose vocabulary and preprocessing a control takes
+    vocabulary_size: int | None = None
+    min_count: int | None = None
+    punctuation: bool | None = None
+    raw: bool = False
+
+    def corpus(self, seed: int = 0) -> tuple[Corpus, Preprocessing]:
+        """Read training and validation text, of which some is held out if there is none; a run's is split as it was."""
+        data, vocabulary, seed = self._settings(seed)
+        corpus = prepare_corpus(data, seed, vocabulary=vocabulary)
+        remark = changed_text_remark(self.like, corpus) if self.like is not None and self.train is None else None
+        if remark is not None:
+            corpus.notes.append(remark)
+        return corpus, data.preprocessing
+
+    def sentences(self) -> tuple[DecodedText, Vocabulary, Preprocessing, list[str]]:
+        """Read all sentences of a file, or those that a run learned from; return remarks on them, too."""
+        if self.train is None:
+            corpus, preprocessing = self.corpus()
+            return DecodedText(corpus.train, corpus.vocabulary.words), corpus.vocabulary, preprocessing, corpus.notes
+        data, vocabulary, _ = self._settings(0)
+        notes: list[str] = []
+        encoder = TextEncoder()
+        preprocessing = data.preprocessing.model_copy(update={"eos": False})
+        sentences = DecodedText(encoder.read(read_tokens(self.train, preprocessing, notes, self.raw)), encoder.words)
+        if vocabulary is None:
+            vocabulary = Vocabulary.from_sentences(sentences, self.vocabulary_size, self.min_count or MIN_COUNT)
+        return sentences, vocabulary, data.preprocessing, notes
+
+    def _settings(self, seed: int) -> tuple[DataConfig, Vocabulary | None, int]:
+        """Return how text is read, the words of the run, and the seed of what is held out."""
+        vocabulary = None
+        if self.like is None:
+            data = DataConfig(
+                punctuation="keep" if self.punctuation else "drop",
+                tokenize=self.raw,
+                vocabulary_size=self.vocabulary_size or 0,
+                min_count=self.min_count or MIN_COUNT,
+                max_length=0,
+            )
+        else:
+            folder = RunFolder(run_directory(self.like))
+            folder.require_own(folder.config, folder.vocabulary)  # it need not have been trained to its end
+            vocabulary, run = Vocabulary.load(folder.vocabulary), folder.read_config()
+            data, seed = run.data, run.seed
+            if self.train is None and data.train in (None, "-"):
+                raise InputError(f"--like {self.like}: its text was no file; give --train FILE")
+        if self.train is not None:
+            data = data.model_copy(update={"train": self.train, "valid": self.valid, "raw": self.raw})
+        return data, vocabulary, seed
+
+
+def changed_text_remark(name: str, corpus: Corpus) -> str | None:
+    """Return what to say if a corpus, read from the files of a run, is not what the run learned from; None if it is.
+
+    Nothing is said of a run whose run.json is missing or damaged.
+    """
+    try:
+        facts = json.loads(RunFolder(run_directory(name)).facts.read_bytes())
+        known = (
+            {part: facts["data"][part]["sha256"] for part in ("train", "valid")} if record_is_intact(facts) else None
+        )
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+    identity = corpus.identity()
+    if known is None or all(identity[part]["sha256"] == known[part] for part in known):
+        return None
+    return (
+        f"--like {name}: its text or vocabulary has changed since it was trained, as the checksums in its run.json "
+        "say; the control learns from what is there now"
+    )

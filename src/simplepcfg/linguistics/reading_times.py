@@ -1,0 +1,198 @@
+"""Do a model's surprisals predict reading times beyond the length and frequency of words?"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simplepcfg.errors import InputError
+from simplepcfg.linguistics.item_tables import ItemTable, previous_rows
+from simplepcfg.linguistics.regression import (
+    Array,
+    Gain,
+    Shape,
+    basis,
+    design_matrix,
+    gain,
+    held_out_log_likelihood,
+    least_squares,
+    sentence_folds,
+)
+from simplepcfg.linguistics.word_model import WordModel
+from simplepcfg.linguistics.word_predictors import (
+    FROM_TREES,
+    ModelPredictors,
+    Predictor,
+    log_frequencies,
+    model_predictors,
+    word_lengths,
+)
+
+BEFORE = 2  # words before this one whose predictors count too: effects spill over
+MISSING = ("", "NA", "NaN", "nan")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingTimeGain:
+    """What a predictor of a model adds: log-likelihood a word in nats, on sentences that were not fitted.
+
+    `gain` is over the baseline of lengths and frequencies; `gain_beyond_surprisal` over the baseline with surprisal.
+    The slopes are those of the linear model fitted to all words, of this word and of the two before, per unit of the
+    predictor (bits, constituents) in units of the time, or of its natural logarithm.
+    """
+
+    model: str
+    predictor: str
+    looks_ahead: bool
+    shape: str
+    time: str
+    log_time: bool
+    words: int
+    sentences: int
+    gain: float
+    low: float
+    high: float
+    gain_beyond_surprisal: float | None
+    beyond_low: float | None
+    beyond_high: float | None
+    slope: float
+    slope_prev1: float
+    slope_prev2: float
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+
+GAIN_COLUMNS = tuple(field.name for field in fields(ReadingTimeGain))
+
+
+@dataclass(frozen=True, slots=True)
+class UsedWords:
+    """The words of a table that all models are compared on, and why the other ones are left out."""
+
+    rows: NDArray[np.int64]
+    left_out: dict[str, int]
+
+
+def evaluate_reading_times(
+    models: Sequence[WordModel],
+    table: ItemTable,
+    counts: Counter[str],
+    *,
+    time: str = "mean_rt",
+    log_time: bool = True,
+    predictors: Sequence[Predictor] = (Predictor.surprisal,),
+    shape: Shape = Shape.linear,
+    keep_unknown: bool = False,
+    folds: int = 10,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> tuple[list[ReadingTimeGain], UsedWords]:
+    """Measure what each predictor of each model adds, in order; the words used are the same for all.
+
+    `counts` are those of the tokens of some text, for frequencies. Left out are the first two words of a sentence (they
+    have no two before them), its last word, words without a time, and words where they themselves or one of the two
+    before have no finite predictor or, unless `keep_unknown`, are unknown to a model.
+    """
+    if not predictors or resamples < 1:
+        raise InputError(f"predictors = {list(predictors)}, resamples = {resamples}; give at least one of each")
+    words = table.column(table.text_column)
+    times = _times(table, time)
+    before = previous_rows(table, BEFORE)
+    found = [model_predictors(model, table, predictors) for model in models]
+    used = _used_words(table, times, before, found, keep_unknown)
+    sentence_of = np.empty(len(words), dtype=np.int64)
+    for number, rows in enumerate(table.sentences):
+        sentence_of[rows] = number
+    sentences = sentence_of[used.rows]
+    places = _with_previous(used.rows, before)
+    outcome = np.log(times[used.rows]) if log_time else times[used.rows]
+    baseline = [column[rows] for column in (word_lengths(words), log_frequencies(words, counts)) for rows in places]
+    dealt = sentence_folds(sentences, folds, seed)
+
+    def log_likelihood(columns: Sequence[Array]) -> Array:
+        return held_out_log_likelihood(design_matrix([*baseline, *columns]), outcome, dealt)
+
+    def over(better: Array, worse: Array) -> Gain:
+        return gain(better - worse, sentences, resamples, seed)
+
+    without = log_likelihood([])
+    results = []
+    for model in found:
+        columns = {name: [basis(values[rows], shape) for rows in places] for name, values in model.values.items()}
+        with_surprisal = log_likelihood(columns[Predictor.surprisal])
+        for name in predictors:
+            alone = over(log_likelihood(columns[name]), without)
+            beyond = None
+            if name is not Predictor.surprisal:
+                beyond = over(log_likelihood([*columns[Predictor.surprisal], *columns[name]]), with_surprisal)
+            linear = design_matrix([*baseline, *(model.values[name][rows] for rows in places)])
+            slopes = least_squares(linear, outcome)[0][-len(places) :].tolist()
+            results.append(
+                ReadingTimeGain(
+                    model.model,
+                    name.value,
+                    name in FROM_TREES,
+                    shape.value,
+                    time,
+                    log_time,
+                    len(outcome),
+                    len(np.unique(sentences)),
+                    *(alone.mean, alone.low, alone.high),
+                    *((None, None, None) if beyond is None else (beyond.mean, beyond.low, beyond.high)),
+                    *slopes,
+                )
+            )
+    return results, used
+
+
+def _times(table: ItemTable, name: str) -> Array:
+    """Return a column of numbers, NaN where one is missing."""
+    found = []
+    for number, cell in zip(table.numbers, table.column(name), strict=True):
+        try:
+            found.append(math.nan if cell.strip() in MISSING else float(cell))
+        except ValueError:
+            raise InputError(f"{table.name}:{number}: {name} is {cell!r}; give a number, or NA") from None
+    return np.array(found)
+
+
+def _used_words(
+    table: ItemTable,
+    times: Array,
+    before: Sequence[Sequence[int | None]],
+    models: Sequence[ModelPredictors],
+    keep_unknown: bool,
+) -> UsedWords:
+    last = {rows[-1] for rows in table.sentences}
+    unknown = np.any([model.unknown for model in models], axis=0)
+    missing = np.any([~np.isfinite(values) for model in models for values in model.values.values()], axis=0)
+    rows, left_out = [], Counter[str]()
+    for row, earlier in enumerate(before):
+        near = [row, *(place for place in earlier if place is not None)]
+        if len(near) <= BEFORE or row in last:
+            left_out["at the beginning or end of a sentence"] += 1
+        elif not times[row] > 0 or not math.isfinite(times[row]):
+            left_out["without a reading time"] += 1
+        elif not keep_unknown and unknown[near].any():
+            left_out["unknown to a model, or after such a word"] += 1
+        elif missing[near].any():
+            left_out["without a value of a predictor, or after such a word"] += 1
+        else:
+            rows.append(row)
+    if not rows:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
+        raise InputError(f"{table.name}: no word is left to predict ({reasons}); give more, or whole sentences")
+    return UsedWords(np.array(rows, dtype=np.int64), dict(left_out))
+
+
+def _with_previous(rows: NDArray[np.int64], before: Sequence[Sequence[int | None]]) -> list[NDArray[np.int64]]:
+    """Return the rows themselves, those of the word before, and so on."""
+    steps = [[before[row][step] for row in rows.tolist()] for step in range(BEFORE)]
+    return [rows, *(np.array(step, dtype=np.int64) for step in steps)]

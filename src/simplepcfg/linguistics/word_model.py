@@ -1,0 +1,108 @@
+"""What a test asks of a language model: scores of sentences, surprisals of words, and which words it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from simplepcfg.data.penn_words import plain_apostrophes, tokenize
+from simplepcfg.data.preprocessing import Prepared, Preprocessing
+from simplepcfg.data.vocabulary import UNK, Vocabulary
+
+END = "<end>"
+BRACKETS = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
+STRAIGHT_MARK = '"'
+QUOTATION_BEGINS, QUOTATION_ENDS = ("``", "“", STRAIGHT_MARK), ("''", "”", STRAIGHT_MARK)
+_MARKS = {*BRACKETS, *QUOTATION_BEGINS, *QUOTATION_ENDS}
+Words = Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class WordSurprisal:
+    """One word of a sentence, or its end; in nats. None where the model does not look at the word: punctuation."""
+
+    word: str
+    token: str | None  # as the model sees it: prepared, and `<unk>` where the vocabulary does not have it
+    surprisal: float | None  # −log P(token | the tokens before it)
+    entropy: float | None  # of what could have stood here: any word, or the end
+
+
+class WordModel(Protocol):
+    """A run, an n-gram or an LSTM: anything that gives the words of a sentence probabilities from left to right."""
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The words that it knows."""
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """What happens to words before the model sees them."""
+
+    def score(self, sentences: Sequence[Words], /) -> list[float]:
+        """log p (nats) of each sentence, its end included."""
+
+    def surprisal(self, sentences: Sequence[Words], /, *, ends: bool = True) -> Sequence[Sequence[WordSurprisal]]:
+        """Return, for each sentence, a record a word, then one for an `<eos>` that was added, then one for its end.
+
+        With `ends=False` nobody needs the records after the words, and they may be left out.
+        """
+
+
+class SequenceModel(WordModel, Protocol):
+    """A control without a grammar, which has its own end of a sentence in place of a run's `<eos>`."""
+
+    def token_log_probabilities(self, sentences: Sequence[Words], /) -> list[float]:
+        """log p (nats) of each sentence of prepared tokens, its end included."""
+
+
+def word_records(
+    words: Words, prepared: Prepared, vocabulary: Vocabulary, values: Sequence[tuple[float, float]]
+) -> list[WordSurprisal]:
+    """Make the records of a sentence from the surprisal and entropy of each prepared token and, last, of the end.
+
+    A sentence of which preprocessing leaves nothing has no end.
+    """
+    records = [WordSurprisal(word, None, None, None) for word in words]
+    for place, token, found in zip(prepared.kept, prepared.tokens, values, strict=False):
+        records[place] = WordSurprisal(words[place], token if token in vocabulary else UNK, *found)
+    return [*records, WordSurprisal(END, END, *values[-1])] if prepared.tokens else records
+
+
+def words_of_item(text: str) -> list[str]:
+    """Split a sentence as people write it into words, by Penn's conventions, with the apostrophe of a typewriter."""
+    return [plain_apostrophes(token) for token in tokenize(text)]
+
+
+def with_known_marks(model: WordModel, words: Words) -> list[str]:
+    """Write brackets and quotation marks as the model's vocabulary has them, such as `-LRB-` for `(`.
+
+    Of straight quotation marks every second one of a sentence ends a quotation.
+    """
+    if _MARKS.isdisjoint(words):
+        return list(words)
+
+    def is_known(word: str) -> bool:
+        tokens = model.preprocessing.apply([word]).tokens
+        return not tokens or tokens[0] in model.vocabulary  # a word that the model does not look at may stay
+
+    found, straight = [], 0
+    for word in words:
+        spellings: tuple[str, ...] = ()
+        if word in BRACKETS:
+            spellings = (BRACKETS[word],)
+        elif word in QUOTATION_BEGINS + QUOTATION_ENDS:
+            begins = straight % 2 == 0 if word == STRAIGHT_MARK else word in QUOTATION_BEGINS
+            straight += word == STRAIGHT_MARK
+            spellings = QUOTATION_BEGINS + QUOTATION_ENDS if begins else QUOTATION_ENDS + QUOTATION_BEGINS
+        found.append(next(filter(is_known, (word, *spellings)), word))
+    return found
+
+
+def has_unknown(model: WordModel, words: Words) -> bool:
+    """Tell whether the model sees a word of a sentence as unknown."""
+    return not all(map(model.vocabulary.knows, model.preprocessing.apply(words).tokens))

@@ -1,0 +1,149 @@
+"""Numbers for each word of a reading experiment: length, frequency, and what a model says about it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from simplepcfg.data.raw_text import sentences_of_paragraph
+from simplepcfg.errors import InputError
+from simplepcfg.linguistics.item_tables import ItemTable, score_item_table
+from simplepcfg.linguistics.regions import tokenise_regions
+from simplepcfg.linguistics.word_model import WordModel, words_of_item
+
+Array = NDArray[np.float64]
+
+
+class Predictor(StrEnum):
+    """What a model says about a word. The last two look ahead: they are of the trees of the whole sentence."""
+
+    surprisal = "surprisal"
+    entropy = "entropy"
+    entropy_reduction = "entropy-reduction"
+    syntactic_surprisal = "syntactic-surprisal"
+    depth = "depth"
+    open_constituents = "open-constituents"
+
+
+FROM_TREES = frozenset([Predictor.depth, Predictor.open_constituents])
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPredictors:
+    """A model's predictors, each [rows] with NaN where there is none, and where it sees an unknown word."""
+
+    model: str
+    values: dict[Predictor, Array]
+    unknown: NDArray[np.bool_]
+
+
+def model_predictors(model: WordModel, table: ItemTable, wanted: Iterable[Predictor]) -> ModelPredictors:
+    """Compute the predictors of each row of a table, information in bits.
+
+    `surprisal` is summed over a word's tokens. `entropy` is that of the next token before the word is seen, and
+    `entropy-reduction` by how much it is larger than that after the word, or 0. `syntactic-surprisal` is how unexpected
+    the preterminal of a word was: −log P(preterminal | the words before), in expectation over those that the word may
+    have, summed over its tokens. `depth` is the expected number of
+    constituents of two words or more over the word's last token, `open-constituents` that of those among them which go
+    on after it, in the trees of the whole sentence: both depend on words that the reader has not seen.
+    """
+    chosen = {Predictor.surprisal, *wanted}
+    scores = score_item_table(model, table)
+    bits = 1 / math.log(2)
+    values = {
+        Predictor.surprisal: _column([score.surprisal for score in scores]) * bits,
+        Predictor.entropy: _column([score.entropy for score in scores]) * bits,
+    }
+    after = np.full(len(scores), np.nan)
+    for rows in table.sentences:
+        after[rows[:-1]] = values[Predictor.entropy][rows[1:]]
+    values[Predictor.entropy_reduction] = np.maximum(0.0, values[Predictor.entropy] - after)
+    if Predictor.syntactic_surprisal in chosen:
+        values[Predictor.syntactic_surprisal] = _syntactic_surprisals(model, table) * bits
+    if chosen & FROM_TREES:
+        values |= _tree_predictors(model, table)
+    unknown = np.array([score.has_unknown for score in scores])
+    return ModelPredictors(model.name, {name: values[name] for name in Predictor if name in chosen}, unknown)
+
+
+def word_lengths(words: Sequence[str]) -> Array:
+    """Count the letters and digits of each word."""
+    return np.array([sum(map(str.isalnum, word)) for word in words], dtype=np.float64)
+
+
+def log_frequencies(words: Sequence[str], counts: Counter[str]) -> Array:
+    """log2 of each word's share of a text, one added to its count; of a word of several tokens, the rarest one's."""
+    total = sum(counts.values()) + 1
+    found = {word: math.log2((_rarest(word, counts) + 1) / total) for word in set(words)}
+    return np.array([found[word] for word in words])
+
+
+def _rarest(word: str, counts: Counter[str]) -> int:
+    """Return the count of a word's rarest token, of `Mr.` that of its more frequent form."""
+    written = word.lower()
+    return min(
+        (max(counts[token], counts[f"{token}."] * (f"{token}." in written)) for token in plain_tokens(word)), default=0
+    )
+
+
+def token_counts(lines: Iterable[str]) -> Counter[str]:
+    """Count each token in lines of text, whatever its case: sentences, raw or tokenised, or paragraphs."""
+    counts: Counter[str] = Counter()
+    for line in lines:
+        for sentence in sentences_of_paragraph(line):
+            counts.update(plain_tokens(sentence))
+    return counts
+
+
+def plain_tokens(text: str) -> list[str]:
+    """Return the tokens with a letter or digit, in lower case."""
+    return [token.lower() for token in words_of_item(text) if any(map(str.isalnum, token))]
+
+
+def _syntactic_surprisals(model: WordModel, table: ItemTable) -> Array:
+    """Return the syntactic surprisal of each row in nats; NaN where the model looks at none of its tokens."""
+    ask: Callable[[list[list[str]]], list[list[float | None]]] | None = getattr(model, "syntactic_surprisal", None)
+    if ask is None:
+        raise InputError(
+            f"{model.name}: has no preterminals, hence no syntactic surprisal; ask for other predictors, or give a run"
+        )
+    items = [tokenise_regions(regions, model) for regions in table.texts()]
+    values = np.full(len(table.rows), np.nan)
+    for rows, item, found in zip(table.sentences, items, ask([item.words for item in items]), strict=True):
+        for region, value in zip(item.region_of, found, strict=True):
+            if value is not None:
+                row = rows[region]
+                values[row] = value if math.isnan(values[row]) else values[row] + value
+    return values
+
+
+def _tree_predictors(model: WordModel, table: ItemTable) -> dict[Predictor, Array]:
+    span_marginals: Callable[[list[list[str]]], list[Tensor]] | None = getattr(model, "span_marginals", None)
+    if span_marginals is None:
+        raise InputError(
+            f"{model.name}: has no trees, hence no depth and no open constituents; ask for other predictors"
+        )
+    depth, open_after = np.full(len(table.rows), np.nan), np.full(len(table.rows), np.nan)
+    sentences, owners = [], []
+    for regions in table.texts():
+        item = tokenise_regions(regions, model)
+        kept = model.preprocessing.apply(item.words).kept
+        sentences.append([item.words[place] for place in kept])
+        owners.append([item.region_of[place] for place in kept])
+    for rows, owner, marginals in zip(table.sentences, owners, span_marginals(sentences), strict=True):
+        spans = np.asarray(marginals, dtype=np.float64)  # [tokens + 1, tokens + 1], over (i, j), i < j
+        for token, region in enumerate(owner):  # the last token of a region is what remains
+            depth[rows[region]] = spans[: token + 1, token + 1 :].sum()
+            open_after[rows[region]] = spans[: token + 1, token + 2 :].sum()
+    return {Predictor.depth: depth, Predictor.open_constituents: open_after}
+
+
+def _column(values: Iterable[float | None]) -> Array:
+    return np.array([math.nan if value is None else value for value in values], dtype=np.float64)

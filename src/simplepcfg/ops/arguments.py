@@ -1,0 +1,342 @@
+"""Rules and sentences: the two values that operations take, and the checks that they fit each other."""
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypedDict
+
+import torch
+from torch import Tensor
+
+from simplepcfg.errors import InputError
+from simplepcfg.ops.products import check_precision
+from simplepcfg.ops.recording import recordable
+
+# Rules may be this far below 0, so that finite differences can be taken at a rule of probability 0.
+LARGEST_NEGATIVE_RULE = 1e-3
+# Shapes, dtypes and precisions that were right and need no conversion, so that recurring calls are checked quickly.
+_RIGHT_LAYOUTS: set[tuple[object, ...]] = set()
+LAYOUTS = 1024
+
+
+class SentenceOptions(TypedDict):
+    """Keyword arguments that describe the sentences of a batch."""
+
+    lengths: Tensor | None
+    span_bonus: Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sentences:
+    """A batch of sentences, as a caller gives them."""
+
+    log_emissions: Tensor  # [B, n, P]: log emit[T, w_i] of every preterminal at every position; -inf is allowed
+    lengths: Tensor | None = None  # [B]; None if every sentence has n words
+    span_bonus: Tensor | None = None  # [B, n + 1, n + 1]: log-weights of spans, -inf where a span is forbidden
+
+    @classmethod
+    def of(
+        cls, log_emissions: Tensor, lengths: Tensor | Sequence[int] | None, span_bonus: Tensor | None = None
+    ) -> "Sentences":
+        """Return the sentences, with lengths that were given as a list in a tensor."""
+        if lengths is not None:
+            lengths = lengths_tensor(lengths, log_emissions.shape[0])
+        return cls(log_emissions, lengths, span_bonus)
+
+    @property
+    def options(self) -> SentenceOptions:
+        """The lengths and span bonuses as keyword arguments."""
+        return {"lengths": self.lengths, "span_bonus": self.span_bonus}
+
+    def last_posts(self) -> tuple[Tensor, Tensor]:
+        """Return indices of each sentence and of its end in a tensor [B, n + 1, ...]: [B] each, on the device."""
+        batch, n, _ = self.log_emissions.shape
+        device = self.log_emissions.device
+        ends = torch.full((batch,), n, device=device) if self.lengths is None else self.lengths.to(device)
+        return torch.arange(batch, device=device), ends
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleRules:
+    """Rules of a simple PCFG, as a caller gives them: A → B C has the probability left[A, B] · right[A, C]."""
+
+    root: Tensor  # [N] or [B, N]
+    left: Tensor  # [N, N + P] or [B, N, N + P]; nonterminals first, then preterminals
+    right: Tensor  # as left
+    precision: str | None = None  # of matrix products with the rules: "bf16", "tf32" or "fp32", the default
+
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Root, left and right."""
+        return self.root, self.left, self.right
+
+    def detach(self) -> "SimpleRules":
+        """Return the rules without gradients."""
+        return SimpleRules(self.root.detach(), self.left.detach(), self.right.detach(), self.precision)
+
+
+@dataclass(frozen=True, slots=True)
+class InsideArguments:
+    """Rules and sentences that have been checked together, in one floating-point dtype: what every backend receives.
+
+    ``lengths`` is None if every sentence has n words.
+    """
+
+    log_emissions: Tensor  # [B, n, P]
+    root: Tensor  # [N] or [B, N]
+    left: Tensor  # [N, N + P] or [B, N, N + P]
+    right: Tensor
+    lengths: Tensor | None  # [B] int64 on the CPU, where the host can read them without waiting for the GPU
+    span_bonus: Tensor | None  # [B, n + 1, n + 1]
+    precision: str | None
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """B, n, N, P."""
+        batch, n, preterminals = self.log_emissions.shape
+        return batch, n, self.root.shape[-1], preterminals
+
+    @property
+    def lengths_on_device(self) -> Tensor | None:
+        """``lengths`` on the device of the other tensors."""
+        return None if self.lengths is None else self.lengths.to(self.log_emissions.device)
+
+    @property
+    def rules(self) -> SimpleRules:
+        """The rules alone."""
+        return SimpleRules(self.root, self.left, self.right, self.precision)
+
+    @property
+    def batched_rules(self) -> bool:
+        """Whether the rules have a batch dimension."""
+        return self.left.dim() == 3
+
+
+def recordable_arguments(arguments: InsideArguments) -> InsideArguments:
+    """Return the arguments with ``recordable`` tensors, which autograd can save."""
+    return replace(
+        arguments,
+        log_emissions=recordable(arguments.log_emissions),
+        root=recordable(arguments.root),
+        left=recordable(arguments.left),
+        right=recordable(arguments.right),
+        lengths=recordable(arguments.lengths),
+        span_bonus=recordable(arguments.span_bonus),
+    )
+
+
+class Needs(NamedTuple):
+    """Which gradients a backward pass computes."""
+
+    words: bool  # of the log-emissions
+    root: bool
+    rules: bool  # of left and right
+
+
+def needs_gradient(arguments: InsideArguments) -> bool:
+    """Return whether results are to be differentiated with respect to some argument."""
+    tensors = (arguments.log_emissions, arguments.root, arguments.left, arguments.right, arguments.span_bonus)
+    return requires_graph(*tensors)
+
+
+def requires_graph(*tensors: Tensor | None) -> bool:
+    """Return whether results that are computed from these tensors must be differentiable."""
+    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
+
+
+def some_sentences(arguments: InsideArguments, indices: Tensor) -> InsideArguments:
+    """Return the arguments of some sentences of the batch."""
+    own_rules = arguments.batched_rules
+    return replace(
+        arguments,
+        log_emissions=arguments.log_emissions[indices],
+        root=arguments.root[indices] if arguments.root.dim() == 2 else arguments.root,
+        left=arguments.left[indices] if own_rules else arguments.left,
+        right=arguments.right[indices] if own_rules else arguments.right,
+        lengths=None if arguments.lengths is None else arguments.lengths[indices],
+        span_bonus=None if arguments.span_bonus is None else arguments.span_bonus[indices],
+    )
+
+
+def check_arguments(rules: SimpleRules, sentences: Sentences) -> InsideArguments:
+    """Check shapes, dtypes and values, and convert to one floating-point dtype; InputError names what is wrong."""
+    return check_values(check_shapes_once(rules, sentences))
+
+
+def check_shapes(rules: SimpleRules, sentences: Sentences) -> InsideArguments:
+    """Check shapes and dtypes and convert to one floating-point dtype, without reading a value.
+
+    ``lengths`` of the result may be on any device and are not checked yet, which ``check_values`` does.
+    """
+    log_emissions, lengths, span_bonus = sentences.log_emissions, sentences.lengths, sentences.span_bonus
+    root, left, right = rules.tensors
+    if log_emissions.dim() != 3 or 0 in log_emissions.shape:
+        raise InputError(f"log_emissions has shape {_shape(log_emissions)}; it must be [B, n, P], none of them 0")
+    batch, n, preterminals = log_emissions.shape
+    nonterminals = root.shape[-1] if root.dim() else 0
+    symbols = nonterminals + preterminals
+    for name, tensor, tail in (
+        ("root", root, (nonterminals,)),
+        ("left", left, (nonterminals, symbols)),
+        ("right", right, (nonterminals, symbols)),
+    ):
+        if nonterminals == 0 or tuple(tensor.shape) not in (tail, (batch, *tail)):
+            raise InputError(
+                f"{name} has shape {_shape(tensor)}; with B = {batch}, N = {nonterminals}, P = {preterminals} "
+                f"it must be {list(tail)} or {[batch, *tail]}"
+            )
+    if left.dim() != right.dim():
+        raise InputError("left and right must both have a batch dimension, or neither")
+    dtype = torch.promote_types(log_emissions.dtype, torch.float32)
+    if not dtype.is_floating_point:
+        raise InputError(f"log_emissions has dtype {log_emissions.dtype}; it must be a floating-point tensor")
+    check_precision(rules.precision)
+    if span_bonus is not None and tuple(span_bonus.shape) != (batch, n + 1, n + 1):
+        raise InputError(f"span_bonus has shape {_shape(span_bonus)}; it must be {[batch, n + 1, n + 1]}")
+    return InsideArguments(
+        log_emissions.to(dtype),
+        root.to(dtype),
+        left if left.dtype == right.dtype and _keeps_dtype(left, dtype) else left.to(dtype),
+        right if left.dtype == right.dtype and _keeps_dtype(right, dtype) else right.to(dtype),
+        None if lengths is None else lengths_tensor(lengths, batch),
+        None if span_bonus is None else span_bonus.to(dtype),
+        rules.precision,
+    )
+
+
+def check_shapes_once(rules: SimpleRules, sentences: Sentences) -> InsideArguments:
+    """Compute ``check_shapes``, without repeating the checks for shapes and dtypes that have been right before."""
+    log_emissions, lengths, span_bonus = sentences.log_emissions, sentences.lengths, sentences.span_bonus
+    root, left, right = rules.root, rules.left, rules.right
+    layout = (
+        *(log_emissions.shape, root.shape, left.shape, right.shape),
+        *(log_emissions.dtype, root.dtype, left.dtype, right.dtype),
+        None if span_bonus is None else (span_bonus.shape, span_bonus.dtype),
+        rules.precision,
+        left.is_cuda,
+        right.is_cuda,
+    )
+    if layout in _RIGHT_LAYOUTS:
+        if lengths is not None:
+            lengths = lengths_tensor(lengths, log_emissions.shape[0])
+        return InsideArguments(log_emissions, root, left, right, lengths, span_bonus, rules.precision)
+    arguments = check_shapes(rules, sentences)
+    given = (log_emissions, root, left, right, span_bonus)
+    checked = (arguments.log_emissions, arguments.root, arguments.left, arguments.right, arguments.span_bonus)
+    if all(one is other for one, other in zip(given, checked, strict=True)):  # none needs a conversion
+        if len(_RIGHT_LAYOUTS) >= LAYOUTS:
+            _RIGHT_LAYOUTS.clear()
+        _RIGHT_LAYOUTS.add(layout)
+    return arguments
+
+
+def check_values(arguments: InsideArguments) -> InsideArguments:
+    """Check the values of arguments whose shapes are right, and move the lengths to the CPU.
+
+    Values on a GPU are not checked, because the host would have to wait for it. InputError names what is wrong.
+    """
+    batch, n, _, _ = arguments.sizes
+    for name, tensor in (("root", arguments.root), ("left", arguments.left), ("right", arguments.right)):
+        check_probabilities(name, tensor)
+    lengths = check_lengths(arguments.lengths, batch, n)
+    check_bonus(arguments.span_bonus, batch, n, arguments.log_emissions.dtype)
+    return arguments if lengths is arguments.lengths else replace(arguments, lengths=lengths)
+
+
+def _keeps_dtype(rules: Tensor, dtype: torch.dtype) -> bool:
+    """Return whether rules need no conversion; bfloat16 rules on a GPU are read by the matrix products as they are."""
+    return rules.dtype == dtype or (rules.is_cuda and rules.dtype == torch.bfloat16)
+
+
+def float64_of_sentence(rules: Tensor, b: int, dims: int) -> Tensor:
+    """Return the rules of sentence ``b`` in float64; without a batch dimension rules have ``dims`` dimensions."""
+    return (rules[b] if rules.dim() > dims else rules).double()
+
+
+def check_probabilities(name: str, tensor: Tensor) -> None:
+    """Raise InputError if rules are negative, which means that log-probabilities were given.
+
+    Tensors on a GPU are not checked, because the host would have to wait for it. NaN is accepted: training detects it
+    and skips the step.
+    """
+    if tensor.device.type != "cpu" or not tensor.is_floating_point():
+        return
+    try:
+        # NumPy's view of the same memory keeps the check out of autograd and of tracing.
+        values = tensor.detach().numpy() if tensor.dtype != torch.bfloat16 else tensor.detach().float().numpy()
+    except RuntimeError:  # within a transformation such as torch.func.vmap there are no values
+        return
+    least = float(values.min())
+    if least < -LARGEST_NEGATIVE_RULE:
+        raise InputError(
+            f"{name} holds {least:.6g}; rules are probabilities, not log-probabilities or logits: give {name}.exp() or "
+            f"{name}.softmax(-1)"
+        )
+
+
+def check_lengths(lengths: Tensor | Sequence[int] | None, batch: int, n: int) -> Tensor | None:
+    """Return the lengths as int64 on the CPU, or None if every sentence has n words; InputError if they are wrong."""
+    if lengths is None:
+        return None
+    lengths = lengths_tensor(lengths, batch)
+    lengths = lengths.to("cpu", torch.int64)
+    values = lengths.tolist()
+    for index, value in enumerate(values):
+        if value > n:
+            raise InputError(f"lengths[{index}] = {value} exceeds n = {n}; crop it or give more positions")
+        if value < 1:
+            raise InputError(f"lengths[{index}] = {value}; a sentence has at least one word")
+    if all(value == n for value in values):
+        return None
+    return lengths
+
+
+def check_prefix_lengths(lengths: Tensor | Sequence[int] | None, batch: int, n: int) -> Tensor:
+    """Return the lengths of prefixes, which may be 0, as int64 on the CPU; InputError if they are wrong."""
+    if lengths is None:
+        return torch.full((batch,), n)
+    lengths = lengths_tensor(lengths, batch).to("cpu", torch.int64)
+    if not bool(((lengths >= 0) & (lengths <= n)).all()):
+        raise InputError(f"lengths = {lengths.tolist()}; give {batch} lengths of 0 to n = {n}")
+    return lengths
+
+
+def check_bonus(span_bonus: Tensor | None, batch: int, n: int, dtype: torch.dtype) -> Tensor | None:
+    """Return the bonus in ``dtype``; InputError if its shape is wrong or, on a CPU, if it contains NaN or inf.
+
+    Values on a GPU are not checked, because the host would have to wait for it.
+    """
+    if span_bonus is None:
+        return None
+    if tuple(span_bonus.shape) != (batch, n + 1, n + 1):
+        raise InputError(f"span_bonus has shape {_shape(span_bonus)}; it must be {[batch, n + 1, n + 1]}")
+    if span_bonus.device.type == "cpu" and not bool((span_bonus < torch.inf).all()):
+        place = (~(span_bonus < torch.inf)).nonzero()[0].tolist()
+        raise InputError(
+            f"span_bonus{place} = {float(span_bonus[tuple(place)])}; give a finite log-weight, or -inf to forbid it"
+        )
+    return span_bonus.to(dtype)
+
+
+def lengths_tensor(lengths: Tensor | Sequence[int], batch: int) -> Tensor:
+    """Return the lengths as a tensor of integers, [B], on any device; InputError if dtype or number is wrong."""
+    if not isinstance(lengths, Tensor):
+        lengths = _integers(lengths)
+    if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
+        raise InputError(f"lengths has dtype {lengths.dtype}; lengths are whole numbers")
+    if tuple(lengths.shape) != (batch,):
+        raise InputError(f"lengths has shape {_shape(lengths)}; it must be [{batch}], one length a sentence")
+    return lengths
+
+
+def _integers(lengths: object) -> Tensor:
+    """Convert a list or another iterable of integers to a tensor."""
+    try:
+        values = list(lengths)  # type: ignore[call-overload]
+        return torch.tensor([operator.index(value) for value in values], dtype=torch.int64)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise InputError(f"lengths is {lengths!r}; give a tensor or a list of whole numbers") from None
+
+
+def _shape(tensor: Tensor) -> list[int]:
+    return list(tensor.shape)

@@ -1,0 +1,113 @@
+"""Marginals of spans, symbols and preterminals, and expected rule counts, of an ordinary PCFG.
+
+All are gradients of log Z, which the backward pass of the scaled chart computes without autograd.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.autocast import without_autocast
+from simplepcfg.ops.dense import dense_inside
+from simplepcfg.ops.dense.arguments import DenseArguments
+from simplepcfg.ops.dense.backward import Wanted
+from simplepcfg.ops.dense.scaled import FilledChart, Gradients
+from simplepcfg.ops.recording import recordable, recording
+
+
+@dataclass(frozen=True, slots=True)
+class DenseRuleCounts:
+    """Expected numbers of uses of S → A and of A → B C, in the shapes of the rules."""
+
+    root: Tensor  # [N] or [B, N]
+    rules: Tensor  # [N, S, S] or [B, N, S, S]
+
+    @property
+    def parents(self) -> Tensor:
+        """The expected number of uses of each nonterminal, [N] or [B, N]."""
+        return self.rules.sum((-1, -2))
+
+    @property
+    def preterminals(self) -> Tensor:
+        """The expected number of uses of each preterminal, [P] or [B, P]."""
+        both = self.rules.sum((-3, -1)) + self.rules.sum((-3, -2))
+        return both[..., self.rules.shape[-3] :]
+
+
+@without_autocast
+def dense_span_marginals(
+    arguments: DenseArguments, *, backend: str = "auto", create_graph: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Compute the marginal probability of each span, given the sentence.
+
+    Args:
+        arguments: of ``dense_inside``.
+        backend: as in ``dense_inside``.
+        create_graph: whether the marginals can be differentiated.
+
+    Returns:
+        ``(log_z, marginals)``: ``[B]``, and ``[B, n + 1, n + 1]`` with the probability that the tree of the sentence
+        contains the span (i, j), of width 2 or more; other entries are 0. The marginals of a sentence sum to n − 1, or
+        to 0 if the sentence has probability 0.
+    """
+    batch, n, _, _ = arguments.sizes
+    marginals = arguments.log_emissions.new_zeros(batch, n + 1, n + 1)
+    if not create_graph and backend in ("auto", "torch"):
+        return _log_z_and_gradients(arguments, Wanted(marginals=marginals))[0], marginals
+    with recording():
+        emissions, root, rules = map(recordable, (arguments.log_emissions, arguments.root, arguments.rules))
+        # The marginals are the gradient with respect to the bonus; one that is part of the caller's graph stays in it.
+        bonus = marginals.clone() if arguments.span_bonus is None else recordable(arguments.span_bonus)
+        bonus = bonus if create_graph and bonus.requires_grad else bonus.detach().requires_grad_()
+        lengths = recordable(arguments.lengths)
+        log_z = dense_inside(emissions, root, rules, lengths=lengths, span_bonus=bonus, backend=backend)
+        if n > 1:  # a sentence of one word has no span that counts
+            (marginals,) = torch.autograd.grad(log_z.sum(), bonus, create_graph=create_graph, materialize_grads=True)
+    return (log_z if create_graph else log_z.detach()), marginals
+
+
+@without_autocast
+def dense_symbol_marginals(arguments: DenseArguments) -> tuple[Tensor, Tensor]:
+    """Compute the marginal probability of each nonterminal over each span, given the sentence; not differentiable.
+
+    Returns ``(log_z, marginals)``: ``[B]`` and ``[B, n + 1, n + 1, N]``. Summed over nonterminals this is
+    ``dense_span_marginals``.
+    """
+    batch, n, nonterminals, _ = arguments.sizes
+    marginals = arguments.log_emissions.new_zeros(batch, n + 1, n + 1, nonterminals)
+    return _log_z_and_gradients(arguments, Wanted(symbols=marginals))[0], marginals
+
+
+@without_autocast
+def dense_tag_marginals(arguments: DenseArguments) -> tuple[Tensor, Tensor]:
+    """Compute the marginal probability of each preterminal over each word, given the sentence; not differentiable.
+
+    Returns ``(log_z, marginals)``: ``[B]`` and ``[B, n, P]``.
+    """
+    log_z, (words, _, _) = _log_z_and_gradients(arguments, Wanted(words=True))
+    return log_z, torch.zeros_like(arguments.log_emissions) if words is None else words
+
+
+@without_autocast
+def dense_rule_counts(arguments: DenseArguments) -> tuple[Tensor, DenseRuleCounts]:
+    """Compute the expected number of uses of each rule in the derivations of the sentences; not differentiable.
+
+    Returns ``(log_z, counts)``: ``[B]``, and counts in the shapes of the rules, summed over the sentences if the rules
+    have no batch dimension. A sentence of n words adds 1 to the counts of the root and n − 1 to those of the rules.
+    """
+    log_z, (_, by_root, by_rules) = _log_z_and_gradients(arguments, Wanted(root=True, rules=True))
+    root, rules = arguments.root.detach(), arguments.rules.detach()
+    if by_root is None or by_rules is None:  # a sentence of one word has no tree
+        return log_z, DenseRuleCounts(torch.zeros_like(root), torch.zeros_like(rules))
+    return log_z, DenseRuleCounts(by_root.mul_(root), by_rules.mul_(rules))
+
+
+def _log_z_and_gradients(arguments: DenseArguments, wanted: Wanted) -> tuple[Tensor, Gradients]:
+    """Compute log Z and what is wanted, also in ``torch.inference_mode``; sentences of one word have no gradients."""
+    with torch.no_grad():
+        if arguments.sizes[1] == 1:
+            return arguments.log_emissions.new_full((arguments.sizes[0],), -math.inf), (None, None, None)
+        chart = FilledChart(arguments)
+        return chart.log_z, chart.backward(torch.ones_like(chart.log_z), wanted)

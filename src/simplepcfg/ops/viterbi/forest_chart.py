@@ -1,0 +1,44 @@
+"""The Viterbi chart of the nodes of a ``Forest``, in the layout that the search for the k best trees reads."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from simplepcfg.ops.arguments import InsideArguments
+from simplepcfg.ops.viterbi.chart import ViterbiChart
+from simplepcfg.ops.viterbi.pruned import Forest
+
+
+class ForestChart(ViterbiChart):
+    """A Viterbi chart whose nodes outside of a forest have the log-probability −inf."""
+
+    def __init__(self, arguments: InsideArguments, forest: Forest) -> None:
+        super().__init__(arguments)
+        self.forest = forest
+        for tensor in (self.best, self.children, self.emit):
+            tensor.fill_(-math.inf)
+
+    def make_rules(self) -> None:
+        """Leave the logarithms of the rules to ``rule_row``, because few of them are needed."""
+
+    def rule_row(self, b: int, rule: int, wide: bool) -> Tensor:
+        arguments, states = self.arguments, self.states
+        rules = arguments.left if rule < states else arguments.right
+        rules = rules[self.plan.sentences[b]] if rules.dim() == 3 else rules
+        row = rules[rule % states, :states] if wide else rules[rule % states, states:]
+        return row.to(self.dtype).log()
+
+    def fill(self) -> Tensor:
+        """Write the values of the forest to the chart; return the best log-probabilities, in the order of the plan."""
+        forest, plan = self.forest, self.plan
+        best = forest.maximise()
+        place = plan.order.long().argsort()
+        for width, level in forest.levels.items():
+            assert level.values is not None
+            rows = self.rows_of(place[level.b], level.i, torch.full_like(level.i, width))
+            (self.emit if width == 1 else self.best)[rows[level.nodes], level.symbols] = level.values
+            sides = forest.side_values[level.first_side : level.first_side + len(level.sides)]
+            self.children[rows[level.sides], level.side_rules] = sides
+        self.top = self.best[plan.top_rows.clamp(min=0).long()] + self._root()
+        return best[plan.order.long()]

@@ -1,0 +1,57 @@
+"""A table of results as Markdown, as CSV and for the terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simplepcfg.evaluation.rendering import escape_markdown, markdown_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+NOTHING = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class ResultTable:
+    """What people read, as cells under columns, and what programs read, as rows of a CSV file."""
+
+    title: str
+    columns: Mapping[str, bool]  # whether a column of this name holds numbers
+    cells: Sequence[Sequence[str]]
+    csv_columns: Sequence[str]
+    csv_rows: Sequence[Mapping[str, object]]  # other keys are left out, missing ones are empty
+    before: Sequence[str] = ()  # paragraphs of the Markdown page
+    after: Sequence[str] = ()
+
+    def markdown(self) -> str:
+        """Return the page with the table."""
+        words = [number for number, is_number in enumerate(self.columns.values()) if not is_number]
+        rows = [[escape_markdown(cell) for cell in cells] for cells in self.cells]
+        table = markdown_table(list(self.columns), rows, words=words)
+        return "\n\n".join([f"# {self.title}", *self.before, table, *self.after]) + "\n"
+
+    def csv(self) -> str:
+        """Return the text of the CSV file."""
+        stream = io.StringIO()
+        writer = csv.DictWriter(stream, self.csv_columns, restval="", extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.csv_rows)
+        return stream.getvalue()
+
+    def rich(self) -> Table:
+        """Return the table for a terminal."""
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        drawn = Table(title=Text(self.title), box=box.SIMPLE_HEAD, title_justify="left")
+        for name, is_number in self.columns.items():
+            drawn.add_column(Text(name), justify="right" if is_number else "left")
+        for cells in self.cells:
+            drawn.add_row(*map(Text, cells))
+        return drawn

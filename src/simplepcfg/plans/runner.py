@@ -1,0 +1,184 @@
+"""Trains and evaluates the rows of a table, each row and seed once, from wherever an earlier call stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from signal import Signals
+
+from simplepcfg.benchmarking.report import current_commit
+from simplepcfg.data.preprocessing import Preprocessing
+from simplepcfg.data.readers import read_trees
+from simplepcfg.errors import InputError, SimplePCFGError
+from simplepcfg.evaluation.treebank import Treebank
+from simplepcfg.inference.run import load
+from simplepcfg.plans.engine import Failure, do_jobs
+from simplepcfg.plans.jobs import (
+    Job,
+    find_jobs,
+    find_predictions,
+    find_texts,
+    job_config,
+    refuse_own_keys,
+    refuse_unknown_settings,
+    sha256,
+    text_preprocessing,
+)
+from simplepcfg.plans.lines import REPORT_NUMBERS, Line, result_table, table_lines
+from simplepcfg.plans.state import Key, Record, ReproductionFolder
+from simplepcfg.plans.tables import PaperTable, Row, paper_table
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.training.reporting.progress import Reporter
+from simplepcfg.training.signals import Interrupted
+from simplepcfg.training.start import train
+from simplepcfg.version import __version__
+
+
+def reproduce(
+    table_name: str,
+    data: str | Path,
+    out: str | Path,
+    *,
+    rows: Sequence[str] | None = None,
+    seeds: int = 4,
+    settings: Sequence[str] = (),
+    predictions: Sequence[str] = (),
+    device: str = "auto",
+    make_reporter: Callable[[], Reporter] = Reporter,
+    remark: Callable[[str], None] = lambda text: None,
+) -> list[Line]:
+    """Train and evaluate every row of a table that can be computed here, `seeds` times, and return the table's lines.
+
+    Rows and seeds that have a result are not done again, and an interrupted training goes on from its checkpoint.
+    The test file is read once for each finished run. A row that fails for want of memory, or of numbers, is named
+    and the others go on; the first such error is raised at the end. `predictions` are bracketed trees of the test
+    file's sentences, "NAME=FILE", scored as a row of the same table.
+    """
+    if seeds < 1:
+        raise InputError(f"seeds = {seeds}; train at least one run a row")
+    table = paper_table(table_name)
+    chosen = table.choose(rows)
+    texts = find_texts(table, Path(data))
+    jobs = [*find_predictions(table, texts, predictions), *find_jobs(chosen, texts, seeds)]
+    refuse_own_keys(settings)
+    # All of them before the first is trained: a misspelt key must not show after a day.
+    configs = {job.key: job_config(job, table, settings) for job in jobs if job.row.config is not None}
+    if settings and not configs:
+        refuse_unknown_settings(table, texts[0], settings)
+    folder = ReproductionFolder(Path(out), (table.metric, *REPORT_NUMBERS))
+    folder.open(table.name, Path(data), settings)
+    tests = {text.language: (text.test, sha256(text.test)) for text in texts}
+    folder.refuse_other_tests(tests)
+    folder.refuse_other_predictions(
+        {job.key: (job.predictions, sha256(job.predictions)) for job in jobs if job.predictions}
+    )
+    folder.refuse_other_configurations(configs)
+    for text in texts:
+        if text.language and text.language.lower() not in table.languages:
+            remark(f"{text.language}: the paper has figures of {', '.join(table.languages)} alone")
+    hashes = {language: hashed for language, (_, hashed) in tests.items()}
+    work = _Reproduction(table, folder, configs, hashes, seeds, chosen, settings, device, make_reporter, remark)
+    with RunFolder(folder.path).locked():
+        for row in chosen:
+            if row.configuration and row.config is None:
+                remark(f"{row.name}: the configuration {row.configuration} is not installed; the row is left out")
+        do_jobs(jobs, lambda job: job.key in folder.read_results(), work.evaluate, work.record)
+    lines = work.write_table()
+    work.raise_failures()
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Reproduction:
+    """How the jobs of a table are done, and where their results go."""
+
+    table: PaperTable
+    folder: ReproductionFolder
+    configs: Mapping[Key, RunConfig]
+    tests: Mapping[str, str]  # hash of the test file of each language
+    seeds: int
+    chosen: Sequence[Row]
+    settings: Sequence[str]
+    device: str
+    make_reporter: Callable[[], Reporter]
+    remark: Callable[[str], None]
+    failures: dict[Key, SimplePCFGError] = field(default_factory=dict)
+
+    def write_table(self) -> list[Line]:
+        """Write the table of all results, and return its lines."""
+        results = self.folder.read_results()
+        lines = table_lines(
+            self.table, list(self.tests), results, self.failures, self.seeds, self.chosen, self.settings
+        )
+        self.folder.write(result_table(self.table, lines, self.settings))
+        return lines
+
+    def evaluate(self, job: Job) -> Record:
+        """Train the rest of a run and evaluate it once on the test file; a baseline is only evaluated."""
+        config = self.configs.get(job.key)
+        if config is None:
+            return _evaluate_trees(job, text_preprocessing(job.text, self.table), self.remark)
+        place = self.folder.run(*job.key)
+        begun = RunFolder(place).config.exists()
+        self.remark(f"{job.title}: {'going on with' if begun else 'training into'} {place}")
+        try:
+            train(None if begun else config, place, resume=begun, device=self.device, reporter=self.make_reporter())
+        except Interrupted as error:
+            self.write_table()
+            message = f"stopped by {Signals(error.signal_number).name} in {job.title}; the same command goes on"
+            raise Interrupted(message, error.signal_number) from None
+        run = load(place, self.device)
+        return run.evaluate(job.text.test, job.title).to_dict() | {"best": run.best}
+
+    def record(self, job: Job, report: Record | Failure) -> None:
+        """Append a result and write the table; a failure is kept for the end."""
+        if isinstance(report, Failure):
+            self.failures[job.key] = report
+            self.remark(f"{job.title}: {report}")
+            return
+        entry = _record(job, self.table, self.configs.get(job.key), report)
+        if entry["test_sha256"] != self.tests[job.text.language]:
+            raise InputError(f"{job.text.test}: changed while {job.title} was trained; restore it and start again")
+        self.folder.append(entry)
+        self.write_table()
+
+    def raise_failures(self) -> None:
+        """Raise the first failure, if there was one."""
+        for key, error in self.failures.items():
+            more = f" (and {len(self.failures) - 1} more)" if len(self.failures) > 1 else ""
+            raise type(error)(f"{' '.join(map(str, filter(None, key)))}: {error}{more}; the same command tries again")
+
+
+def _evaluate_trees(job: Job, preprocessing: Preprocessing, remark: Callable[[str], None]) -> Record:
+    """Evaluate a baseline, or trees that somebody else has made."""
+    treebank = Treebank(read_trees(job.text.test), preprocessing, str(job.text.test))
+    if job.predictions is None:
+        return treebank.baseline(job.row.baseline or "").to_dict()
+    report, different = treebank.predictions(str(job.predictions), list(read_trees(job.predictions)))
+    if different:
+        remark(f"{job.predictions}: {different} trees have other words than {job.text.test}; is it the same text?")
+    return report.to_dict()
+
+
+def _record(job: Job, table: PaperTable, config: RunConfig | None, report: Record) -> Record:
+    predicted = {}
+    if job.predictions is not None:
+        predicted = {"predictions": str(job.predictions), "predictions_sha256": sha256(job.predictions)}
+    return {
+        "table": table.name,
+        "row": job.row.name,
+        "language": job.text.language,
+        "seed": job.seed,
+        "config": job.row.config,
+        "model": None if config is None else config.model_dump(mode="json")["model"],
+        "test": str(job.text.test),
+        "test_sha256": sha256(job.text.test),
+        **predicted,
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "simplepcfg": __version__,
+        "commit": current_commit(),
+        "report": report,
+    }

@@ -1,1 +1,0 @@
-"""The paper's tables, row by row: trained, evaluated and set beside the published figures."""

@@ -1,0 +1,1 @@
+"""Runs, for training and inference alike: configuration, folders, checkpoints, device and memory."""

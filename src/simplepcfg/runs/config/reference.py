@@ -1,0 +1,152 @@
+"""The reference page of configuration keys, generated from the code."""
+
+from typing import Any, Literal, get_args, get_origin
+
+from simplepcfg.models import KINDS
+from simplepcfg.runs.config.keys import REQUIRED, Key, all_keys
+from simplepcfg.runs.config.schema import RunConfig
+
+# Keys that DataConfig inherits from Preprocessing, where they have no description.
+INHERITED = {
+    "data.lowercase": "Lower-case every word.",
+    "data.numbers": "`N` writes every number as `N`.",
+    "data.punctuation": "`drop` removes punctuation: by tag in Penn-style trees, else what has no letter or digit.",
+    "data.eos": "End every sentence with the word `<eos>`, as language models do.",
+    "data.tokenize": "Lines are sentences as people write them: `fire.` becomes `fire .` and `don’t` becomes `do n’t`, "
+    "by Penn's conventions. If false, words are what stands between white space.",
+}
+
+# The keys that people change first, in the order in which they meet them.
+FIRST = (
+    "data.train",
+    "data.valid",
+    "data.vocabulary_size",
+    "data.max_length",
+    "model.nonterminals",
+    "model.preterminals",
+    "training.epochs",
+    "training.batch_size",
+    "training.learning_rate",
+    "seed",
+)
+
+INTRODUCTION = """# Configuration keys
+
+Change a key of a built-in configuration on the command line:
+
+    simplepcfg train sn-pcfg-128 --train train.txt --out runs/mine --set training.epochs=3 --set model.nonterminals=64
+
+Written by `python -m simplepcfg.runs.config.reference`; change the code, not this page. In a file each
+section below is a table; on the command line a key is written in full, as in `--set training.epochs=3`; in the
+environment it is `SIMPLEPCFG_TRAINING__EPOCHS=3`, and a variable `SIMPLEPCFG_…` that names no key is refused. Command
+line beats environment beats file beats default. Paths are relative to the folder from which the command is run."""
+
+
+HEADER = ("| key | type | default | meaning |", "|---|---|---|---|")
+MODEL_HEADER = ("| key | kinds | type | default | meaning |", "|---|---|---|---|---|")
+
+
+def config_reference() -> str:
+    """Return the page as Markdown: one table for each group of keys, with type, limits, default and meaning."""
+    groups: dict[str, list[Key]] = {}
+    for key in all_keys():
+        groups.setdefault(key.name.rpartition(".")[0], []).append(key)
+    first = ", ".join(f"`{name}`" for name in FIRST)
+    parts = [INTRODUCTION, f"\nPeople change these first: {first}."]
+    for table, keys in groups.items():
+        parts += [f"\n## `[{table}]`\n" if table else "\n## Top level\n"]
+        if table == "model":
+            parts += ["Which of them a run has depends on `model.kind`, the kind of model.\n", *MODEL_HEADER]
+            parts += _model_rows(keys)
+        else:
+            about = ((keys[0].owner if table else RunConfig).__doc__ or "").strip().splitlines()[0]
+            parts += [
+                f"{about}\n",
+                *HEADER,
+                *(_row(f"`{key.name}`", _type_of(key), _default(key), key) for key in keys),
+            ]
+    return "\n".join(parts) + "\n"
+
+
+def _model_rows(keys: list[Key]) -> list[str]:
+    """Return a row for each key of models, or several where it means different things to different kinds."""
+    kinds = {config: kind for kind, config in KINDS.items()}
+    names = list(dict.fromkeys(key.name for key in keys))
+    alike: dict[tuple[str, str, str], list[Key]] = {}
+    for key in sorted(keys, key=lambda key: names.index(key.name)):
+        kind_of_type = "text" if key.name == "model.kind" else _type_of(key)
+        alike.setdefault((key.name, kind_of_type, _meaning(key)), []).append(key)
+    rows = []
+    for (name, type_, _), same in alike.items():
+        owners: dict[str, list[str]] = {}
+        for key in same:
+            owners.setdefault(_default(key), []).append(kinds[key.owner])
+        if len(owners) == 1 or name == "model.kind":
+            default = next(iter(owners))
+        else:
+            default = "; ".join(f"{value} ({', '.join(of)})" for value, of in owners.items())
+        of_all = len(same) == len(kinds)
+        which = "all" if of_all else ", ".join(kinds[key.owner] for key in same)
+        rows.append(_row(f"`{name}` | {which}", type_, default, same[0]))
+    return rows
+
+
+def _row(name: str, type_: str, default: str, key: Key) -> str:
+    cells = [cell.replace("|", "\\|").replace("\n", " ") for cell in (type_, default, _meaning(key))]
+    return "| " + " | ".join([name, *cells]) + " |"
+
+
+def _meaning(key: Key) -> str:
+    return key.description or INHERITED.get(key.name, "")
+
+
+def _type_of(key: Key) -> str:
+    return _type(key.annotation) + _limits(key.limits)
+
+
+def _default(key: Key) -> str:
+    """Return the default as TOML, or in words where there is none."""
+    return "required" if key.default is REQUIRED else "none" if key.default is None else _toml(key.default)
+
+
+def _toml(value: Any) -> str:
+    """Return a value as TOML, set as code."""
+    return f"`{_literal(value)}`"
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(_literal(item) for item in value) + "]"
+    return str(value)
+
+
+def _type(annotation: Any) -> str:
+    """Return a type in plain words: text, whole number, number, true or false, or the values to choose from."""
+    if get_origin(annotation) is Literal:
+        return " or ".join(_toml(choice) for choice in get_args(annotation))
+    words = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+    if annotation in words:
+        return words[annotation]
+    inner = [_type(part) for part in get_args(annotation) if part not in (type(None), Ellipsis)]
+    if get_origin(annotation) is tuple:
+        return "list of " + ", ".join(inner)
+    return " or ".join(dict.fromkeys(inner)) or str(annotation)
+
+
+def _limits(limits: tuple[Any, ...]) -> str:
+    signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+    bounds = [
+        f"{sign} {bound}"
+        for item in limits
+        for name, sign in signs.items()
+        if (bound := getattr(item, name, None)) is not None and bound < 2**31
+    ]
+    return f" ({', '.join(bounds)})" if bounds else ""
+
+
+if __name__ == "__main__":
+    print(config_reference(), end="")

@@ -1,0 +1,163 @@
+"""The encoded training and validation text of a run, with a fingerprint."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from simplepcfg.data.encoded_text import DecodedText, EncodedText, Ints, TextEncoder
+from simplepcfg.data.tokens import TextSource, read_tokens
+from simplepcfg.data.vocabulary import UNK, UNK_ID, Vocabulary
+from simplepcfg.errors import InputError, counted
+from simplepcfg.runs.config.schema import DataConfig
+
+HELD_OUT_SHARE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Encoded training and validation sentences; `notes` tell the user what was left out."""
+
+    train: EncodedText
+    valid: EncodedText
+    vocabulary: Vocabulary
+    notes: list[str] = field(default_factory=list)
+    train_tokens: Sequence[list[str]] | None = None  # of the training sentences, where they were asked for
+
+    def identity(self) -> dict[str, Any]:
+        """Return sizes and hashes, by which a resumed run recognises its text."""
+        return {
+            name: {
+                "sentences": len(sentences),
+                "tokens": int(sentences.lengths.sum()),
+                "sha256": sentences.fingerprint(),
+            }
+            for name, sentences in (("train", self.train), ("valid", self.valid))
+        } | {"vocabulary": len(self.vocabulary)}
+
+
+def prepare_corpus(
+    config: DataConfig,
+    seed: int,
+    train: TextSource | None = None,
+    valid: TextSource | None = None,
+    vocabulary: Vocabulary | None = None,
+    keep_tokens: bool = False,
+) -> Corpus:
+    """Read, preprocess and encode the text of a run, in one pass and without holding it as strings.
+
+    Validation text is split off if none is given, and sentences that cannot be trained on are left out. `train` and
+    `valid` replace the files of the configuration; `vocabulary` is that of a resumed run; `keep_tokens` keeps the words
+    of the training sentences beside their ids. Raises InputError if there is no usable text.
+    """
+    source = train if train is not None else config.train
+    if source is None:
+        raise InputError("no training text; set data.train to a file of one sentence a line")
+    notes: list[str] = []
+    encoder = TextEncoder()
+    training = encoder.read(read_tokens(source, config.preprocessing, notes, config.raw))
+    valid_source = valid if valid is not None else config.valid
+    if valid_source is not None:
+        held_out = encoder.read(read_tokens(valid_source, config.preprocessing, notes, config.raw))
+    else:
+        kept, chosen = hold_out(training.lengths, seed, _name(source, "training"))
+        training, held_out = training.select(kept), training.select(chosen)
+        held = counted(len(held_out), "sentence")
+        notes.append(f"no validation text: {held} of the training text held out (seed {seed})")
+    words = encoder.words
+    if vocabulary is None:
+        counts = zip(words, training.counts(len(words)).tolist(), strict=True)
+        vocabulary = Vocabulary.from_counts(
+            {word: count for word, count in counts if count},
+            config.vocabulary_size or None,
+            config.min_count,
+            config.unknown_classes == "signature",
+        )
+    usable = _leave_out_unusable(training, config.max_length, notes, _name(source, "training"))
+    held_out = held_out.select(np.flatnonzero(held_out.lengths))
+    if not (held_out.lengths >= 2).any():
+        name = _name(valid_source if valid_source is not None else source, "validation")
+        raise InputError(f"{name} has no sentence of two words or more to validate on; give a larger data.valid")
+    train_tokens = None
+    if keep_tokens:
+        train_tokens = DecodedText(EncodedText(usable.tokens.copy(), usable.starts, usable.lengths), words)
+    encoder.finish(vocabulary.encode(words))
+    remark = _unlearned_unknown_words(usable, held_out, len(vocabulary))
+    if remark is not None:
+        notes.append(remark)
+    return Corpus(usable, held_out, vocabulary, notes, train_tokens)
+
+
+def hold_out(lengths: Ints, seed: int, name: str = "the training text") -> tuple[Ints, Ints]:
+    """Split sentences into training and validation: a random 5 % of those of two words or more, at least one.
+
+    `lengths` are those of the sentences; their indices are returned, both in order. Raises InputError, with the `name`
+    of the text, if fewer than two sentences have two words.
+    """
+    candidates = np.flatnonzero(lengths >= 2)
+    if len(candidates) < 2:
+        raise InputError(
+            f"{name} has {counted(len(candidates), 'sentence')} of two words or more; at least 2 are needed, one of "
+            "them for validation: give more text, or a validation text (data.valid)"
+        )
+    count = max(1, int(len(candidates) * HELD_OUT_SHARE))
+    order = torch.randperm(len(candidates), generator=torch.Generator().manual_seed(seed))
+    chosen = np.sort(candidates[order[:count].numpy()])
+    return np.delete(np.arange(len(lengths)), chosen), chosen
+
+
+def absolute_paths(config: DataConfig) -> DataConfig:
+    """Return the configuration with absolute paths, so that a run can be resumed from another working directory."""
+    found = {
+        name: str(Path(path).absolute())
+        for name in ("train", "valid")
+        if (path := getattr(config, name)) is not None and path != "-"
+    }
+    return config.model_copy(update=found)
+
+
+def _name(source: TextSource, kind: str) -> str:
+    """Return the name of a text in messages: its file, or the kind of text."""
+    return fspath(source) if isinstance(source, str | PathLike) else f"the {kind} text"
+
+
+def _unlearned_unknown_words(training: EncodedText, held_out: EncodedText, size: int) -> str | None:
+    """Return a remark if `<unk>` occurs in the validation text and never in the training text, or None.
+
+    `size` is that of the vocabulary.
+    """
+    found = held_out.counts(size)
+    if not found[UNK_ID] or training.counts(size)[UNK_ID]:
+        return None
+    return (
+        f"{found[UNK_ID]:,} of {found.sum():,} validation words are {UNK}, whose probability is not learned, as the "
+        f"training text has none; with --set data.min_count=2 its words seen once are {UNK}"
+    )
+
+
+def _leave_out_unusable(text: EncodedText, max_length: int, notes: list[str], name: str) -> EncodedText:
+    """Return the sentences of two words or more that are not too long; count the others in `notes`.
+
+    A `max_length` of 0 allows any.
+    """
+    lengths = text.lengths
+    long = lengths > (max_length or lengths.max(initial=0))
+    empty, one_word, too_long = int((lengths == 0).sum()), int((lengths == 1).sum()), int((long & (lengths > 1)).sum())
+    for count, what in (
+        (empty, "with nothing left after preprocessing"),
+        (one_word, "of one word (they have no tree)"),
+        (too_long, f"longer than data.max_length = {max_length}"),
+    ):
+        if count:
+            notes.append(f"{count:,} of {len(text):,} training sentences left out: {what}")
+    usable = text.select(np.flatnonzero((lengths >= 2) & ~long))
+    if not len(usable):
+        raise InputError(
+            f"{name}: no training sentence is left ({empty} empty, {one_word} of one word, {too_long} longer than "
+            f"data.max_length = {max_length}); give more text or raise data.max_length"
+        )
+    return usable

@@ -1,0 +1,70 @@
+"""Record of skipped batches, so that a numerical error can be reproduced."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.errors import NumericalError
+from simplepcfg.runs.metrics import JsonLines
+
+# At most so many batches are written; a run whose steps are all skipped ends soon with an error.
+MOST_BATCHES = 100
+
+
+class SkippedBatches:
+    """Keeps the batches since the counters were last read and writes them to a file if one of them was skipped.
+
+    On a CPU that is one batch. On a GPU the counters are read every few steps and with a delay, so that the skipped
+    batch is one of several candidates. `text` are the training sentences and `note` is called with each remark.
+    """
+
+    def __init__(
+        self, path: Path, text: Sequence[Sequence[int]], vocabulary: Vocabulary, note: Callable[[str], None]
+    ) -> None:
+        self._path, self._text, self._vocabulary, self._note = path, text, vocabulary, note
+        self._earlier: list[tuple[int, Sequence[int]]] = []  # counted in the next delayed read
+        self._later: list[tuple[int, Sequence[int]]] = []
+        self._written = 0
+        self.known = 0  # number of skipped steps so far, earlier sessions included
+
+    def add(self, step: int, indices: Sequence[int]) -> None:
+        """Add a step, counted from 0, on the sentences with these indices."""
+        self._later.append((step, indices))
+
+    def start_delayed_read(self) -> None:
+        """Mark that the next delayed read of the counters covers the steps so far."""
+        self._earlier, self._later = [*self._earlier, *self._later], []
+
+    def check(self, skipped: int, norm: float, *, all_done: bool, write: bool, stop: bool) -> None:
+        """Compare the number of skipped steps with the one before and write the candidates if it has grown.
+
+        `norm` is the last gradient norm. `all_done` says that `skipped` counts all steps, not only those before the
+        last read; `write` that this process writes the file. Raises NumericalError if `stop` is set and a step was
+        skipped.
+        """
+        candidates = [*self._earlier, *(self._later if all_done else ())]
+        self._earlier, self._later = ([], []) if all_done else (self._later, [])
+        new, self.known = skipped - self.known, skipped
+        if new <= 0 or not candidates:
+            return
+        if write and self._written < MOST_BATCHES:
+            self._write(candidates, new, norm)
+        steps = f"step {candidates[0][0] + 1}" if len(candidates) == 1 else f"{new} of steps {_range(candidates)}"
+        said = f"{steps} skipped: no finite loss and gradient (norm {norm:g}); the sentences are in {self._path.name}"
+        if stop:
+            raise NumericalError(f"{said}; lower training.learning_rate, or set training.stop_at_skipped=false")
+        if write:
+            self._note(said)
+
+    def _write(self, candidates: Sequence[tuple[int, Sequence[int]]], new: int, norm: float) -> None:
+        with JsonLines(self._path) as lines:
+            for step, indices in candidates:
+                words = [self._vocabulary.decode(self._text[index]) for index in indices]
+                certain = len(candidates) == new
+                record = {"step": step + 1, "certain": certain, "gradient_norm": norm, "indices": list(indices)}
+                lines.write(record | {"sentences": [" ".join(sentence) for sentence in words]})
+        self._written += len(candidates)
+
+
+def _range(candidates: Sequence[tuple[int, Sequence[int]]]) -> str:
+    return f"{candidates[0][0] + 1} to {candidates[-1][0] + 1}"

@@ -1,0 +1,382 @@
+"""`train`: start or resume a run, from a configuration and text to a folder with the best model."""
+
+import json
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from simplepcfg.data.tokens import TextSource
+from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.errors import InputError
+from simplepcfg.files import remove_leftovers, write_json
+from simplepcfg.runs.checkpoint import Best, Checkpoint
+from simplepcfg.runs.checksums import DamagedFileError, add_checksum, record_is_intact
+from simplepcfg.runs.config.files import save_config
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.corpus import Corpus, absolute_paths, prepare_corpus
+from simplepcfg.runs.device import reproducible, use_expandable_segments
+from simplepcfg.runs.failures import DISK_FULL, TRAINING_ADVICE, resource_errors
+from simplepcfg.runs.metrics import check_length, is_intact
+from simplepcfg.runs.run_folder import FORMAT, RunFolder, run_facts
+from simplepcfg.runs.tensor_files import read_checked_tensor_file, stored_vocabulary
+from simplepcfg.training.loop import Trainer
+from simplepcfg.training.memory import require_memory
+from simplepcfg.training.neighbour_embeddings import set_neighbour_embeddings
+from simplepcfg.training.recommendation import time_note
+from simplepcfg.training.reporting.progress import Reporter
+from simplepcfg.training.signals import StopSignals
+from simplepcfg.training.step.branching_bias import bias_note
+from simplepcfg.training.step.distributed import Group, join_group
+from simplepcfg.training.step.timing import StepTimer
+from simplepcfg.training.teachers import check_teachers, prepare_teachers, teacher_folders
+from simplepcfg.training.warm_start import initialise_from_run
+
+# The keys that a resumed run may change: how long and where it trains, and the paths of its text.
+CHANGEABLE = {
+    "name",
+    "data.train",
+    "data.valid",
+    "training.epochs",
+    "training.patience",
+    "training.device",
+    "training.threads",
+    "training.checkpoint_minutes",
+    "training.checkpoint_steps",
+    "training.log_every",
+    "training.captured_shapes",
+    "training.check_identity",
+    "training.stop_at_skipped",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """Summary of a finished run; its model is in `directory`, for `load_run`."""
+
+    directory: Path
+    epochs: int
+    steps: int
+    stopped_by: str  # "epochs", "patience" or "max_minutes"
+    best: Best
+    skipped_steps: int
+    seconds: float
+    notes: tuple[str, ...]
+
+
+def train(
+    config: RunConfig | None,
+    directory: str | Path,
+    *,
+    resume: bool = False,
+    device: str = "auto",
+    reporter: Reporter | None = None,
+    train_text: TextSource | None = None,
+    valid_text: TextSource | None = None,
+    timer: StepTimer | None = None,
+) -> TrainingResult:
+    """Train a model into a new run folder, or with `resume` continue the run in it from its last checkpoint.
+
+    `config` may be None for a resumed run, which then takes the configuration of its folder; one that is given may
+    differ only in how long and where to train. A `device` other than "auto" overrides the configuration.
+    `train_text` and `valid_text` (a path, or an iterable of strings, word lists or trees) replace the files of the
+    configuration. `timer` measures every step. Where torchrun started several processes, they share every batch and
+    train one model.
+
+    Returns a summary of the run. Raises InputError for settings, text or a folder that cannot be used, ResourceError
+    for too little memory or disk, NumericalError if too many steps in a row are skipped, and Interrupted after SIGINT
+    or SIGTERM, when everything has been saved.
+
+        config = load_config("sn-pcfg-128", ["training.epochs=3"])
+        result = train(config, "runs/first", train_text="train.txt")
+        print(result.best.perplexity)
+    """
+    folder = RunFolder(Path(directory))
+    with (
+        StopSignals() as stop,
+        join_group() as group,
+        resource_errors("training", TRAINING_ADVICE),
+        ExitStack() as held,
+    ):
+        reporter = reporter if reporter is not None and group.is_leader else Reporter()
+        with group.failing_together():
+            config = resumed_config(config, folder) if resume else _new_config(config, folder)
+            chosen = group.device(config.training.device if device == "auto" else device)
+            vocabulary = _own_vocabulary(folder) if resume and folder.checkpoint.exists() else None
+            taught = bool(config.training.teacher)
+            corpus = prepare_corpus(config.data, config.seed, train_text, valid_text, vocabulary, keep_tokens=taught)
+            needs = require_memory(config, corpus, chosen, group.size, group.local_size)
+            if chosen.type == "cuda" and not needs.capture:
+                use_expandable_segments(True)
+                held.callback(use_expandable_segments, False)  # The next run of this process may be captured.
+        group.reduce_on(chosen)
+        group.require_same("the text", json.dumps(corpus.identity()))
+        checkpoint = None
+        with group.failing_together():
+            if group.is_leader:
+                _make_folder(folder.path)
+                held.enter_context(folder.locked())
+                if not resume:
+                    folder.refuse_if_taken()
+            held.enter_context(reproducible(chosen, config.training.threads))
+            # The model comes before the folder is written: it may refuse its settings, and a corrected run needs a
+            # free folder.
+            trainer = Trainer(config, folder, corpus, chosen, reporter, stop, group, needs.capture, timer)
+            if not (resume and folder.checkpoint.exists()):
+                _initialise_weights(trainer)
+            if group.is_leader:
+                checkpoint = _open_folder(folder, config, corpus, chosen, reporter)
+        with group.failing_together():
+            if not group.is_leader and resume and folder.checkpoint.exists():
+                checkpoint = _load_checkpoint(folder, corpus)
+            if checkpoint is not None:
+                trainer.resume(checkpoint)
+        for leaders_turn in (True, False):  # The other processes read what the first has computed.
+            with group.failing_together():
+                if group.is_leader == leaders_turn:
+                    trainer.teacher.marginals = prepare_teachers(config, corpus, folder.teacher, chosen, reporter.note)
+        write_model = False
+        with group.failing_together():
+            if checkpoint is not None and group.is_leader:
+                write_model = _model_is_behind(folder, checkpoint)
+        with group.failing_together():
+            if checkpoint is not None and group.is_leader:  # A process that refuses must leave the folder unchanged.
+                save_config(config, folder.config)
+                if write_model:
+                    checkpoint.save_best(folder.model)
+            duration = time_note(config, corpus.train.lengths.tolist(), len(corpus.vocabulary), chosen)
+            summary = _summary(corpus, trainer, group)
+            bias = bias_note(config.training, len(corpus.train))
+            for note in (*corpus.notes, summary, trainer.curriculum.note, bias, needs.note, duration):
+                if note is not None:
+                    reporter.note(note)
+            if checkpoint is not None:
+                reporter.note(_describe_position(trainer))
+        group.broadcast(list(trainer.model.state_dict().values()))
+        try:
+            trainer.run()
+        finally:
+            reporter.close()
+        return _result(trainer)
+
+
+def _initialise_weights(trainer: Trainer) -> None:
+    """Initialise weights from another run or from word neighbours, where the configuration asks for it."""
+    settings, corpus = trainer.config.training, trainer.corpus
+    if settings.start_from is not None:
+        initialise_from_run(trainer.model, corpus.vocabulary, settings.start_from, settings.start_noise)
+    elif settings.word_neighbours:
+        set_neighbour_embeddings(trainer.model, corpus.train, settings.word_neighbours, trainer.config.seed)
+
+
+def _own_vocabulary(folder: RunFolder) -> Vocabulary:
+    """Return the folder's vocabulary, checked first: text encoded with a damaged one would look like another text."""
+    vocabulary = Vocabulary.load(folder.vocabulary)
+    folder.check_vocabulary(vocabulary, stored_vocabulary(folder.checkpoint))
+    return vocabulary
+
+
+def _new_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
+    folder.refuse_if_taken()
+    folder.refuse_foreign_files()
+    if config is None:
+        raise InputError("a new run needs a configuration; use load_config")
+    config = with_absolute_paths(config)
+    check_teachers(config)
+    return config
+
+
+def with_absolute_paths(config: RunConfig) -> RunConfig:
+    """Return the configuration with absolute paths, so that the run can be resumed from another working directory."""
+    training = config.training
+    if training.start_from is not None:
+        training = training.model_copy(update={"start_from": str(Path(training.start_from).absolute())})
+    if training.teacher:
+        training = training.model_copy(update={"teacher": teacher_folders(training.teacher)})
+    return config.model_copy(update={"data": absolute_paths(config.data), "training": training})
+
+
+def resumed_config(config: RunConfig | None, folder: RunFolder) -> RunConfig:
+    """Return the folder's configuration with the changes of `config`; raise InputError for one that is not allowed."""
+    folder.require(folder.config)
+    folder.refuse_foreign_files()
+    if folder.checkpoint.exists():
+        folder.require(folder.vocabulary, folder.facts, folder.metrics)
+    elif folder.model.exists():  # Training writes the checkpoint first, so the model was saved or copied without one.
+        raise InputError(
+            f"{folder.path} holds a model but no {folder.checkpoint.name} to resume from, and a new run would "
+            "overwrite the model; restore the checkpoint or train into another folder"
+        )
+    saved = folder.read_config()
+    if config is None:
+        return saved
+    config = with_absolute_paths(config)
+    before, after = _flatten(saved.model_dump()), _flatten(config.model_dump())
+    for key in sorted(before.keys() | after.keys()):
+        if before.get(key) != after.get(key) and key not in CHANGEABLE:
+            raise InputError(
+                f"{key} = {after.get(key)!r} differs from {before.get(key)!r} in {folder.config}; "
+                "a resumed run cannot change it, start a new one"
+            )
+    return config
+
+
+def _open_folder(
+    folder: RunFolder, config: RunConfig, corpus: Corpus, device: torch.device, reporter: Reporter
+) -> Checkpoint | None:
+    """Write the first files of a new run, or check that a resumed run belongs to this text and return its checkpoint.
+
+    Returns None for a new run.
+    """
+    remove_leftovers(folder.path)
+    if folder.checkpoint.exists():
+        _check_same_text(folder, corpus)
+        checkpoint = _load_checkpoint(folder, corpus)
+        begun = checkpoint.state.epoch + (checkpoint.state.batch > 0)
+        if config.training.epochs < begun:
+            raise InputError(
+                f"training.epochs = {config.training.epochs}, but {folder.path} is in epoch {begun} already; "
+                f"give {begun} or more, or start a new run"
+            )
+        kept, checksum = checkpoint.state.metrics_bytes, checkpoint.state.metrics_crc32
+        check_length(folder.metrics, kept)
+        if not is_intact(folder.metrics, kept, checksum):
+            reporter.note(f"{folder.metrics}: is not what the run wrote, by its checksum; training goes on without it")
+        return checkpoint
+    save_config(config, folder.config)
+    # A run that was stopped before its first checkpoint starts from the beginning.
+    corpus.vocabulary.save(folder.vocabulary)
+    write_json(folder.facts, add_checksum(run_facts(config, device, corpus.identity())))
+    return None
+
+
+def _load_checkpoint(folder: RunFolder, corpus: Corpus) -> Checkpoint:
+    """Return the checkpoint; raise InputError if it is damaged or belongs to another vocabulary."""
+    try:
+        checkpoint = Checkpoint.load(folder.checkpoint)
+    except DamagedFileError as error:
+        raise folder.with_advice(error) from None
+    folder.check_vocabulary(corpus.vocabulary, checkpoint.vocabulary)
+    return checkpoint
+
+
+def _model_is_behind(folder: RunFolder, checkpoint: Checkpoint) -> bool:
+    """Return whether the model must be restored from the checkpoint: it is missing, damaged or of an earlier epoch.
+
+    A checkpoint of an early version has no checksum. If its best weights differ from those of a model of the same
+    epoch, one of the two is damaged and it is unknown which, so InputError is raised and neither is changed.
+    """
+    best = checkpoint.state.best
+    if best is None:
+        return False
+    try:
+        model = read_checked_tensor_file(folder.model)
+    except InputError:
+        return True
+    if model.record != best.model_dump():
+        return checkpoint.verified or _are_finite(folder, checkpoint)
+    same = model.tensors.keys() == checkpoint.best_weights.keys() and all(
+        torch.equal(tensor, checkpoint.best_weights[name]) for name, tensor in model.tensors.items()
+    )
+    if not (same or checkpoint.verified):
+        raise InputError(
+            f"{folder.checkpoint} and {folder.model} have different weights of the same epoch {best.epoch}, and no "
+            "checksum to tell which are damaged; restore one of them from a copy"
+        )
+    return not same
+
+
+def _are_finite(folder: RunFolder, checkpoint: Checkpoint) -> bool:
+    """Return True, or raise InputError that names best weights which are not finite."""
+    for name, tensor in checkpoint.best_weights.items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise InputError(f"{folder.checkpoint}: best weights {name} are not finite; restore it from a copy")
+    return True
+
+
+def _check_same_text(folder: RunFolder, corpus: Corpus) -> None:
+    """Raise InputError if the run in `folder` was trained on another text, or if its facts are damaged."""
+    try:
+        facts = json.loads(folder.facts.read_text("utf-8"))
+        if facts.get("format", FORMAT) > FORMAT:
+            raise InputError(
+                f"{folder.path}: a run of format {facts['format']}, of simplepcfg {facts.get('simplepcfg')}; "
+                f"this version knows formats up to {FORMAT}: upgrade"
+            )
+        if not record_is_intact(facts):
+            raise DamagedFileError(folder.facts, "its checksum does not match its content")
+        recorded = facts["data"]
+        expected = {name: recorded[name]["sha256"] for name in ("train", "valid")}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise DamagedFileError(folder.facts, str(error)) from None
+    found = corpus.identity()
+    for name, text in (("train", "training"), ("valid", "validation")):
+        if found[name]["sha256"] != expected[name]:
+            raise InputError(
+                f"the {text} text is not the one that {folder.path} began with "
+                f"({found[name]['sentences']} usable sentences now, {recorded[name]['sentences']} then); "
+                "restore it or start a new run"
+            )
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        if error.errno in DISK_FULL:
+            raise
+        raise InputError(f"{path}: the run folder cannot be made ({error.strerror}); choose another") from None
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        raise InputError(f"{path}: the run folder cannot be written to; change its permissions or choose another")
+
+
+def _flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            flat |= _flatten(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def _summary(corpus: Corpus, trainer: Trainer, group: Group) -> str:
+    weights = sum(parameter.numel() for parameter in trainer.model.parameters())
+    where = str(trainer.device) if group.size == 1 else f"{trainer.device.type} in {group.size} processes"
+    return (
+        f"{len(corpus.train):,} training and {len(corpus.valid):,} validation sentences, "
+        f"{len(corpus.vocabulary):,} words in the vocabulary, {weights:,} weights, on {where}"
+    )
+
+
+def _describe_position(trainer: Trainer) -> str:
+    if trainer.stopped_by is not None:
+        config = trainer.config.training
+        reasons = {
+            "epochs": f"all epochs are done; to go on, set training.epochs to more than {config.epochs}",
+            "patience": f"validation has not gained for training.patience = {config.patience} epochs; "
+            "to go on, set it to more, or to 0",
+            "max_minutes": f"training.max_minutes = {config.max_minutes:g} are over; to go on, set it to more, or to 0",
+        }
+        return f"nothing left to do after epoch {trainer.state.epoch}: {reasons[trainer.stopped_by]}"
+    return f"resumed in epoch {trainer.state.epoch + 1}, after step {trainer.state.step}"
+
+
+def _result(trainer: Trainer) -> TrainingResult:
+    state = trainer.state
+    assert state.best is not None  # Every epoch ends with a validation, and that of the first is the best so far.
+    return TrainingResult(
+        directory=trainer.folder.path,
+        epochs=state.epoch,
+        steps=state.step,
+        stopped_by=trainer.stopped_by or "epochs",
+        best=state.best,
+        skipped_steps=state.skipped_steps,
+        seconds=state.seconds,
+        notes=tuple(trainer.corpus.notes),
+    )

@@ -1,1 +1,0 @@
-"""The text of a run: reading, curriculum, and initial word embeddings."""

@@ -1,0 +1,240 @@
+"""Regressions of reading times: against direct computation, on made-up times, and which words are used."""
+
+import math
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simplepcfg.errors import InputError
+from simplepcfg.linguistics.item_tables import ItemTable, read_item_table
+from simplepcfg.linguistics.reading_times import evaluate_reading_times
+from simplepcfg.linguistics.regression import (
+    Shape,
+    basis,
+    design_matrix,
+    gain,
+    held_out_log_likelihood,
+    least_squares,
+    sentence_folds,
+)
+from simplepcfg.linguistics.word_predictors import (
+    Predictor,
+    log_frequencies,
+    model_predictors,
+    token_counts,
+    word_lengths,
+)
+from toy_word_models import UnigramModel
+
+LETTERS = "abcdefghijklmnopqrst"
+# Five letters each, so that length says nothing, and a surprisal in nats that frequency does not tell.
+WORDS = {letter * 5: 0.5 + (7 * place % 20) / 2 for place, letter in enumerate(LETTERS)}
+
+
+def made_up_table(folder: Path, slope: float, sentences: int = 60, seed: int = 3) -> ItemTable:
+    """Log times that grow with the surprisal of a word by `slope` a bit, and noise of 0.1."""
+    generator = np.random.default_rng(seed)
+    lines = ["item\tsentence\tzone\tword\tmean_rt\tother_rt"]
+    zone = 0
+    for sentence in range(sentences):
+        for word in generator.choice(list(WORDS), size=9).tolist():
+            zone += 1
+            time = math.exp(5.5 + slope * WORDS[word] / math.log(2) + 0.1 * generator.standard_normal())
+            lines.append(f"1\t{sentence}\t{zone}\t{word}\t{time:.4f}\t{300 + generator.standard_normal():.3f}")
+    path = folder / "times.tsv"
+    path.write_text("\n".join(lines) + "\n")
+    return read_item_table(path)
+
+
+def test_least_squares_solves_the_normal_equations() -> None:
+    generator = np.random.default_rng(0)
+    design = design_matrix([generator.standard_normal(50), generator.standard_normal((50, 2))])
+    outcome = generator.standard_normal(50)
+    coefficients, variance = least_squares(design, outcome)
+    assert coefficients == pytest.approx(np.linalg.inv(design.T @ design) @ design.T @ outcome)
+    assert variance == pytest.approx(((outcome - design @ coefficients) ** 2).sum() / 50)
+
+
+def test_held_out_log_likelihood_word_by_word() -> None:
+    generator = np.random.default_rng(1)
+    design, outcome = design_matrix([generator.standard_normal(30)]), generator.standard_normal(30)
+    folds = sentence_folds(np.repeat(np.arange(10), 3), 4, seed=2)
+    found = held_out_log_likelihood(design, outcome, folds)
+    for row in range(30):
+        others = folds != folds[row]
+        coefficients, variance = least_squares(design[others], outcome[others])
+        residual = float(outcome[row] - design[row] @ coefficients)
+        density = math.exp(-(residual**2) / (2 * variance)) / math.sqrt(2 * math.pi * variance)
+        assert found[row] == pytest.approx(math.log(density))
+
+
+def test_folds_keep_sentences_together() -> None:
+    sentences = np.array([5, 5, 2, 7, 7, 7, 2, 9, 11])
+    folds = sentence_folds(sentences, 2, seed=0)
+    for sentence in np.unique(sentences):
+        assert len(set(folds[sentences == sentence].tolist())) == 1
+    assert set(folds.tolist()) == {0, 1}
+    assert (sentence_folds(sentences, 2, seed=0) == folds).all()
+    for count in (1, 6):
+        with pytest.raises(InputError, match="folds"):
+            sentence_folds(sentences, count, seed=0)
+
+
+def test_shapes() -> None:
+    values = np.linspace(-2, 8, 201)
+    assert (basis(values, Shape.linear) == values[:, None]).all()
+    assert basis(values, Shape.quadratic).shape == (201, 2)
+    spline = basis(values, Shape.spline)
+    assert (spline[:, 0] == values).all()
+    assert spline.shape == (201, 3)
+    curvature = np.diff(spline, n=2, axis=0)
+    assert np.abs(curvature[:9]).max() < 1e-9  # linear before the first knot, at 5 %, and after the last
+    assert np.abs(curvature[-9:]).max() < 1e-9
+    assert np.abs(curvature[90:110, 1:]).max() > 1e-6
+    with pytest.raises(InputError, match="knots"):
+        basis(np.repeat([0.0, 1.0], 50), Shape.spline)
+
+
+def test_the_interval_is_over_sentences() -> None:
+    sentences = np.repeat(np.arange(40), 5)
+    constant = gain(np.full(200, 0.25), sentences, 100, seed=0)
+    assert (constant.mean, constant.low, constant.high) == (0.25, 0.25, 0.25)
+    same = np.repeat(np.random.default_rng(4).standard_normal(40), 5)  # all words of a sentence agree
+    found = gain(same, sentences, 2000, seed=0)
+    assert found.mean == pytest.approx(same.mean())
+    error = same.std() / math.sqrt(40)
+    assert found.low == pytest.approx(same.mean() - 1.96 * error, abs=0.15 * error)
+    assert found.high == pytest.approx(same.mean() + 1.96 * error, abs=0.15 * error)
+
+
+@pytest.mark.parametrize("shape", Shape)
+def test_an_effect_that_is_there(tmp_path: Path, shape: Shape) -> None:
+    table = made_up_table(tmp_path, slope=0.02)
+    (found,), used = evaluate_reading_times([UnigramModel(WORDS)], table, Counter(), shape=shape)
+    assert found.low > 0
+    assert found.slope == pytest.approx(0.02, abs=0.004)
+    assert found.slope_prev1 == pytest.approx(0, abs=0.004)
+    assert (found.words, found.sentences) == (60 * 6, 60)
+    assert used.left_out == {"at the beginning or end of a sentence": 60 * 3}
+    assert found.gain_beyond_surprisal is None
+
+
+def test_an_effect_that_is_not_there(tmp_path: Path) -> None:
+    table = made_up_table(tmp_path, slope=0.02)
+    (found,), _ = evaluate_reading_times([UnigramModel(WORDS)], table, Counter(), time="other_rt", log_time=False)
+    assert found.low < 0
+    assert found.gain < 0.005
+
+
+def test_models_side_by_side_have_the_same_words(tmp_path: Path) -> None:
+    table = made_up_table(tmp_path, slope=0.02)
+    fewer = UnigramModel({word: value for word, value in WORDS.items() if word != "aaaaa"}, name="fewer")
+    alone, _ = evaluate_reading_times([UnigramModel(WORDS)], table, Counter())
+    both, used = evaluate_reading_times([UnigramModel(WORDS), fewer], table, Counter())
+    assert [row.model for row in both] == ["toy", "fewer"]
+    assert both[0].words == both[1].words < alone[0].words
+    assert used.left_out["unknown to a model, or after such a word"] == alone[0].words - both[0].words
+    kept, _ = evaluate_reading_times([fewer], table, Counter(), keep_unknown=True)
+    assert kept[0].words == alone[0].words
+
+
+def test_repeated_runs_are_equal(tmp_path: Path) -> None:
+    table = made_up_table(tmp_path, slope=0.01, sentences=20)
+    first, _ = evaluate_reading_times([UnigramModel(WORDS)], table, Counter(), seed=7)
+    second, _ = evaluate_reading_times([UnigramModel(WORDS)], table, Counter(), seed=7)
+    other, _ = evaluate_reading_times([UnigramModel(WORDS)], table, Counter(), seed=8)
+    assert first == second != other
+
+
+def test_lengths_and_frequencies() -> None:
+    assert word_lengths(["don't", "“Yes!”", "—"]).tolist() == [4, 3, 0]
+    counts = token_counts(["The dog can't.", "the cat ca n't ."])
+    assert counts == {"the": 2, "dog": 1, "ca": 2, "n't": 2, "cat": 1}
+    found = log_frequencies(["The", "can't", "dog.", "zebra", "—"], counts)
+    assert found.tolist() == pytest.approx([math.log2(n / 9) for n in (3, 3, 2, 1, 1)])
+
+
+def test_frequencies_in_paragraphs() -> None:
+    counts = token_counts(["Mr. Fox saw the dog. The dog barked. Did Mr. Fox run?", "so did the dog ."])
+    assert counts["dog"] == 3
+    assert "dog." not in counts
+    found = log_frequencies(["dog.", "Mr.", "Fox", "dog,"], counts)
+    assert found.tolist() == pytest.approx([math.log2((n + 1) / (sum(counts.values()) + 1)) for n in (3, 2, 2, 3)])
+
+
+def test_entropies_of_words(tmp_path: Path) -> None:
+    path = tmp_path / "words.tsv"
+    path.write_text("item\tword\n1\taaaaa\n1\tbbbbb,\n1\t—\n1\tccccc.\n")
+    wanted = [Predictor.entropy, Predictor.entropy_reduction]
+    values = model_predictors(UnigramModel(WORDS), read_item_table(path), wanted).values
+    bits = 1 / math.log(2)
+    assert values[Predictor.entropy].tolist() == pytest.approx([2 * bits, 3 * bits, math.nan, 4 * bits], nan_ok=True)
+    assert values[Predictor.entropy_reduction].tolist() == pytest.approx([0, math.nan, math.nan, math.nan], nan_ok=True)
+    assert values[Predictor.surprisal].tolist() == pytest.approx(
+        [WORDS["aaaaa"] * bits, WORDS["bbbbb"] * bits, math.nan, WORDS["ccccc"] * bits], nan_ok=True
+    )
+
+
+class WithTrees(UnigramModel):
+    """Every sentence is ((1 2) (3 …)), right-branching after the first two."""
+
+    def span_marginals(self, sentences: list[list[str]]) -> list[np.ndarray]:
+        found = []
+        for words in sentences:
+            table = np.zeros((len(words) + 1, len(words) + 1))
+            table[0, len(words)] = table[0, 2] = 1.0
+            for start in range(2, len(words) - 1):
+                table[start, len(words)] = 0.5
+            found.append(table)
+        return found
+
+
+class WithPreterminals(UnigramModel):
+    """The syntactic surprisal of a word is its place in the sentence; a mark has none."""
+
+    def syntactic_surprisal(self, sentences: list[list[str]]) -> list[list[float | None]]:
+        return [
+            [None if word in ",." else math.log(2) * place for place, word in enumerate(words)] for words in sentences
+        ]
+
+
+def test_syntactic_surprisal_is_summed_over_a_words_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "words.tsv"
+    path.write_text("item\tword\n1\tdon't\n1\t—\n1\tbbbbb,\n1\tccccc.\n")
+    table = read_item_table(path)
+    values = model_predictors(WithPreterminals(WORDS), table, [Predictor.syntactic_surprisal]).values
+    found = values[Predictor.syntactic_surprisal].tolist()
+    assert found[0] == pytest.approx(0 + 1)  # do n't
+    assert found[2:] == pytest.approx([3, 5])
+    with pytest.raises(InputError, match="no preterminals"):
+        model_predictors(UnigramModel(WORDS), table, [Predictor.syntactic_surprisal])
+
+
+def test_expected_depth(tmp_path: Path) -> None:
+    path = tmp_path / "words.tsv"
+    path.write_text("item\tword\n1\taaaaa\n1\tbbbbb\n1\tccccc,\n1\tddddd\n1\teeeee.\n")
+    table = read_item_table(path)
+    wanted = [Predictor.depth, Predictor.open_constituents]
+    values = model_predictors(WithTrees(WORDS), table, wanted).values
+    assert values[Predictor.depth].tolist() == [2, 2, 1.5, 2, 2]
+    assert values[Predictor.open_constituents].tolist() == [2, 1, 1.5, 2, 0]
+    with pytest.raises(InputError, match="no trees"):
+        model_predictors(UnigramModel(WORDS), table, wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("item\tword\tmean_rt\n1\ta\tfast\n", "words.tsv:2: mean_rt is 'fast'"),
+        ("item\tword\n1\ta\n", "no column mean_rt"),
+        ("item\tword\tmean_rt\n1\ta\t1\n1\tb\t2\n", "no word is left"),
+        ("item\tword\tmean_rt\n" + "1\taaaaa\t300\n" * 9, "folds"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "words.tsv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        evaluate_reading_times([UnigramModel(WORDS)], read_item_table(path), Counter())

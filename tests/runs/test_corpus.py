@@ -1,0 +1,134 @@
+"""The text of a run: what is read, held out, counted and left out, against the same on plain lists."""
+
+import gzip
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simplepcfg.data.preprocessing import MOST_CACHED, Preprocessing, TokenCache
+from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.data.tokens import read_tokens
+from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.errors import InputError
+from simplepcfg.runs.config.schema import DataConfig
+from simplepcfg.runs.corpus import HELD_OUT_SHARE, prepare_corpus
+from tiny_runs import tiny_sentences
+
+words = st.text("aB1,. -'’\u00a0N", min_size=1, max_size=6).filter(lambda word: word.strip())
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(st.lists(words | st.sampled_from(["<eos>", "<unk>", "<pad>", "-LRB-", "N"]), max_size=6), max_size=4),
+    st.builds(
+        Preprocessing,
+        lowercase=st.booleans(),
+        numbers=st.sampled_from(["keep", "N"]),
+        punctuation=st.sampled_from(["keep", "drop"]),
+        eos=st.booleans(),
+        tokenize=st.booleans(),
+    ),
+)
+def test_the_cache_of_words_changes_nothing(sentences: list[list[str]], preprocessing: Preprocessing) -> None:
+    cache = TokenCache(preprocessing)
+    for sentence in [*sentences, *sentences]:
+        assert cache.tokens(sentence) == preprocessing.apply(sentence).tokens
+
+
+def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MOST_CACHED > 100_000
+    monkeypatch.setattr("simplepcfg.data.preprocessing.MOST_CACHED", 3)
+    cache = TokenCache(Preprocessing())
+    for number in range(40):
+        assert cache.tokens(["A", f"b{'c' * number}"]) == ["a", f"b{'c' * number}"]
+        assert len(cache) <= 3
+
+
+@pytest.mark.parametrize("keep_tokens", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"eos": True, "vocabulary_size": 20},
+        {"max_length": 7, "min_count": 3, "unknown_classes": "signature"},
+    ],
+)
+def test_against_lists(options: dict[str, object], keep_tokens: bool) -> None:
+    """What the corpus was before it was one array: sentences as lists of words, then of ids."""
+    config = DataConfig(**options)  # type: ignore[arg-type]
+    text = [*tiny_sentences(150), "", ".", "dog", "the"]
+    tokens = [config.preprocessing.apply(line.split()).tokens for line in text]
+    candidates = [index for index, item in enumerate(tokens) if len(item) >= 2]
+    order = torch.randperm(len(candidates), generator=torch.Generator().manual_seed(7))
+    chosen = {candidates[place] for place in order[: int(len(candidates) * HELD_OUT_SHARE)].tolist()}
+    train = [item for index, item in enumerate(tokens) if index not in chosen]
+    counts = Counter(word for item in train for word in item)
+    vocabulary = Vocabulary.from_counts(
+        counts, config.vocabulary_size, config.min_count, config.unknown_classes == "signature"
+    )
+    usable = [item for item in train if 2 <= len(item) <= config.max_length]
+    corpus = prepare_corpus(config, 7, text, keep_tokens=keep_tokens)
+    assert corpus.vocabulary == vocabulary
+    assert list(corpus.train) == [vocabulary.encode(item) for item in usable]
+    assert list(corpus.valid) == [vocabulary.encode(tokens[index]) for index in sorted(chosen)]
+    assert (None if corpus.train_tokens is None else list(corpus.train_tokens)) == (usable if keep_tokens else None)
+    identity = corpus.identity()
+    assert identity["train"]["tokens"] == sum(map(len, usable))
+    assert identity["vocabulary"] == len(vocabulary)
+
+
+def test_files_and_sentences_in_memory_are_one(tmp_path: Path) -> None:
+    lines = tiny_sentences(60)
+    path, packed = tmp_path / "text.txt", tmp_path / "text.txt.gz"
+    path.write_text("\n".join(lines) + "\n")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+
+    def stream() -> Iterator[str]:
+        yield from lines
+
+    found = [prepare_corpus(DataConfig(), 3, source).identity() for source in (path, packed, lines, stream())]
+    assert all(identity == found[0] for identity in found)
+
+
+def test_trees_after_sentences() -> None:
+    """Tags are judged over all trees, wherever they stand."""
+    trees = generate_treebank(5, seed=1)
+    mixed = ["a plain line .", trees[0], ["a", "list"], *trees[1:]]
+    found = list(read_tokens(mixed, Preprocessing()))
+    assert found[:3] == [["a", "plain", "line"], [word.lower() for word in trees[0].words], ["a", "list"]]
+    assert len(found) == 7
+    with pytest.raises(InputError, match="sentence 2: 5 is not a string"):
+        list(read_tokens(["a", trees[0], ["b", 5]], Preprocessing()))  # type: ignore[list-item]
+    with pytest.raises(InputError, match="sentence 1: 5 is not a string"):
+        list(read_tokens(["a", ["b", 5]], Preprocessing()))  # type: ignore[list-item]
+
+
+def test_what_was_left_out_is_said() -> None:
+    text = ["a b c", "a", ".", "a b c d e", "b c"]
+    corpus = prepare_corpus(DataConfig(max_length=4), 0, text, ["a b"])
+    assert [note.partition(" of ")[0] for note in corpus.notes] == ["1", "1", "1"]
+    with pytest.raises(InputError, match="no training sentence is left"):
+        prepare_corpus(DataConfig(max_length=4), 0, ["a", "a b c d e"], ["a b"])
+    with pytest.raises(InputError, match="no sentence of two words or more to validate"):
+        prepare_corpus(DataConfig(), 0, text, ["a", "."])
+    with pytest.raises(InputError, match="has 1 sentence of two words"):
+        prepare_corpus(DataConfig(), 0, ["a b", "c"])
+
+
+def test_unknown_words_that_training_never_meets_are_remarked_on() -> None:
+    train, valid = [["a", "dog", "sleeps"], ["a", "cat", "sleeps"]], [["a", "fox", "sleeps"], ["a", "dog"]]
+
+    def remarks(valid: list[list[str]], **options: int) -> list[str]:
+        notes = prepare_corpus(DataConfig(**options), 0, train, valid).notes
+        return [note for note in notes if "<unk>" in note]
+
+    (remark,) = remarks(valid)
+    assert remark.startswith("1 of 5 validation words are <unk>")
+    assert "data.min_count=2" in remark
+    assert remarks(valid, min_count=2) == []
+    assert remarks([["a", "dog"]]) == []
