@@ -22,9 +22,11 @@ PAGES = tuple(
     Path(__file__).parent.parent / name
     for name in (
         "docs/data.md",
+        "docs/models.md",
         "docs/performance.md",
         "docs/pictures.md",
         "docs/recipes.md",
+        "docs/reproduce.md",
         "docs/trees.md",
         "docs/linguists.md",
     )

@@ -1,5 +1,7 @@
 """Which measured tables the documentation has: from which results, with which columns."""
 
+from collections.abc import Sequence
+
 from table_format import Row, Table, cell, mean_and_deviation
 
 
@@ -29,6 +31,11 @@ def _is_current(row: Row) -> bool:
     return row["trees"].endswith(" test") and row["system"] in CURRENT_SYSTEMS
 
 
+def _side_by_side(values: Sequence[str]) -> str:
+    """Write the values of several seeds beside each other."""
+    return ", ".join(cell(value) for value in values)
+
+
 TREES = {
     "trees": "trees",
     "system": "system",
@@ -56,6 +63,7 @@ FOLD_SEEDS = {
     "corpus_f1": mean_and_deviation,
     "perplexity": mean_and_deviation,
 }
+SEEDS_SIDE_BY_SIDE = ("valid_perplexity", "test_sentence_f1", "nonterminals_used", "preterminals_used")
 # Measured, and then taken out of the code.
 REMOVED_PIECES = {"parallel CUDA streams", "fused update, against torch's fused AdamW"}
 SIZES = {"B": "B", "n": "n", "N": "N", "P": "P"}
@@ -254,12 +262,52 @@ TABLES = {
             "test_perplexity": "test",
         },
         ("name", "precision", "seed", "epoch", "machine", "commit"),  # epochs of two runs do not mix
+        lambda row: row["name"] in {"sn-pcfg-4096", "sn-pcfg-8192", "sn-pcfg-4096-paper, both errors mended"},
         fold={
             "epoch": lambda values: values[-1],
             "train_perplexity": lambda values: values[-1],
             "valid_perplexity": lambda values: ", ".join(cell(value) for value in values),
             "test_perplexity": lambda values: "".join(values),
         },
+    ),
+    "network-differences": Table(
+        "../../experiments/differences.csv",
+        "python experiments/run.py experiments/differences.toml",
+        {
+            "experiment": "networks",
+            "valid_perplexity": "validation perplexity",
+            "test_sentence_f1": "S-F1 of GUM's validation trees",
+            "nonterminals_used": "nonterminals used",
+            "preterminals_used": "preterminals used",
+        },
+        ("experiment", "seed"),
+        fold=dict.fromkeys(("seed", *SEEDS_SIDE_BY_SIDE), _side_by_side),
+    ),
+    "paper-parsing": Table(
+        "../../experiments/paper_parsing.csv",
+        "python experiments/run.py experiments/paper_parsing.toml",
+        {
+            "experiment": "model",
+            "seed": "seed",
+            "epochs": "epochs",
+            "valid_perplexity": "validation perplexity, PTB text",
+            "test_sentence_f1": "S-F1, GUM test",
+        },
+        ("experiment", "seed"),
+    ),
+    "paper-lm": Table(
+        "../../experiments/paper_lm.csv",
+        "python experiments/run.py experiments/paper_lm.toml",
+        {
+            "experiment": "model",
+            "seed": "seed",
+            "epochs": "epochs",
+            "best_epoch": "best epoch",
+            "train_perplexity": "training perplexity, last epoch",
+            "valid_perplexity": "validation",
+            "test_perplexity": "test",
+        },
+        ("experiment", "seed"),
     ),
     "rivals": Table(
         "../../experiments/rivals.csv",

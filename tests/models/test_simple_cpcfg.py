@@ -183,5 +183,5 @@ def test_training_lowers_the_loss(which: str) -> None:
 def test_impossible_sizes_are_named(key: str) -> None:
     with pytest.raises(InputError, match=f"model.{key} = -1"):
         SimpleCPCFGConfig(**{key: -1})
-    with pytest.raises(InputError, match=r"model\.networks = 'deep'; take paper or released"):
+    with pytest.raises(InputError, match=r"model\.networks = 'deep'; take released or paper"):
         SimpleCPCFGConfig(networks="deep")  # type: ignore[arg-type]

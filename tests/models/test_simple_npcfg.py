@@ -180,14 +180,14 @@ def test_precisions_of_training(precision: str, tolerance: float) -> None:
     assert torch.backends.mkldnn.matmul.fp32_precision == "none"
 
 
-@pytest.mark.parametrize("rms_norm", [False, True])
-def test_scores_begin_as_far_apart_as_asked(rms_norm: bool) -> None:
+@pytest.mark.parametrize(("networks", "rms_norm"), [("paper", False), ("paper", True), ("released", True)])
+def test_scores_begin_as_far_apart_as_asked(networks: str, rms_norm: bool) -> None:
     """Twice the deviation for twice the number, in rules, root and emissions; and about the number itself."""
 
     def deviations(scores: float) -> list[float]:
         torch.manual_seed(0)
         sizes = {"nonterminals": 96, "preterminals": 192, "embedding": 64}
-        network = model(**sizes, init_logit_std=scores, rms_norm=rms_norm)
+        network = model(**sizes, networks=networks, init_logit_std=scores, rms_norm=rms_norm)
         grammar = network.grammar().detached()
         tables = (grammar.left, grammar.right, grammar.root, grammar.emissions.of_words(1, 12).T.exp())
         return [float(table.log().std(-1).mean()) for table in tables]

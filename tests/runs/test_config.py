@@ -33,7 +33,8 @@ def test_paper_recipe() -> None:
     training = config.training
     assert (training.betas, training.learning_rate, training.clip) == ((0.75, 0.999), 0.002, 3.0)
     assert (training.batch_size, training.epochs, training.patience) == (16, 30, 5)
-    assert (config.model.nonterminals, config.model.embedding, config.data.eos) == (4096, 512, True)
+    assert (config.model.nonterminals, config.model.embedding, config.data.eos) == (4096, 512, False)
+    assert config.model.networks == load_config("sn-pcfg-paper", environment={}).model.networks == "released"
 
 
 def test_command_line_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:

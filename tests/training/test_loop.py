@@ -137,6 +137,14 @@ def test_patience_ends_a_run_and_keeps_the_best(make_config, tmp_path: Path, mon
     assert any(not torch.equal(best[name], checkpoint.weights[name]) for name in best)
 
 
+def test_a_time_limit_ends_a_run_after_an_epoch(make_config, tmp_path: Path) -> None:
+    limited = make_config("training.epochs=30", "training.max_minutes=0.02")
+    result = train(limited, tmp_path / "limited")
+    assert result.stopped_by == "max_minutes"
+    assert result.best.epoch <= result.epochs < 30
+    assert load_run(tmp_path / "limited", "cpu").model is not None
+
+
 def test_impossible_sentences_rank_below_any_likelihood(make_config, tmp_path: Path, monkeypatch) -> None:
     reports = iter(
         [

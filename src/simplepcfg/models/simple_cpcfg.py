@@ -112,15 +112,16 @@ def joint_linear(layer: nn.Linear, symbols: Tensor, z: Tensor) -> Tensor:
 
 
 class SimpleCPCFG(CompoundModel):
-    """Compound SN-PCFG, with a latent z ~ N(0, I) of each sentence (the paper's appendix A):
+    """Compound SN-PCFG, with a latent z ~ N(0, I) of each sentence, as the authors' program has it:
 
-        root[A]     ∝ exp(u_A · f1(w_S))              over all nonterminals A
+        root[A]     ∝ exp(w_A · w_S)                  over all nonterminals A
         left[A, B]  ∝ exp(f2(w_B) · f3([w_A; z]))     over all symbols B
         right[A, C] ∝ exp(f4(w_C) · f3([w_A; z]))     over all symbols C
         emit[T, v]  ∝ exp(u_v · f5([w_T; z]))         over all words v
 
-    f3 is w_A + ReLU(W [w_A; z] + b), f2 and f4 are residual layers, f1 and f5 a linear layer and two residual blocks.
-    With ``networks = "released"`` the root is w_A · w_S and every word has a bias.
+    f3 is w_A + ReLU(W [w_A; z] + b), f2 and f4 are residual layers, f5 a linear layer and two residual blocks, and
+    every word has a bias. With ``networks = "paper"``, the paper's appendix A, the root is u_A · f1(w_S) with an f1 of
+    two residual blocks, and words have no bias.
     """
 
     def __init__(self, config: SimpleCPCFGConfig, vocabulary_size: int) -> None:

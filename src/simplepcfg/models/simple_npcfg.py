@@ -46,13 +46,6 @@ class SimpleNPCFGConfig:
             "Xavier-normal weights, biases of 0."
         },
     )
-    paper_parts: tuple[str, ...] = field(
-        default=(),
-        metadata={
-            "description": "Parts that are those of the paper's appendix where model.networks is `released`: `root`, "
-            "`emissions`, `weights`, `biases`."
-        },
-    )
     tied_children: bool = field(
         default=False,
         metadata={"description": "Left and right children have one distribution, L = R: the paper's PCFG-IE."},
@@ -128,14 +121,10 @@ class SimpleNPCFGConfig:
                 f"model.preterminals to {self.nonterminals} or more"
             )
 
-    def as_paper(self, part: str) -> bool:
-        """Return whether a part is that of the paper's appendix."""
-        return self.networks == "paper" or part in self.paper_parts
-
     @property
     def emission_blocks(self) -> int:
         """Residual blocks of the emission network."""
-        return PAPER_BLOCKS if self.as_paper("emissions") else RELEASED_BLOCKS
+        return PAPER_BLOCKS if self.networks == "paper" else RELEASED_BLOCKS
 
     def sizes(self, batch: int) -> ModelSizes:
         """Return the tensor sizes of a batch, which has the rules of one grammar."""
@@ -151,15 +140,16 @@ class SimpleNPCFGConfig:
 
 
 class SimpleNPCFG(ExactModel):
-    """Neural simple PCFG, with probabilities from embeddings w and networks f1 … f5 (the paper's appendix A):
+    """Neural simple PCFG, with probabilities from embeddings w and networks f2 … f5, as the authors' program has them:
 
-        root[A]     ∝ exp(u_A · f1(w_S))         over all nonterminals A
+        root[A]     ∝ exp(w_A · w_S)             over all nonterminals A
         left[A, B]  ∝ exp(f2(w_B) · f3(w_A))     over all symbols B
         right[A, C] ∝ exp(f4(w_C) · f3(w_A))     over all symbols C
         emit[T, v]  ∝ exp(u_v · f5(w_T))         over all words v
 
-    f2, f3 and f4 are residual layers, x + ReLU(W x + b); f1 and f5 are a linear layer and two residual blocks. With
-    ``networks = "released"`` the root is w_A · w_S, and f5 is x + g(x) with three residual blocks in g. With
+    f2, f3 and f4 are residual layers, x + ReLU(W x + b); f5 is x + g(x), g a linear layer and three residual blocks.
+    With ``networks = "paper"``, the paper's appendix A, the root is u_A · f1(w_S), and f1 and f5 are a linear layer and
+    two residual blocks; docs/models.md says why the trees of this form are worse. With
     ``tied_children`` f4 is f2, and so left and right are the same; without ``shared_embeddings`` each network has a w
     of its own. Word id 0 is padding and is never emitted.
     """
@@ -168,11 +158,11 @@ class SimpleNPCFG(ExactModel):
         super().__init__()
         check_vocabulary(vocabulary_size)
         self.config = config
-        size, root_network, rms_norm = config.embedding, config.as_paper("root"), config.rms_norm
+        size, paper, rms_norm = config.embedding, config.networks == "paper", config.rms_norm
         self.symbols = nn.Parameter(torch.empty(self._rows(*self.symbol_groups)[-1][1], size))
         self.start = nn.Parameter(torch.empty(1, size))  # w_S
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))  # u_v
-        if root_network:
+        if paper:
             self.root_embeddings = nn.Parameter(torch.empty(config.nonterminals, size))  # u_A
             self.root = ResidualNetwork(size, size, rms_norm=rms_norm)  # f1
         self.left_child = ResidualLayer(size, rms_norm=rms_norm)  # f2
@@ -180,16 +170,11 @@ class SimpleNPCFG(ExactModel):
         if not config.tied_children:
             self.right_child = ResidualLayer(size, rms_norm=rms_norm)  # f4
         self.emission = ResidualNetwork(
-            size, size, config.emission_blocks, outer_residual=not config.as_paper("emissions"), rms_norm=rms_norm
+            size, size, config.emission_blocks, outer_residual=not paper, rms_norm=rms_norm
         )  # f5
-        matrices = "xavier_normal_matrices" if config.as_paper("weights") else "xavier_uniform"
-        initialise(self, matrices)
-        if config.as_paper("biases"):
-            for module in self.modules():
-                if isinstance(module, nn.Linear):
-                    nn.init.zeros_(module.bias)
+        initialise(self, "xavier_normal" if paper else "xavier_uniform")
         if config.init_logit_std:
-            outputs = [self.start, self.word_embeddings, *([self.root_embeddings] if root_network else [])]
+            outputs = [self.start, self.word_embeddings, *([self.root_embeddings] if paper else [])]
             set_initial_logit_std(
                 self,
                 config.init_logit_std,
@@ -197,6 +182,8 @@ class SimpleNPCFG(ExactModel):
                 outputs=outputs,
                 words=(config.init_emission_logit_std or config.init_logit_std, self.emission, self.word_embeddings),
             )
+            if rms_norm and not paper:  # w_A · w_S has no normalised features, so that w_S alone sets its scale.
+                self.start.data.mul_(config.init_logit_std**0.5)
         if config.dedicated_preterminals:
             above, below = (self.symbols[slice(*rows)] for rows in self._rows(*self.symbol_groups)[:2])
             initialise_dedicated_preterminals(above, below, self.parent, self.left_child, config.dedicated_preterminals)
@@ -235,7 +222,7 @@ class SimpleNPCFG(ExactModel):
 
     def _root_logits(self, nonterminals: Tensor, precision: str | None) -> Tensor:
         """Return the logits of S → A, [N], for the nonterminals with these embeddings [N, D]."""
-        if not self.config.as_paper("root"):
+        if self.config.networks == "released":
             return nonterminals @ self.start[0]
         dropout = self.step_dropout if self.training else None
         outputs = self.root_embeddings if dropout is None else dropout.first_rows(self.root_embeddings)
