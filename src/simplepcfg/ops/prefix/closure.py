@@ -29,19 +29,7 @@ class Closure:
 
     start: Tensor  # [N] or [B, N]: root · C, the expected number of each nonterminal on the left edge of a tree
     carry: Tensor  # [N, N] or [B, N, N]: R_N · C, the same for the left edge of a right child
-    _transposed: list[Tensor] = field(default_factory=list, init=False, repr=False, compare=False)  # once computed
-    _float32: list[Tensor | None] = field(default_factory=list, init=False, repr=False, compare=False)  # likewise
-
-    def transposed_rules(self, left: Tensor, right: Tensor) -> Tensor | None:
-        """Return the transpose of [L; R], [N + P, 2N], of the grammar's rules, computed once; None for batched rules.
-
-        BLAS libraries for ARM take twice the time, or more, for a product with rules that are not transposed in memory.
-        """
-        if left.dim() == 3:
-            return None
-        if not self._transposed or self._transposed[0].dtype != left.dtype:
-            self._transposed[:] = [torch.cat([left.T, right.T], -1)]
-        return self._transposed[0]
+    _float32: list[Tensor | None] = field(default_factory=list, init=False, repr=False, compare=False)  # once computed
 
     def float32_carry(self) -> Tensor | None:
         """Return ``carry`` in float32, computed once; None if its smallest and largest entries are too far apart.
