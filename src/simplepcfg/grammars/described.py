@@ -1,4 +1,4 @@
-"""How grammars show themselves: shapes, not thousands of numbers."""
+"""Representations of grammars: shapes, not thousands of numbers."""
 
 from dataclasses import fields
 from typing import Any

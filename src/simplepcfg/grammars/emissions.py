@@ -1,4 +1,4 @@
-"""How preterminals emit words: as a table, or as features whose product is never materialised for all words."""
+"""Emissions of words by preterminals: as a table, or as features whose product is never made for all words."""
 
 from dataclasses import dataclass, replace
 from typing import Protocol, Self
@@ -171,7 +171,7 @@ class BatchEmissions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoEmissions:
-    """In place of emissions, where a grammar has no vocabulary and is asked about log-emissions [B, n, P] only."""
+    """A stand-in for emissions, where a grammar has no vocabulary and is asked about log-emissions [B, n, P] only."""
 
     def _error(self) -> InputError:
         return InputError(

@@ -1,4 +1,4 @@
-"""From tags to words, left to right: surprisal, the next word, its entropy. Nothing of size P × V is held."""
+"""Surprisal, the next word and its entropy from the next tags of each prefix. Nothing of size P × V is held."""
 
 from __future__ import annotations
 

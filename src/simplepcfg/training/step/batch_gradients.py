@@ -43,7 +43,7 @@ class BatchGradient:
 
 @dataclass(frozen=True, slots=True)
 class StaticInputs:
-    """What a captured gradient reads; a graph knows only the addresses, so it must live as long as the graph."""
+    """Inputs of a captured gradient; a graph knows only the addresses, so they must live as long as the graph."""
 
     words: Tensor  # [B, n], overwritten before each replay, as the prior is
     prior: SpanPrior | None

@@ -21,7 +21,7 @@ from simplepcfg.training.teacher_marginals import TeacherMarginals
 
 @dataclass(frozen=True, slots=True)
 class TeacherSignal:
-    """What the teachers say about one batch, and how much it counts."""
+    """The teachers' span marginals of one batch, and how much they count."""
 
     form: str
     weight: float
