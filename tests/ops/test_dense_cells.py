@@ -38,7 +38,7 @@ def test_views(batch: int, n: int) -> None:
 
 def test_wide_splits_of_some_rows() -> None:
     cells = filled(2, 7)
-    for whole, some in zip(cells.splits(5), cells.wide_splits(5, range(2, 6)), strict=True):
+    for whole, some in zip(cells.splits(5), cells.splits(5, range(2, 6), wide=True), strict=True):
         assert torch.equal(some, whole[2:6, 1:-1])
 
 

@@ -146,14 +146,3 @@ def test_products_in_float32_only_where_nothing_underflows() -> None:
     )
     peaked = plain(random_case(2, 20, 12, 15, scale=100.0), torch.float32)
     assert left_corner_closure(SimpleRules(*peaked[1:])).float32_carry() is None
-
-
-def test_rules_are_transposed_once_for_each_dtype() -> None:
-    tensors = plain(random_case(2, 4, 3, 5), torch.float32)
-    known = left_corner_closure(SimpleRules(*tensors[1:]))
-    first = prefix_log_probabilities(*rules_and_sentences(*tensors), closure=known)
-    held = known.transposed_rules(*tensors[2:])
-    assert held is known.transposed_rules(*tensors[2:])
-    assert torch.equal(prefix_log_probabilities(*rules_and_sentences(*tensors), closure=known), first)
-    wide = prefix_log_probabilities(*rules_and_sentences(*(tensor.double() for tensor in tensors)), closure=known)
-    torch.testing.assert_close(wide, first, rtol=0, atol=1e-5)

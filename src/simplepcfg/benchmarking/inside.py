@@ -32,7 +32,7 @@ QUICK_SIZES = {"cuda": (Size(16, 20, 512, 1024),), "cpu": (Size(4, 10, 64, 128),
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What is measured: a backend, its precision, and whether it runs eagerly or as a replayed CUDA graph."""
+    """A variant to measure: a backend, its precision, and whether it runs eagerly or as a replayed CUDA graph."""
 
     backend: str
     precision: str = "fp32"

@@ -1,4 +1,4 @@
-"""What this machine has, and whether the inside algorithm is right on it: each fact with its value and a verdict."""
+"""Facts about this machine, and whether the inside algorithm is right on it, each with a verdict."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def inside(
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Speed and memory of the inside algorithm, forward + backward, for each backend: a table on standard output.
+    """Measure speed and memory of the inside algorithm, forward + backward, for each backend.
 
     Times are medians in milliseconds; peak memory is what comes on top of the inputs (on a CPU: growth of the
     resident set of a process that runs it once). Speed × and memory × are relative to the first row that ran. The

@@ -144,18 +144,18 @@ def _refuse_bad_values(command: Any, given: Sequence[str]) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Where a shell has closed a standard stream (`>&-`), what is read is empty and what is written goes nowhere."""
+    """Open standard streams that a shell has closed (`>&-`): what is read is empty, what is written goes nowhere."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (open until the end)
 
 
 def _show_in_one_line(message: Warning | str, *_: object, **__: object) -> None:
-    """As any other remark: the place in the code that Python would add tells a user nothing."""
+    """Show a warning as any other remark, without the place in the code, which tells a user nothing."""
     print(f"simplepcfg: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 def _write_utf8() -> None:
-    """Files are read as UTF-8 whatever the locale says, so standard output is written so too."""
+    """Write standard output as UTF-8 whatever the locale says, as files are read."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")

@@ -20,7 +20,7 @@ def command(
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Accuracy in per cent on each paradigm, with 95 % intervals, and the mean over paradigms.
+    """Print the accuracy in per cent on each paradigm, with 95 % intervals, and the mean over paradigms.
 
     A pair is right when the acceptable sentence has the higher probability. Equal ones are ties, and wrong. "<unk>" is
     the share of pairs with a word that is not in the run's vocabulary. Sentences are as people write them: they are

@@ -36,7 +36,7 @@ def command(
 
 
 def _without_front_matter(lines: list[str]) -> list[str]:
-    """The lines of a model card without the block of YAML before it, which is for programs."""
+    """Return the lines of a model card without the block of YAML before it, which is for programs."""
     if lines[:1] != ["---"]:
         return lines
     return lines[lines.index("---", 1) + 1 :]

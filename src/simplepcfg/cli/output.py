@@ -23,13 +23,13 @@ def results_console() -> "Console":
 
     class PipedConsole(Console):
         def print(self, *objects: Any, **options: Any) -> None:
-            """A full disk is named, as in `write_lines`."""
+            """Print; a full disk is named, as in `write_lines`."""
             with naming_file(STANDARD_OUTPUT):
                 super().print(*objects, **options)
                 self.file.flush()
 
         def on_broken_pipe(self) -> None:
-            """Rich would leave with exit code 1; that of a closed pipe is the command line's to give."""
+            """Leave the exit code of a closed pipe to the command line; Rich would exit with 1."""
             raise BrokenPipeError
 
     width = None if sys.stdout.isatty() else FILE_WIDTH

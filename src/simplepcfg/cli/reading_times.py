@@ -39,7 +39,7 @@ def command(
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """How much a predictor adds to a linear regression of log reading times on length and frequency of words.
+    """Measure how much a predictor adds to a linear regression of log reading times on length and frequency of words.
 
     The gain is in log-likelihood a word, in nats, by cross-validation over sentences, with a 95 % interval by a
     bootstrap over sentences. The baseline has the length and log-frequency of this word and of the two before; the

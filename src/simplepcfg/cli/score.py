@@ -135,7 +135,7 @@ def surprisal_rows(sentence: int, records: Sequence["WordSurprisal"]) -> Iterato
 
 
 def _begins_a_table(sentence: Any) -> bool:
-    """Whether the first line of the input is the header of a table that --regions would read."""
+    """Tell whether the first line of the input is the header of a table that --regions would read."""
     if not isinstance(sentence, list):
         return False
     names = {name.strip('"').lower() for word in sentence for name in re.split("[,;]", word)}

@@ -129,6 +129,6 @@ def _named(child: "Child") -> tuple[str, float]:
 
 
 def _weighted(items: list[tuple[str, float]], most: int) -> str:
-    """The first ones, without those that would read as 0 % beside greater ones."""
+    """Return the first ones, without those that would read as 0 % beside greater ones."""
     shown = [item for item in items[:most] if item[1] >= 0.005] or items[:most]
     return "\n".join(f"{name} {100 * share:.0f} %" if share >= 0.005 else f"{name} <1 %" for name, share in shown)

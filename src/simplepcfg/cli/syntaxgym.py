@@ -24,7 +24,7 @@ def command(
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """The share of items, in per cent, of which a suite's prediction holds, with 95 % intervals, and the mean.
+    """Print the share of items, in per cent, of which a suite's prediction holds, with 95 % intervals, and the mean.
 
     Suites are JSON in SyntaxGym's format: items with conditions, conditions with regions, formulas under "predictions"
     over the summed surprisals of regions. An item in which two sides of < or > are equal is a tie, and wrong. "<unk>"

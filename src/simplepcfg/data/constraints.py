@@ -1,4 +1,4 @@
-"""What a user knows of a sentence's tree: spans it must have, must not have, or is rewarded for; and a file of them."""
+"""Constraints on a sentence's tree: spans it must have, must not have, or is rewarded for; and files of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What preparation does to one tree or sentence: which words stay, and how words and labels are written."""
+"""Preparation of one tree or sentence: which words stay, and how words and labels are written."""
 
 from __future__ import annotations
 

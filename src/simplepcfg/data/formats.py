@@ -16,7 +16,7 @@ MOST_HELD = 10_000  # lines that are held to know the format, of which all may b
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What a file is, and what to do with it instead."""
+    """A format that is not read, and what to do with such a file instead."""
 
     name: str
     fix: str

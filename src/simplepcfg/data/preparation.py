@@ -1,4 +1,4 @@
-"""From a treebank or text as published to the files that training and evaluation read: `prepare`."""
+"""`prepare`: a treebank or text as published becomes the files that training and evaluation read."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Prepared:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What is to be prepared: the files of each split, and how they are read."""
+    """A preparation to be done: the files of each split, and how they are read."""
 
     kind: str  # ptb, ctb, spmrl, brackets or text
     sources: Sequence[Path]

@@ -107,7 +107,7 @@ class Preprocessing(BaseModel):
 
 
 class TokenCache(dict[str, str | None]):
-    """What preprocessing makes of each word of plain text, None where it drops the word; computed once for each.
+    """The token of each word of plain text, None where preprocessing drops the word; computed once for each.
 
     TokenCache(Preprocessing()).tokens(["The", "dog", "."])   # ["the", "dog"], as Preprocessing().apply gives
     """

@@ -1,4 +1,4 @@
-"""Which files of a treebank, as its publisher ships it, belong to which split."""
+"""The files of a treebank, as its publisher ships it, by split."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From data to a share of an axis, 0 to 1; linear or logarithmic."""
+    """A map from data to a share of an axis, 0 to 1; linear or logarithmic."""
 
     low: float
     high: float

@@ -42,7 +42,7 @@ def text_plot(values: Sequence[float], width: int, height: int) -> list[str]:
 
 
 def _groups(values: Sequence[float], most: int) -> list[float]:
-    """Logarithms, of more values than columns the means of neighbours."""
+    """Return logarithms, and the means of neighbours where there are more values than columns."""
     count = min(len(values), most)
     edges = [round(k * len(values) / count) for k in range(count + 1)]
     parts = (values[first:last] for first, last in pairwise(edges))
@@ -50,7 +50,7 @@ def _groups(values: Sequence[float], most: int) -> list[float]:
 
 
 def _between(start: tuple[int, int], end: tuple[int, int]) -> list[tuple[int, int]]:
-    """Dots on the line between two, both included."""
+    """Return the dots on the line between two, both included."""
     (a, b), (c, d) = start, end
     length = max(abs(c - a), abs(d - b), 1)
     return [(a + round(k * (c - a) / length), b + round(k * (d - b) / length)) for k in range(length + 1)]

@@ -34,7 +34,7 @@ def side_by_side(left: list[str], right: list[str], titles: tuple[str, str]) -> 
 
 
 def _last_children(tree: AnyTree) -> dict[tuple[str, int], bool]:
-    """Whether each span and each word is the last child of its parent."""
+    """Tell of each span and each word whether it is the last child of its parent."""
     last: dict[tuple[str, int], bool] = {}
     open_ends: list[int] = []
     following = 0

@@ -183,7 +183,7 @@ def _mark(node: Node, tree: AnyTree, probabilities: Mapping[Span, float], wrong:
 
 
 def _parents(tree: AnyTree) -> tuple[list[int], list[int]]:
-    """For each span and for each word the index of the lowest span around it; -1 where there is none."""
+    """Return the index of the lowest span around each span and each word; -1 where there is none."""
     parents: list[int] = []
     above_word: list[int] = []
     open_spans: list[int] = []

@@ -1,4 +1,4 @@
-"""How well the symbols of labelled trees match gold categories, of phrases and of words."""
+"""Comparison of the symbols of labelled trees with gold categories, of phrases and of words."""
 
 from __future__ import annotations
 

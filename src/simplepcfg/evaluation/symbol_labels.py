@@ -16,7 +16,7 @@ OTHER = "other"
 
 @dataclass(frozen=True, slots=True)
 class SymbolLabels:
-    """How often the spans of each symbol have each gold label; `NO_CONSTITUENT` where gold has no such span.
+    """Counts of the gold labels of each symbol's spans; `NO_CONSTITUENT` where gold has no such span.
 
     All measures are over the spans that gold has, between 0 and 1.
     """

@@ -28,7 +28,7 @@ class Algorithms(Generic[Sampled, Counts]):
     alternative: ClassVar[str] = "use an sn-pcfg"  # what an error recommends instead
 
     def _unsupported(self, answer: str) -> InputError:
-        """The error for a question that the family does not support."""
+        """Return the error for a question that the family does not support."""
         return InputError(f"{self.family} has no {answer}; {self.alternative}")
 
     def _log_partition(self, sentences: Sentences) -> Tensor:
@@ -65,11 +65,11 @@ class Algorithms(Generic[Sampled, Counts]):
         raise self._unsupported("divergence over derivations")
 
     def _dense_rules(self) -> tuple[Tensor, Tensor]:
-        """Root probabilities [N] and the probability of every A → B C, [N, S, S]; with [B, …] where batched."""
+        """Return root probabilities [N] and the probability of every A → B C, [N, S, S]; with [B, …] where batched."""
         raise self._unsupported("labelled derivations to compare")
 
     def _tree_log_weights(self, sentences: Sentences) -> Tensor:
-        """Log-weight of every unlabelled tree, in an order that is the same for all grammars."""
+        """Return the log-weight of every unlabelled tree, in an order that is the same for all grammars."""
         raise self._unsupported("distribution over trees")
 
     def _prefix_log_probabilities(self, sentences: Sentences) -> Tensor:
@@ -79,5 +79,5 @@ class Algorithms(Generic[Sampled, Counts]):
         raise self._unsupported("prefix probabilities")
 
     def _next_tags(self, sentences: Sentences) -> tuple[Tensor, Tensor]:
-        """P(preterminal of the next word | sentence as a prefix) [B, P] and log P(the sentence ends here) [B]."""
+        """Return P(preterminal of the next word given a prefix) [B, P] and log P(the sentence ends here) [B]."""
         raise self._unsupported("distribution of the next word")

@@ -117,7 +117,7 @@ def _with_words(
     generator: torch.Generator,
     log_kept: float,
 ) -> SampledChains:
-    """Every state says a word; the last one says the end, where there is one, and no other does."""
+    """Draw a word for every state; the last one says the end, where there is one, and no other does."""
     if end is None:
         words, by_words = sample_words(emissions, states, temperature, generator)
         return SampledChains(words, lengths, states, scores + by_words, log_kept)
@@ -130,7 +130,7 @@ def _with_words(
 
 
 def _ending(emissions: Emissions, start: Tensor, end: int | None, temperature: float) -> Tensor:
-    """The probability that each state says the end; 1 where no word does, so that nothing is conditioned on."""
+    """Return the probability that each state says the end; 1 where no word does, so that nothing is conditioned on."""
     states = start.shape[-1]
     if end is None:
         return torch.ones(states, dtype=torch.float64, device=start.device)
@@ -143,12 +143,12 @@ def _ending(emissions: Emissions, start: Tensor, end: int | None, temperature: f
 
 
 def _draw(weights: Tensor, generator: torch.Generator) -> Tensor:
-    """One index a row, in proportion to its weight."""
+    """Draw one index a row, in proportion to its weight."""
     return torch.multinomial(weights.to(generator.device), 1, generator=generator)[:, 0].to(weights.device)
 
 
 def _picked(factors: list[Tensor], before: Tensor, after: Tensor) -> Tensor:
-    """The transition probability of each pair of states."""
+    """Return the transition probability of each pair of states."""
     if len(factors) == 1:
         return factors[0][before, after]
     return (factors[0][before] * factors[1][:, after].T).sum(-1)

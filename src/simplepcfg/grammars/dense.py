@@ -22,9 +22,13 @@ from simplepcfg.ops.dense.marginals import (
     dense_symbol_marginals,
     dense_tag_marginals,
 )
-from simplepcfg.ops.dense.prefix import DensePrefixes, GrowingDensePrefix, dense_prefixes
+from simplepcfg.ops.dense.prefix import (
+    DensePrefixes,
+    GrowingDensePrefix,
+    dense_prefixes,
+    dense_termination_probabilities,
+)
 from simplepcfg.ops.dense.sample import dense_sample_derivations, dense_sample_trees
-from simplepcfg.ops.dense.termination import dense_termination_probabilities
 from simplepcfg.ops.dense.trees import dense_rule_log_probabilities, dense_viterbi
 from simplepcfg.ops.marginals import flat_cells
 from simplepcfg.ops.trees import LabelledTree, Trees

@@ -1,4 +1,4 @@
-"""How grammars show themselves: shapes, not thousands of numbers."""
+"""Representations of grammars: shapes, not thousands of numbers."""
 
 from dataclasses import fields
 from typing import Any
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def described(value: Any) -> str:
-    """A dataclass by its fields, tensors by their shapes.
+    """Describe a dataclass by its fields, tensors by their shapes.
 
     >>> import torch
     >>> from simplepcfg.grammars import DenseEmissions

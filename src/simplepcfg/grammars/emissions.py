@@ -1,4 +1,4 @@
-"""How preterminals emit words: as a table, or as features whose product is never materialised for all words."""
+"""Emissions of words by preterminals: as a table, or as features whose product is never made for all words."""
 
 from dataclasses import dataclass, replace
 from typing import Protocol, Self
@@ -16,7 +16,7 @@ class Emissions(Protocol):
     """Gives the log-probability of each word of a batch under each preterminal."""
 
     def log_probabilities(self, words: Tensor) -> Tensor:
-        """``words`` [B, n] → [B, n, P]."""
+        """Return log emit of ``words`` [B, n]: [B, n, P]."""
         ...
 
     @property
@@ -50,7 +50,7 @@ class DenseEmissions:
     __repr__ = described
 
     def log_probabilities(self, words: Tensor) -> Tensor:
-        """``words`` [B, n] → [B, n, P]."""
+        """Return log emit of ``words`` [B, n]: [B, n, P]."""
         if self.log_emit.dim() == 2:
             return self.log_emit.T[words]
         index = words[:, None, :].expand(-1, self.log_emit.shape[1], -1)
@@ -62,19 +62,19 @@ class DenseEmissions:
         return self.log_emit.shape[-1]
 
     def of_words(self, start: int, stop: int) -> Tensor:
-        """The words ``start`` … ``stop`` − 1: [words, P] or [B, words, P]."""
+        """Return log emit of the words ``start`` … ``stop`` − 1: [words, P] or [B, words, P]."""
         return self.log_emit[..., start:stop].transpose(-1, -2)
 
     def of_preterminals(self, preterminals: Tensor) -> Tensor:
-        """All words of some preterminals: [U, V] or [B, U, V]."""
+        """Return log emit of all words under some preterminals: [U, V] or [B, U, V]."""
         return self.log_emit[..., preterminals, :]
 
     def detached(self) -> "DenseEmissions":
-        """The same without gradients."""
+        """Return the same numbers without gradients."""
         return DenseEmissions(self.log_emit.detach())
 
     def of_sentence(self, sentence: int) -> "DenseEmissions":
-        """One sentence's own."""
+        """Return the emissions of one sentence."""
         return DenseEmissions(self.log_emit[sentence])
 
 
@@ -90,12 +90,12 @@ class FactoredEmissions:
 
     @staticmethod
     def normalised(features: Tensor, embeddings: Tensor) -> "FactoredEmissions":
-        """With the normaliser computed from all words, some rows of [B · P, V] at a time."""
+        """Compute the normaliser from all words, some rows of [B · P, V] at a time."""
         sums = log_normaliser(features.flatten(0, -2), embeddings)
         return FactoredEmissions(features, embeddings, sums.view(features.shape[:-1]))
 
     def log_probabilities(self, words: Tensor) -> Tensor:
-        """``words`` [B, n] → [B, n, P]."""
+        """Return log emit of ``words`` [B, n]: [B, n, P]."""
         _check_sentences(words, self.features)
         return self._of_rows(torch.nn.functional.embedding(_rows(words), self.embeddings))  # of [B, n, D]
 
@@ -105,26 +105,26 @@ class FactoredEmissions:
         return self.embeddings.shape[0] + 1
 
     def of_words(self, start: int, stop: int) -> Tensor:
-        """The words ``start`` … ``stop`` − 1: [words, P] or [B, words, P]; −inf for padding."""
+        """Return log emit of the words ``start`` … ``stop`` − 1: [words, P] or [B, words, P]; −inf for padding."""
         logs = self._of_rows(self.embeddings[max(start - 1, 0) : stop - 1])
         return torch.nn.functional.pad(logs, (0, 0, 1, 0), value=-torch.inf) if start == 0 else logs
 
     def of_preterminals(self, preterminals: Tensor) -> Tensor:
-        """All words of some preterminals: [U, V] or [B, U, V]; −inf for padding."""
+        """Return log emit of all words under some preterminals: [U, V] or [B, U, V]; −inf for padding."""
         scores = self._wide_features()[..., preterminals, :] @ self.embeddings.T
         logs = scores.sub(self.log_normaliser[..., preterminals, None]).clamp(max=0.0)
         return torch.nn.functional.pad(logs, (1, 0), value=-torch.inf)
 
     def detached(self) -> "FactoredEmissions":
-        """The same without gradients."""
+        """Return the same numbers without gradients."""
         return FactoredEmissions(self.features.detach(), self.embeddings.detach(), self.log_normaliser.detach())
 
     def of_sentence(self, sentence: int) -> "FactoredEmissions":
-        """One sentence's own."""
+        """Return the emissions of one sentence."""
         return FactoredEmissions(self.features[sentence], self.embeddings, self.log_normaliser[sentence])
 
     def _of_rows(self, rows: Tensor) -> Tensor:
-        """Rows [..., words, D] of the embeddings. Where scores are in the millions, rounding would make p > 1."""
+        """Return log emit for rows [..., words, D] of the embeddings; at most 0, however large logits are."""
         scores = rows @ self._wide_features().transpose(-1, -2)
         return scores.sub(self.log_normaliser.unsqueeze(-2)).clamp(max=0.0)
 
@@ -143,7 +143,7 @@ class BatchEmissions:
     __repr__ = described
 
     def log_probabilities(self, words: Tensor) -> Tensor:
-        """``words`` [B, n] → [B, n, P]."""
+        """Return log emit of ``words`` [B, n]: [B, n, P]."""
         _check_sentences(words, self.features)
         return emission_log_probabilities(self.features, self.embeddings, _rows(words), precision=self.precision)
 
@@ -153,25 +153,25 @@ class BatchEmissions:
         return self.embeddings.shape[0] + 1
 
     def of_words(self, start: int, stop: int) -> Tensor:
-        """The words ``start`` … ``stop`` − 1: [words, P] or [B, words, P]; −inf for padding."""
+        """Return log emit of the words ``start`` … ``stop`` − 1: [words, P] or [B, words, P]; −inf for padding."""
         return FactoredEmissions.normalised(self.features, self.embeddings).of_words(start, stop)
 
     def of_preterminals(self, preterminals: Tensor) -> Tensor:
-        """All words of some preterminals: [U, V] or [B, U, V]; −inf for padding."""
+        """Return log emit of all words under some preterminals: [U, V] or [B, U, V]; −inf for padding."""
         return FactoredEmissions.normalised(self.features, self.embeddings).of_preterminals(preterminals)
 
     def detached(self) -> "BatchEmissions":
-        """The same without gradients."""
+        """Return the same numbers without gradients."""
         return replace(self, features=self.features.detach(), embeddings=self.embeddings.detach())
 
     def of_sentence(self, sentence: int) -> "BatchEmissions":
-        """One sentence's own."""
+        """Return the emissions of one sentence."""
         return replace(self, features=self.features[sentence])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoEmissions:
-    """In place of emissions, where a grammar has no vocabulary and is asked about log-emissions [B, n, P] only."""
+    """A stand-in for emissions, where a grammar has no vocabulary and is asked about log-emissions [B, n, P] only."""
 
     def _error(self) -> InputError:
         return InputError(
@@ -197,11 +197,11 @@ class NoEmissions:
         raise self._error()
 
     def detached(self) -> "NoEmissions":
-        """The same."""
+        """Return itself: there are no numbers."""
         return self
 
     def of_sentence(self, sentence: int) -> "NoEmissions":
-        """The same."""
+        """Return itself: there are no numbers."""
         return self
 
 
@@ -225,7 +225,7 @@ def tabulated(emissions: Emissions, most_bytes: int) -> Emissions:
 
 
 def check_words(words: Tensor, lengths: Tensor | None, emissions: Emissions) -> None:
-    """InputError for an id inside a sentence that is no word's: padding, negative, or beyond the vocabulary.
+    """Raise InputError for an id inside a sentence that is no word's: padding, negative, or beyond the vocabulary.
 
     On a CPU only; on a GPU the host would have to wait for the answer, and nothing is looked at. A table of emissions
     may know a word 0, elsewhere 0 is padding.
@@ -234,7 +234,7 @@ def check_words(words: Tensor, lengths: Tensor | None, emissions: Emissions) -> 
 
 
 def check_word_ids(words: Tensor, lengths: Tensor | None, first: int, vocabulary_size: int) -> None:
-    """The same for ids from ``first`` to ``vocabulary_size`` − 1; InputError also for what is no [B, n] of integers."""
+    """Raise InputError for ids outside ``first`` … ``vocabulary_size`` − 1, and for what is no [B, n] of integers."""
     if not isinstance(words, Tensor):
         raise InputError(f"words are a {type(words).__name__}; give a tensor of word ids [B, n]")
     if words.dim() != 2 or words.is_floating_point() or words.is_complex() or words.dtype == torch.bool:
@@ -260,7 +260,7 @@ def check_word_ids(words: Tensor, lengths: Tensor | None, first: int, vocabulary
 
 
 def _check_sentences(words: Tensor, features: Tensor) -> None:
-    """InputError where sentences have features of their own and these are others' words."""
+    """Raise InputError where sentences have features of their own and these are others' words."""
     if features.dim() == 3 and words.shape[0] != features.shape[0]:
         raise InputError(
             f"{words.shape[0]} sentences for the emissions of {features.shape[0]}; give those that the grammar was "
@@ -269,5 +269,5 @@ def _check_sentences(words: Tensor, features: Tensor) -> None:
 
 
 def _rows(words: Tensor) -> Tensor:
-    """Each word's row; padding is given some row, and nobody reads what it says."""
+    """Return each word's row; padding is given some row, which nobody reads."""
     return (words - 1).clamp(min=0)

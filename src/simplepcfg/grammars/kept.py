@@ -1,4 +1,4 @@
-"""What a grammar has computed from its rules, kept for further questions."""
+"""Values that a grammar has computed from its rules, kept for further questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From tags to words, left to right: surprisal, the next word, its entropy. Nothing of size P × V is held."""
+"""Surprisal, the next word and its entropy from the next tags of each prefix. Nothing of size P × V is held."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHUNK_BYTES, PREFIX_BYTES = 64 << 20, 256 << 20
 
 
 def surprisals(log_prefix: Tensor, lengths: Tensor | None = None) -> Tensor:
-    """−log P(word | the words before) of each word, [B, n]: inf from an impossible word on, 0 beyond the length."""
+    """Compute −log P(word given those before), [B, n]: inf from an impossible word on, 0 beyond the length."""
     impossible = log_prefix == -math.inf
     finite = log_prefix.masked_fill(impossible, 0.0)
     found = (finite[:, :-1] - finite[:, 1:]).masked_fill(impossible[:, 1:], math.inf)
@@ -40,7 +40,7 @@ def log_words_after(emissions: Emissions, tags: Tensor, log_end: Tensor) -> Tens
 
 
 def next_word_entropies(states: PrefixTable, emissions: Emissions) -> Tensor:
-    """Entropy in nats of what comes after each prefix, a word or the end: [B, n + 1]; 0 where there is no prefix.
+    """Compute the entropy in nats of what follows each prefix, a word or the end: [B, n + 1]; 0 beyond the length.
 
     It is [B, n] where the states leave out what follows whole sentences. Probabilities of words are in the precision of
     the emissions, and their entropies are summed in float64.
@@ -69,7 +69,7 @@ def next_word_entropies(states: PrefixTable, emissions: Emissions) -> Tensor:
 
 
 def syntactic_surprisals(states: PrefixTable, log_emissions: Tensor, lengths: Tensor | None = None) -> Tensor:
-    """Expected −log P(preterminal of a word | the words before it), in nats: [B, n] float64.
+    """Compute the expected −log P(preterminal of a word given the words before it), in nats: [B, n] float64.
 
     The expectation is over the preterminals that the word may have, given it and the words before it:
     Σ_T P(T | w_0 … w_m) · −log P(T | w_0 … w_{m−1}). It is inf for an impossible word, and 0 beyond the length.
@@ -96,7 +96,7 @@ def syntactic_surprisals(states: PrefixTable, log_emissions: Tensor, lengths: Te
 
 
 def _next_words(emissions: Emissions, tags: Tensor) -> Iterator[Tensor]:
-    """P(next word | prefix) of some words at a time, in the order of their ids: [B, positions, words] each."""
+    """Yield P(next word given prefix) of some words at a time, in the order of ids: [B, positions, words] each."""
     copies, prefixes, preterminals = tags.shape
     own = emissions.of_words(0, 1).dim() == 3
     # The emissions of the words, and what they become: a number for each prefix.

@@ -179,7 +179,7 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
         )
 
     def _sample_trees(self, sentences: Sentences, samples: int, generator: torch.Generator) -> Trees:
-        """Trees of any grammar, however large: ranks are drawn first, then symbols given ranks."""
+        """Draw trees of any grammar, however large: ranks first, then symbols given ranks."""
         with torch.no_grad():
             drawn = self.to_simple()._sample_trees(sentences, samples, generator)
         batch, device = sentences.log_emissions.shape[0], sentences.log_emissions.device
@@ -196,6 +196,6 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
 
 
 def _uniforms(like: Tensor, generator: torch.Generator) -> Tensor:
-    """A random number for each node; drawn after those of the ranks, from the same generator."""
+    """Draw a random number for each node, after those of the ranks, from the same generator."""
     numbers = torch.rand(like.shape, generator=generator, device=generator.device, dtype=torch.float64)
     return numbers.to(like.device)

@@ -45,7 +45,7 @@ def sampled_sentences(
 
 
 def tempered(rules: Tensor, temperature: float) -> Tensor:
-    """Each row raised to 1 / temperature and renormalised, in the type that it has; a row of zeros stays one."""
+    """Raise each row to 1 / temperature and renormalise it, in the type that it has; a row of zeros stays one."""
     if temperature == 1:
         return rules
     columns = rules.shape[-1]
@@ -57,7 +57,7 @@ def tempered(rules: Tensor, temperature: float) -> Tensor:
 
 
 def sharpened(logs: Tensor, temperature: float) -> Tensor:
-    """Float64 logarithms over the temperature, below the largest of their row, which no temperature takes away."""
+    """Return float64 logarithms divided by the temperature, relative to the largest of their row."""
     top = logs.amax(-1, keepdim=True)
     below = logs - top.masked_fill(top == -math.inf, 0.0)
     return (below / temperature).masked_fill(below == 0, 0.0)
@@ -72,7 +72,8 @@ def check_temperature(temperature: float) -> None:
 def sample_words(
     emissions: Emissions, tags: Tensor, temperature: float, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """A word for each tag [T, n] that is not -1, and the log-probability of each row's words: [T, n], [T] float64.
+    """Draw a word for each tag [T, n] that is not -1: the words [T, n], and the log-probability of each row, [T]
+    float64.
 
     Only preterminals that occur have their emissions computed, and not all of these at once.
     """

@@ -1,4 +1,4 @@
-"""What a run's symbols are called: gold labels learned from a treebank, kept in a file and put into trees."""
+"""Gold labels of a run's symbols, learned from a treebank, kept in a file and put into trees."""
 
 from __future__ import annotations
 

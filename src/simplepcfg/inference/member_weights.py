@@ -1,4 +1,4 @@
-"""How much each run of an ensemble counts: by its validation likelihood, or by its agreement with the others.
+"""Weights of the runs of an ensemble, by validation likelihood or by agreement with the others.
 
 Neither looks at gold trees.
 """

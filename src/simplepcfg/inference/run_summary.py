@@ -1,4 +1,4 @@
-"""What a run is, in a few facts and a learning curve."""
+"""A run in a few facts and a learning curve."""
 
 from __future__ import annotations
 

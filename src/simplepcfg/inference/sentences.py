@@ -1,4 +1,4 @@
-"""What callers may pass as sentences, and the way back from a model's tokens to their words."""
+"""Sentences as callers may pass them, and the way back from a model's tokens to their words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often a grammar's symbols are used, in a text or in sentences of its own, and over which words."""
+"""Uses of a grammar's symbols, in a text or in sentences of its own, and the words that they cover."""
 
 from __future__ import annotations
 

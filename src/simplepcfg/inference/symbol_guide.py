@@ -1,4 +1,4 @@
-"""What one symbol stands for, by the grammar alone: its likeliest children on either side, and its words."""
+"""Description of one symbol by the grammar alone: its likeliest children on either side, and its words."""
 
 from __future__ import annotations
 

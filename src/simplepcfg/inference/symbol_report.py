@@ -1,4 +1,4 @@
-"""What is said of a grammar's symbols: records that become a table or JSON."""
+"""Records about a grammar's symbols, which become a table or JSON."""
 
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
@@ -43,7 +43,7 @@ class SymbolUse:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How many of the symbols are really used."""
+    """Measures of how many symbols are really used."""
 
     symbols: int
     perplexity: float  # of the shares: as if so many were used alike
@@ -54,7 +54,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class SymbolReport:
-    """What `simplepcfg show` prints; the most used symbols first."""
+    """The content of `simplepcfg show`; the most used symbols first."""
 
     run: str
     source: str  # where uses were counted

@@ -36,7 +36,7 @@ class _Token(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """Whether a formula holds, and whether two sides that had to differ are equal up to rounding."""
+    """The truth of a formula, and whether two sides that had to differ are equal up to rounding."""
 
     holds: bool
     tie: bool

@@ -39,7 +39,7 @@ MISSING = ("", "NA", "NaN", "nan")
 
 @dataclass(frozen=True, slots=True)
 class ReadingTimeGain:
-    """What a predictor of a model adds: log-likelihood a word in nats, on sentences that were not fitted.
+    """The gain of a predictor of a model: log-likelihood a word in nats, on sentences that were not fitted.
 
     `gain` is over the baseline of lengths and frequencies; `gain_beyond_surprisal` over the baseline with surprisal.
     The slopes are those of the linear model fitted to all words, of this word and of the two before, per unit of the

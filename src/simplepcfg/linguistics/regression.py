@@ -1,4 +1,4 @@
-"""How much better reading times are predicted with one more predictor: cross-validated log-likelihood, by numpy."""
+"""Regression of reading times with and without a predictor: cross-validated log-likelihood, by numpy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KNOTS = (0.05, 0.35, 0.65, 0.95)  # quantiles, as usual for restricted cubic spl
 
 
 class Shape(StrEnum):
-    """How the outcome may depend on a predictor."""
+    """The form in which the outcome may depend on a predictor."""
 
     linear = "linear"
     quadratic = "quadratic"

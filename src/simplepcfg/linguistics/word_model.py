@@ -1,4 +1,4 @@
-"""What a test asks of a language model: scores of sentences, surprisals of words, and which words it knows."""
+"""The interface of a language model in tests: scores of sentences, surprisals of words, and which words it knows."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 
 class Predictor(StrEnum):
-    """What a model says about a word. The last two look ahead: they are of the trees of the whole sentence."""
+    """A number that a model gives a word. The last two look ahead: they are of the trees of the whole sentence."""
 
     surprisal = "surprisal"
     entropy = "entropy"

@@ -3,11 +3,12 @@
 This package needs torch alone: the configurations of models are plain dataclasses.
 """
 
+from collections.abc import Callable
 from typing import Any
 
-from torch import nn
-
+from simplepcfg.models.compound import CompoundModel
 from simplepcfg.models.cpcfg import CPCFG, CPCFGConfig
+from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.low_rank_hmm import LowRankHMM, LowRankHMMConfig
 from simplepcfg.models.neural_hmm import NeuralHMM, NeuralHMMConfig
 from simplepcfg.models.npcfg import NPCFG, NPCFGConfig
@@ -26,6 +27,7 @@ __all__ = [
     "CPCFGConfig",
     "LowRankHMM",
     "LowRankHMMConfig",
+    "Model",
     "ModelConfig",
     "ModelSizes",
     "NPCFGConfig",
@@ -57,7 +59,9 @@ ModelConfig = (
     | RankHMMConfig
 )  # fmt: skip
 
-MODELS: dict[Any, type[nn.Module]] = {
+Model = ExactModel | CompoundModel
+
+MODELS: dict[Any, Callable[[Any, int], Model]] = {
     SimpleNPCFGConfig: SimpleNPCFG,
     SimpleCPCFGConfig: SimpleCPCFG,
     RankPCFGConfig: RankPCFG,
@@ -72,7 +76,7 @@ MODELS: dict[Any, type[nn.Module]] = {
 KINDS: dict[str, Any] = {config.kind: config for config in MODELS}
 
 
-def build_model(config: ModelConfig, vocabulary_size: int) -> nn.Module:
+def build_model(config: ModelConfig, vocabulary_size: int) -> Model:
     """Return the model of a configuration, initialised from torch's random state.
 
     `vocabulary_size` counts padding, id 0, and the words. Raises InputError if it is below 2.

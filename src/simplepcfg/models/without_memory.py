@@ -28,6 +28,6 @@ class _WithoutDraws(TorchFunctionMode):
 
 @contextmanager
 def without_memory() -> Iterator[None]:
-    """What is built here has shapes and no numbers."""
+    """Make tensors that are built inside have shapes and no numbers."""
     with torch.device("meta"), _WithoutDraws():
         yield

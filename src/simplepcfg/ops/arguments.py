@@ -126,7 +126,7 @@ def recordable_arguments(arguments: InsideArguments) -> InsideArguments:
 
 
 class Needs(NamedTuple):
-    """Which gradients a backward pass computes."""
+    """The gradients that a backward pass computes."""
 
     words: bool  # of the log-emissions
     root: bool

@@ -1,4 +1,4 @@
-"""A bounded cache of CUDA graphs: calls whose shapes recur are replayed by one launch instead of hundreds.
+"""CUDA graphs of operations: calls whose shapes recur are replayed by one launch instead of hundreds.
 
 Up to some thousand nonterminals a call is bound by the time in which the host launches kernels. The kernels of a shape
 that recurs are therefore captured as a CUDA graph in its second call and replayed from then on. Graphs are bounded by
@@ -10,7 +10,6 @@ import atexit
 import os
 import threading
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -18,33 +17,20 @@ from typing import Any, Protocol
 
 import torch
 
-from simplepcfg.errors import ResourceError, is_out_of_memory
+from simplepcfg.errors import ResourceError
 from simplepcfg.ops.capture import Capturer, GraphCapturer, Launch
+from simplepcfg.ops.graph_cache import CacheEntry, GraphCache, Key
 
-# A shape is captured when it occurs for the second time: the first call compiles kernels, and may be the only one.
-CAPTURE_AT = 2
-# After each eviction a shape must occur this many times as often until it is captured again. If more shapes recur than
-# are kept, most calls are then plain, instead of each capturing a graph that is evicted before its next use.
-PATIENCE = 4
+PATIENCE = 4  # see GraphCache
 ENTRIES_PER_SHAPE = 2  # calls of one shape that may wait for their backward pass at once
 SHAPES = 64
 MEMORY_FRACTION = 0.125  # of the memory of the GPU
 LARGE = 64 * 2**20  # bytes of an entry for which cached memory is returned to the device
-SHAPES_SEEN = 1024  # shapes of which the number of calls is remembered
 SWITCH = "SIMPLEPCFG_CUDA_GRAPHS"
 
-Key = tuple[object, ...]
 
-
-class Entry(Protocol):
+class Captured(CacheEntry, Protocol):
     """Buffers of one shape, and the graphs that compute in them."""
-
-    bytes: int  # estimated memory
-
-    @property
-    def is_free(self) -> bool:
-        """Whether nothing in the buffers is still needed, so that they may be filled again."""
-        ...
 
     def run(self) -> None:
         """Compute once on what the buffers hold and keep no result, so that all kernels are compiled."""
@@ -79,66 +65,38 @@ class _InOrder:
         self._last_use.record(self._stream)
 
 
-class DeviceGraphs:
-    """The graphs of one device by shape, the least recently used first.
+class DeviceGraphs(GraphCache[Any]):
+    """The graphs of one device, for calls from all threads and streams.
 
-    ``shapes`` is the largest number of shapes, ``memory`` the largest number of bytes of all entries together. Replays
-    of all threads and streams follow one another, because graphs share the memory in which they compute: a caller holds
-    ``lock`` from ``find`` until the results have been copied, and computes within ``in_order``. After ``close`` all
-    calls are launched kernel by kernel.
+    Replays follow one another, because graphs share the memory in which they compute: a caller holds ``lock`` from
+    ``find`` until the results have been copied, and computes within ``in_order``. After ``close`` all calls are
+    launched kernel by kernel.
     """
 
     def __init__(self, device: torch.device, capturer: Capturer, shapes: int, memory: float) -> None:
-        self.device, self._capturer, self._shapes, self._memory = device, capturer, shapes, memory
+        super().__init__(device, shapes, memory, PATIENCE)
+        self._capturer = capturer
         self.lock = threading.RLock()
-        # By shape: the number of plain calls since it was captured last, and how many it takes to be captured.
-        self._seen: OrderedDict[Key, tuple[int, int]] = OrderedDict()
-        self._entries: OrderedDict[Key, list[Any]] = OrderedDict()
         self.has_replayed = False
-        self._on_gpu = device.type == "cuda"
         # Entered with the lock held, and never within a capture of the caller.
         self.in_order: AbstractContextManager[None] = _InOrder(device) if self._on_gpu else nullcontext()
+        self._pool_holder: Launch | None = None
         if self._on_gpu:
             # Graphs are captured on a stream on which nothing else runs, so that the workspaces of cuBLAS that they
             # use are part of their memory.
             self._warm_up_stream, self._capture_stream = torch.cuda.Stream(device), torch.cuda.Stream(device)
-            self._pool_holder: Launch | None = None
-
-    @property
-    def bytes(self) -> int:
-        """Estimated memory of all entries."""
-        with self.lock:
-            return sum(entry.bytes for entries in self._entries.values() for entry in entries)
-
-    @property
-    def count(self) -> int:
-        """Number of entries."""
-        with self.lock:
-            return sum(map(len, self._entries.values()))
 
     @property
     def is_usable(self) -> bool:
         """Whether calls can be captured and replayed: not after ``close``, nor within a capture of the caller."""
-        return bool(self._shapes) and not self.is_captured_outside
+        return self.is_open and not self.is_captured_outside
 
     @property
     def is_captured_outside(self) -> bool:
         """Whether the caller captures a graph itself, of which these launches become a part."""
         return self._on_gpu and torch.cuda.is_current_stream_capturing()
 
-    def has(self, key: Key) -> bool:
-        """Return whether there is an entry of this shape."""
-        return key in self._entries
-
-    def ready(self, key: Key) -> Any | None:
-        """Return a captured entry of a shape whose buffers are free, if there is one."""
-        for entry in self._entries.get(key, ()):
-            if entry.is_free:
-                self._entries.move_to_end(key)
-                return entry
-        return None
-
-    def find(self, key: Key, needed: int, make: Callable[[], Entry]) -> Any | None:
+    def find(self, key: Key, needed: int, make: Callable[[], Captured]) -> Any | None:
         """Return a captured entry of a shape whose buffers are free; None if the call has to be launched plainly.
 
         ``make`` creates an entry with the inputs of the present call in its buffers, and ``needed`` is its estimated
@@ -147,21 +105,20 @@ class DeviceGraphs:
         entry = self.ready(key)
         if entry is not None:
             return entry
-        if len(self._entries.get(key, ())) >= ENTRIES_PER_SHAPE or not self._is_time(key):
+        if len(self._entries.get(key, ())) >= ENTRIES_PER_SHAPE or not self.is_time(key):
             return None
-        if not self._make_room(key, needed):
-            self._postpone(key)
+        if not self.make_room(key, needed):
             return None
-        found: list[Entry] = []
+        made: list[Captured] = []
 
         def build() -> None:
-            found.append(make())
-            found[0].run()
+            made.append(make())
+            made[0].run()
 
-        if not self.extend(build, lambda capture: found[0].capture(capture), needed):
+        if not self.extend(build, lambda capture: made[0].capture(capture), needed):
             return None
-        self._entries.setdefault(key, []).append(found[0])
-        return found[0]
+        self.add(key, made[0])
+        return made[0]
 
     def extend(
         self, run: Callable[[], object], capture: Callable[[Callable[[Launch], Launch]], None], needed: int
@@ -170,7 +127,7 @@ class DeviceGraphs:
 
         ``capture`` gets a function that captures a launch. ``needed`` is the estimated memory.
         """
-        if not self._shapes:
+        if not self.is_open:
             return False
         try:
             with self.on_device(), self._building(needed):
@@ -181,7 +138,8 @@ class DeviceGraphs:
                     self._pool_holder = self._capturer.capture(self._do_little)
                 capture(self._capturer.capture)
         except (RuntimeError, ResourceError) as error:
-            self._give_up(error)
+            said = "calls are launched kernel by kernel from now on, because a CUDA graph could not be captured"
+            warnings.warn(f"{said}: {self.give_up(error)}", RuntimeWarning, stacklevel=2)
             return False
         return True
 
@@ -192,56 +150,13 @@ class DeviceGraphs:
         return torch.cuda.device(self.device)
 
     def close(self) -> None:
-        """Free all entries and capture no more. An entry that is in use lives until its user drops it."""
+        """Free all entries and capture no more; see ``GraphCache.close``."""
         with self.lock:
-            self._synchronize()
-            self._shapes = 0
-            self._entries.clear()
-            self._seen.clear()
+            super().close()
             self._pool_holder = None
-
-    def _is_time(self, key: Key) -> bool:
-        """Count a call of a shape and return whether to capture it."""
-        count, needed = self._seen.pop(key, (0, CAPTURE_AT))
-        self._seen[key] = (count + 1, needed)
-        if len(self._seen) > SHAPES_SEEN:
-            self._seen.popitem(last=False)
-        return count + 1 >= needed
-
-    def _postpone(self, key: Key) -> None:
-        """Let a shape occur more often than before until it is captured."""
-        self._seen[key] = (0, PATIENCE * self._seen.get(key, (0, CAPTURE_AT))[1])
-
-    def _make_room(self, key: Key, needed: int) -> bool:
-        """Evict the least recently used entries until another one is within the bounds; return whether it is."""
-        if needed > self._memory:
-            return False
-        if self._on_gpu and 2 * needed > self._free_memory():
-            return False
-        for old in list(self._entries):
-            new_shape = key not in self._entries
-            if self.bytes + needed <= self._memory and len(self._entries) + new_shape <= self._shapes:
-                break
-            if old == key or not all(entry.is_free for entry in self._entries[old]):
-                continue
-            self._synchronize()  # the graphs may still be running
-            del self._entries[old]
-            self._postpone(old)
-        new_shape = key not in self._entries
-        return self.bytes + needed <= self._memory and len(self._entries) + new_shape <= self._shapes
 
     def _do_little(self) -> None:
         torch.zeros(1, device=self.device)
-
-    def _give_up(self, error: Exception) -> None:
-        """Free all graphs and capture no more, because one could not be captured."""
-        self.close()
-        reason = "too little memory" if is_out_of_memory(error) else str(error).strip().partition("\n")[0]
-        warnings.warn(
-            f"calls are launched kernel by kernel from now on, because a CUDA graph could not be captured: {reason}",
-            RuntimeWarning,
-            stacklevel=2,
-        )
 
     @contextmanager
     def _building(self, needed: int) -> Iterator[None]:
@@ -275,14 +190,6 @@ class DeviceGraphs:
             with torch.cuda.device(self.device):
                 torch.cuda.empty_cache()
 
-    def _free_memory(self) -> int:
-        free = torch.cuda.mem_get_info(self.device)[0]
-        return free + torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
-
-    def _synchronize(self) -> None:
-        if self._on_gpu:
-            torch.cuda.synchronize(self.device)
-
 
 _enabled: ContextVar[bool] = ContextVar("cuda_graphs", default=True)
 _by_device: dict[torch.device, DeviceGraphs] = {}
@@ -293,14 +200,14 @@ def graphs_of(device: torch.device) -> DeviceGraphs | None:
     """Return the graphs of a GPU; None on other devices, or if graphs are switched off."""
     if not _enabled.get():
         return None
-    found = _by_device.get(device)
-    if found is None and device.type == "cuda":
+    graphs = _by_device.get(device)
+    if graphs is None and device.type == "cuda":
         with _making:
             if device not in _by_device:
                 memory = MEMORY_FRACTION * torch.cuda.get_device_properties(device).total_memory
                 _by_device[device] = DeviceGraphs(device, GraphCapturer(device), _shapes(), memory)
-            found = _by_device[device]
-    return found
+            graphs = _by_device[device]
+    return graphs
 
 
 @atexit.register
@@ -328,5 +235,5 @@ def without_graphs() -> Iterator[None]:
 
 def _shapes() -> int:
     """Return the largest number of shapes: the value of the environment variable if it is a number."""
-    value: Any = os.environ.get(SWITCH, "").strip()
+    value = os.environ.get(SWITCH, "").strip()
     return int(value) if value.isdecimal() else SHAPES

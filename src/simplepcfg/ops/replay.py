@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.capture import Launch
-from simplepcfg.ops.graphs import DeviceGraphs, Key, graphs_of
+from simplepcfg.ops.graph_cache import Key
+from simplepcfg.ops.graphs import DeviceGraphs, graphs_of
 
 Results = tuple[Tensor, ...]
 # Returns the results, and whatever holds other memory that its kernels read, which then lives as long as the graph.
@@ -70,9 +71,9 @@ def replayed(
             entry = graphs.find(key, room + _bytes(arguments, copies), make)
             if entry is not None:
                 with graphs.in_order:
-                    found: Results = entry.replay(arguments)
+                    results: Results = entry.replay(arguments)
                 graphs.has_replayed = True
-                return found
+                return results
     with graphs.on_device(), torch.no_grad():
         return function(*(_plain(each, graphs.device) for each in arguments))[0]
 

@@ -14,7 +14,7 @@ DEAD = -1e30
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """How the exponent range of a floating-point dtype is used."""
+    """The use of the exponent range of a floating-point dtype."""
 
     # η and ζ are stored with their maximum in [2^(peak-1), 2^peak), which leaves more room for small values below. The
     # backward pass computes marginal / (η ζ), about 2^(-2 peak), which must stay above the smallest normal number.

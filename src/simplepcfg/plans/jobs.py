@@ -1,4 +1,4 @@
-"""What there is to do for a table: which rows, languages and seeds, on which files, under which configuration."""
+"""The jobs of a table: which rows, languages and seeds, on which files, under which configuration."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ NOTHING = "–"
 
 @dataclass(frozen=True, slots=True)
 class ResultTable:
-    """What people read, as cells under columns, and what programs read, as rows of a CSV file."""
+    """A table for people, as cells under columns, and for programs, as rows of a CSV file."""
 
     title: str
     columns: Mapping[str, bool]  # whether a column of this name holds numbers

@@ -36,7 +36,7 @@ def write_figures(figures: Iterable[Figure], folder: Path, *, png: bool = False)
 
 
 def png_renderer() -> Callable[[str], bytes]:
-    """A function from SVG to PNG by what is installed: cairosvg or rsvg-convert."""
+    """Return a function from SVG to PNG by what is installed: cairosvg or rsvg-convert."""
     try:
         import cairosvg
     except (ImportError, OSError):  # OSError: the package is there, the library that it needs is not

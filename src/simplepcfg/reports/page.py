@@ -37,7 +37,7 @@ class Figure:
     caption: str
 
     def to_html(self) -> str:
-        """With its caption."""
+        """Return the figure with its caption as HTML."""
         return f"<figure>{_scrollable(self.svg)}<figcaption>{escape(self.caption)}</figcaption></figure>"
 
 
@@ -50,7 +50,7 @@ class Table:
     numbers: bool = True
 
     def to_html(self) -> str:
-        """With a head."""
+        """Return the table with a head as HTML."""
         kinds = ["", *([' class="number"' if self.numbers else ""] * (len(self.columns) - 1))]
         head = "".join(f"<th{kind}>{escape(name)}</th>" for kind, name in zip(kinds, self.columns, strict=True))
         body = "".join(
@@ -69,7 +69,7 @@ class Pair:
     right: Figure
 
     def to_html(self) -> str:
-        """Side by side where there is room."""
+        """Return the parts as HTML, side by side where there is room."""
         return f'<h3>{escape(self.text)}</h3><div class="pair">{self.left.to_html()}{self.right.to_html()}</div>'
 
 
@@ -81,7 +81,7 @@ class Note:
     heading: bool = False
 
     def to_html(self) -> str:
-        """A paragraph or a heading."""
+        """Return a paragraph or a heading as HTML."""
         return f"<h3>{escape(self.text)}</h3>" if self.heading else f'<p class="note">{escape(self.text)}</p>'
 
 
@@ -121,7 +121,7 @@ class Report:
         return found
 
     def to_html(self) -> str:
-        """One file that needs nothing else: no script, no font, no network."""
+        """Return one file that needs nothing else: no script, no font, no network."""
         links = "".join(f'<a href="#{section.anchor}">{escape(section.title)}</a>' for section in self.sections)
         body = "".join(
             f'<section id="{section.anchor}"><h2>{escape(section.title)}</h2>'
@@ -140,5 +140,5 @@ class Report:
 
 
 def _scrollable(content: str) -> str:
-    """What may be wider than the window; it takes the focus, so that it can be scrolled by keyboard."""
+    """Wrap what may be wider than the window; it takes the focus, so that it can be scrolled by keyboard."""
     return f'<div class="wide" tabindex="0">{content}</div>'

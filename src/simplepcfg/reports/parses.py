@@ -15,7 +15,7 @@ LENGTHS = range(5, 16)  # long enough to say something, short enough to be read
 
 
 def confusion_parts(name: str, run: MeasuredRun, several: bool) -> list[Part]:
-    """A heat map of symbols by gold labels."""
+    """Draw a heat map of symbols by gold labels."""
     parts: list[Part] = [Note(name, heading=True)] if several else []
     if run.labels is None or not run.labels.counts:
         return [*parts, Note("This model's trees have no symbols to compare.")]
@@ -37,7 +37,7 @@ def confusion_parts(name: str, run: MeasuredRun, several: bool) -> list[Part]:
 
 
 def gallery_parts(name: str, run: MeasuredRun, several: bool) -> list[Part]:
-    """Parses of high and of low F1, each beside its gold tree; predicted spans that gold does not have are marked."""
+    """Draw parses of high and of low F1, each beside its gold tree; wrong spans are marked."""
     assert run.report.f1 is not None
     parts: list[Part] = [Note(name, heading=True)] if several else []
     counted = [item for item in run.report.f1.by_sentence if item.gold]

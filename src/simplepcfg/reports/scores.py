@@ -11,7 +11,7 @@ LABELS = 10
 
 
 def score_table(measured: Measured) -> Table:
-    """One row a system."""
+    """Return a table with one row a system."""
     rows = [
         [name, _number(report.sentence_f1), _number(report.corpus_f1), _perplexity(report)]
         for name, report in measured.reports.items()
@@ -20,7 +20,7 @@ def score_table(measured: Measured) -> Table:
 
 
 def length_figure(measured: Measured) -> Figure:
-    """Sentence F1 of sentences of similar length."""
+    """Draw sentence F1 of sentences of similar length."""
     with_f1 = {name: report.f1 for name, report in measured.reports.items() if report.f1 is not None}
     sizes = next(iter(with_f1.values())).by_length
     kept = [index for index, bucket in enumerate(sizes) if bucket.sentences]
@@ -32,7 +32,7 @@ def length_figure(measured: Measured) -> Figure:
 
 
 def label_figure(measured: Measured) -> Figure:
-    """Recall of gold constituents by their label."""
+    """Draw the recall of gold constituents by their label."""
     with_f1 = {name: report.f1 for name, report in measured.reports.items() if report.f1 is not None}
     labels = [item.label for item in next(iter(with_f1.values())).recall_by_label[:LABELS]]
     series = []
@@ -45,7 +45,7 @@ def label_figure(measured: Measured) -> Figure:
 
 
 def calibration_figure(measured: Measured) -> Figure:
-    """Span probabilities against how often such spans are gold constituents."""
+    """Draw span probabilities against how often such spans are gold constituents."""
     series = [
         Series(name, [(item.probability, item.share) for item in found.calibration.bins])
         for name, found in measured.runs.items()

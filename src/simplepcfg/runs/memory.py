@@ -1,4 +1,4 @@
-"""How much memory a device has, and how much of it is free."""
+"""The memory of a device, and how much of it is free."""
 
 import os
 from pathlib import Path

@@ -68,7 +68,7 @@ class _Service:
         self._described: list[RunReply] | None = None
 
     def guarded(self, handler: Handler) -> Handler:
-        """The handler behind all checks; whatever fails inside is one request's error."""
+        """Return the handler behind all checks; whatever fails inside is one request's error."""
 
         async def handle(request: Request) -> Response:
             try:
@@ -88,7 +88,7 @@ class _Service:
         return handle
 
     def _check_origin(self, request: Request) -> None:
-        """Only pages of this server may ask: another site's script, or name that leads here, may not."""
+        """Refuse requests of pages of other servers, and of names that lead here."""
         host = request.headers.get("host", "")
         try:
             name = urlsplit(f"//{host}").hostname
@@ -110,7 +110,7 @@ class _Service:
         return _reply(RunsReply(runs=self._described, max_words=self.limits.words, max_trees=self.limits.trees))
 
     async def ask(self, question: Question, request: Request) -> Response:
-        """POST /api/QUESTION."""
+        """Answer POST /api/QUESTION."""
         body = await self._body(request)
         try:
             asked = question.request.model_validate(body, strict=True)
@@ -239,7 +239,7 @@ def make_app(
 
 
 def _page_files() -> dict[str, tuple[bytes, str]]:
-    """The files of the page by their paths, read once: a request never opens any."""
+    """Read the files of the page by their paths, once: a request never opens any."""
     found: dict[str, tuple[bytes, str]] = {}
     for item in files("simplepcfg.serving").joinpath("page").iterdir():
         suffix = item.name[item.name.rfind(".") :]

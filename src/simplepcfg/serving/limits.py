@@ -1,4 +1,4 @@
-"""How much one request may ask for, and how often."""
+"""Limits on how much one request may ask for, and how often."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_CLIENTS = 4096  # of which the rate is remembered
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a request may not exceed."""
+    """Bounds that a request may not exceed."""
 
     words: int = 80  # of a sentence
     characters: int = 4000  # of a sentence

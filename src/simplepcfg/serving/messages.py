@@ -1,4 +1,4 @@
-"""What is asked and answered, as JSON: the names are those of the Python interface, `Run`."""
+"""Questions and answers as JSON: the names are those of the Python interface, `Run`."""
 
 from __future__ import annotations
 

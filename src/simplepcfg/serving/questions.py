@@ -134,7 +134,7 @@ def surprisal(run: Run, request: messages.SurprisalRequest, limits: Limits) -> m
 
 @lru_cache(maxsize=64)
 def _surprisals(run: Run, words: tuple[str, ...]) -> SurprisalTable:
-    """Records of a sentence, which is asked for again when its picture gets another axis."""
+    """Return the records of a sentence, which is asked for again when its picture gets another axis."""
     return run.surprisal([list(words)])[0]
 
 
@@ -272,7 +272,7 @@ def _require_trees(run: Run) -> None:
 
 
 def _scores(run: Run, asked: _Asked) -> dict[str, float | None]:
-    """Log-probability under the constraints, and the share that they leave."""
+    """Return the log-probability under the constraints, and the share that they leave."""
     free = _log_probability(run, tuple(asked.words))
     if asked.constraints is None:
         return {"log_probability": _finite(free), "share": 1.0}
@@ -283,7 +283,7 @@ def _scores(run: Run, asked: _Asked) -> dict[str, float | None]:
 
 @lru_cache(maxsize=64)
 def _log_probability(run: Run, words: tuple[str, ...]) -> float:
-    """Log-probability of a sentence, with which that under each of several constraints is compared."""
+    """Return the log-probability of a sentence, with which that under each of several constraints is compared."""
     return run.score([list(words)])[0]
 
 

@@ -1,4 +1,4 @@
-"""Which built-in configuration suits a machine and an amount of text, and about how long a run will take."""
+"""The built-in configuration that suits a machine and an amount of text, and about how long a run will take."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class SeedsFolder:
 
 @dataclass(frozen=True, slots=True)
 class SeedOutcome:
-    """What became of one run: its result, or the error that ended it."""
+    """The outcome of one run: its result, or the error that ended it."""
 
     seed: int
     result: TrainingResult | None

@@ -21,7 +21,7 @@ Task = Callable[[Callable[[str], None], Any], "Ended"]
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a task ended: with a result, or with an error in a line and the exit code that fits it."""
+    """The end of a task: a result, or an error in a line and the exit code that fits it."""
 
     result: Any = None
     error: str | None = None

@@ -31,7 +31,7 @@ DEFAULT_EPOCHS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class LSTMTraining:
-    """How long and how an LSTM is trained: until `epochs` or `minutes` have passed, whichever comes first.
+    """Settings of an LSTM's training, which ends when `epochs` or `minutes` have passed, whichever comes first.
 
     The learning rate falls linearly to 0 over that time. None is no limit; without either there are 10 epochs.
     """

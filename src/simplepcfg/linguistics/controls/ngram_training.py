@@ -33,7 +33,7 @@ MOST_ORDER = 10
 
 @dataclass(frozen=True, slots=True)
 class Discounts:
-    """What is taken off n-grams of the adjusted counts 1, 2, and 3 or more."""
+    """Discounts of n-grams of the adjusted counts 1, 2, and 3 or more."""
 
     one: float
     two: float

@@ -25,13 +25,15 @@ class Cells:
         """Return the number of spans of a width in all sentences."""
         return (self.posts - width) * self.batch
 
-    def splits(self, width: int) -> tuple[Tensor, Tensor]:
-        """Return both children of every split of the spans of a width: two views [rows, splits, …]."""
-        return self._children(width, range(self.rows(width)), 0)
+    def splits(self, width: int, rows: range | None = None, wide: bool = False) -> tuple[Tensor, Tensor]:
+        """Return both children of the splits of the spans of a width, or of some rows of them: two [rows, splits, …].
 
-    def wide_splits(self, width: int, rows: range) -> tuple[Tensor, Tensor]:
-        """Return the children of some of the spans, without the first and the last split, where one child is a word."""
-        return self._children(width, rows, 1)
+        ``wide`` leaves out the first and the last split, where one child is a word.
+        """
+        rows = range(self.rows(width)) if rows is None else rows
+        count, splits = len(rows), width - 1 - 2 * wide
+        left = self.block(rows.start, self.posts - width + 1 + wide, count, splits)
+        return left, self.block(rows.start + width * self.batch, 1 + wide, count, splits)
 
     def sides(self, width: int, child: int) -> Tensor:
         """Return (i, i + child) and (j − child, j) for the spans (i, j) of a width: one view [2, rows, …]."""
@@ -48,8 +50,3 @@ class Cells:
         """Return consecutive columns of consecutive rows: [rows, columns, …]."""
         size, stride = (rows, columns, *self.tail), (self.row, self.column, *self.ones)
         return torch.as_strided(self.values, size, stride, row * self.row + column * self.column)
-
-    def _children(self, width: int, rows: range, skipped: int) -> tuple[Tensor, Tensor]:
-        count, splits = len(rows), width - 1 - 2 * skipped
-        left = self.block(rows.start, self.posts - width + 1 + skipped, count, splits)
-        return left, self.block(rows.start + width * self.batch, 1 + skipped, count, splits)

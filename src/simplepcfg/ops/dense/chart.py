@@ -33,7 +33,7 @@ class DenseChart:
         self.batch, self.n, self.nonterminals, self.preterminals = arguments.sizes
         self.dtype, self.device = arguments.log_emissions.dtype, arguments.log_emissions.device
         self.range = RANGES[self.dtype]
-        states, tags = slice(self.nonterminals), slice(self.nonterminals, None)
+        self.states, self.tags = states, tags = slice(self.nonterminals), slice(self.nonterminals, None)
         rules = arguments.rules
         # A child of one word is a preterminal and a wider one a nonterminal. Blocks of pairs: [(B,) N, pairs].
         self.wide = rules[..., states, states].flatten(-2)
@@ -117,7 +117,7 @@ class DenseChart:
             place = self.kept.narrow(0, self.rows_above(width) + rows.start, len(rows))
             if not remember:
                 return place
-        left, right = self.cells.wide_splits(width, rows)
+        left, right = self.cells.splits(width, rows, wide=True)
         return torch.bmm((left * self.wide_factors(width, rows)).transpose(1, 2), right, out=place)
 
     def word_pairs(self, rows: range) -> Tensor:
@@ -190,8 +190,8 @@ class DenseChart:
         rows = self.cells.rows(width)
         # The wide child beside the last word, and the one beside the first word.
         ends = self.cells.sides(width, width - 1) * self.end_factors(width)
-        found = torch.bmm(ends.view(2 * rows, 1, -1), self.end_matrices(width).transpose(1, 2))
-        total = torch.add(*found.view(2, rows, -1).unbind())
+        by_ends = torch.bmm(ends.view(2 * rows, 1, -1), self.end_matrices(width).mT)
+        total = torch.add(*by_ends.view(2, rows, -1).unbind())
         if width > 3:
             rules = self.wide.transpose(-1, -2)
             for part in self.chunks(width, self.nonterminals**2):

@@ -12,7 +12,7 @@ from simplepcfg.ops.arguments import SimpleRules, check_prefix_lengths
 from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
 from simplepcfg.ops.dense.recursion import LogProducts, inside_cells
 from simplepcfg.ops.logs import safe_log, safe_logsumexp
-from simplepcfg.ops.prefix.closure import left_corner_closure
+from simplepcfg.ops.prefix.closure import least_solution, left_corner_closure
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,26 @@ def _left_to_right(given: DenseArguments) -> tuple[Tensor, Tensor, Tensor]:
 def _times(rows: Tensor, matrix: Tensor) -> Tensor:
     """Multiply [B, X] with [(B,) X, Y]."""
     return rows @ matrix if matrix.dim() == 2 else torch.bmm(rows[:, None], matrix)[:, 0]
+
+
+@torch.no_grad()
+def dense_termination_probabilities(root: Tensor, rules: Tensor) -> Tensor:
+    """Compute the probability that a derivation is finite, 1 for a consistent grammar: a scalar or [B].
+
+    It is root · q for the least solution of q[A] = Σ_B Σ_C rules[A, B, C] q[B] q[C], with q = 1 for preterminals.
+    """
+    root, rules = root.double(), rules.double()
+    rules = rules / rules.sum((-1, -2), keepdim=True)
+    states, symbols = root.shape[-1], rules.shape[-1]
+
+    def equations(ends: Tensor) -> tuple[Tensor, Tensor]:
+        every = F.pad(ends, (0, symbols - states), value=1.0)
+        by_left = torch.einsum("...abc,...c->...ab", rules, every)  # summed over right children
+        by_right = torch.einsum("...abc,...b->...ac", rules, every)
+        return torch.einsum("...ab,...b->...a", by_left, every), (by_left + by_right)[..., :states]
+
+    ends = least_solution(equations, torch.zeros(rules.shape[:-2], dtype=torch.float64, device=rules.device))
+    return (root * ends).sum(-1) / root.sum(-1)
 
 
 class GrowingDensePrefix:

@@ -1,4 +1,4 @@
-"""Matrix products of rows with rules with or without a batch dimension; row = position · B + sentence."""
+"""Products of rows with rules, which may have a batch dimension, and with rows; row = position · B + sentence."""
 
 import torch
 from torch import Tensor
@@ -8,8 +8,8 @@ def rows_by_rules(rows: Tensor, rules: Tensor, batch: int, out: Tensor | None = 
     """Multiply rows [positions · B, X] with rules [(B,) X, Y]: [positions · B, Y]."""
     if rules.dim() == 2:
         return torch.mm(rows, rules, out=out)
-    found = torch.bmm(_by_sentence(rows, batch), rules).transpose(0, 1).flatten(0, 1)
-    return found if out is None else out.copy_(found)
+    product = torch.bmm(_by_sentence(rows, batch), rules).transpose(0, 1).flatten(0, 1)
+    return product if out is None else out.copy_(product)
 
 
 def add_rows_by_rules(total: Tensor, rows: Tensor, rules: Tensor, batch: int) -> None:
@@ -20,19 +20,15 @@ def add_rows_by_rules(total: Tensor, rows: Tensor, rules: Tensor, batch: int) ->
         total += rows_by_rules(rows, rules, batch)
 
 
-def rows_by_rows(left: Tensor, right: Tensor, batch: int, shared: bool) -> Tensor:
-    """Sum outer products of rows over positions, and over sentences if ``shared``: [(B,) X, Y]."""
-    if shared:
-        return torch.mm(left.T, right)
-    return torch.bmm(_by_sentence(left, batch).transpose(1, 2), _by_sentence(right, batch))
-
-
 def add_rows_by_rows(total: Tensor, left: Tensor, right: Tensor, batch: int) -> None:
-    """Add the sum of outer products to a total [(B,) X, Y] in place."""
-    if total.dim() == 2:
-        total.addmm_(left.T, right)
+    """Add outer products of rows [.., X] and [.., Y], summed over positions, to a total of X · Y numbers in place.
+
+    If the total has a batch dimension, as [B, N, S, S] has, sentences are not summed.
+    """
+    if total.dim() == 3:
+        total += torch.mm(left.T, right).view(total.shape)
     else:
-        total.baddbmm_(_by_sentence(left, batch).transpose(1, 2), _by_sentence(right, batch))
+        total += torch.bmm(_by_sentence(left, batch).mT, _by_sentence(right, batch)).view(total.shape)
 
 
 def _by_sentence(rows: Tensor, batch: int) -> Tensor:

@@ -11,7 +11,7 @@ from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.backward import Backward, Wanted
 from simplepcfg.ops.dense.chart import DenseChart
 from simplepcfg.ops.dense.recursion import LogProducts, inside_by
-from simplepcfg.ops.double_backward import distinct_views
+from simplepcfg.ops.double_backward import differentiable_gradients
 
 # Of log_emissions, root and rules; None where it is not wanted.
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
@@ -43,10 +43,10 @@ class FilledChart:
         tables = (wanted.marginals, wanted.symbols)
         seconds = [None if table is None else table[self.rows].double() for table in tables]
         asked = Wanted(wanted.words, wanted.root, wanted.rules, *seconds)
-        found = Backward(self.second, grad[self.rows].double(), asked).run()
+        more = Backward(self.second, grad[self.rows].double(), asked).run()
         for total, part, batched in zip(
             (words, root, rules, *tables),
-            (*found, *seconds),
+            (*more, *seconds),
             (True, self.arguments.root.dim() == 2, self.arguments.batched_rules, True, True),
             strict=True,
         ):
@@ -85,17 +85,12 @@ class _DenseInside(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         needs = ctx.needs_input_grad[:4]
         if torch.is_grad_enabled():  # create_graph: the gradient itself must be differentiable
-            return *_differentiable_gradients(ctx.saved_tensors, needs, grads[0]), None
+            *inputs, lengths = ctx.saved_tensors
+
+            def in_log_space(log_emissions: Tensor, root: Tensor, rules: Tensor, bonus: Tensor | None) -> Tensor:
+                return inside_by(DenseArguments(log_emissions, root, rules, lengths, bonus), LogProducts())
+
+            return *differentiable_gradients(in_log_space, inputs, needs, grads), None
         bonus = torch.zeros_like(ctx.saved_tensors[3]) if needs[3] else None
         words, root, rules, _ = needs
         return *ctx.chart.backward(grads[0], Wanted(words, root, rules, marginals=bonus)), bonus, None
-
-
-def _differentiable_gradients(saved: Any, needs: tuple[bool, ...], grad: Tensor) -> list[Tensor | None]:
-    """Compute the gradients by autograd through log-einsum-exp, so that they can be differentiated."""
-    inputs, lengths = distinct_views(saved[:4]), saved[4]
-    log_emissions, root, rules, span_bonus = inputs
-    wanted = [tensor for tensor, need in zip(inputs, needs, strict=True) if need]
-    log_z = inside_by(DenseArguments(log_emissions, root, rules, lengths, span_bonus), LogProducts())
-    found = iter(torch.autograd.grad(log_z, wanted, grad, create_graph=True, allow_unused=True))
-    return [next(found) if need else None for need in needs]

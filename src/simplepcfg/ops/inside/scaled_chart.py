@@ -4,14 +4,15 @@ README.md derives the recursion, the layout and the bounds that keep every numbe
 """
 
 import math
+from functools import cached_property
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.products import row_parts, weighted_sums
 from simplepcfg.ops.scales import DEAD, range_of, shift_to_peak
+from simplepcfg.ops.transposed_rules import transposed_rules
 
 # Split sums are computed for so many spans at a time that the temporary tensor stays in the cache of one core.
 CACHE_BYTES = 1 << 20
@@ -43,8 +44,23 @@ class ScaledChart:
     def take_rules(self) -> None:
         """Arrange the rules such that one matrix product gives η and ζ."""
         split = self.nonterminals
-        self.all_rules = torch.cat([self.arguments.left, self.arguments.right], -2)  # [(B,) 2N, N + P]
-        self.rules, self.word_rules = self.all_rules[..., :split], self.all_rules[..., split:]
+        both = transposed_rules(self.arguments.left, self.arguments.right)  # [(B,) N + P, 2N]
+        self.transposed, self.transposed_word_rules = both[..., :split, :], both[..., split:, :]
+
+    @cached_property
+    def all_rules(self) -> Tensor:
+        """The rules [L; R], [(B,) 2N, N + P], which the backward pass multiplies with."""
+        return torch.cat([self.arguments.left.detach(), self.arguments.right.detach()], -2)
+
+    @property
+    def rules(self) -> Tensor:
+        """The rules of nonterminals, [(B,) 2N, N]."""
+        return self.all_rules[..., : self.nonterminals]
+
+    @property
+    def word_rules(self) -> Tensor:
+        """The rules of preterminals, [(B,) 2N, P]."""
+        return self.all_rules[..., self.nonterminals :]
 
     def empty(self, *size: int) -> Tensor:
         """Allocate an uninitialised tensor with the dtype and device of the chart."""
@@ -104,7 +120,7 @@ class ScaledChart:
             emissions = emissions.masked_fill(beyond[:, :, None], -math.inf)
         self.words, exponents, best = self.scaled_emissions(emissions)
         self.log_words = best.double().sum(-1)
-        self._store(1, *self._with_maxima(product(self.words, self.word_rules)), exponents)
+        self._store(1, *self._with_maxima(torch.matmul(self.words, self.transposed_word_rules)), exponents)
 
     def scaled_emissions(self, emissions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return exp(emissions) [..., P] divided by each word's largest, their exponents, and the log of the largest.
@@ -181,12 +197,12 @@ class ScaledChart:
     def _multiply(self, width: int) -> Tensor:
         beta = self.beta[width]
         if self.lengths is None or self.arguments.batched_rules:
-            return product(beta, self.rules)
+            return torch.matmul(beta, self.transposed)
         self.with_parents[width] = rows = self.have_parents(width, self.lengths).flatten().nonzero().squeeze(1)
         flat = beta.view(-1, self.nonterminals)
         children = flat.new_zeros(flat.shape[0], 2 * self.nonterminals)
         if rows.numel():
-            children.index_copy_(0, rows, flat.index_select(0, rows) @ self.rules.T)
+            children.index_copy_(0, rows, flat.index_select(0, rows) @ self.transposed)
         return children
 
     def have_parents(self, width: int, lengths: Tensor) -> Tensor:
@@ -246,10 +262,3 @@ class Square:
 def _sum_splits(eta: Tensor, zeta: Tensor, factors: Tensor) -> Tensor:
     """Compute Σ over splits of factor · η ⊙ ζ: [B, spans, N]."""
     return weighted_sums(factors, torch.mul(eta, zeta))
-
-
-def product(rows: Tensor, rules: Tensor) -> Tensor:
-    """Multiply [B, rows, X] with the transpose of rules [(B,) Y, X]: [B, rows, Y]."""
-    if rules.dim() == 3:
-        return torch.bmm(rows, rules.transpose(1, 2))
-    return F.linear(rows, rules)

@@ -169,7 +169,7 @@ def _left_to_right(arguments: InsideArguments, closure: Closure, backend: str) -
         graphs = usable_graphs(arguments.log_emissions.device)
         if graphs is not None and forward_uses_graph(arguments):
             return replayed_states(graphs, arguments, closure)
-    return left_to_right(arguments, closure, inside_rows(arguments, closure, backend))
+    return left_to_right(arguments, closure, inside_rows(arguments, backend))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.backends import check_kernels, default_backend
-from simplepcfg.ops.prefix.closure import Closure
 from simplepcfg.ops.prefix.scaled_rows import ScaledRows
 
 BACKENDS = ("torch", "triton")
@@ -38,10 +37,10 @@ def chosen_backend(backend: str, like: Tensor) -> str:
     return found
 
 
-def inside_rows(arguments: InsideArguments, closure: Closure, backend: str) -> InsideRows:
+def inside_rows(arguments: InsideArguments, backend: str) -> InsideRows:
     """Run the inside algorithm and return its chart, without spans that end with the last word of a sentence."""
     if chosen_backend(backend, arguments.log_emissions) == "torch":
-        return ScaledRows(arguments, closure.transposed_rules(arguments.left, arguments.right))
+        return ScaledRows(arguments)
     from simplepcfg.ops.inside.packed_chart import PackedChart
     from simplepcfg.ops.prefix.packed_rows import PackedRows
 

@@ -1,5 +1,6 @@
 """Left-corner closure and termination probability of a grammar, in float64."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -29,19 +30,7 @@ class Closure:
 
     start: Tensor  # [N] or [B, N]: root · C, the expected number of each nonterminal on the left edge of a tree
     carry: Tensor  # [N, N] or [B, N, N]: R_N · C, the same for the left edge of a right child
-    _transposed: list[Tensor] = field(default_factory=list, init=False, repr=False, compare=False)  # once computed
-    _float32: list[Tensor | None] = field(default_factory=list, init=False, repr=False, compare=False)  # likewise
-
-    def transposed_rules(self, left: Tensor, right: Tensor) -> Tensor | None:
-        """Return the transpose of [L; R], [N + P, 2N], of the grammar's rules, computed once; None for batched rules.
-
-        BLAS libraries for ARM take twice the time, or more, for a product with rules that are not transposed in memory.
-        """
-        if left.dim() == 3:
-            return None
-        if not self._transposed or self._transposed[0].dtype != left.dtype:
-            self._transposed[:] = [torch.cat([left.T, right.T], -1)]
-        return self._transposed[0]
+    _float32: list[Tensor | None] = field(default_factory=list, init=False, repr=False, compare=False)  # once computed
 
     def float32_carry(self) -> Tensor | None:
         """Return ``carry`` in float32, computed once; None if its smallest and largest entries are too far apart.
@@ -130,31 +119,42 @@ def reachable(edges: Tensor) -> Tensor:
         paths = longer
 
 
+@torch.no_grad()
 def termination_probabilities(rules: SimpleRules) -> Tensor:
     """Compute the probability that a derivation is finite, 1 for a consistent grammar: a scalar or [B].
 
     It is root · q for the least solution of q = (L_N q + L_P 1) ⊙ (R_N q + R_P 1), to which Newton's method converges
     from 0. InputError if rows do not sum to 1.
     """
-    with torch.no_grad():
-        root, states = rules.root, rules.root.shape[-1]
-        left, right = _normalised(rules.left, "left"), _normalised(rules.right, "right")
-        ends = torch.zeros(left.shape[:-1], dtype=torch.float64, device=left.device)
-        identity = torch.eye(states, dtype=torch.float64, device=left.device)
-        for _ in range(MOST_STEPS):
-            from_left, from_right = (
-                (side[..., :states] @ ends.unsqueeze(-1)).squeeze(-1) + side[..., states:].sum(-1)
-                for side in (left, right)
-            )
-            slope = from_right.unsqueeze(-1) * left[..., :states] + from_left.unsqueeze(-1) * right[..., :states]
-            missing = from_left * from_right - ends
-            step, failed = torch.linalg.solve_ex(identity - slope, missing)
-            if bool(failed.any()) or not bool(step.isfinite().all()):
-                break  # the system is singular at a double root, which has been reached
-            ends = (ends + step).clamp(0.0, 1.0)
-            if float(step.abs().amax()) < 1e-14:
-                break
-        return (root.double() * ends).sum(-1) / root.double().sum(-1)
+    root, states = rules.root.double(), rules.root.shape[-1]
+    left, right = _normalised(rules.left, "left"), _normalised(rules.right, "right")
+
+    def equations(ends: Tensor) -> tuple[Tensor, Tensor]:
+        from_left, from_right = (
+            (side[..., :states] @ ends.unsqueeze(-1)).squeeze(-1) + side[..., states:].sum(-1) for side in (left, right)
+        )
+        slope = from_right.unsqueeze(-1) * left[..., :states] + from_left.unsqueeze(-1) * right[..., :states]
+        return from_left * from_right, slope
+
+    ends = least_solution(equations, torch.zeros(left.shape[:-1], dtype=torch.float64, device=left.device))
+    return (root * ends).sum(-1) / root.sum(-1)
+
+
+def least_solution(equations: Callable[[Tensor], tuple[Tensor, Tensor]], ends: Tensor) -> Tensor:
+    """Solve q = f(q) for probabilities q [(B,) N] by Newton's method, which begins at ``ends``, zeros.
+
+    ``equations`` returns f(q) [(B,) N] and its derivative [(B,) N, N].
+    """
+    identity = torch.eye(ends.shape[-1], dtype=ends.dtype, device=ends.device)
+    for _ in range(MOST_STEPS):
+        values, slope = equations(ends)
+        step, failed = torch.linalg.solve_ex(identity - slope, values - ends)
+        if bool(failed.any()) or not bool(step.isfinite().all()):
+            break  # the system is singular at a double root, which has been reached
+        ends = (ends + step).clamp(0.0, 1.0)
+        if float(step.abs().amax()) < 1e-14:
+            break
+    return ends
 
 
 def _normalised(rules: Tensor, name: str) -> Tensor:

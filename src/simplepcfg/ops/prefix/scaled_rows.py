@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.arguments import InsideArguments
-from simplepcfg.ops.inside.scaled_chart import ScaledChart, product
+from simplepcfg.ops.inside.scaled_chart import ScaledChart
 from simplepcfg.ops.scales import DEAD, shift_to_peak
 
 
@@ -17,9 +17,8 @@ class ScaledRows(ScaledChart):
     children and have no ζ. The rows of a word that occurs repeatedly are computed once.
     """
 
-    def __init__(self, arguments: InsideArguments, transposed: Tensor | None) -> None:
-        """Fill the chart; ``transposed`` is ``transposed_rules`` of the rules, or None if these are batched."""
-        self.transposed = transposed
+    def __init__(self, arguments: InsideArguments) -> None:
+        """Fill the chart."""
         self.emissions = arguments.log_emissions
         words = max(arguments.sizes[1] - 1, 1)
         lengths = None if arguments.lengths is None else (arguments.lengths - 1).clamp(min=1)
@@ -30,10 +29,6 @@ class ScaledRows(ScaledChart):
             self.square.cells[b, :, length + 1 :].zero_()
         self.starts: dict[int, tuple[Tensor, Tensor]] = {}  # by width: β(0, width) [B, N] and its exponents [B]
         self.fill_rows()
-
-    def take_rules(self) -> None:
-        if self.transposed is None:
-            super().take_rules()
 
     def fill_rows(self) -> None:
         """Run the forward pass."""
@@ -67,15 +62,14 @@ class ScaledRows(ScaledChart):
     def _words(self) -> None:
         batch, n, preterminals = self.emissions.shape
         emissions = self.emissions.reshape(-1, preterminals)
-        if self.transposed is None:
+        if self.arguments.batched_rules:
             chosen = word_of = torch.arange(batch * n, device=self.device)
         else:
             chosen, word_of = distinct_rows(emissions)
         words, exponents, _ = self.scaled_emissions(emissions[chosen])
-        if self.transposed is None:
-            both = product(words.view(batch, n, -1), self.word_rules)
-        else:
-            both = words @ self.transposed[self.nonterminals :]
+        if self.arguments.batched_rules:
+            words = words.view(batch, n, -1)
+        both = torch.matmul(words, self.transposed_word_rules)
         self.word_of = word_of.view(batch, n)
         self.word_rows, self.word_exponents = self._scaled(both.view(-1, 2, self.nonterminals), exponents[:, None])
         inner = self.word_of[:, : self.n]
@@ -116,11 +110,11 @@ class ScaledRows(ScaledChart):
     def _products(self, width: int, spans: Tensor, inner: int) -> tuple[Tensor, Tensor]:
         """Compute L β of the spans, [spans, N], and R β of the first ``inner`` of them."""
         split = self.nonterminals
-        if self.transposed is None:
-            both = product(self.beta[width], self.rules).view(-1, 2, split)[spans]
+        if self.arguments.batched_rules:
+            both = torch.matmul(self.beta[width], self.transposed).view(-1, 2, split)[spans]
             return both[:, 0], both[:inner, 1]
         beta = self.beta[width].view(-1, split)[spans]
-        return beta @ self.transposed[:split, :split], beta[:inner] @ self.transposed[:split, split:]
+        return beta @ self.transposed[:, :split], beta[:inner] @ self.transposed[:, split:]
 
     def _scaled(self, rows: Tensor, exponents: Tensor) -> tuple[Tensor, Tensor]:
         """Scale rows such that their maxima are near 2^peak; return them and their exponents, DEAD for zeros."""

@@ -1,4 +1,4 @@
-"""What can be asked of random sentences, whatever the grammar."""
+"""Checks of requests for random sentences, whatever the grammar."""
 
 from simplepcfg.errors import InputError
 

@@ -49,9 +49,8 @@ class BoundChart(ScaledChart):
         )
 
     def take_rules(self) -> None:
-        self.all_rules = _power(torch.cat([self.arguments.left, self.arguments.right], -2))  # [(B,) 2N, N + P]
-        split = self.nonterminals
-        self.rules, self.word_rules = self.all_rules[..., :split], self.all_rules[..., split:]
+        super().take_rules()
+        self.transposed, self.transposed_word_rules = _power(self.transposed), _power(self.transposed_word_rules)
 
     def split_sums(self, width: int) -> Tensor:
         exponents = self.beta_exponents[width] = super().split_sums(width)

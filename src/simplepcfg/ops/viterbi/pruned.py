@@ -120,11 +120,15 @@ class Forest:
 
     def _outside(self, width: int, b: Tensor, sides: Tensor, rules: Tensor, outside: Tensor, spans: int) -> Tensor:
         """Compute the greatest bound of the outside of every symbol of spans, given those of their sides."""
-        chart = self.chart
-        table = chart.word_rules if width == 1 else chart.rules
-        self._check_room(len(rules) * table.shape[-1])
-        rows = (table[rules] if table.dim() == 2 else table[b, rules]).double().log2_() + outside[:, None]
-        found = rows.new_full((spans, table.shape[-1]), -math.inf)
+        arguments, states = self.arguments, self.chart.nonterminals
+        columns = slice(states, None) if width == 1 else slice(0, states)
+        self._check_room(len(rules) * arguments.left.shape[-1])
+        rows = torch.empty(len(rules), arguments.left[..., columns].shape[-1], dtype=torch.float64)
+        for first, table in ((0, arguments.left), (states, arguments.right)):
+            side = ((rules >= first) & (rules < first + states)).nonzero()[:, 0]
+            rows[side] = _of(table[..., columns], 2, b[side], rules[side] - first).double()
+        rows = rows.log2_().mul_(POWER).add_(outside[:, None])
+        found = rows.new_full((spans, rows.shape[-1]), -math.inf)
         return found.scatter_reduce_(0, sides[:, None].expand_as(rows), rows, "amax")
 
     def _add_splits(self, level: Level, bounds: Tensor) -> None:

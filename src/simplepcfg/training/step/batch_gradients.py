@@ -1,32 +1,31 @@
 """Gradients of a batch, launched kernel by kernel or, for shapes that recur, replayed as a CUDA graph."""
 
-from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from simplepcfg.data.batching import pinned, to_device
-from simplepcfg.errors import ResourceError, is_out_of_memory
+from simplepcfg.errors import ResourceError
+from simplepcfg.models import Model
 from simplepcfg.ops.capture import Capturer, Launch
 from simplepcfg.ops.deferred_checks import DeferredChecks, deferring_checks
+from simplepcfg.ops.graph_cache import GraphCache
 from simplepcfg.ops.inside import without_graphs
 from simplepcfg.ops.inside.plan import make_plan
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.gradients import Gradients
 from simplepcfg.training.step.span_prior import SpanPrior
-from simplepcfg.training.step.teacher_loss import TeacherSignal, sentence_losses
+from simplepcfg.training.step.teacher_loss import TeacherSignal, span_divergence
 
-# A shape is captured when it occurs for the second time: the first run compiles kernels and builds tables.
-CAPTURE_AT = 2
 Shape = tuple[int, int, int, bool]  # batch size, length, divisor, and whether there is a prior
 
 
 class BatchGradient:
     """Computes gradients of the mean loss per sentence into fixed buffers, and counts the batch."""
 
-    def __init__(self, model: nn.Module, gradients: Gradients, counters: StepCounters) -> None:
+    def __init__(self, model: Model, gradients: Gradients, counters: StepCounters) -> None:
         self._model, self._gradients, self._counters = model, gradients, counters
         self.targets: TeacherSignal | None = None  # teachers' soft targets; steps with them are never captured
 
@@ -44,7 +43,7 @@ class BatchGradient:
 
 @dataclass(frozen=True, slots=True)
 class StaticInputs:
-    """What a captured gradient reads; a graph knows only the addresses, so it must live as long as the graph."""
+    """Inputs of a captured gradient; a graph knows only the addresses, so they must live as long as the graph."""
 
     words: Tensor  # [B, n], overwritten before each replay, as the prior is
     prior: SpanPrior | None
@@ -54,10 +53,12 @@ class StaticInputs:
 
 @dataclass(frozen=True, slots=True)
 class CapturedGradient:
-    """A captured gradient of one shape."""
+    """A captured gradient of one shape. Its memory is that of the pool that all captured steps share."""
 
     replay: Launch
     inputs: StaticInputs
+    bytes: int = 0
+    is_free: bool = True
 
 
 class BatchGradientRunner:
@@ -76,15 +77,13 @@ class BatchGradientRunner:
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._gradient, self._device, self._capturer = gradient, device, capturer
-        self._limit = limit if capturer is not None else 0
+        self._cache: GraphCache[CapturedGradient] = GraphCache(device, limit if capturer is not None else 0)
         self._note = note
-        self._seen: Counter[Shape] = Counter()
-        self._captured: OrderedDict[Shape, CapturedGradient] = OrderedDict()
 
     @property
-    def shapes(self) -> list[tuple[int, int, int]]:
+    def shapes(self) -> list[tuple[object, ...]]:
         """Batch size, length and divisor of the captured shapes, the most recently used last."""
-        return [(batch, n, total) for batch, n, total, _ in self._captured]
+        return [key[:3] for key in self._cache.keys]
 
     def __call__(
         self,
@@ -101,18 +100,16 @@ class BatchGradientRunner:
         """
         batch, n = words.shape
         equal = bool((lengths == n).all())
-        if uncaptured or not self._limit or not equal:
+        if uncaptured or not self._cache.is_open or not equal:
             self._launch(words, None if equal else lengths, total, prior)
             return False
         key = (batch, n, total, prior is not None)
-        captured = self._captured.get(key)
-        if captured is None:
-            self._seen[key] += 1
-            captured = self._capture(key, words, prior) if self._seen[key] >= CAPTURE_AT else None
+        captured = self._cache.ready(key)
+        if captured is None and self._cache.is_time(key):
+            captured = self._capture(key, words, prior)
         if captured is None:
             self._launch(words, None, total, prior)
             return False
-        self._captured.move_to_end(key)
         captured.inputs.words.copy_(pinned(words, self._device), non_blocking=True)
         if prior is not None and captured.inputs.prior is not None:
             captured.inputs.prior.copy_(prior)
@@ -147,21 +144,15 @@ class BatchGradientRunner:
     def _capture(self, key: Shape, words: Tensor, prior: SpanPrior | None) -> CapturedGradient | None:
         """Capture a shape; where memory or an operation does not allow it, say so once and stop capturing."""
         assert self._capturer is not None
-        total = key[2]
-        while len(self._captured) >= self._limit:
-            self._evict_least_recent()
-        run, inputs = self._prepare(words, None, total, prior)
+        self._cache.make_room(key)
+        run, inputs = self._prepare(words, None, key[2], prior)
         try:
-            replay = self._capturer.capture(run)
+            captured = CapturedGradient(self._capturer.capture(run), inputs)
         except (RuntimeError, ResourceError) as error:
-            self.release()
-            self._limit = 0
-            short = is_out_of_memory(error)
-            reason = "too little memory" if short else str(error).strip().partition("\n")[0]
-            self._note(f"steps are not captured but launched one by one: {reason}")
+            self._note(f"steps are not captured but launched one by one: {self._cache.give_up(error)}")
             return None
-        self._captured[key] = CapturedGradient(replay, inputs)
-        return self._captured[key]
+        self._cache.add(key, captured)
+        return captured
 
     def _prepare(
         self, words: Tensor, lengths: Tensor | None, total: int, prior: SpanPrior | None
@@ -183,14 +174,28 @@ class BatchGradientRunner:
 
         return run, inputs
 
-    def _evict_least_recent(self) -> None:
-        """Drop the least recently used graph; its shape must occur twice before it is captured anew."""
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)  # The graph may still be running.
-        key, _ = self._captured.popitem(last=False)
-        del self._seen[key]
 
-    def release(self) -> None:
-        """Drop all captured graphs and the memory that they share."""
-        while self._captured:
-            self._evict_least_recent()
+def sentence_losses(
+    model: Model, words: Tensor, lengths: Tensor | None, prior: SpanPrior | None, targets: TeacherSignal | None
+) -> Tensor:
+    """Return the loss of each sentence [B]: its negative log-likelihood, or with a prior or soft targets a bound."""
+    if targets is not None:
+        losses = _losses_with_targets(model, words, lengths, prior, targets)
+    elif prior is not None:
+        losses = model.loss(words, lengths, span_bonus=prior.bonus)
+    else:
+        losses = model.loss(words, lengths)
+    return losses if prior is None else losses + prior.most
+
+
+def _losses_with_targets(
+    model: Model, words: Tensor, lengths: Tensor | None, prior: SpanPrior | None, signal: TeacherSignal
+) -> Tensor:
+    kind = next(model.parameters()).dtype
+    targets = signal.marginals.to(words.device, kind)
+    # The marginals are the gradient with respect to the bonus, which is 0 where there is no prior.
+    bonus = torch.zeros_like(targets) if prior is None else prior.bonus.to(kind).detach()
+    bonus.requires_grad_()
+    losses = model.loss(words, lengths, span_bonus=bonus)
+    (gradient,) = torch.autograd.grad(losses.sum(), bonus, create_graph=True)
+    return losses + signal.weight * span_divergence(-gradient, targets)

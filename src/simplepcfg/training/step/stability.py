@@ -1,4 +1,4 @@
-"""What to try where steps are not finite."""
+"""Advice on what to try where steps are not finite."""
 
 import torch
 from torch import nn

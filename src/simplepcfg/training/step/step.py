@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 
 import torch
-from torch import nn
 
 from simplepcfg.data.batching import Batch
+from simplepcfg.models import Model
 from simplepcfg.ops.capture import Capturer, GraphCapturer, Launch
 from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.batch_gradients import BatchGradient, BatchGradientRunner
@@ -31,7 +31,7 @@ class Step:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: Model,
         settings: TrainingConfig,
         end: int,
         group: Group,

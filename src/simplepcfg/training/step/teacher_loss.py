@@ -21,7 +21,7 @@ from simplepcfg.training.teacher_marginals import TeacherMarginals
 
 @dataclass(frozen=True, slots=True)
 class TeacherSignal:
-    """What the teachers say about one batch, and how much it counts."""
+    """The teachers' span marginals of one batch, and how much they count."""
 
     form: str
     weight: float
@@ -64,32 +64,6 @@ class TeacherSchedule:
         assert self.marginals is not None
         tables = self.marginals.of(batch.indices, batch.words.shape[1])
         return TeacherSignal(self._settings.teacher_form, weight, tables, self.marginals.best[batch.indices])
-
-
-def sentence_losses(
-    model: Any, words: Tensor, lengths: Tensor | None, prior: SpanPrior | None, targets: TeacherSignal | None
-) -> Tensor:
-    """Return the loss of each sentence [B]: its negative log-likelihood, or with a prior or soft targets a bound."""
-    if targets is not None:
-        losses = _losses_with_targets(model, words, lengths, prior, targets)
-    elif prior is not None:
-        losses = model.loss(words, lengths, span_bonus=prior.bonus)
-    else:
-        losses = model.loss(words, lengths)
-    return losses if prior is None else losses + prior.most
-
-
-def _losses_with_targets(
-    model: Any, words: Tensor, lengths: Tensor | None, prior: SpanPrior | None, signal: TeacherSignal
-) -> Tensor:
-    kind = next(model.parameters()).dtype
-    targets = signal.marginals.to(words.device, kind)
-    # The marginals are the gradient with respect to the bonus, which is 0 where there is no prior.
-    bonus = torch.zeros_like(targets) if prior is None else prior.bonus.to(kind).detach()
-    bonus.requires_grad_()
-    losses: Tensor = model.loss(words, lengths, span_bonus=bonus)
-    (gradient,) = torch.autograd.grad(losses.sum(), bonus, create_graph=True)
-    return losses + signal.weight * span_divergence(-gradient, targets)
 
 
 def span_divergence(marginals: Tensor, targets: Tensor) -> Tensor:

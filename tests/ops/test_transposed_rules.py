@@ -1,0 +1,42 @@
+"""The transposed rules that products on a CPU read: computed once, and again after a change."""
+
+import gc
+
+import torch
+
+from random_grammars import random_case
+from simplepcfg.ops import transposed_rules as module
+from simplepcfg.ops.inside import inside
+from simplepcfg.ops.transposed_rules import transposed_rules
+
+
+def test_rules_are_transposed_once() -> None:
+    left, right = torch.rand(3, 8), torch.rand(3, 8)
+    held = transposed_rules(left, right)
+    assert torch.equal(held, torch.cat([left, right]).T)
+    assert held is transposed_rules(left, right)
+    assert torch.equal(transposed_rules(left, left), torch.cat([left, left]).T)
+    assert transposed_rules(left.double(), right.double()).dtype == torch.float64
+
+
+def test_a_change_in_place_counts() -> None:
+    tensors = [tensor.detach() for tensor in random_case(2, 5, 3, 4).tensors()]
+    for side in tensors[2:]:
+        inside(*tensors)
+        side.mul_(0.5)
+        torch.testing.assert_close(inside(*tensors), inside(*tensors, backend="naive"))
+
+
+def test_nothing_is_kept_without_its_rules() -> None:
+    before = len(module.KEPT)
+    left, right = torch.rand(3, 8), torch.rand(3, 8)
+    transposed_rules(left, right)
+    assert len(module.KEPT) == before + 1
+    del left
+    gc.collect()
+    assert len(module.KEPT) == before
+
+
+def test_rules_of_each_sentence() -> None:
+    left, right = torch.rand(2, 3, 8), torch.rand(2, 3, 8)
+    assert torch.equal(transposed_rules(left, right), torch.cat([left, right], 1).mT)
