@@ -152,11 +152,12 @@ def test_rows_that_are_folded(tmp_path: Path) -> None:
     """The epochs of a run are one row; those of another run of the same name are another."""
     render = load_renderer()
     header = "name,seed,precision,epoch,train_perplexity,valid_perplexity,furthest_count_ratio,test_perplexity,machine"
-    rows = ["a,0,bf16,1,9.5,8.25,1.01,,box,c", "a,0,bf16,2,7.5,6.125,0.98,5.5,box,c", "a,0,bf16,1,3.5,2.5,,,box,d"]
+    runs = ["a,0,bf16,1,9.5,8.25,1.01,,box,c", "a,0,bf16,2,7.5,6.125,0.98,5.5,box,c", "a,0,bf16,1,3.5,2.5,,,box,d"]
+    rows = [run.replace("a", "sn-pcfg-4096", 1) for run in runs]
     (tmp_path / "curves.csv").write_text("\n".join([header + ",commit", *rows]) + "\n")
     text = render.render("<!-- begin: curves -->\n<!-- end: curves -->", tmp_path)
-    assert "| a | bf16 | 0 | 2 | 7.500 | 8.250, 6.125 | 5.500 |" in text
-    assert "| a | bf16 | 0 | 1 | 3.500 | 2.500 | – |" in text
+    assert "| sn-pcfg-4096 | bf16 | 0 | 2 | 7.500 | 8.250, 6.125 | 5.500 |" in text
+    assert "| sn-pcfg-4096 | bf16 | 0 | 1 | 3.500 | 2.500 | – |" in text
 
 
 def test_a_mean_needs_all_its_values(tmp_path: Path) -> None:
