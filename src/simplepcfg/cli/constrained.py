@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from simplepcfg.cli.options import Chunk
 from simplepcfg.errors import InputError, ResourceError, counted
 
 if TYPE_CHECKING:
     from simplepcfg.data.constraints import Constraints
-
-Chunk = list[Any]
 
 
 def with_constraints(
