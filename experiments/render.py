@@ -6,6 +6,7 @@ With --check nothing is written, and the exit code is 1 if something would be.
 """
 
 import csv
+import re
 import sys
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from plans import read_plan
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- tables: written by render.py -->", "<!-- end of tables -->"
-HEADER = ("plan", "text, sizes and machine", "runs", "lowest valid", "highest S-F1")
+HEADER = ("plan", "what it is about", "runs", "lowest valid", "highest S-F1")
 
 
 def main() -> None:
@@ -31,11 +32,12 @@ def main() -> None:
 
 
 def line(path: Path) -> str:
-    """Return the row of one plan: its title, how many runs it has, and the best of their figures."""
+    """Return the row of one plan: the first words of its title, how many runs it has, and their best figures."""
     rows = read_rows(path.with_suffix(".csv"))
     lowest = min((row["valid_perplexity"] for row in rows if row["valid_perplexity"]), key=float, default="")
     highest = max((row["test_sentence_f1"] for row in rows if row["test_sentence_f1"]), key=float, default="")
-    return f"| `{path.stem}` | {read_plan(path).title} | {len(rows)} | {lowest} | {highest} |"
+    about = re.split("[;(]|, (?![A-Z][a-z])", read_plan(path).title.split(": ")[-1])[0].strip()
+    return f"| `{path.stem}` | {about} | {len(rows)} | {lowest} | {highest} |"
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:

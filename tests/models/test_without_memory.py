@@ -13,7 +13,7 @@ from simplepcfg.runs.config.files import load_config
 SMALL = ["model.nonterminals=3", "model.preterminals=6", "model.embedding=4"]
 
 
-@pytest.mark.parametrize("name", ["sn-pcfg-small", "sn-pcfg-english", "sc-pcfg", "n-pcfg", "c-pcfg"])
+@pytest.mark.parametrize("name", ["sn-pcfg-small", "sn-pcfg-128-biased", "sc-pcfg", "n-pcfg", "c-pcfg"])
 def test_the_same_shapes(name: str) -> None:
     config = load_config(name, SMALL).model
     with without_memory():
@@ -38,7 +38,7 @@ def test_loading_does_not_import_the_compiler() -> None:
         "from simplepcfg.models import build_model\n"
         "from simplepcfg.models.without_memory import without_memory\n"
         "from simplepcfg.runs.config.files import load_config\n"
-        f"config = load_config('sn-pcfg-english', {SMALL!r}).model\n"
+        f"config = load_config('sn-pcfg-128-biased', {SMALL!r}).model\n"
         "with without_memory():\n"
         "    build_model(config, 11)\n"
         "assert 'torch._dynamo' not in sys.modules\n"

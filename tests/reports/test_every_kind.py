@@ -8,7 +8,7 @@ import simplepcfg
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.reports import make_report
 
-STORED = sorted((Path(__file__).parents[1] / "fixtures" / "runs-0.2").iterdir())
+STORED = sorted((Path(__file__).parents[1] / "fixtures" / "runs").iterdir())
 
 
 @pytest.mark.parametrize("folder", STORED, ids=lambda path: path.name)

@@ -9,7 +9,7 @@ import simplepcfg
 from simplepcfg.serving.app import make_app
 from simplepcfg.serving.questions import QUESTIONS
 
-STORED = sorted((Path(__file__).parents[1] / "fixtures" / "runs-0.2").iterdir())
+STORED = sorted((Path(__file__).parents[1] / "fixtures" / "runs").iterdir())
 
 
 @pytest.mark.parametrize("folder", STORED, ids=lambda path: path.name)

@@ -16,15 +16,12 @@ from simplepcfg import files as files_module
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.files import write_bytes
-from simplepcfg.runs.checkpoint import Checkpoint
 from simplepcfg.runs.checksums import DamagedFileError
 from simplepcfg.runs.run_folder import RunFolder, load_run
 from simplepcfg.runs.tensor_files import read_checked_tensor_file, read_tensor_file, write_tensor_file
 from simplepcfg.training import train
 from simplepcfg.training.reporting.progress import Reporter
 from toy_runs import differences
-
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs-0.1"
 
 
 @pytest.fixture
@@ -156,41 +153,24 @@ def test_a_later_format_is_refused_by_name(run: RunFolder, later: str) -> None:
         load_run(run.path, "cpu")
 
 
-def without_checksums(folder: RunFolder) -> None:
-    """As early versions wrote a run."""
-    for path in (folder.model, folder.checkpoint):
+@pytest.mark.parametrize("name", ["model", "checkpoint", "facts"])
+def test_a_file_without_a_checksum_is_refused(run: RunFolder, name: str) -> None:
+    path = getattr(run, name)
+    if name == "facts":
+        facts = json.loads(path.read_text("utf-8"))
+        del facts["crc32"]
+        path.write_text(json.dumps(facts), "utf-8")
+    else:
         tensors, record = read_tensor_file(path)
-        record.pop("metrics_crc32", None)
         path.write_bytes(save(tensors, metadata={"format": "simplepcfg-1", "record": json.dumps(record)}))
-    lines = folder.config.read_text("utf-8").splitlines(keepends=True)[1:]
-    folder.config.write_text("".join(lines), "utf-8")
-    facts = json.loads(folder.facts.read_text("utf-8"))
-    del facts["crc32"], facts["format"]
-    folder.facts.write_text(json.dumps(facts), "utf-8")
-
-
-def test_a_run_without_checksums_is_used_and_resumed(run: RunFolder, whole: RunFolder) -> None:
-    without_checksums(run)
-    load_run(run.path, "cpu")
-    train(None, run.path, resume=True)
-    assert torch.equal(
-        Checkpoint.load(run.checkpoint).weights["symbols"], Checkpoint.load(whole.checkpoint).weights["symbols"]
-    )
-
-
-def test_weights_without_checksum_do_not_replace_others_of_the_same_epoch(run: RunFolder) -> None:
-    without_checksums(run)
-    tensors, record = read_tensor_file(run.checkpoint)
-    tensors["best_weights/symbols"][0, 0] += 1
-    run.checkpoint.write_bytes(save(tensors, metadata={"format": "simplepcfg-1", "record": json.dumps(record)}))
-    before = contents(run)
-    with pytest.raises(InputError, match="different weights of the same epoch"):
+        with pytest.raises(DamagedFileError, match=r"checksum None of an unknown kind"):
+            read_checked_tensor_file(path)
+    if name == "model":  # it is written again from the checkpoint
         train(None, run.path, resume=True)
-    assert contents(run) == before
-
-
-def test_a_stored_run_without_checksums_loads() -> None:
-    load_run(FIXTURES / "tn-pcfg", "cpu")
+        load_run(run.path, "cpu")
+    else:
+        with pytest.raises(DamagedFileError, match=f"{path.name}: damaged"):
+            train(None, run.path, resume=True)
 
 
 def test_a_file_that_reads_back_otherwise_replaces_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,7 @@ def choose_variants(
     for name in precisions or ():
         if name not in DTYPES:
             raise InputError(f"precision {name!r} is unknown; take some of {', '.join(DTYPES)}")
-    found = []
+    variants = []
     for backend, possible in PRECISIONS.items():
         if (backends and backend not in backends) or (backend in GPU_ONLY and device.type != "cuda"):
             continue
@@ -93,14 +93,14 @@ def choose_variants(
         for precision in possible:
             if precisions and precision not in precisions:
                 continue
-            found.append(Variant(backend, precision))
+            variants.append(Variant(backend, precision))
             if backend == "triton":
-                found.append(Variant(backend, precision, "graph"))
-    if not found:
+                variants.append(Variant(backend, precision, "graph"))
+    if not variants:
         raise InputError(
             f"no backend asked for has precision {', '.join(precisions or ())} on {device.type}; leave it out"
         )
-    return found
+    return variants
 
 
 def benchmark_inside(

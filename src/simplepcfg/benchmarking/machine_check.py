@@ -86,11 +86,11 @@ def kernels(device: torch.device) -> Iterator[Fact]:
     allowed = max(2 * float((plain - truth).abs().max()), 1e-4)
     for name in (*ANYWHERE, *(ON_GPU if device.type == "cuda" else ())):
         try:
-            found = inside(*given, lengths=lengths.to(device), precision="fp32", backend=name).double().cpu()
+            log_z = inside(*given, lengths=lengths.to(device), precision="fp32", backend=name).double().cpu()
         except Exception as error:  # whatever a driver or a compiler raises is the answer here
             yield Fact(f"inside, {name}", f"failed: {' '.join(str(error).split())[:100]}", "see the message")
             continue
-        distance = float((found - truth).abs().max())
+        distance = float((log_z - truth).abs().max())
         wrong = None if distance <= allowed else "wrong on this device: report it with this output"
         yield Fact(
             f"inside, {name}", f"error {distance:.1e} nats against the naive form (at most {allowed:.1e})", wrong

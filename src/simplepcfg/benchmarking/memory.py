@@ -65,8 +65,8 @@ def _resident_peak() -> int:
     except (OSError, StopIteration):
         import resource
 
-        found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return found if sys.platform == "darwin" else 1024 * found
+        largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return largest if sys.platform == "darwin" else 1024 * largest
 
 
 def _forget_peak() -> None:

@@ -129,8 +129,8 @@ def check_columns(path: Path, names: Sequence[str] = FIELDS) -> None:
     if not path.exists() or path.stat().st_size == 0:
         return
     with open(path, newline="", encoding="utf-8") as stream:
-        found = next(csv.reader(stream), [])
-    if found != list(names):
+        header = next(csv.reader(stream), [])
+    if header != list(names):
         raise InputError(f"{path}:1: the columns are not those of this benchmark; name another file")
 
 

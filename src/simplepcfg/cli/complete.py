@@ -52,16 +52,16 @@ def command(
     if json is not None:
         refuse_unwritable(json)
     model = load(run, device)
-    found = model.complete(" ".join(words or []), k, samples=samples, seed=seed, max_length=max_length)
-    for remark in remarks(found):
+    completion = model.complete(" ".join(words or []), k, samples=samples, seed=seed, max_length=max_length)
+    for remark in remarks(completion):
         note(remark, quiet)
     ends = ending_probability(model)
     if ends < SURELY_ENDS:
         note(f"only {100 * ends:.3g} % of this grammar's probability is on sentences that ever end", quiet)
     if json != "-":
-        write_lines(rows(found))
+        write_lines(rows(completion))
     if json is not None:
-        write_json(json, as_json(found))
+        write_json(json, as_json(completion))
 
 
 def ending_probability(model: "Run") -> float:
@@ -72,30 +72,30 @@ def ending_probability(model: "Run") -> float:
     return 1.0 if chain else float(model.grammar.termination_probability())
 
 
-def rows(found: "Completion") -> Iterator[str]:
+def rows(completion: "Completion") -> Iterator[str]:
     """Yield the lines of the table, and below it the continuations that were drawn."""
     yield "word\tprobability"
-    for word, probability in found.words:
+    for word, probability in completion.words:
         yield table_row([word, f"{probability:.6f}"])
-    yield f"<end>\t{found.end:.6f}"
-    if found.samples:
+    yield f"<end>\t{completion.end:.6f}"
+    if completion.samples:
         yield ""
-    for sample in found.samples:
-        yield " ".join([*found.tokens, *sample.words, *([] if sample.ended else [CUT_OFF])])
+    for sample in completion.samples:
+        yield " ".join([*completion.tokens, *sample.words, *([] if sample.ended else [CUT_OFF])])
 
 
-def remarks(found: "Completion") -> Iterator[str]:
+def remarks(completion: "Completion") -> Iterator[str]:
     """Yield remarks about the prefix and the probabilities."""
-    if found.unknown:
-        yield f"not in the vocabulary, hence <unk>: {' '.join(found.unknown)}"
-    if found.dropped:
-        yield f"this run drops punctuation; left out: {' '.join(found.dropped)}"
-    entropy = _bits(found.entropy)
-    if not found.tokens:
+    if completion.unknown:
+        yield f"not in the vocabulary, hence <unk>: {' '.join(completion.unknown)}"
+    if completion.dropped:
+        yield f"this run drops punctuation; left out: {' '.join(completion.dropped)}"
+    entropy = _bits(completion.entropy)
+    if not completion.tokens:
         yield f"at the beginning of a sentence: next-word entropy {entropy} bits"
         return
-    so_far = _bits(-found.log_probability)
-    yield f"after {' '.join(found.tokens)!r}: {so_far} bits so far, next-word entropy {entropy} bits"
+    so_far = _bits(-completion.log_probability)
+    yield f"after {' '.join(completion.tokens)!r}: {so_far} bits so far, next-word entropy {entropy} bits"
 
 
 def _bits(nats: float) -> str:
@@ -103,10 +103,10 @@ def _bits(nats: float) -> str:
     return f"{max(0.0, nats / math.log(2)):.2f}"
 
 
-def as_json(found: "Completion") -> dict[str, object]:
+def as_json(completion: "Completion") -> dict[str, object]:
     """Return the completion as plain values with their units, for JSON."""
-    values = asdict(found)
-    values["words"] = [{"word": word, "probability": probability} for word, probability in found.words]
+    values = asdict(completion)
+    values["words"] = [{"word": word, "probability": probability} for word, probability in completion.words]
     values["log_probability_nats"] = values.pop("log_probability")
     values["entropy_nats"] = values.pop("entropy")
     return values

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from simplepcfg.cli.options import Chunk
 from simplepcfg.errors import InputError, ResourceError, counted
 
 if TYPE_CHECKING:
     from simplepcfg.data.constraints import Constraints
-
-Chunk = list[Any]
 
 
 def with_constraints(
@@ -42,12 +41,12 @@ def with_constraints(
             break
         if waiting is not None:
             yield waiting
-        found = list(islice(lines, len(chunk)))
-        done += len(found)
-        if len(found) < len(chunk):
+        asked = list(islice(lines, len(chunk)))
+        done += len(asked)
+        if len(asked) < len(chunk):
             lacking = f"{counted(done, 'line')} for more sentences than that"
             raise InputError(f"{path}: {lacking}; give a line, if empty, for each")
-        waiting = chunk, found
+        waiting = chunk, asked
     if next(lines, None) is not None:
         raise InputError(f"{path}: more lines than the {counted(done, 'sentence')}; give one line a sentence")
     if waiting is not None:

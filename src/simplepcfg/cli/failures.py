@@ -81,9 +81,9 @@ def _explain_os_error(error: OSError) -> int:
 
 def _explain_usage(error: Exception) -> str:
     message = error.format_message().replace("Value error, ", "")  # type: ignore[attr-defined]
-    for found in getattr(error.__cause__, "errors", list)():  # pydantic's, which knows the value
-        if found["type"] in NOT_A_NUMBER:
-            message = message.replace(found["msg"], f"{found['input']!r} is no {NOT_A_NUMBER[found['type']]}")
+    for problem in getattr(error.__cause__, "errors", list)():  # pydantic's, which knows the value
+        if problem["type"] in NOT_A_NUMBER:
+            message = message.replace(problem["msg"], f"{problem['input']!r} is no {NOT_A_NUMBER[problem['type']]}")
     message = message[:1].lower() + message[1:].rstrip(".")
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "simplepcfg"

@@ -1,6 +1,6 @@
 """What the commands of `simplepcfg test` share: arguments that are models or files, and tables of accuracies."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -37,10 +37,10 @@ def models_and_files(arguments: Sequence[str], suffixes: tuple[str, ...]) -> tup
         elif path.is_dir():
             inside = sorted(path.iterdir())
             by_suffix = [[str(f) for f in inside if f.name.removesuffix(".gz").endswith(end)] for end in suffixes]
-            found = next((names for names in by_suffix if names), None)
-            if found is None:
+            names = next(filter(None, by_suffix), None)
+            if names is None:
                 raise InputError(f"{argument}: is neither a run nor a folder of {', '.join(suffixes)} files")
-            files += found
+            files += names
         elif path.exists():
             files.append(argument)
         else:
@@ -78,7 +78,6 @@ def show_accuracies(
 ) -> None:
     """Print models side by side in a table, or below one another on a terminal that is too narrow for that, and write
     all rows as JSON and CSV if paths are given."""
-    from simplepcfg.evaluation.flat_tables import as_csv
     from simplepcfg.linguistics.accuracy import ACCURACY_COLUMNS
 
     rows = [entry.to_dict() for entries in results for entry in entries]
@@ -95,10 +94,17 @@ def show_accuracies(
                 console.print(_accuracy_table([entries], title))
     if any(not row["counted"] for row in rows):
         note("predictions that ask for equal surprisals are not counted in the mean", quiet)
+    write_rows(rows, ACCURACY_COLUMNS, json, csv)
+
+
+def write_rows(rows: Sequence[Mapping[str, object]], columns: Sequence[str], json: str | None, csv: str | None) -> None:
+    """Write rows as JSON and CSV to the files that are given; `-` has been printed before."""
+    from simplepcfg.evaluation.flat_tables import as_csv
+
     if json not in (None, "-"):
         write_json(str(json), rows)
     if csv is not None:
-        write_text(csv, as_csv(ACCURACY_COLUMNS, ([row[name] for name in ACCURACY_COLUMNS] for row in rows)))
+        write_text(csv, as_csv(columns, ([row[name] for name in columns] for row in rows)))
 
 
 def _accuracy_table(results: Sequence[Sequence["Accuracy"]], title: str) -> "Table":

@@ -26,13 +26,13 @@ def command(
     """
     from simplepcfg.pretrained import installed
 
-    found = installed()
+    grammars = installed()
     if name is None:
-        write_lines(["\t".join(COLUMNS), *(_row(one, folder) for one, folder in found.items())])
+        write_lines(["\t".join(COLUMNS), *(_row(one, folder) for one, folder in grammars.items())])
         return
-    if name not in found:
-        raise InputError(f"{name}: no such installed grammar; there are: {', '.join(found) or 'none'}")
-    write_lines(_without_front_matter((found[name] / "README.md").read_text(encoding="utf-8").splitlines()))
+    if name not in grammars:
+        raise InputError(f"{name}: no such installed grammar; there are: {', '.join(grammars) or 'none'}")
+    write_lines(_without_front_matter((grammars[name] / "README.md").read_text(encoding="utf-8").splitlines()))
 
 
 def _without_front_matter(lines: list[str]) -> list[str]:

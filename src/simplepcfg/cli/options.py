@@ -29,6 +29,7 @@ Decode = Literal["mbr", "viterbi"]
 By = Literal["geometric", "arithmetic", "trees"]  # what several runs are combined by
 Weigh = Literal["equal", "likelihood", "agreement"]  # what each of several runs counts by
 
+Chunk = list[Any]  # of sentences, as lists of words or as trees
 # Sentences that are read, sorted by length and answered together: enough to fill batches, few enough to hold.
 CHUNK = 10_000
 
@@ -51,7 +52,7 @@ def with_remark(results: Iterable[Result], remark: str, quiet: bool) -> Iterator
 
 def sentence_chunks(
     path: str, quiet: bool = False, run: "WordModel | None" = None, raw: bool = False
-) -> Iterator[list[Any]]:
+) -> Iterator[Chunk]:
     """Yield chunks of sentences of a file or of standard input (`-`), line for line; of trees, the trees.
 
     With `raw` they are those of its paragraphs. Otherwise text that looks untokenised gets a remark or, if the run

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
-from simplepcfg.cli.constrained import Chunk, with_constraints
-from simplepcfg.cli.options import By, Decode, Device, Quiet, Raw, Weigh, sentence_chunks, with_remark
+from simplepcfg.cli.constrained import with_constraints
+from simplepcfg.cli.options import By, Chunk, Decode, Device, Quiet, Raw, Weigh, sentence_chunks, with_remark
 from simplepcfg.cli.output import write_lines
 from simplepcfg.cli.requests import arg, flag, opt, takes
 from simplepcfg.cli.tree_output import Format, one_picture, render, render_k_best

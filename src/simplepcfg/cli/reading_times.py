@@ -1,14 +1,19 @@
 """`simplepcfg test reading-times`: does surprisal predict how long people read a word?"""
 
+from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from simplepcfg.cli.materials import Csv, models_and_files, read_items, refuse_unwritable_results, with_name
+from simplepcfg.cli.materials import Csv, models_and_files, read_items, refuse_unwritable_results, with_name, write_rows
 from simplepcfg.cli.options import Device, Json, Quiet
-from simplepcfg.cli.output import note, results_console, write_json, write_text
-from simplepcfg.cli.requests import arg, flag, opt
+from simplepcfg.cli.output import note, results_console, write_json
+from simplepcfg.cli.requests import arg, flag, opt, takes
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from simplepcfg.linguistics.item_tables import ItemTable
     from simplepcfg.linguistics.reading_times import ReadingTimeGain
 
 NAME = "reading-times"
@@ -17,28 +22,34 @@ PREDICTORS = ("surprisal", "entropy", "entropy-reduction", "syntactic-surprisal"
 SHAPES = ("linear", "quadratic", "spline")
 
 
-def command(
+@dataclass(frozen=True, kw_only=True)
+class ReadingTimesRequest:
+    """Which models predict which times, and how."""
+
     arguments: Annotated[
         list[str], arg("RUN... DATA.tsv", "Run folders, n-gram models or LSTMs, and a table with a row a word.")
-    ],
-    time: Annotated[str, opt("--time", "COLUMN", "Which column holds the times.")] = "mean_rt",
-    raw_times: Annotated[bool, flag("--raw-times", "Predict the times themselves, not their logarithms.")] = False,
-    predictors: Annotated[str, opt("--predictors", "A,B", f"Of {', '.join(PREDICTORS)}.")] = "surprisal",
-    shape: Annotated[str, opt("--shape", "|".join(SHAPES), "Of their effects.")] = "linear",
+    ]
+    time: Annotated[str, opt("--time", "COLUMN", "Which column holds the times.")] = "mean_rt"
+    raw_times: Annotated[bool, flag("--raw-times", "Predict the times themselves, not their logarithms.")] = False
+    predictors: Annotated[str, opt("--predictors", "A,B", f"Of {', '.join(PREDICTORS)}.")] = "surprisal"
+    shape: Annotated[str, opt("--shape", "|".join(SHAPES), "Of their effects.")] = "linear"
     frequencies: Annotated[
         str | None, opt("--frequencies", "FILE", "Text whose words are counted for frequencies.")
-    ] = None,
+    ] = None
     keep_unknown: Annotated[
         bool, flag("--keep-unknown", "Keep words that are <unk> to a run, or follow on such a word.")
-    ] = False,
-    folds: Annotated[int, opt("--folds", "K", "Of the cross-validation.", min=2)] = 10,
-    resamples: Annotated[int, opt("--resamples", "N", "Of the bootstrap over sentences.", min=1, max=100000)] = 1000,
-    seed: Annotated[int, opt("--seed", "N", "Of folds and bootstrap.", min=0)] = 0,
-    json: Json = None,
-    csv: Csv = None,
-    device: Device = "auto",
-    quiet: Quiet = False,
-) -> None:
+    ] = False
+    folds: Annotated[int, opt("--folds", "K", "Of the cross-validation.", min=2)] = 10
+    resamples: Annotated[int, opt("--resamples", "N", "Of the bootstrap over sentences.", min=1, max=100000)] = 1000
+    seed: Annotated[int, opt("--seed", "N", "Of folds and bootstrap.", min=0)] = 0
+    json: Json = None
+    csv: Csv = None
+    device: Device = "auto"
+    quiet: Quiet = False
+
+
+@takes(ReadingTimesRequest)
+def command(request: ReadingTimesRequest) -> None:
     """Measure how much a predictor adds to a linear regression of log reading times on length and frequency of words.
 
     The gain is in log-likelihood a word, in nats, by cross-validation over sentences, with a 95 % interval by a
@@ -56,54 +67,66 @@ def command(
       simplepcfg test reading-times runs/demo words.tsv --frequencies train.txt
       simplepcfg test reading-times runs/a runs/b words.tsv --predictors surprisal,entropy --shape spline
     """
-    refuse_unwritable_results(json, csv)
-    from simplepcfg.data.readers import open_text
-    from simplepcfg.evaluation.flat_tables import as_csv
-    from simplepcfg.inference.word_models import load_word_model
-    from simplepcfg.linguistics.reading_times import GAIN_COLUMNS, evaluate_reading_times
-    from simplepcfg.linguistics.regression import Shape
-    from simplepcfg.linguistics.word_predictors import Predictor, token_counts
+    refuse_unwritable_results(request.json, request.csv)
+    from simplepcfg.linguistics.reading_times import GAIN_COLUMNS
 
-    names = dict.fromkeys(name.strip() for name in predictors.split(","))
-    wanted = [Predictor(_one_of(name, PREDICTORS, "--predictors")) for name in names]
-    form = Shape(_one_of(shape, SHAPES, "--shape"))
-    models, files = models_and_files(arguments, (".tsv",))
-    if len(files) > 1:
-        raise InputError(f"{' '.join(files)}: are {len(files)} tables; give one")
-    table = read_items(files[0], quiet)
-    if frequencies is None:
-        note("frequencies are those of the words in DATA itself; --frequencies FILE counts a larger text", quiet)
-        counts = token_counts(" ".join(sentence) for sentence in table.texts())
-    else:
-        counts = token_counts(open_text(frequencies))
-        if not counts:
-            raise InputError(f"--frequencies {frequencies}: has no words; give a text, or leave it out")
-    results, used = evaluate_reading_times(
-        [load_word_model(name, device) for name in models],
-        table,
-        counts,
-        time=time,
-        log_time=not raw_times,
-        predictors=wanted,
-        shape=form,
-        keep_unknown=keep_unknown,
-        folds=folds,
-        resamples=resamples,
-        seed=seed,
-    )
-    each = len(wanted)  # results of a model
-    results = [row for place, name in enumerate(models) for row in with_name(results[place * each :][:each], name)]
-    for reason, count in used.left_out.items():
-        note(f"{count:,} of {len(table.rows):,} words left out: {reason}", quiet)
+    results = _evaluate(request)
     rows = [result.to_dict() for result in results]
-    if json == "-":
+    if request.json == "-":
         write_json("-", rows)
     else:
         results_console().print(_table(results))
-    if json not in (None, "-"):
-        write_json(str(json), rows)
-    if csv is not None:
-        write_text(csv, as_csv(GAIN_COLUMNS, ([row[name] for name in GAIN_COLUMNS] for row in rows)))
+    write_rows(rows, GAIN_COLUMNS, request.json, request.csv)
+
+
+def _evaluate(request: ReadingTimesRequest) -> list["ReadingTimeGain"]:
+    """Return the gain of each predictor of each model."""
+    from simplepcfg.inference.word_models import load_word_model
+    from simplepcfg.linguistics.reading_times import evaluate_reading_times
+    from simplepcfg.linguistics.regression import Shape
+    from simplepcfg.linguistics.word_predictors import Predictor
+
+    names = dict.fromkeys(name.strip() for name in request.predictors.split(","))
+    predictors = [Predictor(_one_of(name, PREDICTORS, "--predictors")) for name in names]
+    shape = Shape(_one_of(request.shape, SHAPES, "--shape"))
+    models, files = models_and_files(request.arguments, (".tsv",))
+    if len(files) > 1:
+        raise InputError(f"{' '.join(files)}: are {len(files)} tables; give one")
+    table = read_items(files[0], request.quiet)
+    counts = _word_counts(request, table)
+    results, used = evaluate_reading_times(
+        [load_word_model(name, request.device) for name in models],
+        table,
+        counts,
+        time=request.time,
+        log_time=not request.raw_times,
+        predictors=predictors,
+        shape=shape,
+        keep_unknown=request.keep_unknown,
+        folds=request.folds,
+        resamples=request.resamples,
+        seed=request.seed,
+    )
+    for reason, count in used.left_out.items():
+        note(f"{count:,} of {len(table.rows):,} words left out: {reason}", request.quiet)
+    each = len(predictors)  # results of a model
+    return [row for place, name in enumerate(models) for row in with_name(results[place * each :][:each], name)]
+
+
+def _word_counts(request: ReadingTimesRequest, table: "ItemTable") -> "Counter[str]":
+    """Return how often words occur in the text of --frequencies, or in the table itself."""
+    from simplepcfg.data.readers import open_text
+    from simplepcfg.linguistics.word_predictors import token_counts
+
+    if request.frequencies is None:
+        note(
+            "frequencies are those of the words in DATA itself; --frequencies FILE counts a larger text", request.quiet
+        )
+        return token_counts(" ".join(sentence) for sentence in table.texts())
+    counts = token_counts(open_text(request.frequencies))
+    if not counts:
+        raise InputError(f"--frequencies {request.frequencies}: has no words; give a text, or leave it out")
+    return counts
 
 
 def _one_of(name: str, known: tuple[str, ...], option: str) -> str:
@@ -112,7 +135,7 @@ def _one_of(name: str, known: tuple[str, ...], option: str) -> str:
     return name
 
 
-def _table(results: list["ReadingTimeGain"]) -> object:
+def _table(results: list["ReadingTimeGain"]) -> "Table":
     from rich import box
     from rich.table import Table
     from rich.text import Text

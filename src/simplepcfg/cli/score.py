@@ -3,18 +3,19 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from simplepcfg.cli.materials import read_items
-from simplepcfg.cli.options import Device, Quiet, Raw, refuse_baseline, sentence_chunks, with_remark
+from simplepcfg.cli.options import Chunk, Device, Quiet, Raw, refuse_baseline, sentence_chunks, with_remark
 from simplepcfg.cli.output import note, table_row, write_lines
-from simplepcfg.cli.requests import arg, flag, opt
+from simplepcfg.cli.requests import arg, flag, opt, takes
 from simplepcfg.cli.unknown_words import UnknownWords
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, counted
 
 if TYPE_CHECKING:
-    from simplepcfg.linguistics.word_model import WordSurprisal
+    from simplepcfg.linguistics.word_model import WordModel, WordSurprisal
 
 NAME = "score"
 SUMMARY = "Print the log-probability of each sentence, or of each word."
@@ -29,20 +30,26 @@ IMPOSSIBLE = (
 INEXACT = "no exact log-probability: log p(x | posterior mean) - KL"
 
 
-def command(
-    run: Annotated[str, arg("RUN", "Folder of a trained run, english, or an n-gram model or LSTM.")],
-    file: Annotated[str, arg("FILE", "One sentence a line (.gz too); - is standard input.")] = "-",
+@dataclass(frozen=True, kw_only=True)
+class ScoreRequest:
+    """What to score, by what, and in which form."""
+
+    run: Annotated[str, arg("RUN", "Folder of a trained run, english, or an n-gram model or LSTM.")]
+    file: Annotated[str, arg("FILE", "One sentence a line (.gz too); - is standard input.")] = "-"
     surprisal: Annotated[
         bool, flag("--surprisal", "A table of every word's surprisal and next-word entropy, in bits.")
-    ] = False,
+    ] = False
     regions: Annotated[
         bool, flag("--regions", "FILE is a table of words or regions; add their surprisals in bits.")
-    ] = False,
-    spillover: Annotated[int, opt("--spillover", "N", "Also surprisals of the N regions before.", min=0, max=20)] = 0,
-    raw: Raw = False,
-    device: Device = "auto",
-    quiet: Quiet = False,
-) -> None:
+    ] = False
+    spillover: Annotated[int, opt("--spillover", "N", "Also surprisals of the N regions before.", min=0, max=20)] = 0
+    raw: Raw = False
+    device: Device = "auto"
+    quiet: Quiet = False
+
+
+@takes(ScoreRequest)
+def command(request: ScoreRequest) -> None:
     """Print the natural log-probability (nats) of each sentence, one number a line, in the input's order.
 
     Sentences of fewer than two words have no tree, and so -inf (unless the run adds <eos> to them). Compound runs have
@@ -68,63 +75,76 @@ def command(
       simplepcfg score english story.txt --raw
       simplepcfg score runs/demo items.tsv --regions --spillover 2 > scored.tsv
     """
-    from simplepcfg.inference.run import Run
-    from simplepcfg.inference.sentences import split_sentences
+    refuse_baseline(request.run)
+    if request.regions and (request.surprisal or request.raw):
+        raise InputError(f"--regions reads a table; leave out {'--surprisal' if request.surprisal else '--raw'}")
+    if request.spillover and not request.regions:
+        raise InputError("--spillover adds columns to a table; give --regions with it")
     from simplepcfg.inference.word_models import load_word_model
-    from simplepcfg.linguistics.item_tables import (
-        equal_conditions_remark,
-        score_item_table,
-        scored_rows,
-    )
+
+    model = load_word_model(request.run, request.device)
+    unknown = UnknownWords(model)
+    if request.regions:
+        _score_regions(request, model, unknown)
+    elif request.surprisal:
+        _print_surprisals(request, model, unknown)
+    else:
+        _print_scores(request, model, unknown)
+    unknown.tell(request.quiet)
+
+
+def _score_regions(request: ScoreRequest, model: "WordModel", unknown: UnknownWords) -> None:
+    """Print a table of words or regions with their surprisals."""
+    from simplepcfg.linguistics.item_tables import equal_conditions_remark, score_item_table, scored_rows
     from simplepcfg.linguistics.regions import tokenise_regions
 
-    refuse_baseline(run)
-    if regions and (surprisal or raw):
-        raise InputError(f"--regions reads a table; leave out {'--surprisal' if surprisal else '--raw'}")
-    if spillover and not regions:
-        raise InputError("--spillover adds columns to a table; give --regions with it")
-    model = load_word_model(run, device)
-    unknown = UnknownWords(model)
-    if regions:
-        table = read_items(file, quiet)
-        scores = score_item_table(model, table)
-        write_lines(map(table_row, scored_rows(table, scores, spillover)))
-        if (remark := equal_conditions_remark(table, scores)) is not None:
-            note(remark, quiet)
-        unknown.count([tokenise_regions(sentence, model).words for sentence in table.texts()])
-        unknown.tell(quiet)
-        return
+    table = read_items(request.file, request.quiet)
+    scores = score_item_table(model, table)
+    write_lines(map(table_row, scored_rows(table, scores, request.spillover)))
+    if (remark := equal_conditions_remark(table, scores)) is not None:
+        note(remark, request.quiet)
+    unknown.count([tokenise_regions(sentence, model).words for sentence in table.texts()])
 
-    def chunks() -> Iterator[list[Any]]:
-        for number, chunk in enumerate(sentence_chunks(file, quiet, model, raw)):
-            if number == 0 and _begins_a_table(chunk[0]):
-                name = "standard input" if file == "-" else file
-                note(f"{name} begins as a table of items does; --regions reads it as one", quiet)
-            unknown.count(chunk)
-            yield chunk if isinstance(model, Run) else [words for words, _ in split_sentences(chunk)]
 
-    if surprisal:
-        numbers, header = count(1), ["\t".join(COLUMNS)]
-        for chunk in chunks():
-            found = model.surprisal(chunk)
-            write_lines(header)  # not before something was read and computed: a refusal prints nothing
-            header = []
-            for records in found:
-                write_lines(surprisal_rows(next(numbers), records))
-        write_lines(header)
-        unknown.tell(quiet)
-        return
+def _print_surprisals(request: ScoreRequest, model: "WordModel", unknown: UnknownWords) -> None:
+    """Print a row for each word."""
+    numbers, header = count(1), ["\t".join(COLUMNS)]
+    for chunk in _chunks(request, model, unknown):
+        tables = model.surprisal(chunk)
+        write_lines(header)  # not before something was read and computed: a refusal prints nothing
+        header = []
+        for records in tables:
+            write_lines(surprisal_rows(next(numbers), records))
+    write_lines(header)
+
+
+def _print_scores(request: ScoreRequest, model: "WordModel", unknown: UnknownWords) -> None:
+    """Print a number for each sentence."""
+    from simplepcfg.inference.run import Run
 
     unit = INEXACT if isinstance(model, Run) and not model.shares_rules else EXACT
+    scores = map(model.score, _chunks(request, model, unknown))
     impossible = 0
-    for values in with_remark(map(model.score, chunks()), f"unit: nats ({unit}), one number a line", quiet):
+    for values in with_remark(scores, f"unit: nats ({unit}), one number a line", request.quiet):
         write_lines(f"{value:.6f}" for value in values)
         impossible += sum(value == -math.inf for value in values)
     if impossible:
         one = impossible == 1
         reason = f"{'it has' if one else 'they have'} no words" if model.preprocessing.eos else IMPOSSIBLE
-        note(f"-inf for {impossible:,} sentence{'' if one else 's'}: {reason}", quiet)
-    unknown.tell(quiet)
+        note(f"-inf for {counted(impossible, 'sentence')}: {reason}", request.quiet)
+
+
+def _chunks(request: ScoreRequest, model: "WordModel", unknown: UnknownWords) -> Iterator[Chunk]:
+    """Yield chunks of sentences; controls get words alone, where a run takes the tags of trees, too."""
+    from simplepcfg.inference.run import Run
+    from simplepcfg.inference.sentences import split_sentences
+
+    for number, chunk in enumerate(sentence_chunks(request.file, request.quiet, model, request.raw)):
+        if number == 0 and _begins_a_table(chunk[0]):
+            name = "standard input" if request.file == "-" else request.file
+            note(f"{name} begins as a table of items does; --regions reads it as one", request.quiet)
+        unknown.count(chunk)
+        yield chunk if isinstance(model, Run) else [words for words, _ in split_sentences(chunk)]
 
 
 def surprisal_rows(sentence: int, records: Sequence["WordSurprisal"]) -> Iterator[str]:
@@ -134,7 +154,7 @@ def surprisal_rows(sentence: int, records: Sequence["WordSurprisal"]) -> Iterato
         yield table_row([str(sentence), str(position), record.word, token, *_bits(record.surprisal, record.entropy)])
 
 
-def _begins_a_table(sentence: Any) -> bool:
+def _begins_a_table(sentence: object) -> bool:
     """Tell whether the first line of the input is the header of a table that --regions would read."""
     if not isinstance(sentence, list):
         return False

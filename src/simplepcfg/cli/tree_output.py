@@ -59,7 +59,7 @@ def one_picture(trees: Iterable["SpanTree"]) -> str:
 def render_k_best(trees: list["ScoredTree"], format: Format) -> str:
     """Return the trees of one sentence: lines that an empty one ends, or one JSON object."""
     if format == "json":
-        found = [
+        entries = [
             {
                 # JSON has no infinity; a tree that only stands in for one has no probability.
                 "log_probability_nats": item.log_probability if math.isfinite(item.log_probability) else None,
@@ -68,7 +68,7 @@ def render_k_best(trees: list["ScoredTree"], format: Format) -> str:
             }
             for item in trees
         ]
-        return json.dumps({"words": trees[0].tree.words, "trees": found}, ensure_ascii=False)
+        return json.dumps({"words": trees[0].tree.words, "trees": entries}, ensure_ascii=False)
     if not trees[0].tree.words:
         return ""
     separator = "\n" if format == "pretty" else "\t"

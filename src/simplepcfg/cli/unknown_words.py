@@ -1,8 +1,9 @@
 """A remark on words that a run does not know: its numbers are then those of `<unk>`."""
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from simplepcfg.cli.options import Chunk
 from simplepcfg.cli.output import note
 from simplepcfg.errors import counted
 
@@ -20,7 +21,7 @@ class UnknownWords:
         self._words: Counter[str] = Counter()
         self._total = 0
 
-    def count(self, sentences: list[Any]) -> None:
+    def count(self, sentences: Chunk) -> None:
         """Count the unknown words of some more sentences."""
         from simplepcfg.inference.sentences import split_sentences
 

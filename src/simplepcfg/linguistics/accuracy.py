@@ -74,13 +74,13 @@ def with_means(sets: Sequence[Accuracy], over_groups: bool = False) -> list[Accu
     groups: dict[str, list[Accuracy]] = {}
     for item in counted:
         groups.setdefault(item.name if item.group is None else item.group, []).append(item)
-    found = list(sets)
+    accuracies = list(sets)
     if 1 < len(groups) < len(counted):
-        found += [_mean([[item] for item in each], GROUP, name) for name, each in groups.items() if len(each) > 1]
+        accuracies += [_mean([[item] for item in each], GROUP, name) for name, each in groups.items() if len(each) > 1]
     units = list(groups.values()) if over_groups else [[item] for item in counted]
     if len(units) > 1:
-        found.append(_mean(units, MEAN, f"mean of {len(units)}"))
-    return found
+        accuracies.append(_mean(units, MEAN, f"mean of {len(units)}"))
+    return accuracies
 
 
 def wilson_interval(correct: int, items: int) -> tuple[float, float]:

@@ -110,25 +110,25 @@ class _Parser:
     def formula(self, depth: int) -> Callable[[RegionValue], Truth]:
         if depth > MOST_NESTED:
             raise InputError(f"formula {self._text[:40]!r}…: more than {MOST_NESTED} brackets within each other")
-        found = self._all(depth)
+        condition = self._all(depth)
         while self._peek() == "|":
             self._place += 1
-            found = _joined(found, self._all(depth), any)
-        return found
+            condition = _joined(condition, self._all(depth), any)
+        return condition
 
     def _all(self, depth: int) -> Callable[[RegionValue], Truth]:
-        found = self._conjunct(depth)
+        condition = self._conjunct(depth)
         while self._peek() == "&":
             self._place += 1
-            found = _joined(found, self._conjunct(depth), all)
-        return found
+            condition = _joined(condition, self._conjunct(depth), all)
+        return condition
 
     def _conjunct(self, depth: int) -> Callable[[RegionValue], Truth]:
         if self._peek() in _CLOSING and self._compares_inside():
             closing = _CLOSING[self._take().kind]
-            found = self.formula(depth + 1)
+            condition = self.formula(depth + 1)
             self._expect(closing)
-            return found
+            return condition
         left = self._sum(depth)
         if self._peek() not in ("<", ">", "="):
             raise self._error("<, > or =")
@@ -167,9 +167,9 @@ class _Parser:
         if token.kind == "-":
             inner = self._term(depth + 1)
             return lambda value: -inner(value)
-        found = self._sum(depth + 1)
+        total = self._sum(depth + 1)
         self._expect(_CLOSING[token.kind])
-        return found
+        return total
 
 
 RegionSum = Callable[[RegionValue], float]
@@ -196,7 +196,7 @@ def _joined(
     left: Callable[[RegionValue], Truth], right: Callable[[RegionValue], Truth], rule: Callable[[list[bool]], bool]
 ) -> Callable[[RegionValue], Truth]:
     def join(value: RegionValue) -> Truth:
-        found = [left(value), right(value)]
-        return Truth(rule([each.holds for each in found]), any(each.tie for each in found))
+        truths = [left(value), right(value)]
+        return Truth(rule([each.holds for each in truths]), any(each.tie for each in truths))
 
     return join

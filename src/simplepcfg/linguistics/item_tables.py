@@ -63,8 +63,8 @@ def read_item_table(path: str | PathLike[str]) -> ItemTable:
     if first is None:
         raise InputError(f"{name}: is empty; give a header, and a row a word or region")
     columns = _without_empty_end([cell.strip() for cell in first[1]], 0)
-    text_column = next((found for column in TEXT_COLUMNS if (found := _spelled(columns, column))), None)
-    keys = [found for column in SENTENCE_COLUMNS if (found := _spelled(columns, column))]
+    text_column = next((spelled for column in TEXT_COLUMNS if (spelled := _spelled(columns, column))), None)
+    keys = [spelled for column in SENTENCE_COLUMNS if (spelled := _spelled(columns, column))]
     if text_column is None or not any(_spelled(columns, column) for column in IDENTIFYING_COLUMNS):
         raise InputError(
             f"{name}:{first[0]}: the header {shortened(' '.join(columns), 80)!r} lacks "
@@ -96,22 +96,22 @@ def read_item_table(path: str | PathLike[str]) -> ItemTable:
 
 def several_sentences_remark(table: ItemTable) -> str | None:
     """Return what to say of a table if the rows of one sentence often seem to be several sentences, or None."""
-    found = inner_sentence_end([tokenise_regions(regions).words for regions in table.texts()])
-    if found is None:
+    example = inner_sentence_end([tokenise_regions(regions).words for regions in table.texts()])
+    if example is None:
         return None
     return (
         f"{table.name}: rows of equal {', '.join(table.keys)} are read as one sentence, and seem to be several, as in "
-        f"`{found}`; add a column sentence or condition"
+        f"`{example}`; add a column sentence or condition"
     )
 
 
 def score_item_table(model: WordModel, table: ItemTable) -> list[RegionSurprisal]:
     """Compute the surprisal of each row's region, in the order of the rows."""
-    found: list[RegionSurprisal | None] = [None] * len(table.rows)
+    surprisals: list[RegionSurprisal | None] = [None] * len(table.rows)
     for rows, regions in zip(table.sentences, region_surprisals(model, table.texts()), strict=True):
         for row, region in zip(rows, regions, strict=True):
-            found[row] = region
-    return [region for region in found if region is not None]
+            surprisals[row] = region
+    return [region for region in surprisals if region is not None]
 
 
 def equal_conditions_remark(table: ItemTable, scores: Sequence[RegionSurprisal]) -> str | None:
@@ -163,11 +163,11 @@ def scored_rows(table: ItemTable, scores: Sequence[RegionSurprisal], spillover: 
 
 def previous_rows(table: ItemTable, steps: int) -> list[list[int | None]]:
     """Return, for each row, the rows 1, 2, … `steps` before it in its sentence; None beyond its beginning."""
-    found: list[list[int | None]] = [[] for _ in table.rows]
+    before: list[list[int | None]] = [[] for _ in table.rows]
     for rows in table.sentences:
         for place, row in enumerate(rows):
-            found[row] = [rows[place - step] if place >= step else None for step in range(1, steps + 1)]
-    return found
+            before[row] = [rows[place - step] if place >= step else None for step in range(1, steps + 1)]
+    return before
 
 
 def _bits(nats: float | None) -> str:

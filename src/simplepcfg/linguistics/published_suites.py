@@ -28,8 +28,8 @@ SUITES = frozenset(
 
 def mean_of_published_suites(entries: Iterable[Accuracy]) -> float | None:
     """Return the mean of a model's accuracies on these suites, each counted once; None if one of them is missing."""
-    found: dict[str, list[float]] = {}
+    accuracies: dict[str, list[float]] = {}
     for entry in entries:
         if entry.level == SET and entry.counted and entry.group in SUITES:
-            found.setdefault(entry.group, []).append(entry.accuracy)
-    return mean(map(mean, found.values())) if len(found) == len(SUITES) else None
+            accuracies.setdefault(entry.group, []).append(entry.accuracy)
+    return mean(map(mean, accuracies.values())) if len(accuracies) == len(SUITES) else None

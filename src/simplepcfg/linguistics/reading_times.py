@@ -105,8 +105,8 @@ def evaluate_reading_times(
     words = table.column(table.text_column)
     times = _times(table, time)
     before = previous_rows(table, BEFORE)
-    found = [model_predictors(model, table, predictors) for model in models]
-    used = _used_words(table, times, before, found, keep_unknown)
+    of_models = [model_predictors(model, table, predictors) for model in models]
+    used = _used_words(table, times, before, of_models, keep_unknown)
     sentence_of = np.empty(len(words), dtype=np.int64)
     for number, rows in enumerate(table.sentences):
         sentence_of[rows] = number
@@ -124,7 +124,7 @@ def evaluate_reading_times(
 
     without = log_likelihood([])
     results = []
-    for model in found:
+    for model in of_models:
         columns = {name: [basis(values[rows], shape) for rows in places] for name, values in model.values.items()}
         with_surprisal = log_likelihood(columns[Predictor.surprisal])
         for name in predictors:
@@ -154,13 +154,13 @@ def evaluate_reading_times(
 
 def _times(table: ItemTable, name: str) -> Array:
     """Return a column of numbers, NaN where one is missing."""
-    found = []
+    numbers = []
     for number, cell in zip(table.numbers, table.column(name), strict=True):
         try:
-            found.append(math.nan if cell.strip() in MISSING else float(cell))
+            numbers.append(math.nan if cell.strip() in MISSING else float(cell))
         except ValueError:
             raise InputError(f"{table.name}:{number}: {name} is {cell!r}; give a number, or NA") from None
-    return np.array(found)
+    return np.array(numbers)
 
 
 def _used_words(

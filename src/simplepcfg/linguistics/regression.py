@@ -41,15 +41,15 @@ def least_squares(design: Array, outcome: Array) -> tuple[Array, float]:
 
 def held_out_log_likelihood(design: Array, outcome: Array, folds: NDArray[np.int64]) -> Array:
     """log p of each outcome under the normal linear model fitted to all other folds, [rows]."""
-    found = np.empty(len(outcome))
+    log_likelihoods = np.empty(len(outcome))
     for fold in np.unique(folds):
         inside = folds == fold
         coefficients, variance = least_squares(design[~inside], outcome[~inside])
         if not variance > 0:
             raise InputError("the reading times are predicted without any error; give more than a few different words")
         squares = (outcome[inside] - design[inside] @ coefficients) ** 2
-        found[inside] = -0.5 * (np.log(2 * np.pi * variance) + squares / variance)
-    return found
+        log_likelihoods[inside] = -0.5 * (np.log(2 * np.pi * variance) + squares / variance)
+    return log_likelihoods
 
 
 def sentence_folds(sentences: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:

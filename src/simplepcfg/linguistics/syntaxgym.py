@@ -33,8 +33,8 @@ def read_suite(path: str | PathLike[str]) -> Suite:
     """Read a suite from its JSON file; what is missing or does not fit together is an InputError that names it."""
     name = fspath(path)
     try:
-        found: Any = json.loads("\n".join(open_text(path)))
-        meta, items, predictions = found["meta"], found["items"], found["predictions"]
+        content: Any = json.loads("\n".join(open_text(path)))
+        meta, items, predictions = content["meta"], content["items"], content["predictions"]
         suite = Suite(
             str(meta["name"]),
             tuple(parse_formula(str(prediction["formula"])) for prediction in predictions),
@@ -66,18 +66,18 @@ def evaluate_suite(model: WordModel, suite: Suite) -> list[Accuracy]:
     by_item: list[dict[str, dict[str, RegionSurprisal]]] = [{} for _ in suite.items]
     for (index, condition), regions in zip(places, scored, strict=True):
         by_item[index][condition] = dict(zip(suite.items[index][condition], regions, strict=True))
-    found = []
+    accuracies = []
     for number, prediction in enumerate(suite.predictions, start=1):
         judgements = [_judge(prediction, item) for item in by_item]
         name = suite.name if len(suite.predictions) == 1 else f"{suite.name} ({number})"
-        found.append(accuracy_of_set(model.name, name, judgements, suite.name, not prediction.asks_for_equality))
-    return found
+        accuracies.append(accuracy_of_set(model.name, name, judgements, suite.name, not prediction.asks_for_equality))
+    return accuracies
 
 
 def evaluate_suites(model: WordModel, suites: Sequence[Suite]) -> list[Accuracy]:
     """Compute the accuracies of several suites, then their mean, in which every suite counts once."""
-    found = [entry for suite in suites for entry in evaluate_suite(model, suite)]
-    return with_means(found, over_groups=True)
+    accuracies = [entry for suite in suites for entry in evaluate_suite(model, suite)]
+    return with_means(accuracies, over_groups=True)
 
 
 def _judge(prediction: Formula, item: Mapping[str, Mapping[str, RegionSurprisal]]) -> Judgement:

@@ -68,8 +68,8 @@ def word_records(
     A sentence of which preprocessing leaves nothing has no end.
     """
     records = [WordSurprisal(word, None, None, None) for word in words]
-    for place, token, found in zip(prepared.kept, prepared.tokens, values, strict=False):
-        records[place] = WordSurprisal(words[place], token if token in vocabulary else UNK, *found)
+    for place, token, numbers in zip(prepared.kept, prepared.tokens, values, strict=False):
+        records[place] = WordSurprisal(words[place], token if token in vocabulary else UNK, *numbers)
     return [*records, WordSurprisal(END, END, *values[-1])] if prepared.tokens else records
 
 
@@ -90,7 +90,7 @@ def with_known_marks(model: WordModel, words: Words) -> list[str]:
         tokens = model.preprocessing.apply([word]).tokens
         return not tokens or tokens[0] in model.vocabulary  # a word that the model does not look at may stay
 
-    found, straight = [], 0
+    known, straight = [], 0
     for word in words:
         spellings: tuple[str, ...] = ()
         if word in BRACKETS:
@@ -99,8 +99,8 @@ def with_known_marks(model: WordModel, words: Words) -> list[str]:
             begins = straight % 2 == 0 if word == STRAIGHT_MARK else word in QUOTATION_BEGINS
             straight += word == STRAIGHT_MARK
             spellings = QUOTATION_BEGINS + QUOTATION_ENDS if begins else QUOTATION_ENDS + QUOTATION_BEGINS
-        found.append(next(filter(is_known, (word, *spellings)), word))
-    return found
+        known.append(next(filter(is_known, (word, *spellings)), word))
+    return known
 
 
 def has_unknown(model: WordModel, words: Words) -> bool:

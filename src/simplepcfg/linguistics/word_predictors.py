@@ -81,8 +81,8 @@ def word_lengths(words: Sequence[str]) -> Array:
 def log_frequencies(words: Sequence[str], counts: Counter[str]) -> Array:
     """log2 of each word's share of a text, one added to its count; of a word of several tokens, the rarest one's."""
     total = sum(counts.values()) + 1
-    found = {word: math.log2((_rarest(word, counts) + 1) / total) for word in set(words)}
-    return np.array([found[word] for word in words])
+    frequencies = {word: math.log2((_rarest(word, counts) + 1) / total) for word in set(words)}
+    return np.array([frequencies[word] for word in words])
 
 
 def _rarest(word: str, counts: Counter[str]) -> int:
@@ -116,8 +116,8 @@ def _syntactic_surprisals(model: WordModel, table: ItemTable) -> Array:
         )
     items = [tokenise_regions(regions, model) for regions in table.texts()]
     values = np.full(len(table.rows), np.nan)
-    for rows, item, found in zip(table.sentences, items, ask([item.words for item in items]), strict=True):
-        for region, value in zip(item.region_of, found, strict=True):
+    for rows, item, numbers in zip(table.sentences, items, ask([item.words for item in items]), strict=True):
+        for region, value in zip(item.region_of, numbers, strict=True):
             if value is not None:
                 row = rows[region]
                 values[row] = value if math.isnan(values[row]) else values[row] + value

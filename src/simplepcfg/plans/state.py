@@ -112,8 +112,8 @@ class ReproductionFolder:
     def refuse_other_configurations(self, configs: Mapping[Key, RunConfig]) -> None:
         """Raise InputError if a result is of another configuration than that in `configs`.
 
-        What an earlier version trained under the same name may have been something else. A run folder tells it best,
-        since this version reads older configurations; of a run whose folder is gone, the result names the model.
+        A row of the same name may have been trained otherwise before. A run folder tells it best; of a run whose folder
+        is gone, the result names the model.
         """
         now = {(row, language): config.model_dump(mode="json") for (row, language, _), config in configs.items()}
         results = self.read_results()

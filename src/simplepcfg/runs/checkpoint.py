@@ -77,7 +77,7 @@ class TrainingState(BaseModel):
     since_log: StepSums = Field(default_factory=StepSums)
     this_epoch: StepSums = Field(default_factory=StepSums)
     metrics_bytes: int = 0
-    metrics_crc32: int | None = None  # of these bytes; None in checkpoints of early versions
+    metrics_crc32: int = 0  # of these bytes
     seconds: float = 0.0
 
     def ended_by(self, settings: TrainingConfig) -> str | None:
@@ -111,7 +111,6 @@ class Checkpoint:
     random: dict[str, torch.Tensor]
     ema: dict[str, torch.Tensor] = field(default_factory=dict)  # of the weights, if training.ema_decay is set
     vocabulary: str | None = None  # checksum of the vocabulary
-    verified: bool = True  # False if the file had no checksum
 
     def save(self, path: Path, renaming: AbstractContextManager[object] | None = None) -> None:
         """Replace the checkpoint file atomically; `renaming` is entered while the file is renamed."""
@@ -130,7 +129,7 @@ class Checkpoint:
     @classmethod
     def load(cls, path: Path) -> "Checkpoint":
         """Read a checkpoint; raise InputError if it is damaged or of another version."""
-        tensors, record, vocabulary, verified = read_checked_tensor_file(path)
+        tensors, record, vocabulary = read_checked_tensor_file(path)
         groups: dict[str, dict[str, torch.Tensor]] = {attribute: {} for attribute in GROUPS.values()}
         for name, tensor in tensors.items():
             prefix, _, rest = name.partition("/")
@@ -139,7 +138,7 @@ class Checkpoint:
             groups[GROUPS[prefix]][rest] = tensor
         try:
             state = TrainingState.model_validate(record)
-            return cls(state, **groups, vocabulary=vocabulary, verified=verified)
+            return cls(state, **groups, vocabulary=vocabulary)
         except ValidationError as error:
             place = ".".join(map(str, error.errors()[0]["loc"]))
             raise InputError(f"{path}: the record's {place} does not fit; it was written by another version") from None

@@ -7,8 +7,8 @@ its checksum, too.
 import json
 import re
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from simplepcfg.errors import InputError
 
@@ -38,25 +38,23 @@ def verify_checksum_line(path: Path, what_to_do: str) -> None:
     except (OSError, UnicodeDecodeError):
         return  # The function that parses the file reports the error.
     first, _, rest = text.partition("\n")
-    found = _SEAL.fullmatch(first)
-    if found is not None and int(found[1], 16) != zlib.crc32(rest.encode()):
+    seal = _SEAL.fullmatch(first)
+    if seal is not None and int(seal[1], 16) != zlib.crc32(rest.encode()):
         raise DamagedFileError(path, "it is not what was written, by its checksum", what_to_do)
-    if found is None and ("=" not in text or (first.startswith("#") and ("crc" in first or "lines below" in first))):
+    if seal is None and ("=" not in text or (first.startswith("#") and ("crc" in first or "lines below" in first))):
         raise DamagedFileError(path, "its first line, the checksum, is not whole", what_to_do)
 
 
-def add_checksum(record: dict[str, Any]) -> dict[str, Any]:
+def add_checksum(record: Mapping[str, object]) -> dict[str, object]:
     """Return `record` with its checksum under the key "crc32"."""
     return {**record, "crc32": f"{_record_crc32(record):08x}"}
 
 
-def record_is_intact(record: dict[str, Any]) -> bool:
-    """Return whether a record matches its checksum; records of early versions have neither checksum nor format."""
+def record_is_intact(record: Mapping[str, object]) -> bool:
+    """Return whether a record matches its checksum."""
     rest = {key: value for key, value in record.items() if key != "crc32"}
-    if "crc32" not in record:
-        return "format" not in record
-    return record["crc32"] == f"{_record_crc32(rest):08x}"
+    return record.get("crc32") == f"{_record_crc32(rest):08x}"
 
 
-def _record_crc32(record: dict[str, Any]) -> int:
+def _record_crc32(record: Mapping[str, object]) -> int:
     return zlib.crc32(json.dumps(record, sort_keys=True).encode())

@@ -18,9 +18,9 @@ def check_length(path: Path, keep: int) -> None:
         raise InputError(f"{path}: {size} bytes where the checkpoint expects {keep}; it was changed, restore it")
 
 
-def is_intact(path: Path, keep: int, checksum: int | None) -> bool:
-    """Return whether the first `keep` bytes of a file match the checkpoint's checksum; None matches any bytes."""
-    return checksum is None or crc32_of_file(path, keep) == checksum
+def is_intact(path: Path, keep: int, checksum: int) -> bool:
+    """Return whether the first `keep` bytes of a file match the checkpoint's checksum."""
+    return crc32_of_file(path, keep) == checksum
 
 
 class JsonLines:

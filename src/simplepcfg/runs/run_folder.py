@@ -180,16 +180,16 @@ class RunFolder:
     def check_vocabulary(self, vocabulary: Vocabulary, checksum: str | None) -> None:
         """Raise DamagedFileError if weights with this vocabulary checksum belong to other words.
 
-        The weights of early versions have no checksum (None).
+        None is that of a file whose header cannot be read, which is reported where the file is loaded.
         """
         if checksum is not None and vocabulary.checksum != checksum:
             raise DamagedFileError(self.vocabulary, "these are not the words that the weights were trained with")
 
     def with_advice(self, error: DamagedFileError) -> InputError:
         """Return the error with advice about which other files of the run can still be used."""
-        if error.path == self.model and _is_verified(self.checkpoint):
+        if error.path == self.model and _is_intact(self.checkpoint):
             advice = f"checkpoint.safetensors is intact, and `{self.resume_command}` writes the model again from it"
-        elif error.path == self.checkpoint and _is_verified(self.model):
+        elif error.path == self.checkpoint and _is_intact(self.model):
             advice = (
                 "model.safetensors, the best weights so far, is intact and can be used; to go on, restore the "
                 "checkpoint from a copy, or train into another folder with training.start_from"
@@ -276,7 +276,7 @@ def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
         with without_memory():  # Initial weights would be overwritten at once, and drawing them takes time.
             model = build_model(config.model, len(vocabulary))
         check_shapes(model, shapes, folder.model)
-        tensors, best, checksum, _ = read_checked_tensor_file(folder.model)
+        tensors, best, checksum = read_checked_tensor_file(folder.model)
     except DamagedFileError as error:
         raise folder.with_advice(error) from None
     folder.check_vocabulary(vocabulary, checksum)
@@ -287,9 +287,10 @@ def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
     return LoadedRun(folder.path, config, vocabulary, model.to(chosen).eval(), chosen, best)
 
 
-def _is_verified(path: Path) -> bool:
-    """Return whether a tensor file has a checksum and matches it."""
+def _is_intact(path: Path) -> bool:
+    """Return whether a tensor file can be read and matches its checksum."""
     try:
-        return read_checked_tensor_file(path).verified
+        read_checked_tensor_file(path)
     except InputError:
         return False
+    return True

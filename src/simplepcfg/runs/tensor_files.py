@@ -31,12 +31,11 @@ _HEADER_START = 1024  # bytes within which the record begins: format, checksums 
 
 
 class TensorFile(NamedTuple):
-    """Content of a tensor file, and whether it has a checksum, which files of early versions do not."""
+    """Content of a tensor file."""
 
     tensors: dict[str, torch.Tensor]
     record: dict[str, Any]
     vocabulary: str | None  # checksum of the words that the weights belong to
-    verified: bool
 
 
 def write_tensor_file(
@@ -64,8 +63,8 @@ def write_tensor_file(
 
 def read_tensor_file(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     """Return the tensors (on the CPU) and the record of a file; see `read_checked_tensor_file`."""
-    found = read_checked_tensor_file(path)
-    return found.tensors, found.record
+    content = read_checked_tensor_file(path)
+    return content.tensors, content.record
 
 
 def read_checked_tensor_file(path: Path) -> TensorFile:
@@ -76,7 +75,7 @@ def read_checked_tensor_file(path: Path) -> TensorFile:
     """
     try:
         _refuse_larger_than_memory(path)
-        verified = _compare_checksum(path)
+        _verify_checksum(path)
         with safe_open(path, framework="pt") as stream:
             metadata = stream.metadata() or {}
             _check_format(path, metadata)
@@ -84,7 +83,7 @@ def read_checked_tensor_file(path: Path) -> TensorFile:
             record = json.loads(metadata["record"])
             if not isinstance(record, dict):
                 raise DamagedFileError(path, "its record is no JSON object")
-            return TensorFile(tensors, record, metadata.get("vocabulary"), verified)
+            return TensorFile(tensors, record, metadata.get("vocabulary"))
     except (SafetensorError, KeyError, ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
@@ -181,34 +180,33 @@ def _refuse_larger_than_memory(path: Path) -> None:
         )
 
 
-def _compare_checksum(path: Path) -> bool:
-    """Return whether the file has a checksum; raise DamagedFileError if its bytes do not match it."""
+def _verify_checksum(path: Path) -> None:
+    """Raise DamagedFileError if the bytes of a file do not match its checksum; `_check_format` refuses one without."""
     with open(path, "rb", buffering=0) as stream:
         size = int.from_bytes(stream.read(8), "little")
         if size > _MAX_HEADER_BYTES:
-            return False  # There is no valid header, which safetensors reports.
+            return  # There is no valid header, which safetensors reports.
         header = stream.read(size)
         place = header.find(_BEFORE_DIGITS) + len(_BEFORE_DIGITS)
         if place < len(_BEFORE_DIGITS):
-            return False
+            return
         written = header[place : place + _DIGITS]
         blank = header[:place] + b"0" * _DIGITS + header[place + _DIGITS :]
-        found = crc32(chunks(stream), crc32([size.to_bytes(8, "little"), blank]))
-    if written != f"{found:0{_DIGITS}x}".encode():
+        checksum = crc32(chunks(stream), crc32([size.to_bytes(8, "little"), blank]))
+    if written != f"{checksum:0{_DIGITS}x}".encode():
         raise DamagedFileError(path, "its checksum does not match its content")
-    return True
 
 
 def _check_format(path: Path, metadata: Mapping[str, str]) -> None:
     """Raise InputError if the file has another format, and DamagedFileError if its header has unknown keys."""
-    found = metadata.get("format")
-    if found != FORMAT:
-        number = _FORMAT.fullmatch(found or "")
+    written = metadata.get("format")
+    if written != FORMAT:
+        number = _FORMAT.fullmatch(written or "")
         later = number is not None and int(number[1]) > int(FORMAT.rpartition("-")[2])
         fix = "a later version of simplepcfg wrote it: upgrade" if later else "it was written by another program"
-        raise InputError(f'{path}: format "{found}" instead of "{FORMAT}"; {fix}')
+        raise InputError(f'{path}: format "{written}" instead of "{FORMAT}"; {fix}')
     strange = next((key for key in metadata if key not in _KEYS), None)
     if strange is not None:
         raise DamagedFileError(path, f"unexpected {strange!r} in its header")
-    if "checksum" in metadata and not re.fullmatch(r"crc32:[0-9a-f]{8}", metadata["checksum"]):
-        raise DamagedFileError(path, f"checksum {metadata['checksum']!r} of an unknown kind")
+    if not re.fullmatch(r"crc32:[0-9a-f]{8}", metadata.get("checksum", "")):
+        raise DamagedFileError(path, f"checksum {metadata.get('checksum')!r} of an unknown kind")

@@ -264,11 +264,7 @@ def _load_checkpoint(folder: RunFolder, corpus: Corpus) -> Checkpoint:
 
 
 def _model_is_behind(folder: RunFolder, checkpoint: Checkpoint) -> bool:
-    """Return whether the model must be restored from the checkpoint: it is missing, damaged or of an earlier epoch.
-
-    A checkpoint of an early version has no checksum. If its best weights differ from those of a model of the same
-    epoch, one of the two is damaged and it is unknown which, so InputError is raised and neither is changed.
-    """
+    """Return whether the model must be restored from the checkpoint: it is missing, damaged or another one."""
     best = checkpoint.state.best
     if best is None:
         return False
@@ -276,32 +272,18 @@ def _model_is_behind(folder: RunFolder, checkpoint: Checkpoint) -> bool:
         model = read_checked_tensor_file(folder.model)
     except InputError:
         return True
-    if model.record != best.model_dump():
-        return checkpoint.verified or _are_finite(folder, checkpoint)
-    same = model.tensors.keys() == checkpoint.best_weights.keys() and all(
-        torch.equal(tensor, checkpoint.best_weights[name]) for name, tensor in model.tensors.items()
+    return not (
+        model.record == best.model_dump()
+        and model.tensors.keys() == checkpoint.best_weights.keys()
+        and all(torch.equal(tensor, checkpoint.best_weights[name]) for name, tensor in model.tensors.items())
     )
-    if not (same or checkpoint.verified):
-        raise InputError(
-            f"{folder.checkpoint} and {folder.model} have different weights of the same epoch {best.epoch}, and no "
-            "checksum to tell which are damaged; restore one of them from a copy"
-        )
-    return not same
-
-
-def _are_finite(folder: RunFolder, checkpoint: Checkpoint) -> bool:
-    """Return True, or raise InputError that names best weights which are not finite."""
-    for name, tensor in checkpoint.best_weights.items():
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            raise InputError(f"{folder.checkpoint}: best weights {name} are not finite; restore it from a copy")
-    return True
 
 
 def _check_same_text(folder: RunFolder, corpus: Corpus) -> None:
     """Raise InputError if the run in `folder` was trained on another text, or if its facts are damaged."""
     try:
         facts = json.loads(folder.facts.read_text("utf-8"))
-        if facts.get("format", FORMAT) > FORMAT:
+        if facts["format"] > FORMAT:
             raise InputError(
                 f"{folder.path}: a run of format {facts['format']}, of simplepcfg {facts.get('simplepcfg')}; "
                 f"this version knows formats up to {FORMAT}: upgrade"

@@ -44,12 +44,12 @@ class TeacherMarginals:
 
     def of(self, indices: Sequence[int], n: int) -> Tensor:
         """Return the tables of these sentences, [B, n + 1, n + 1] in float32 with 0 beyond their ends."""
-        found = torch.zeros(len(indices), n + 1, n + 1)
+        tables = torch.zeros(len(indices), n + 1, n + 1)
         for row, index in enumerate(indices):
             length, end = self.lengths[index], self._ends[index]
             rows, columns = _places(length)
-            found[row, rows, columns] = self.packed[end - length * (length - 1) // 2 : end].float()
-        return found
+            tables[row, rows, columns] = self.packed[end - length * (length - 1) // 2 : end].float()
+        return tables
 
     def save(self, path: Path, identity: dict[str, Any]) -> None:
         """Write what has been computed, with the identity of text and teachers; replaces an older file atomically."""
@@ -62,15 +62,15 @@ class TeacherMarginals:
 
         Raises DamagedFileError if its checksum does not match, InputError if it is of another text or other teachers.
         """
-        tensors, record, _, _ = read_checked_tensor_file(path)
-        found = cls(lengths)
-        expected = {name: (tensor.dtype, tensor.shape) for name, tensor in found.state().items()}
+        tensors, record, _ = read_checked_tensor_file(path)
+        stored = cls(lengths)
+        expected = {name: (tensor.dtype, tensor.shape) for name, tensor in stored.state().items()}
         if {key: value for key, value in record.items() if key != "done"} != identity:
             raise InputError(f"{path}: is of another text or other teachers; restore it, or train into another folder")
         if {name: (tensor.dtype, tensor.shape) for name, tensor in tensors.items()} != expected:
             raise DamagedFileError(path, "its tensors have other sizes")
-        found.packed, found.best, found.done = tensors["packed"], tensors["best"], int(record["done"])
-        return found
+        stored.packed, stored.best, stored.done = tensors["packed"], tensors["best"], int(record["done"])
+        return stored
 
     def state(self) -> dict[str, Tensor]:
         """Return the tensors that the file holds."""

@@ -87,16 +87,16 @@ class LSTMModel:
 
     def token_log_probabilities(self, sentences: Sequence[Words]) -> list[float]:
         """log p (nats) of each sentence of prepared tokens, its end included."""
-        found = event_values(self.network, [self.vocabulary.encode(tokens) for tokens in sentences])
-        return [-float(surprisals.sum()) for surprisals, _ in found]
+        events = event_values(self.network, [self.vocabulary.encode(tokens) for tokens in sentences])
+        return [-float(surprisals.sum()) for surprisals, _ in events]
 
     def surprisal(self, sentences: Sequence[Words], *, ends: bool = True) -> list[list[WordSurprisal]]:
         """Return a record for every word and, with `ends`, one for the end of each sentence; see ``Run.surprisal``."""
         prepared = [self.preprocessing.apply(words) for words in sentences]
-        found = event_values(self.network, [self.vocabulary.encode(item.tokens) for item in prepared], entropies=True)
+        events = event_values(self.network, [self.vocabulary.encode(item.tokens) for item in prepared], entropies=True)
         return [
             word_records(words, item, self.vocabulary, list(zip(surprisals.tolist(), entropies.tolist(), strict=True)))
-            for words, item, (surprisals, entropies) in zip(sentences, prepared, found, strict=True)
+            for words, item, (surprisals, entropies) in zip(sentences, prepared, events, strict=True)
         ]
 
 
@@ -127,7 +127,7 @@ def event_values(
         inputs, targets = inputs_and_targets(batch.words.to(device), batch.lengths)
         places = targets.flatten() != IGNORED
         features, wanted = network(inputs).flatten(0, 1)[places], targets.flatten()[places]
-        found = [
+        parts = [
             _surprisals(network.logits(rows), ids, entropies)
             for rows, ids in zip(
                 features.split(network.rows_at_a_time(device)),
@@ -136,7 +136,7 @@ def event_values(
             )
         ]
         counts = (batch.lengths + 1).tolist()
-        columns = [torch.cat(column).double().cpu().split(counts) for column in zip(*found, strict=True)]
+        columns = [torch.cat(column).double().cpu().split(counts) for column in zip(*parts, strict=True)]
         for place, index in enumerate(indices):
             values[index] = (columns[0][place], columns[1][place] if entropies else torch.zeros(0))
     return [values[distinct[tuple(ids)]] for ids in sentences]

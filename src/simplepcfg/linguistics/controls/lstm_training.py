@@ -186,5 +186,5 @@ def validation_perplexity(
     sentences: Sequence[Sequence[int]] = [
         sentence[:-1] if ending is not None and sentence[-1] == ending else sentence for sentence in corpus.valid
     ]
-    found = [-float(surprisals.sum()) for surprisals, _ in event_values(network, sentences)]
-    return perplexity(found, corpus.valid.lengths.tolist(), eos)
+    log_likelihoods = [-float(surprisals.sum()) for surprisals, _ in event_values(network, sentences)]
+    return perplexity(log_likelihoods, corpus.valid.lengths.tolist(), eos)

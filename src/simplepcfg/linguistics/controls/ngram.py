@@ -87,20 +87,20 @@ class NgramModel:
     def next_words(self, context: Ngram) -> Floats:
         """Return the probabilities of all words by id and, at the id of padding, of the end; they sum to 1."""
         size = len(self.vocabulary)
-        found = np.exp(self.levels[0].log_probabilities[:size])
+        probabilities = np.exp(self.levels[0].log_probabilities[:size])
         line = self._codes(self._known(context))
         if not len(line):
-            return found
+            return probabilities
         steps = islice(self._line_indices(line, np.arange(len(line))), self.order - 1)
         for indices, level, longer in zip(steps, self.levels[:-1], self.levels[1:], strict=False):
             index = indices[-1]
             if index == NONE:
                 break
-            found *= np.exp(level.log_backoffs[index])
+            probabilities *= np.exp(level.log_backoffs[index])
             first = index * (size + 1)
             some = slice(*np.searchsorted(longer.keys, (first, first + size + 1)))
-            found[longer.keys[some] - first] = np.exp(longer.log_probabilities[some])
-        return found
+            probabilities[longer.keys[some] - first] = np.exp(longer.log_probabilities[some])
+        return probabilities
 
     def score(self, sentences: Sequence[Words]) -> list[float]:
         """log p (nats) of each sentence, its end included."""
@@ -113,15 +113,15 @@ class NgramModel:
     def surprisal(self, sentences: Sequence[Words], *, ends: bool = True) -> list[list[WordSurprisal]]:
         """Return a record for every word and, with `ends`, one for the end of each sentence; see ``Run.surprisal``."""
         prepared = [self.preprocessing.apply(words) for words in sentences]
-        found = []
+        records = []
         for words, item, values in zip(
             sentences, prepared, self._values([item.tokens for item in prepared]), strict=True
         ):
             line = (START, *self.vocabulary.encode(item.tokens))
             entropies = [self._entropy(self._known(line[: place + 1])) for place in range(len(line))]
             pairs = list(zip((-values).tolist(), entropies, strict=True))
-            found.append(word_records(words, item, self.vocabulary, pairs))
-        return found
+            records.append(word_records(words, item, self.vocabulary, pairs))
+        return records
 
     def _values(self, sentences: Sequence[Words]) -> Iterator[Floats]:
         """Yield log p of the words of each sentence and of its end."""
@@ -151,20 +151,20 @@ class NgramModel:
         levels, indices = self.levels, self._line_indices(codes, depths)
         before = next(indices)
         values = levels[0].log_probabilities[before]
-        for shorter, level, found in zip(levels[:-1], levels[1:], indices, strict=True):
+        for shorter, level, ending in zip(levels[:-1], levels[1:], indices, strict=True):
             weights = _entries(shorter.log_backoffs, _one_before(before, depths), 0.0)
-            values = _entries(level.log_probabilities, found, values + weights)
-            before = found
+            values = _entries(level.log_probabilities, ending, values + weights)
+            before = ending
         return values
 
     def _line_indices(self, codes: Ints, depths: Ints) -> Iterator[Ints]:
         """Yield for each level the index of the n-gram that ends at each place; NONE if it is new or begins before."""
-        found = codes
-        yield found
+        ending = codes
+        yield ending
         for level in self.levels[1:]:
-            context = _one_before(found, depths)
-            found = level.find(context * (len(self.vocabulary) + 1) + codes)
-            yield found
+            context = _one_before(ending, depths)
+            ending = level.find(context * (len(self.vocabulary) + 1) + codes)
+            yield ending
 
     def _entropy_after(self, context: Ngram) -> float:
         probabilities = self.next_words(context)

@@ -52,9 +52,11 @@ class Discounts:
         if not (n1 and n2 and n3 and n4):
             return cls(*FALLBACK_DISCOUNTS)
         share = n1 / (n1 + 2 * n2)
-        found = (1 - 2 * share * n2 / n1, 2 - 3 * share * n3 / n2, 3 - 4 * share * n4 / n3)
+        discounts = (1 - 2 * share * n2 / n1, 2 - 3 * share * n3 / n2, 3 - 4 * share * n4 / n3)
         return (
-            cls(*found) if all(0 < value <= k for k, value in enumerate(found, start=1)) else cls(*FALLBACK_DISCOUNTS)
+            cls(*discounts)
+            if all(0 < value <= k for k, value in enumerate(discounts, start=1))
+            else cls(*FALLBACK_DISCOUNTS)
         )
 
 
@@ -102,7 +104,7 @@ def _counted(text: EncodedText, size: int, order: int) -> list[_Counted]:
     indices = codes  # of the n-gram that ends at each place
     for length in range(2, order + 1):
         below, places = levels[-1], np.flatnonzero(depths >= length - 1)
-        keys, found, counts = np.unique(
+        keys, inverse, counts = np.unique(
             indices[places - 1] * (size + 1) + codes[places], return_inverse=True, return_counts=True
         )
         contexts, words = np.divmod(keys, size + 1)
@@ -112,26 +114,26 @@ def _counted(text: EncodedText, size: int, order: int) -> list[_Counted]:
         before = np.bincount(shorter, minlength=len(below.keys))
         below.counts = np.where(below.begins, below.counts, before)
         indices = np.zeros_like(codes)
-        indices[places] = found
+        indices[places] = inverse
     return levels
 
 
 def _smoothed(levels: Sequence[_Counted]) -> list[Level]:
     """Return log-probabilities and back-off weights."""
-    found: list[Level] = []
+    smoothed: list[Level] = []
     probabilities, sizes = np.zeros(1), 1  # of the level below; its size
     for level in levels:
         taken = Discounts.estimated(level.counts).of(level.counts)
         totals = np.bincount(level.contexts, level.counts, sizes)
         weights = np.ones(sizes)
         np.divide(np.bincount(level.contexts, taken, sizes), totals, out=weights, where=totals > 0)
-        if found:
-            found[-1].log_backoffs[:] = np.log(weights)
+        if smoothed:
+            smoothed[-1].log_backoffs[:] = np.log(weights)
             lower = probabilities[level.shorter]
         else:  # uniform over the vocabulary and the end, which has the place of padding; the start is no event
             lower = np.where(level.begins, 0.0, 1 / (len(level.keys) - 1))
         probabilities = (level.counts - taken) / totals[level.contexts] + weights[level.contexts] * lower
         sizes = len(level.keys)
         with np.errstate(divide="ignore"):  # the start
-            found.append(Level(level.keys, np.log(probabilities), np.zeros(sizes)))
-    return found
+            smoothed.append(Level(level.keys, np.log(probabilities), np.zeros(sizes)))
+    return smoothed

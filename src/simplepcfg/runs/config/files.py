@@ -19,8 +19,6 @@ from simplepcfg.files import write_text
 from simplepcfg.models import KINDS
 from simplepcfg.runs.checksums import add_checksum_line
 from simplepcfg.runs.config.keys import all_keys, nearest_key
-from simplepcfg.runs.config.removed_keys import refuse_removed_keys
-from simplepcfg.runs.config.renamed_keys import current_key, with_current_keys
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.version import __version__
 
@@ -52,25 +50,23 @@ def load_config(
     3
     """
     name, text = ("", "") if source is None else _read(source)
-    # This package wrote the file in a run folder, so that its user is not warned of renamed keys.
-    values = with_current_keys(_parse(name, text), name, silent=_in_run_folder(name))
+    values = _parse(name, text)
     origins: dict[str, str] = {}
     for variable, value in sorted((os.environ if environment is None else environment).items()):
         if variable.startswith(PREFIX):
             match = ENVIRONMENT.fullmatch(variable)
             if match is None:
                 raise InputError(_unknown_variable(variable))
-            key = current_key(match[1].lower().replace("__", "."), f"environment variable {variable}")
+            key = match[1].lower().replace("__", ".")
             _set(values, key, parse_value(value), variable)
             origins[key] = f"environment variable {variable}"
     for override in overrides:
         key, separator, value = override.partition("=")
-        key = current_key(key.strip(), f'override "{override}"')
+        key = key.strip()
         if not separator or not key:
             raise InputError(f'override "{override}" is not of the form key=value, as in training.epochs=3')
         _set(values, key, parse_value(value.strip()), f'override "{override}"')
         origins[key] = f'override "{override}"'
-    refuse_removed_keys(values, name, origins)
     try:
         return RunConfig.model_validate(values)
     except ValidationError as error:
@@ -204,11 +200,6 @@ def _origin(key: str, origins: Mapping[str, str], exact: bool) -> str | None:
         return origins.get(key)
     related = (name for name in origins if name.startswith(f"{key}.") or key.startswith(f"{name}."))
     return origins.get(next(related, ""))
-
-
-def _in_run_folder(name: str) -> bool:
-    path = Path(name)
-    return path.name == "config.toml" and path.with_name("vocabulary.txt").is_file()
 
 
 def _newer_version(name: str) -> str:
