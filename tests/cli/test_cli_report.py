@@ -11,8 +11,14 @@ import pytest
 
 from command_calls import Call
 
-SECTIONS = ["Runs", "Learning curves", "Scores", "F1 by length", "Recall by label", "Symbols and gold labels"]
-SECTIONS += ["Best and worst parses", "Calibration of span probabilities", "Symbols in use"]
+SECTIONS = ["In short", "Runs", "Learning curves", "Scores", "F1 by length", "Recall by label"]
+SECTIONS += [
+    "Symbols and gold labels",
+    "Best and worst parses",
+    "Disagreement",
+    "Calibration of span probabilities",
+    "Symbols in use",
+]
 
 
 class Balanced(HTMLParser):
@@ -77,7 +83,8 @@ def test_report_of_a_bare_model(call: Call, tiny_run: Path, trees_file: Path, tm
         shutil.copy(tiny_run / name, bare / name)
     found = call("report", bare, trees_file, "--out", tmp_path / "r.html", "--limit", "5")
     assert found.code == 0
-    assert "the first 5 of 25 trees" in found.err
+    assert "5 of 25 trees, chosen at random (--seed 0)" in found.err
+    assert "chosen at random (seed 0)" in (tmp_path / "r.html").read_text()
     assert "record of its training" in (tmp_path / "r.html").read_text()
 
 

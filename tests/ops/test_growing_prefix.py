@@ -75,3 +75,22 @@ def exact_closure(left: Tensor) -> Tensor:
             if r != c:
                 both[r] = [x - both[r][c] * y for x, y in zip(both[r], both[c], strict=True)]
     return torch.tensor([[float(value) for value in row[size:]] for row in both], dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("n", "scale", "copies"), [(3, 1.0, 1), (9, 1.0, 2), (30, 12.0, 1)])
+def test_many_words_at_once(n: int, scale: float, copies: int) -> None:
+    """One chart for all words gives the states of words that were added one by one, and they grow on alike."""
+    tensors = plain(random_case(1, n + 1, 6, 8, scale=scale, seed=3))
+    one, other = GrowingPrefix(SimpleRules(*tensors[1:])), GrowingPrefix(SimpleRules(*tensors[1:]))
+    for prefix in (one, other):
+        prefix.select(torch.zeros(copies, dtype=torch.int64))
+    one.push_all(tensors[0][0, :n])
+    for word in tensors[0][0, :n]:
+        other.push(word.expand(copies, -1))
+    for _ in range(2):
+        assert one.length == other.length
+        for name in ("log_prefix", "log_sentence"):
+            torch.testing.assert_close(getattr(one, name), getattr(other, name), rtol=0, atol=1e-10)
+        torch.testing.assert_close(one.next_tags(), other.next_tags(), rtol=1e-9, atol=1e-12)
+        one.push_all(tensors[0][0, n:])
+        other.push(tensors[0][0, n:].expand(copies, -1))

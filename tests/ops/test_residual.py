@@ -128,7 +128,7 @@ def test_a_network_whose_output_is_unused_gets_no_gradient(path: object) -> None
     rest = [grad if k in used else torch.zeros_like(grad) for k, grad in enumerate(grads)]
     every = torch.autograd.grad(found, leaves, rest)
     torch.testing.assert_close(some[0], every[0])
-    by_some, by_every = (residual._groups(each[1:], [len(one) for one in weights]) for each in (some, every))
+    by_some, by_every = (residual.split_by(each[1:], [len(one) for one in weights]) for each in (some, every))
     for k, (ones, twos) in enumerate(zip(by_some, by_every, strict=True)):
         for one, two in zip(ones, twos, strict=True):
             if k in used:
@@ -169,7 +169,7 @@ def test_differentiable_twice() -> None:
     counts = [len(each) for each in weights]
 
     def function(table: Tensor, *flat: Tensor) -> tuple[Tensor, ...]:
-        return residual_networks(table, case[1], residual._groups(flat, counts))
+        return residual_networks(table, case[1], residual.split_by(flat, counts))
 
     check_second_derivatives(function, [table, *(tensor for each in weights for tensor in each)])
 

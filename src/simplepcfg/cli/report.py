@@ -1,6 +1,7 @@
 """`simplepcfg report`: figures and tables of runs in one HTML file."""
 
 from pathlib import Path
+from random import Random
 from typing import Annotated
 
 import typer
@@ -23,8 +24,9 @@ def command(
     ] = None,
     png: Annotated[bool, typer.Option("--png", help="With --figures: as PNG files too.")] = False,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="Look at the first N trees, no more.")
+        int, typer.Option("--limit", metavar="N", min=1, help="Look at N trees, chosen at random.")
     ] = 1000,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Which trees are chosen.")] = 0,
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -56,16 +58,17 @@ def command(
 
     if png:
         png_renderer()  # refused before anything is computed
-    trees = None
+    trees, source = None, file or ""
     if file is not None:
         if sniff(file) == "text":
             raise InputError(f"{file} is plain text; a report needs bracketed trees, or leave it out")
         trees = list(read_trees(file))
         if len(trees) > limit:
-            note(f"{file}: the first {limit:,} of {len(trees):,} trees; --limit changes that", quiet)
-            trees = trees[:limit]
+            note(f"{file}: {limit:,} of {len(trees):,} trees, chosen at random (--seed {seed}); see --limit", quiet)
+            source = f"{file}, chosen at random (seed {seed})"
+            trees = [trees[place] for place in sorted(Random(seed).sample(range(len(trees)), limit))]
     runs = unique_names([load(name, device) for name in names])
-    report = make_report(runs, trees, source=file or "", remark=lambda text: note(text, quiet))
+    report = make_report(runs, trees, source=source, remark=lambda text: note(text, quiet))
     write_text(Path(out), report.to_html())
     note(f"written: {out}", quiet)
     if figures is not None:

@@ -3,6 +3,7 @@
 from simplepcfg.drawing.bars import grouped_bars, surprisal_bars
 from simplepcfg.drawing.charts import span_chart
 from simplepcfg.drawing.curves import Series, line_plot
+from simplepcfg.drawing.film import film
 from simplepcfg.drawing.heat import heat_map
 from simplepcfg.drawing.style import stylesheet
 from simplepcfg.drawing.svg import side_by_side, standalone
@@ -11,6 +12,7 @@ from simplepcfg.drawing.trees import PLAIN_LABELS, tree_picture
 __all__ = [
     "PLAIN_LABELS",
     "Series",
+    "film",
     "grouped_bars",
     "heat_map",
     "line_plot",

@@ -68,9 +68,16 @@ def picture(parts: Iterable[str], width: float, height: float, label: str) -> st
     )
 
 
+def size_of(svg: str) -> tuple[int, int]:
+    """Return the width and height of a picture."""
+    match = _SIZE.search(svg)
+    assert match is not None
+    return int(match[1]), int(match[2])
+
+
 def side_by_side(pictures: Sequence[str], label: str, gap: float = 24.0) -> str:
     """Return several pictures in one, from left to right, centred at the middle of the tallest."""
-    sizes = [tuple(int(found) for found in _SIZE.search(svg).groups()) for svg in pictures]  # type: ignore[union-attr]
+    sizes = [size_of(svg) for svg in pictures]
     tallest = max(height for _, height in sizes)
     parts, x = [], 0.0
     for svg, (width, height) in zip(pictures, sizes, strict=True):
@@ -81,7 +88,7 @@ def side_by_side(pictures: Sequence[str], label: str, gap: float = 24.0) -> str:
 
 def one_below_another(pictures: Sequence[str], label: str, gap: float = 16.0) -> str:
     """Return several pictures in one, from top to bottom."""
-    sizes = [tuple(int(found) for found in _SIZE.search(svg).groups()) for svg in pictures]  # type: ignore[union-attr]
+    sizes = [size_of(svg) for svg in pictures]
     parts, y = [], 0.0
     for svg, (_, height) in zip(pictures, sizes, strict=True):
         parts.append(f'<svg y="{number(y)}"{svg.removeprefix("<svg")}')

@@ -24,7 +24,7 @@ class SampledChains:
 
 @dataclass(frozen=True, slots=True)
 class _WithoutWord:
-    """Emissions that never say one word; not renormalised, which drawing does."""
+    """Emissions with probability 0 for one word; not renormalised, which drawing does."""
 
     emissions: Emissions
     word: int
@@ -37,15 +37,15 @@ class _WithoutWord:
         return self.emissions.log_probabilities(words).masked_fill((words == self.word)[..., None], -math.inf)
 
     def of_words(self, start: int, stop: int) -> Tensor:
-        found = self.emissions.of_words(start, stop).clone()
+        logs = self.emissions.of_words(start, stop).clone()
         if start <= self.word < stop:
-            found[..., self.word - start, :] = -math.inf
-        return found
+            logs[..., self.word - start, :] = -math.inf
+        return logs
 
     def of_preterminals(self, preterminals: Tensor) -> Tensor:
-        found = self.emissions.of_preterminals(preterminals).clone()
-        found[..., self.word] = -math.inf
-        return found
+        logs = self.emissions.of_preterminals(preterminals).clone()
+        logs[..., self.word] = -math.inf
+        return logs
 
     def detached(self) -> "_WithoutWord":
         return _WithoutWord(self.emissions.detached(), self.word)
@@ -117,7 +117,7 @@ def _with_words(
     generator: torch.Generator,
     log_kept: float,
 ) -> SampledChains:
-    """Draw a word for every state; the last one says the end, where there is one, and no other does."""
+    """Draw the words of the states: the last state of a sentence emits the end, if there is one, and no other does."""
     if end is None:
         words, by_words = sample_words(emissions, states, temperature, generator)
         return SampledChains(words, lengths, states, scores + by_words, log_kept)
@@ -130,7 +130,7 @@ def _with_words(
 
 
 def _ending(emissions: Emissions, start: Tensor, end: int | None, temperature: float) -> Tensor:
-    """Return the probability that each state says the end; 1 where no word does, so that nothing is conditioned on."""
+    """Return the probability that each state emits the end; 1 without an end, so that nothing is conditioned on."""
     states = start.shape[-1]
     if end is None:
         return torch.ones(states, dtype=torch.float64, device=start.device)
@@ -143,7 +143,7 @@ def _ending(emissions: Emissions, start: Tensor, end: int | None, temperature: f
 
 
 def _draw(weights: Tensor, generator: torch.Generator) -> Tensor:
-    """Draw one index a row, in proportion to its weight."""
+    """Draw an index of each row, with probability proportional to its weight."""
     return torch.multinomial(weights.to(generator.device), 1, generator=generator)[:, 0].to(weights.device)
 
 

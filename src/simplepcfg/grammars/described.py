@@ -1,4 +1,4 @@
-"""Representations of grammars: shapes, not thousands of numbers."""
+"""The representation of grammars as text: shapes instead of thousands of numbers."""
 
 from dataclasses import fields
 from typing import Any
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def described(value: Any) -> str:
-    """Describe a dataclass by its fields, tensors by their shapes.
+    """Return a dataclass as text: its fields, and tensors as their shapes.
 
     >>> import torch
     >>> from simplepcfg.grammars import DenseEmissions

@@ -16,7 +16,7 @@ class Emissions(Protocol):
     """Gives the log-probability of each word of a batch under each preterminal."""
 
     def log_probabilities(self, words: Tensor) -> Tensor:
-        """Return log emit of ``words`` [B, n]: [B, n, P]."""
+        """Return the log-probabilities of ``words`` [B, n] under each preterminal: [B, n, P]."""
         ...
 
     @property
@@ -50,7 +50,7 @@ class DenseEmissions:
     __repr__ = described
 
     def log_probabilities(self, words: Tensor) -> Tensor:
-        """Return log emit of ``words`` [B, n]: [B, n, P]."""
+        """Return the log-probabilities of ``words`` [B, n] under each preterminal: [B, n, P]."""
         if self.log_emit.dim() == 2:
             return self.log_emit.T[words]
         index = words[:, None, :].expand(-1, self.log_emit.shape[1], -1)
@@ -70,7 +70,7 @@ class DenseEmissions:
         return self.log_emit[..., preterminals, :]
 
     def detached(self) -> "DenseEmissions":
-        """Return the same numbers without gradients."""
+        """Return the same emissions without gradients."""
         return DenseEmissions(self.log_emit.detach())
 
     def of_sentence(self, sentence: int) -> "DenseEmissions":
@@ -90,12 +90,12 @@ class FactoredEmissions:
 
     @staticmethod
     def normalised(features: Tensor, embeddings: Tensor) -> "FactoredEmissions":
-        """Compute the normaliser from all words, some rows of [B · P, V] at a time."""
+        """Return the emissions with their normaliser, computed from some rows of [B · P, V] at a time."""
         sums = log_normaliser(features.flatten(0, -2), embeddings)
         return FactoredEmissions(features, embeddings, sums.view(features.shape[:-1]))
 
     def log_probabilities(self, words: Tensor) -> Tensor:
-        """Return log emit of ``words`` [B, n]: [B, n, P]."""
+        """Return the log-probabilities of ``words`` [B, n] under each preterminal: [B, n, P]."""
         _check_sentences(words, self.features)
         return self._of_rows(torch.nn.functional.embedding(_rows(words), self.embeddings))  # of [B, n, D]
 
@@ -116,7 +116,7 @@ class FactoredEmissions:
         return torch.nn.functional.pad(logs, (1, 0), value=-torch.inf)
 
     def detached(self) -> "FactoredEmissions":
-        """Return the same numbers without gradients."""
+        """Return the same emissions without gradients."""
         return FactoredEmissions(self.features.detach(), self.embeddings.detach(), self.log_normaliser.detach())
 
     def of_sentence(self, sentence: int) -> "FactoredEmissions":
@@ -124,7 +124,10 @@ class FactoredEmissions:
         return FactoredEmissions(self.features[sentence], self.embeddings, self.log_normaliser[sentence])
 
     def _of_rows(self, rows: Tensor) -> Tensor:
-        """Return log emit for rows [..., words, D] of the embeddings; at most 0, however large logits are."""
+        """Compute the log-probabilities of words whose embeddings are ``rows`` [..., words, D].
+
+        They are clamped to 0: where logits are in the millions, rounding would make p > 1.
+        """
         scores = rows @ self._wide_features().transpose(-1, -2)
         return scores.sub(self.log_normaliser.unsqueeze(-2)).clamp(max=0.0)
 
@@ -134,7 +137,7 @@ class FactoredEmissions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchEmissions:
-    """The same distribution for training: normalised anew for each batch, so that its gradient is made in one go."""
+    """Factored emissions for training: normalised in every batch, so that one backward pass has all gradients."""
 
     features: Tensor  # [P, D] or [B, P, D]
     embeddings: Tensor  # [V - 1, D]: word id w has row w - 1
@@ -143,7 +146,7 @@ class BatchEmissions:
     __repr__ = described
 
     def log_probabilities(self, words: Tensor) -> Tensor:
-        """Return log emit of ``words`` [B, n]: [B, n, P]."""
+        """Return the log-probabilities of ``words`` [B, n] under each preterminal: [B, n, P]."""
         _check_sentences(words, self.features)
         return emission_log_probabilities(self.features, self.embeddings, _rows(words), precision=self.precision)
 
@@ -161,7 +164,7 @@ class BatchEmissions:
         return FactoredEmissions.normalised(self.features, self.embeddings).of_preterminals(preterminals)
 
     def detached(self) -> "BatchEmissions":
-        """Return the same numbers without gradients."""
+        """Return the same emissions without gradients."""
         return replace(self, features=self.features.detach(), embeddings=self.embeddings.detach())
 
     def of_sentence(self, sentence: int) -> "BatchEmissions":
@@ -171,7 +174,7 @@ class BatchEmissions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoEmissions:
-    """A stand-in for emissions, where a grammar has no vocabulary and is asked about log-emissions [B, n, P] only."""
+    """The emissions of a grammar without a vocabulary, which is asked about log-emissions [B, n, P] only."""
 
     def _error(self) -> InputError:
         return InputError(
@@ -197,17 +200,17 @@ class NoEmissions:
         raise self._error()
 
     def detached(self) -> "NoEmissions":
-        """Return itself: there are no numbers."""
+        """Return the same value."""
         return self
 
     def of_sentence(self, sentence: int) -> "NoEmissions":
-        """Return itself: there are no numbers."""
+        """Return the same value."""
         return self
 
 
 NO_EMISSIONS = NoEmissions()
 
-# So many words are looked up at a time for a table.
+# The number of words that are looked up at a time for a table.
 TABLE_WORDS = 1024
 
 
@@ -225,16 +228,16 @@ def tabulated(emissions: Emissions, most_bytes: int) -> Emissions:
 
 
 def check_words(words: Tensor, lengths: Tensor | None, emissions: Emissions) -> None:
-    """Raise InputError for an id inside a sentence that is no word's: padding, negative, or beyond the vocabulary.
+    """Raise InputError for an id inside a sentence that belongs to no word: padding, negative, or too large.
 
-    On a CPU only; on a GPU the host would have to wait for the answer, and nothing is looked at. A table of emissions
-    may know a word 0, elsewhere 0 is padding.
+    Ids on a GPU are not checked, because the host would have to wait for it. A table of emissions may know a word 0;
+    elsewhere 0 is padding.
     """
     check_word_ids(words, lengths, 0 if isinstance(emissions, DenseEmissions) else 1, emissions.vocabulary_size)
 
 
 def check_word_ids(words: Tensor, lengths: Tensor | None, first: int, vocabulary_size: int) -> None:
-    """Raise InputError for ids outside ``first`` … ``vocabulary_size`` − 1, and for what is no [B, n] of integers."""
+    """Raise InputError unless ``words`` are integers [B, n] from ``first`` to ``vocabulary_size`` − 1 in sentences."""
     if not isinstance(words, Tensor):
         raise InputError(f"words are a {type(words).__name__}; give a tensor of word ids [B, n]")
     if words.dim() != 2 or words.is_floating_point() or words.is_complex() or words.dtype == torch.bool:
@@ -260,7 +263,7 @@ def check_word_ids(words: Tensor, lengths: Tensor | None, first: int, vocabulary
 
 
 def _check_sentences(words: Tensor, features: Tensor) -> None:
-    """Raise InputError where sentences have features of their own and these are others' words."""
+    """Raise InputError if each sentence has its own features, and there are more or fewer sentences than those."""
     if features.dim() == 3 and words.shape[0] != features.shape[0]:
         raise InputError(
             f"{words.shape[0]} sentences for the emissions of {features.shape[0]}; give those that the grammar was "
@@ -269,5 +272,5 @@ def _check_sentences(words: Tensor, features: Tensor) -> None:
 
 
 def _rows(words: Tensor) -> Tensor:
-    """Return each word's row; padding is given some row, which nobody reads."""
+    """Return the row of each word; padding gets an arbitrary row, whose result is not used."""
     return (words - 1).clamp(min=0)

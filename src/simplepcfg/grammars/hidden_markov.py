@@ -12,7 +12,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.chain_sampling import SampledChains, sample_chains
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
-from simplepcfg.ops.arguments import Sentences, requires_graph
+from simplepcfg.ops.arguments import Sentences
 from simplepcfg.ops.forward import (
     ForwardPrefixes,
     GrowingForward,
@@ -25,6 +25,7 @@ from simplepcfg.ops.forward import (
     state_entropy,
     state_marginals,
 )
+from simplepcfg.ops.recording import requires_graph
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

@@ -1,4 +1,4 @@
-"""Values that a grammar has computed from its rules, kept for further questions."""
+"""Values that a grammar computes from its rules once, for all questions."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Kept(Generic[Value]):
     empty, because version numbers of tensors do not outlive them.
     """
 
-    __slots__ = ("_found",)
+    __slots__ = ("_kept",)
 
     def __init__(self) -> None:
-        self._found: tuple[tuple[object, ...], Value] | None = None
+        self._kept: tuple[tuple[object, ...], Value] | None = None
 
     def of(self, tensors: tuple[Tensor, ...], compute: Callable[[], Value]) -> Value:
         """Return the value for these tensors, which must be the same objects in every call."""
@@ -28,9 +28,9 @@ class Kept(Generic[Value]):
         versions = tuple(
             (0 if tensor.is_inference() else tensor._version, tensor.dtype, tensor.device) for tensor in tensors
         )
-        if self._found is None or self._found[0] != versions:
-            self._found = versions, compute()
-        return self._found[1]
+        if self._kept is None or self._kept[0] != versions:
+            self._kept = versions, compute()
+        return self._kept[1]
 
     def __reduce__(self) -> tuple[type[Kept[Value]], tuple[()]]:
         return Kept, ()

@@ -1,4 +1,4 @@
-"""Surprisal, the next word and its entropy from the next tags of each prefix. Nothing of size P × V is held."""
+"""Surprisal, the next word and its entropy, from the probabilities of tags. Nothing of size P × V is stored."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from simplepcfg.ops.dense.prefix import DensePrefixes, GrowingDensePrefix
 from simplepcfg.ops.forward import ForwardPrefixes, GrowingForward
 from simplepcfg.ops.prefix import GrowingPrefix, PrefixStates
 
-# What is known after each prefix of a batch, and prefixes that grow by a word at a time, by family of grammars.
+# The states after each prefix of a batch, and prefixes that grow by a word at a time, of each family of grammars.
 PrefixTable = PrefixStates | DensePrefixes | ForwardPrefixes
 GrowingPrefixes = GrowingPrefix | GrowingDensePrefix | GrowingForward
 
-# Words are handled as many at a time as keep a float64 number for each preterminal below this, and prefixes likewise.
+# So many words, and so many prefixes, are processed at a time that float64 numbers for each preterminal fit into this.
 CHUNK_BYTES, PREFIX_BYTES = 64 << 20, 256 << 20
 
 
 def surprisals(log_prefix: Tensor, lengths: Tensor | None = None) -> Tensor:
-    """Compute −log P(word given those before), [B, n]: inf from an impossible word on, 0 beyond the length."""
+    """Compute −log P(word | the words before): [B, n]; inf from an impossible word on, 0 beyond the length."""
     impossible = log_prefix == -math.inf
     finite = log_prefix.masked_fill(impossible, 0.0)
-    found = (finite[:, :-1] - finite[:, 1:]).masked_fill(impossible[:, 1:], math.inf)
+    values = (finite[:, :-1] - finite[:, 1:]).masked_fill(impossible[:, 1:], math.inf)
     if lengths is None:
-        return found
-    beyond = torch.arange(found.shape[1], device=found.device) >= lengths.to(found.device)[:, None]
-    return found.masked_fill(beyond, 0.0)
+        return values
+    beyond = torch.arange(values.shape[1], device=values.device) >= lengths.to(values.device)[:, None]
+    return values.masked_fill(beyond, 0.0)
 
 
 def log_words_after(emissions: Emissions, tags: Tensor, log_end: Tensor) -> Tensor:
-    """log P(next word | prefix) of every word and, last, of the end, [B, V + 1], from that of its tags, [B, P]."""
+    """Compute log P(next word | prefix) of every word and, last, of the end: [B, V + 1]; ``tags`` are [B, P]."""
     with torch.no_grad():
         every = torch.cat(list(_next_words(emissions, tags[:, None])), -1)[:, 0]
         return torch.cat([every.log(), log_end[:, None]], -1)
 
 
 def next_word_entropies(states: PrefixTable, emissions: Emissions) -> Tensor:
-    """Compute the entropy in nats of what follows each prefix, a word or the end: [B, n + 1]; 0 beyond the length.
+    """Compute the entropy in nats of what follows each prefix, a word or the end: [B, n + 1]; 0 beyond a sentence.
 
     It is [B, n] where the states leave out what follows whole sentences. Probabilities of words are in the precision of
     the emissions, and their entropies are summed in float64.
@@ -63,13 +63,13 @@ def next_word_entropies(states: PrefixTable, emissions: Emissions) -> Tensor:
             return entropy
         for positions in _chunks(posts, 8 * batch * states.preterminals, PREFIX_BYTES):
             for probabilities in _next_words(emissions, states.next_tags(positions, kind)):
-                # Each of so many words is improbable: entr, −p log p, is small, and its sum needs float64 alone.
+                # Each term −p log p is small, and only the sum of so many needs float64.
                 entropy[:, positions] += torch.special.entr(probabilities).sum(-1, dtype=torch.float64)
         return entropy
 
 
 def syntactic_surprisals(states: PrefixTable, log_emissions: Tensor, lengths: Tensor | None = None) -> Tensor:
-    """Compute the expected −log P(preterminal of a word given the words before it), in nats: [B, n] float64.
+    """Compute the expected −log P(preterminal of a word | the words before it), in nats: [B, n] float64.
 
     The expectation is over the preterminals that the word may have, given it and the words before it:
     Σ_T P(T | w_0 … w_m) · −log P(T | w_0 … w_{m−1}). It is inf for an impossible word, and 0 beyond the length.
@@ -81,22 +81,22 @@ def syntactic_surprisals(states: PrefixTable, log_emissions: Tensor, lengths: Te
     """
     with torch.no_grad():
         batch, n, preterminals = log_emissions.shape
-        found = log_emissions.new_zeros(batch, n, dtype=torch.float64)
+        values = log_emissions.new_zeros(batch, n, dtype=torch.float64)
         for positions in _chunks(n, 24 * batch * preterminals, PREFIX_BYTES):
             before = states.next_tags(positions)
             joint = before.log() + log_emissions[:, positions].double()
             impossible = (joint == -math.inf).all(-1)
             posterior = joint.masked_fill(impossible[..., None], 0.0).softmax(-1)
             expected = -torch.special.xlogy(posterior, before).sum(-1)
-            found[:, positions] = expected.masked_fill(impossible, math.inf)
+            values[:, positions] = expected.masked_fill(impossible, math.inf)
         if lengths is None:
-            return found
-        beyond = torch.arange(n, device=found.device) >= lengths.to(found.device)[:, None]
-        return found.masked_fill(beyond, 0.0)
+            return values
+        beyond = torch.arange(n, device=values.device) >= lengths.to(values.device)[:, None]
+        return values.masked_fill(beyond, 0.0)
 
 
 def _next_words(emissions: Emissions, tags: Tensor) -> Iterator[Tensor]:
-    """Yield P(next word given prefix) of some words at a time, in the order of ids: [B, positions, words] each."""
+    """Yield P(next word | prefix) of some words at a time, in the order of their ids: [B, positions, words] each."""
     copies, prefixes, preterminals = tags.shape
     own = emissions.of_words(0, 1).dim() == 3
     # The emissions of the words, and what they become: a number for each prefix.

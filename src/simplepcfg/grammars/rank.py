@@ -18,9 +18,10 @@ from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
 from simplepcfg.grammars.kept import Kept
 from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sampled_sentences, tempered
 from simplepcfg.grammars.simple import SimpleGrammar
-from simplepcfg.ops.arguments import Sentences, requires_graph
+from simplepcfg.ops.arguments import Sentences
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.marginals import DenseRuleCounts
+from simplepcfg.ops.recording import requires_graph
 from simplepcfg.ops.sample import sample_derivations
 from simplepcfg.ops.sample.ranks import Factors, rank_rule_log_probabilities, symbols_of_ranks
 from simplepcfg.ops.trees import Trees, word_and_bonus_logs
@@ -179,7 +180,7 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
         )
 
     def _sample_trees(self, sentences: Sentences, samples: int, generator: torch.Generator) -> Trees:
-        """Draw trees of any grammar, however large: ranks first, then symbols given ranks."""
+        """Draw trees of any grammar, however large: ranks are drawn first, then symbols given ranks."""
         with torch.no_grad():
             drawn = self.to_simple()._sample_trees(sentences, samples, generator)
         batch, device = sentences.log_emissions.shape[0], sentences.log_emissions.device

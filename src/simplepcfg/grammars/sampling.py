@@ -21,7 +21,7 @@ class SampledSentences:
     words: Tensor  # [count, max_length], 0 beyond a sentence's length
     lengths: Tensor  # [count]
     trees: Trees  # their log-probabilities are those of sentence and tree under the grammar, whatever the temperature
-    log_kept: float  # log P(length ≤ max_length) of the distribution that was drawn from: what was left out is not here
+    log_kept: float  # log P(length ≤ max_length) of the distribution that was drawn from
 
 
 def sampled_sentences(
@@ -45,26 +45,26 @@ def sampled_sentences(
 
 
 def tempered(rules: Tensor, temperature: float) -> Tensor:
-    """Raise each row to 1 / temperature and renormalise it, in the type that it has; a row of zeros stays one."""
+    """Return each row raised to 1 / temperature and renormalised, in its dtype; a row of zeros stays zero."""
     if temperature == 1:
         return rules
     columns = rules.shape[-1]
-    found = []
+    parts = []
     for rows in rules.reshape(-1, columns).split(max(1, EMISSIONS_AT_ONCE // columns)):  # float64 of some at a time
         logs = sharpened(rows.double().log(), temperature)
-        found.append(logs.softmax(-1).masked_fill(logs.amax(-1, keepdim=True) == -math.inf, 0.0).to(rules.dtype))
-    return torch.cat(found).view(rules.shape)
+        parts.append(logs.softmax(-1).masked_fill(logs.amax(-1, keepdim=True) == -math.inf, 0.0).to(rules.dtype))
+    return torch.cat(parts).view(rules.shape)
 
 
 def sharpened(logs: Tensor, temperature: float) -> Tensor:
-    """Return float64 logarithms divided by the temperature, relative to the largest of their row."""
+    """Divide float64 logarithms by the temperature, relative to the largest of their row, which stays 0."""
     top = logs.amax(-1, keepdim=True)
     below = logs - top.masked_fill(top == -math.inf, 0.0)
     return (below / temperature).masked_fill(below == 0, 0.0)
 
 
 def check_temperature(temperature: float) -> None:
-    """Refuse what no distribution can be sharpened or flattened by."""
+    """Raise InputError unless the temperature is finite and above 0."""
     if not (temperature > 0 and math.isfinite(temperature)):
         raise InputError(f"temperature = {temperature}; it must be finite and above 0, 1 is the grammar as it is")
 
@@ -72,8 +72,7 @@ def check_temperature(temperature: float) -> None:
 def sample_words(
     emissions: Emissions, tags: Tensor, temperature: float, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Draw a word for each tag [T, n] that is not -1: the words [T, n], and the log-probability of each row, [T]
-    float64.
+    """Draw a word for each tag [T, n] that is not -1: the words [T, n], and log p of each row's words, [T] float64.
 
     Only preterminals that occur have their emissions computed, and not all of these at once.
     """
@@ -91,7 +90,7 @@ def sample_words(
             raise InputError(f"preterminal {int(some[sums[:, 0].isnan()][0])} emits no word; give it one")
         here = (rows >= first * step) & (rows < first * step + some.shape[0])
         which = rows[here] - first * step
-        # Each row's sums run from its number to the next: one search finds the words of all of them.
+        # The sums of row r run from r to r + 1, so that one search finds the words of all rows.
         place = torch.arange(some.shape[0], device=tags.device)[:, None]
         goal = which + uniforms[here].clamp(max=1 - 2.0**-30)
         ladder = (sums / sums[:, -1:] + place).view(-1)

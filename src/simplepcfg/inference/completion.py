@@ -11,7 +11,7 @@ from torch import Tensor
 
 from simplepcfg.data.vocabulary import EOS, PAD_ID, UNK
 from simplepcfg.errors import InputError, NumericalError
-from simplepcfg.grammars.prefix import GrowingPrefixes, log_words_after
+from simplepcfg.grammars.prefix import GrowingPrefixes
 from simplepcfg.inference.labelled_trees import seeded
 from simplepcfg.inference.sentences import split_sentences
 from simplepcfg.inference.trained_model import TrainedModel
@@ -64,9 +64,7 @@ def complete(
     if len(tokens) > max_length:
         raise InputError(f"the prefix has {len(tokens)} words, more than max_length = {max_length}; raise that")
     seen = [token if token in run.vocabulary else UNK for token in tokens]
-    state = run.grammar.growing_prefix()
-    for index in run.vocabulary.encode(tokens):
-        _push(run, state, [index])
+    state = run.prefixes.after(run.vocabulary.encode(tokens))
     if float(state.log_prefix) == -math.inf:
         raise InputError(f"no sentence of this grammar begins with {' '.join(seen)!r}; nothing can follow it")
     probabilities = _distribution(run, state)[0]
@@ -116,7 +114,7 @@ def _draw(
 
 def _distribution(run: TrainedModel, state: GrowingPrefixes) -> Tensor:
     """Return P(next word) of every id and, last, P(end) after each prefix, [S, V + 1] on the CPU, summing to 1."""
-    probabilities = log_words_after(run.grammar.emissions, state.next_tags(), state.log_end()).exp().cpu()
+    probabilities = run.prefixes.next_words(state).cpu()
     sums = probabilities.sum(-1, keepdim=True)
     if not bool(((sums - 1).abs() < MASS_TOLERANCE).all()):
         raise NumericalError(

@@ -14,7 +14,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.label_report import LabelReport
 from simplepcfg.evaluation.perplexity import perplexity
 from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport, VocabularyUse
-from simplepcfg.evaluation.treebank import Treebank
+from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.inference.labelled_trees import best_trees
 from simplepcfg.inference.parsing import check_decoder, mbr_spans, viterbi_spans
 from simplepcfg.inference.scoring import importance_log_probabilities, log_probabilities
@@ -60,9 +60,22 @@ def evaluate_treebank(
         report = EvaluationReport(name, len(treebank.gold), treebank.tokens)
         return replace(report, **_language_model(run, tokens, importance))
     decoded = viterbi_spans(run, tokens) if decode == "viterbi" else mbr_spans(run, tokens)
+    report = report_of(run, treebank, name, decoded, log_probabilities(run, tokens), importance)
+    return replace(report, labels=labels_of(run, treebank)) if labels else report
+
+
+def report_of(
+    run: TrainedModel,
+    treebank: Treebank,
+    name: str,
+    decoded: Sequence[Spans],
+    scores: Sequence[float],
+    importance: int = 0,
+) -> EvaluationReport:
+    """Return F1 of the spans over each sentence's tokens and perplexity by the sentences' log-probabilities."""
     spans = [item.word_spans(tree) for item, tree in zip(treebank.prepared, decoded, strict=True)]
-    label_report = labels_of(run, treebank) if labels else None
-    return replace(treebank.report(name, spans), labels=label_report, **_language_model(run, tokens, importance))
+    tokens = [item.tokens for item in treebank.prepared]
+    return replace(treebank.report(name, spans), **_language_model(run, tokens, importance, scores))
 
 
 def labels_of(run: TrainedModel, treebank: Treebank) -> LabelReport | None:
@@ -89,11 +102,13 @@ def _evaluate_text(run: TrainedModel, items: Sequence[Sentence], name: str, impo
     return EvaluationReport(name, len(items), words, **_language_model(run, tokens, importance))
 
 
-def _language_model(run: TrainedModel, tokens: Sequence[Sequence[str]], importance: int) -> dict[str, Any]:
+def _language_model(
+    run: TrainedModel, tokens: Sequence[Sequence[str]], importance: int, scores: Sequence[float] | None = None
+) -> dict[str, Any]:
     """Return the fields of a report that concern likelihoods."""
     lengths, eos = [len(item) for item in tokens], run.preprocessing.eos
     fields: dict[str, object] = {
-        "perplexity": perplexity(log_probabilities(run, tokens), lengths, eos),
+        "perplexity": perplexity(log_probabilities(run, tokens) if scores is None else scores, lengths, eos),
         "likelihood": "exact" if run.shares_rules else POSTERIOR_MEAN,
         "vocabulary": vocabulary_use(run.vocabulary, tokens),
     }

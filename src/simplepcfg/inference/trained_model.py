@@ -15,6 +15,7 @@ from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import Grammar, HiddenMarkovModel
 from simplepcfg.grammars.kept import Kept
+from simplepcfg.inference.kept_prefixes import KeptPrefixes
 from simplepcfg.inference.sentences import Sentence, split_sentences
 from simplepcfg.pretrained import installed
 from simplepcfg.runs.config.schema import RunConfig
@@ -41,6 +42,7 @@ class TrainedModel:
         self.directory = directory
         self.best = dict(best or {})
         self._grammar: Kept[Grammar] = Kept()
+        self._prefixes: Kept[KeptPrefixes] = Kept()
 
     def __repr__(self) -> str:
         words = f"{len(self.vocabulary):,} words"
@@ -76,6 +78,11 @@ class TrainedModel:
                 "one grammar for all sentences cannot be asked of it, use an sn-pcfg"
             )
         return self._grammar.of(tuple(self.model.parameters()), self._make_grammar)
+
+    @property
+    def prefixes(self) -> KeptPrefixes:
+        """The prefixes that were completed last, as long as the parameters stay the same."""
+        return self._prefixes.of(tuple(self.model.parameters()), lambda: KeptPrefixes(self.grammar))
 
     def _make_grammar(self) -> Grammar:
         with torch.no_grad():

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.products import check_precision
-from simplepcfg.ops.recording import recordable
+from simplepcfg.ops.recording import recordable, requires_graph
 
 # Rules may be this far below 0, so that finite differences can be taken at a rule of probability 0.
 LARGEST_NEGATIVE_RULE = 1e-3
@@ -137,11 +137,6 @@ def needs_gradient(arguments: InsideArguments) -> bool:
     """Return whether results are to be differentiated with respect to some argument."""
     tensors = (arguments.log_emissions, arguments.root, arguments.left, arguments.right, arguments.span_bonus)
     return requires_graph(*tensors)
-
-
-def requires_graph(*tensors: Tensor | None) -> bool:
-    """Return whether results that are computed from these tensors must be differentiable."""
-    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
 
 
 def some_sentences(arguments: InsideArguments, indices: Tensor) -> InsideArguments:

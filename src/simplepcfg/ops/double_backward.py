@@ -25,8 +25,8 @@ def differentiable_gradients(
         One gradient for each input; None where it is not wanted or where the output does not depend on the input.
     """
     inputs = distinct_views(inputs)
-    found = function(*inputs)
-    outputs = (found,) if isinstance(found, Tensor) else found
+    results = function(*inputs)
+    outputs = (results,) if isinstance(results, Tensor) else results
     pairs = [(output, grad.to(output.dtype)) for output, grad in zip(outputs, grads, strict=True) if grad is not None]
     wanted = [tensor for tensor, need in zip(inputs, needs, strict=True) if need]
     if not pairs or not wanted:

@@ -34,10 +34,10 @@ def best_trees(
     # Sorted by start and then by decreasing end, spans are in preorder.
     sentence, start, end = marks.flip(2).nonzero().unbind(1)
     posts = marks.shape[1]
-    found: list[list[tuple[int, int]]] = [[] for _ in range(marks.shape[0])]
+    trees: list[list[tuple[int, int]]] = [[] for _ in range(marks.shape[0])]
     for b, i, j in zip(sentence.tolist(), start.tolist(), (posts - 1 - end).tolist(), strict=True):
-        found[b].append((i, j))
-    return found
+        trees[b].append((i, j))
+    return trees
 
 
 def best_tree_mask(marginals: Tensor, lengths: Tensor | None = None, forbidden: Tensor | None = None) -> Tensor:

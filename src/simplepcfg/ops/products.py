@@ -108,6 +108,11 @@ def aligned_rows(like: Tensor, rows: int, columns: int, dtype: torch.dtype) -> T
     return torch.empty(rows, stride, dtype=dtype, device=like.device)[:, :columns]
 
 
+def power_of_two(number: int) -> int:
+    """Return the smallest power of two that is at least the number and at least 2."""
+    return 1 << max(number - 1, 1).bit_length()
+
+
 def row_parts(rows: int, most: int, multiple: int = 1) -> list[slice]:
     """Split ``rows`` into few, nearly equal slices of at most ``most`` rows that start at multiples of ``multiple``."""
     count = -(-rows // max(most, 1))

@@ -1,12 +1,25 @@
 """Derivatives that an operation takes by autograd, also where its caller has switched recording off."""
 
 from contextlib import ExitStack
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 Given = TypeVar("Given", Tensor, Tensor | None)
+
+
+class Context(Protocol):
+    """The context of an autograd function, with attributes that its forward pass sets for the backward pass."""
+
+    saved_tensors: tuple[Any, ...]
+    needs_input_grad: tuple[bool, ...]
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None: ...
+    def set_materialize_grads(self, value: bool) -> None: ...
+    def mark_non_differentiable(self, *tensors: Tensor) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+    def __setattr__(self, name: str, value: Any) -> None: ...
 
 
 def recording() -> ExitStack:
@@ -29,3 +42,8 @@ def recordable(tensor: Given) -> Given:
 def leaf(tensor: Tensor, in_graph: bool) -> Tensor:
     """Return a tensor to differentiate by: itself if it is part of the caller's graph and ``in_graph``, else a leaf."""
     return tensor if in_graph and tensor.requires_grad else tensor.detach().requires_grad_()
+
+
+def requires_graph(*tensors: Tensor | None) -> bool:
+    """Return whether results that are computed from these tensors must be differentiable."""
+    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from simplepcfg.data.trees import SpanTree
-from simplepcfg.drawing import Series, line_plot
+from simplepcfg.drawing import Series, film, line_plot
 from simplepcfg.errors import InputError
+from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference.run import Run
-from simplepcfg.inference.run_summary import perplexity_curve, run_facts
+from simplepcfg.inference.run_summary import perplexity_curve, run_facts, sample_parses
+from simplepcfg.reports.disagreement import disagreement_parts
 from simplepcfg.reports.measured import Measured, measure
-from simplepcfg.reports.page import Figure, Note, Report, Section, Table
+from simplepcfg.reports.page import Figure, Note, Points, Report, Section, Table
 from simplepcfg.reports.parses import confusion_parts, gallery_parts
 from simplepcfg.reports.scores import calibration_figure, label_figure, length_figure, score_table
+from simplepcfg.reports.summary import five_lines
 from simplepcfg.runs.history import read_history
 
 TOP_SYMBOLS = 15
+SYMBOL_SENTENCES = 100  # at most: enough for the uses of the most used symbols
 
 
 def make_report(
@@ -28,12 +32,23 @@ def make_report(
     """Compare runs, by their names, on gold trees if there are any; `source` is where these come from."""
     if not runs:
         raise InputError("a report of no runs; give at least one")
-    sections = [_runs_section(runs), _learning_section(runs)]
-    if trees is not None:
-        measured = measure(runs, trees, source, remark)
+    measured = None if trees is None else measure(runs, trees, source, remark)
+    sections = [] if measured is None else [_summary_section(measured)]
+    sections += [_runs_section(runs), _learning_section(runs)]
+    if measured is not None:
         sections += _evaluation_sections(measured, source)
     sections.append(_symbol_section(runs, trees, source))
     return Report(f"Report on {', '.join(runs)}", [section for section in sections if section.parts])
+
+
+def _summary_section(measured: Measured) -> Section:
+    """What the runs are good and bad at, on the first screen."""
+    section = Section("In short")
+    for name in measured.runs:
+        if len(measured.runs) > 1:
+            section.parts.append(Note(name, heading=True))
+        section.parts.append(Points(five_lines(name, measured)))
+    return section
 
 
 def _runs_section(runs: Mapping[str, Run]) -> Section:
@@ -59,6 +74,12 @@ def _learning_section(runs: Mapping[str, Run]) -> Section:
         if series:
             svg = line_plot(series, x_label="epoch", y_label=f"{title} (logarithmic)", label=title, log=True)
             section.parts.append(Figure(name, svg, f"{title[0].upper()}{title[1:]}."))
+    for number, (name, history) in enumerate(histories):
+        frames = sample_parses(history)
+        if len(frames) > 1:
+            svg = film(frames, name=f"film-{number}", label=f"the parse of one sentence during the training of {name}")
+            caption = f"{name}: the parse of one validation sentence in the end; point at it to see how it came about."
+            section.parts.append(Figure(f"sample-parse-{number}", svg, f"{caption} New constituents are red."))
     return section
 
 
@@ -72,6 +93,8 @@ def _evaluation_sections(measured: Measured, source: str) -> list[Section]:
         confusion.parts += confusion_parts(name, found, len(measured.runs) > 1)
         gallery.parts += gallery_parts(name, found, len(measured.runs) > 1)
     sections = [scores, lengths, labels, confusion, gallery]
+    if len(measured.runs) > 1:
+        sections.append(Section("Disagreement", disagreement_parts(measured)))
     if measured.runs:
         sections.append(Section("Calibration of span probabilities", [calibration_figure(measured)]))
     return sections
@@ -85,9 +108,14 @@ def _symbol_section(runs: Mapping[str, Run], trees: Sequence[SpanTree] | None, s
         if not (run.shares_rules and run.has_trees):
             section.parts.append(Note(f"{name}: a model of kind {run.config.model.kind} has no symbols to show."))
             continue
-        found = run.symbols(trees, TOP_SYMBOLS)
+        # The words alone: of trees the most probable ones would be computed again, for labels that are not shown here.
+        words = None
+        if trees is not None:
+            chosen = trees[:: 1 + len(trees) // SYMBOL_SENTENCES]
+            words = [tree.words for tree in Treebank(chosen, run.preprocessing, source).gold]
+        found = run.symbols(words, TOP_SYMBOLS)
         usage = found.nonterminal_usage
-        where = source if trees is not None else found.source
+        where = found.source if words is None else f"{len(words):,} sentences of {source}"
         section.parts.append(
             Note(
                 f"{usage.used:,} of {usage.symbols:,} nonterminals have one expected use or more on {where}; "

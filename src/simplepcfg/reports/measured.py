@@ -1,18 +1,31 @@
-"""All that a report needs to know of runs on gold trees, computed once."""
+"""All that a report needs to know of runs on gold trees, each part computed once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
+import torch
+from torch import Tensor
+
+from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.trees import SpanTree
+from simplepcfg.errors import InputError
 from simplepcfg.evaluation.calibration import Calibration, calibration
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.symbol_labels import SymbolLabels
-from simplepcfg.evaluation.treebank import BASELINES, Treebank
-from simplepcfg.inference.evaluation import labels_of
-from simplepcfg.inference.parsing import mbr_spans
+from simplepcfg.evaluation.treebank import BASELINES, Spans, Treebank
+from simplepcfg.inference.evaluation import report_of
+from simplepcfg.inference.labelled_trees import best_trees
+from simplepcfg.inference.marginals import span_marginals
 from simplepcfg.inference.run import Run
+from simplepcfg.inference.scoring import log_probabilities
+from simplepcfg.ops.mbr import best_trees as mbr_trees
+from simplepcfg.runs.history import duration
+
+FIRST_BLOCK, BLOCK = 8, 32  # sentences; the time that the first takes is the first estimate
+REMARK_SECONDS = 10.0  # between remarks on the time that is left; what takes less has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +48,97 @@ class Measured:
     reports: dict[str, EvaluationReport]
 
 
+@dataclass(slots=True)
+class _Answers:
+    """What is computed of each sentence: MBR tree, marginals over tokens, log p and, with symbols, the best tree."""
+
+    spans: list[Spans] = field(default_factory=list)
+    marginals: list[Tensor] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    labelled: list[SpanTree] | None = field(default_factory=list)
+
+
 def measure(runs: Mapping[str, Run], trees: Sequence[SpanTree], source: str, remark: Callable[[str], None]) -> Measured:
-    """Evaluate every run; one without trees (a hidden Markov model) has a perplexity alone."""
-    found: dict[str, MeasuredRun] = {}
+    """Evaluate every run; one without trees (a hidden Markov model) has a perplexity alone.
+
+    `remark` is told how long it will take, and from time to time how much is left.
+    """
+    measured: dict[str, MeasuredRun] = {}
     reports: dict[str, EvaluationReport] = {}
     for name, run in runs.items():
         treebank = Treebank(trees, run.preprocessing, source)
-        reports[name] = run.evaluate_treebank(treebank, name)
         if run.has_trees:
-            found[name] = _measure_run(run, treebank, reports[name])
+            measured[name] = _measure_run(run, treebank, name, remark)
+            reports[name] = measured[name].report
         else:
+            reports[name] = run.evaluate_treebank(treebank, name)
             remark(f"{name}: a model of kind {run.config.model.kind} has no trees; only its perplexity is shown")
     first = next(iter(runs.values()))
     common = Treebank(trees, first.preprocessing, source)
     reports |= {name: common.baseline(name) for name in BASELINES}
-    return Measured(trees, found, reports)
+    return Measured(trees, measured, reports)
 
 
-def _measure_run(run: Run, treebank: Treebank, report: EvaluationReport) -> MeasuredRun:
-    decoded = mbr_spans(run, [item.tokens for item in treebank.prepared])
+def _measure_run(run: Run, treebank: Treebank, name: str, remark: Callable[[str], None]) -> MeasuredRun:
+    answers = _Answers()
+    for block in _blocks_with_remarks([len(item.tokens) for item in treebank.prepared], name, remark):
+        _compute(run, treebank, block, answers)
     predicted = [
         SpanTree.from_spans(tree.words, item.word_spans(spans))
-        for tree, item, spans in zip(treebank.gold, treebank.prepared, decoded, strict=True)
+        for tree, item, spans in zip(treebank.gold, treebank.prepared, answers.spans, strict=True)
     ]
-    marginals = run.span_marginals(treebank.original)
-    found = labels_of(run, treebank)
-    labels = None if found is None else found.phrases
-    return MeasuredRun(report, treebank.gold, predicted, calibration(treebank.gold, marginals), labels)
+    labels = None if answers.labelled is None else treebank.labels(answers.labelled)
+    return MeasuredRun(
+        report_of(run, treebank, name, answers.spans, answers.scores),
+        treebank.gold,
+        predicted,
+        calibration(treebank.gold, _aligned_marginals(run, treebank, answers.marginals)),
+        None if labels is None else labels.phrases,
+    )
+
+
+def _compute(run: Run, treebank: Treebank, block: slice, answers: _Answers) -> None:
+    pairs = zip(treebank.original[block], treebank.prepared[block], strict=True)
+    prepared: list[tuple[Sequence[str], Prepared]] = [(tree.words, item) for tree, item in pairs]
+    marginals = span_marginals(run, prepared, None)
+    answers.marginals += marginals
+    answers.spans += [mbr_trees(table[None])[0] if len(table) > 1 else [] for table in marginals]
+    answers.scores += log_probabilities(run, [item.tokens for _, item in prepared])
+    if answers.labelled is not None:
+        try:
+            answers.labelled += best_trees(run, prepared, lambda batch: None)
+        except InputError:  # a large rank grammar has no symbols to show
+            answers.labelled = None
+
+
+def _aligned_marginals(run: Run, treebank: Treebank, marginals: list[Tensor]) -> list[Tensor]:
+    """Return marginals over the words of the gold trees, which have no punctuation if the run drops it.
+
+    The tokens are these words, except where the run adds `<eos>`, which a span that ends with the last word may have.
+    """
+    if not run.preprocessing.eos:
+        return marginals
+    tables = run.span_marginals(treebank.original)
+    aligned = []
+    for table, item in zip(tables, treebank.prepared, strict=True):
+        starts = torch.tensor([*item.kept, len(table) - 1])
+        ends = torch.tensor([0, *(place + 1 for place in item.kept)])
+        aligned.append(table[starts][:, ends])
+    return aligned
+
+
+def _blocks_with_remarks(lengths: Sequence[int], name: str, remark: Callable[[str], None]) -> Iterator[slice]:
+    """Yield blocks of sentences of these lengths, and tell how much time is left."""
+    total, done = sum(length**2 for length in lengths), 0
+    began = told = time.monotonic()
+    start = 0
+    while start < len(lengths):
+        end = min(start + (BLOCK if start else FIRST_BLOCK), len(lengths))
+        yield slice(start, end)
+        done += sum(length**2 for length in lengths[start:end])
+        now = time.monotonic()
+        left = (now - began) * (total - done) / max(done, 1)
+        if (not start and left > REMARK_SECONDS) or (now - told > REMARK_SECONDS and end < len(lengths)):
+            told = now
+            remark(f"{name}: {end:,} of {len(lengths):,} trees, about {duration(left)} left")
+        start = end

@@ -22,11 +22,11 @@ from starlette.routing import Route
 from simplepcfg.drawing import stylesheet
 from simplepcfg.errors import InputError, ResourceError, SimplePCFGError
 from simplepcfg.inference.run import Run
-from simplepcfg.inference.run_summary import run_facts
+from simplepcfg.inference.run_summary import run_facts, sample_parses
 from simplepcfg.runs.history import read_history
 from simplepcfg.serving.examples import examples_of
 from simplepcfg.serving.limits import Limits, RateLimiter
-from simplepcfg.serving.messages import RunReply, RunsReply
+from simplepcfg.serving.messages import MomentReply, RunReply, RunsReply
 from simplepcfg.serving.openapi import openapi_document
 from simplepcfg.serving.questions import QUESTIONS, Question, questions_of
 
@@ -258,6 +258,7 @@ def _constant(content: bytes, kind: str) -> Handler:
 
 def _describe(name: str, run: Run) -> RunReply:
     model = run.config.model
+    history = read_history(run.directory)
     return RunReply(
         name=name,
         kind=model.kind,
@@ -265,8 +266,8 @@ def _describe(name: str, run: Run) -> RunReply:
         preterminals=getattr(model, "preterminals", None),
         vocabulary=len(run.vocabulary),
         questions=questions_of(run),
-        facts=dict(run_facts(run, read_history(run.directory))),
-        training=[],
+        facts=dict(run_facts(run, history)),
+        training=[MomentReply(told=told, svg=svg) for told, svg in sample_parses(history)],
         examples=examples_of(run),
     )
 

@@ -28,7 +28,7 @@ from simplepcfg.training.checkpoint_saver import CheckpointSaver
 from simplepcfg.training.curriculum import Curriculum
 from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport
 from simplepcfg.training.reporting.records import epoch_record, step_record
-from simplepcfg.training.reporting.snapshot import SnapshotTaker
+from simplepcfg.training.reporting.snapshot import Snapshot, SnapshotTaker
 from simplepcfg.training.reporting.throughput import Throughput
 from simplepcfg.training.schedule import learning_rate, with_weight_decay
 from simplepcfg.training.signals import Interrupted, StopSignals
@@ -301,11 +301,13 @@ class Trainer:
         state = self.state
         if better:
             self.best_weights = host_copy(self.ema.weights())
-        self._metrics.write(epoch_record(state, trained, valid, better))
+        with self.ema.swapped_in():
+            snapshot = self._take_snapshot()
+        self._metrics.write(epoch_record(state, trained, valid, better, snapshot))
         self._saver.save(state, self.best_weights, self._metrics, with_model=better)
         self._timings.write({"epoch": state.epoch, "step": state.step, "seconds": state.seconds})
-        with self.ema.swapped_in():
-            self._report_snapshot()
+        if snapshot is not None and self.reporter.wants_snapshots:
+            self.reporter.snapshot(snapshot)
         settings = self.config.training
         self.reporter.epoch(
             EpochReport(
@@ -361,19 +363,18 @@ class Trainer:
             seconds = self._saver.elapsed_seconds(state)
             self._timings.write({"step": state.step, "seconds": seconds, "words_per_second": round(rate, 1)})
         self.reporter.step(report)
-        if logged and time.monotonic() - self._last_snapshot >= SNAPSHOT_SECONDS:
-            self._report_snapshot()
+        if logged and self.reporter.wants_snapshots and time.monotonic() - self._last_snapshot >= SNAPSHOT_SECONDS:
+            snapshot = self._take_snapshot()
+            if snapshot is not None:
+                self.reporter.snapshot(snapshot)
 
-    def _report_snapshot(self) -> None:
-        """Give the reporter a snapshot of the model, if it wants one."""
-        if not self.reporter.wants_snapshots:
-            return
+    def _take_snapshot(self) -> Snapshot | None:
+        """Return a snapshot of the model as it is; None for a model that has none."""
         if self._snapshot_taker is None:
             self._snapshot_taker = SnapshotTaker(self.corpus.valid, self.corpus.vocabulary)
-        found = self._snapshot_taker.take(self.model, self.device)
-        if found is not None:
-            self.reporter.snapshot(found)
+        snapshot = self._snapshot_taker.take(self.model, self.device)
         self._last_snapshot = time.monotonic()
+        return snapshot
 
     def save(self) -> None:
         """Begin to write a checkpoint, if this process is the leader."""

@@ -13,7 +13,7 @@ from simplepcfg.ops.dense.recursion import LogProducts, inside_cells, inside_row
 from simplepcfg.ops.dense.trees import as_children, with_log_probabilities
 from simplepcfg.ops.descent import Nodes, descend
 from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, draw_uniforms, pick_from_logs
-from simplepcfg.ops.sample.requests import check_request
+from simplepcfg.ops.sample.lengths import check_request
 from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, stack_trees
 
 BACKENDS = ("naive", "torch")

@@ -21,6 +21,7 @@ from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.graphs import graphs_of
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
 from simplepcfg.ops.inside.scaled_backward import TorchChart
+from simplepcfg.ops.recording import Context
 
 
 class FilledChart(Protocol):
@@ -169,7 +170,7 @@ def backward_chart(
 
 class _ChartInside(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
+    def forward(ctx: Context, *inputs: Any) -> Tensor:
         *tensors, arguments, backend = inputs
         log_z, handle = forward_chart(backend, arguments, True)
         ctx.save_for_backward(*tensors, handle)
@@ -177,7 +178,7 @@ class _ChartInside(torch.autograd.Function):
         return log_z
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    def backward(ctx: Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
         return *_gradients(ctx, grads[0]), None, None, None
 
 
@@ -189,18 +190,18 @@ class _TransformableInside(torch.autograd.Function):
         return forward_chart(backend, arguments, save)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    def setup_context(ctx: Context, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
         ctx.mark_non_differentiable(output[1])
         if any(ctx.needs_input_grad):
             ctx.save_for_backward(*inputs[:6], output[1])
             ctx.precision, ctx.backend = inputs[6:8]
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    def backward(ctx: Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
         return *_gradients(ctx, grads[0]), None, None, None, None
 
 
-def _gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+def _gradients(ctx: Context, grad: Tensor) -> tuple[Tensor | None, ...]:
     """Compute the gradients of log_emissions, root, left, right and span_bonus."""
     needs = ctx.needs_input_grad[:5]
     *saved, handle = ctx.saved_tensors

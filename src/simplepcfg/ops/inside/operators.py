@@ -23,6 +23,7 @@ from simplepcfg.ops.inside.autograd import (
     unstacked_gradients,
 )
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
+from simplepcfg.ops.recording import Context
 
 # The handle of the chart is hidden state, which a CUDA graph that a compiler captures would not keep alive.
 _TAGS = (torch.Tag.cudagraph_unsafe,)
@@ -130,12 +131,12 @@ def _(
     return [like.new_empty(like.shape) for like, need in zip(likes, needs, strict=True) if need]
 
 
-def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+def _setup_context(ctx: Context, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     ctx.save_for_backward(*inputs[:6], output[1])
     ctx.precision, ctx.backend = inputs[6:8]
 
 
-def _backward(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
+def _backward(ctx: Context, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
     needs = ctx.needs_input_grad[:5]
     nothing = (None,) * 4  # lengths, precision, backend, save
     *saved, handle = ctx.saved_tensors

@@ -298,21 +298,21 @@ class PackedChart:
                     mm_wide(by_child[rows], rules[sentence], by_emit[rows])
         padded = self.arguments.lengths is not None  # positions beyond the end of a sentence have no gradient
         made = torch.zeros_like if padded else torch.empty_like
-        found = made(emissions, memory_format=torch.contiguous_format)
+        gradients = made(emissions, memory_format=torch.contiguous_format)
         block = _block_size(self.tags, 1024)
         end_kernels.words_bwd_kernel[(plan.words, triton.cdiv(self.tags, block))](
-            by_emit, self.emit, found, plan.sentence_of_row, plan.words_before, plan.order, self.tags,
-            *found.stride()[:2], LIMIT=self.precision.limit, BLOCK=block, **self.kinds,
+            by_emit, self.emit, gradients, plan.sentence_of_row, plan.words_before, plan.order, self.tags,
+            *gradients.stride()[:2], LIMIT=self.precision.limit, BLOCK=block, **self.kinds,
         )  # fmt: skip
-        return found
+        return gradients
 
     def _rows_with_parents(self) -> list[list[slice]]:
         """Return the rows that have a parent of each sentence, width by width; none for a sentence of one word."""
-        found: list[list[slice]] = [[] for _ in range(self.batch)]
+        rows_by_sentence: list[list[slice]] = [[] for _ in range(self.batch)]
         for width in range(1, self.plan.n):
             for rows, sentence in self.plan.sentence_rows(width):
-                found[sentence].append(rows)
-        return found
+                rows_by_sentence[sentence].append(rows)
+        return rows_by_sentence
 
     def row_bonus(self) -> Tensor:
         """Return log2 of the weight of each row, DEAD for forbidden spans; an unused tensor if there is no bonus."""

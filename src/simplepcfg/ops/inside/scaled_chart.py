@@ -176,12 +176,12 @@ class ScaledChart:
         dead = largest == -math.inf
         place = (largest.ceil() - self.range.beta_peak).masked_fill_(dead, 0.0)
         sums = torch.exp2(logs - place[:, None, None]).sum(1)
-        found = place.masked_fill(dead, DEAD)
+        recomputed = place.masked_fill(dead, DEAD)
         bonus = self.bonus(width)
         if bonus is not None:
             whole, fraction = bonus
-            sums, found = sums * fraction[where][:, None], found + whole[where]
-        beta[where], exponents[where] = sums.to(self.dtype), found.to(self.dtype)
+            sums, recomputed = sums * fraction[where][:, None], recomputed + whole[where]
+        beta[where], exponents[where] = sums.to(self.dtype), recomputed.to(self.dtype)
         factors[where] = 0.0
         self.log_space_spans[width] = (where, splits - place[:, None])
         return True

@@ -6,6 +6,8 @@ A word may occur at several positions. On a GPU its positions are linked, so tha
 import torch
 from torch import Tensor
 
+from simplepcfg.ops.products import power_of_two
+
 # Positions that are looked through at once, and columns of a matrix of words that a program sums.
 POSITIONS_AT_ONCE = 256
 COLUMNS_AT_ONCE = 1024
@@ -107,7 +109,7 @@ def word_links(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _columns(count: int) -> int:
-    return min(COLUMNS_AT_ONCE, 1 << max(count - 1, 1).bit_length())
+    return min(COLUMNS_AT_ONCE, power_of_two(count))
 
 
 def add_occurrences(total: Tensor, by_occurrence: Tensor, rows: Tensor, links: tuple[Tensor, Tensor]) -> None:

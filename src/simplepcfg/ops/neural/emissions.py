@@ -29,10 +29,12 @@ from simplepcfg.ops.products import (
     matmul_wide,
     matrix_mode,
     mm_wide,
+    power_of_two,
     row_parts,
     runs_fused,
     wide_type,
 )
+from simplepcfg.ops.recording import Context, requires_graph
 
 # Probabilities of all words up to KEPT_BYTES are kept for the backward pass, which otherwise recomputes them in parts
 # of RECOMPUTED_BYTES.
@@ -58,7 +60,8 @@ def log_normaliser(features: Tensor, embeddings: Tensor, *, precision: str | Non
     tensor([4., 4.])
     """
     _check(features, embeddings, precision)
-    settings = precision, runs_fused(precision, features), _has_backward(features, embeddings)
+    # Whether a backward pass will follow, which the forward of an autograd function cannot find out, is given to it.
+    settings = precision, runs_fused(precision, features), requires_graph(features, embeddings)
     return _LogNormaliser.apply(features, embeddings, *settings)
 
 
@@ -93,22 +96,23 @@ def emission_log_probabilities(
         raise InputError(
             f"rows have shape {list(rows.shape)} and features {list(features.shape)}; they must begin with the same B"
         )
-    settings = precision, runs_fused(precision, features), _has_backward(features, embeddings)
-    found = _EmissionLogProbabilities.apply(features, embeddings, rows.flatten(1 if own else 0), *settings)
-    return found.view(*rows.shape, features.shape[-2])
+    settings = precision, runs_fused(precision, features), requires_graph(features, embeddings)
+    log_probabilities = _EmissionLogProbabilities.apply(features, embeddings, rows.flatten(1 if own else 0), *settings)
+    return log_probabilities.view(*rows.shape, features.shape[-2])
 
 
 class _LogNormaliser(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
-        features, embeddings, precision, fused, backward = inputs
+    def forward(
+        ctx: Context, features: Tensor, embeddings: Tensor, precision: str | None, fused: bool, backward: bool
+    ) -> Tensor:
         log_sums, saved = _normalise(features, embeddings, precision, fused, backward)
         ctx.save_for_backward(features, embeddings, *saved)
         ctx.precision, ctx.fused = precision, fused
         return log_sums
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    def backward(ctx: Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
         given, saved = ctx.saved_tensors[:2], ctx.saved_tensors[2:]
         if torch.is_grad_enabled():
             needs = ctx.needs_input_grad[:2]
@@ -122,8 +126,15 @@ class _EmissionLogProbabilities(torch.autograd.Function):
     """Emission log-probabilities for rows [W] and features [P, D], or rows [B, W] and features [B, P, D]."""
 
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
-        features, embeddings, rows, precision, fused, backward = inputs
+    def forward(
+        ctx: Context,
+        features: Tensor,
+        embeddings: Tensor,
+        rows: Tensor,
+        precision: str | None,
+        fused: bool,
+        backward: bool,
+    ) -> Tensor:
         rows = rows.contiguous()
         logits = _wide_empty(features, *rows.shape, features.shape[-2])
         words = None if fused else _WordLogits(rows, logits)
@@ -142,16 +153,16 @@ class _EmissionLogProbabilities(torch.autograd.Function):
         return logits
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    def backward(ctx: Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
         features, embeddings, rows, log_probabilities, log_sums, picked, *saved = ctx.saved_tensors
         if torch.is_grad_enabled():
-            found = differentiable_gradients(
+            gradients = differentiable_gradients(
                 lambda f, e: naive_emission_log_probabilities(f, e, rows),
                 (features, embeddings),
                 ctx.needs_input_grad[:2],
                 grads,
             )
-            return *found, None, None, None, None
+            return *gradients, None, None, None, None
         by_log_sums = grads[0].sum(-2).neg_()  # one number for each row of the features
         rounding = ROUNDING if ctx.fused else 0.0
         given = (grads[0], log_probabilities, log_sums.view(by_log_sums.shape), by_log_sums, rounding, picked.dtype)
@@ -250,8 +261,8 @@ def _gradients(
         for part in parts:
             exponentials = buffer[: part.stop - part.start]
             if kept is None and fused:
-                found = exponentials_of_product(features[part], embeddings, exponentials, left_out)
-                scales[part] = by_log_sums[part] * found[1]
+                recomputed = exponentials_of_product(features[part], embeddings, exponentials, left_out)
+                scales[part] = by_log_sums[part] * recomputed[1]
             elif kept is None:
                 softmax_of_product(features[part], embeddings, exponentials, None, False)
             if kept is None and rows is not None and left_out is None:
@@ -273,23 +284,11 @@ def _scale_rows(rows: Tensor, scales: Tensor, out: Tensor, fused: bool, added: T
     from simplepcfg.ops.neural.word_kernels import scale_rows_kernel
 
     count, width = rows.shape
-    block = min(1024, 1 << max(width - 1, 1).bit_length())
     scale_rows_kernel[(count,)](
-        rows,
-        scales,
-        rows if added is None else added,
-        out,
-        width,
-        HAS_ADDED=added is not None,
-        BLOCK=block,
-        num_warps=2,
-    )
+        rows, scales, rows if added is None else added, out, width,
+        HAS_ADDED=added is not None, BLOCK=min(1024, power_of_two(width)), num_warps=2,
+    )  # fmt: skip
     return out
-
-
-def _has_backward(*tensors: Tensor) -> bool:
-    """Return whether there will be a backward pass, which the forward of an autograd function cannot find out."""
-    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
 def _check(features: Tensor, embeddings: Tensor, precision: str | None) -> None:

@@ -42,8 +42,8 @@ def exponentials_of_product(
     (count, width), words = a.shape, b.shape[0]
     if count > MOST_NUMBERS // width:  # kernels compute offsets in 32 bits
         parts = row_parts(count, MOST_NUMBERS // width, TILE[0])
-        found = [exponentials_of_product(a[part], b, None if out is None else out[part], left_out) for part in parts]
-        log_sums, factors = (torch.cat(each) for each in zip(*found, strict=True))
+        results = [exponentials_of_product(a[part], b, None if out is None else out[part], left_out) for part in parts]
+        log_sums, factors = (torch.cat(each) for each in zip(*results, strict=True))
         return log_sums, factors
     rows, columns, features = TILE
     blocks, tiles = triton.cdiv(count, rows), triton.cdiv(words, columns)
@@ -64,39 +64,16 @@ def exponentials_of_product(
         "BM": rows, "BN": columns, "BK": features, "num_warps": 4, "num_stages": 3,
     }  # fmt: skip
     kernels.exponentials_kernel[(blocks * split,)](
-        a,
-        b,
-        target,
-        columns_left_out,
-        shifts,
-        totals,
-        highest,
-        count,
-        words,
-        width,
-        stride,
-        FIRST=FIRST_LOGITS,
+        a, b, target, columns_left_out, shifts, totals, highest, count, words, width, stride, FIRST=FIRST_LOGITS,
         **shape,
-    )
+    )  # fmt: skip
     kernels.list_overflowed_rows_kernel[(1,)](
         totals, overflowed, overflowed_count, count, LARGEST_TOTAL, SPLIT=split, SIZE=ROWS_LISTED, num_warps=16
     )
     kernels.recompute_rows_kernel[(blocks * recomputed_parts,)](
-        a,
-        b,
-        target,
-        columns_left_out,
-        highest,
-        overflowed,
-        overflowed_count,
-        recomputed,
-        count,
-        words,
-        width,
-        stride,
-        PARTS=recomputed_parts,
-        **shape,
-    )
+        a, b, target, columns_left_out, highest, overflowed, overflowed_count, recomputed, count, words, width, stride,
+        PARTS=recomputed_parts, **shape,
+    )  # fmt: skip
     kernels.finish_rows_kernel[(triton.cdiv(count, ROWS_FINISHED),)](
         shifts, totals, highest, recomputed, log_sums, factors, count, LARGEST_TOTAL,
         SPLIT=split, PARTS=recomputed_parts, SIZE=ROWS_FINISHED,

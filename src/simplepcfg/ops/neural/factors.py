@@ -1,7 +1,6 @@
 """The factors of low-rank rules: softmaxes of matrix products, and products of such softmaxes."""
 
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,6 +10,7 @@ from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.neural.rules import softmax_gradients
 from simplepcfg.ops.neural.softmax import LEAST, check_least, rule_softmax, softmax_of_product
 from simplepcfg.ops.products import check_precision, matrix_mode, mm_wide, runs_fused, wide_type
+from simplepcfg.ops.recording import Context
 
 
 def row_softmax(rows: Tensor, columns: Tensor, *, precision: str | None = None, least: float = LEAST) -> Tensor:
@@ -48,9 +48,11 @@ def product(a: Tensor, b: Tensor, *, precision: str | None = None) -> Tensor:
 
 class _RowSoftmax(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
-        *given, precision, least, fused = inputs
-        kind = torch.bfloat16 if fused else wide_type(given[0].dtype)
+    def forward(
+        ctx: Context, rows: Tensor, columns: Tensor, precision: str | None, least: float, fused: bool
+    ) -> Tensor:
+        given = (rows, columns)
+        kind = torch.bfloat16 if fused else wide_type(rows.dtype)
         rows, columns = (tensor.detach().to(kind).contiguous() for tensor in given)
         out = rows.new_empty(rows.shape[0], columns.shape[0])
         with matrix_mode(precision, out.device):
@@ -60,7 +62,7 @@ class _RowSoftmax(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    def backward(ctx: Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
         *given, rows, columns, out = ctx.saved_tensors
         if torch.is_grad_enabled():
             naive = partial(naive_row_softmax, least=ctx.least)
@@ -75,15 +77,14 @@ class _RowSoftmax(torch.autograd.Function):
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
-        a, b, precision = inputs
+    def forward(ctx: Context, a: Tensor, b: Tensor, precision: str | None) -> Tensor:
         ctx.save_for_backward(a, b)
         ctx.precision = precision
         with matrix_mode(precision, a.device):
             return a.detach() @ b.detach()
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    def backward(ctx: Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
         a, b = ctx.saved_tensors
         grad = grads[0]
         if torch.is_grad_enabled():

@@ -18,6 +18,7 @@ from simplepcfg.ops.neural.rules import (
 )
 from simplepcfg.ops.neural.softmax import LEAST, softmax_backward
 from simplepcfg.ops.products import runs_fused
+from simplepcfg.ops.recording import Context
 
 
 def inside_of_features(
@@ -58,10 +59,21 @@ def inside_of_features(
 
 class _FeatureInside(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
+    def forward(
+        ctx: Context,
+        log_emissions: Tensor,
+        root: Tensor,
+        parents: Tensor,
+        left_children: Tensor,
+        right_children: Tensor,
+        span_bonus: Tensor | None,
+        lengths: Tensor | None,
+        precision: str | None,
+        least: float,
+    ) -> Tensor:
         from simplepcfg.ops.inside.packed_chart import PackedChart
 
-        log_emissions, root, *features, span_bonus, lengths, precision, least = inputs
+        features = (parents, left_children, right_children)
         operands, both = stacked_rule_probabilities(features, precision, least, True)
         left, right = both.chunk(2)
         sentences = Sentences(log_emissions, lengths, span_bonus)
@@ -74,7 +86,7 @@ class _FeatureInside(torch.autograd.Function):
         return log_z
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    def backward(ctx: Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
         given, lengths = ctx.saved_tensors[:6], ctx.saved_tensors[6]
         needs = ctx.needs_input_grad[:6]
         if torch.is_grad_enabled():
@@ -91,7 +103,7 @@ class _FeatureInside(torch.autograd.Function):
         marginals = torch.zeros_like(given[5], memory_format=torch.contiguous_format) if needs[5] else None
         by_root, by_child = chart.adjoints(grads[0], marginals)
         by_words = chart.emission_gradients(by_child) if needs[0] else None
-        found: list[Tensor | None] = [None] * 3
+        by_features: list[Tensor | None] = [None] * 3
         if any(needs[2:5]):
 
             def fill(rows: slice, out: Tensor) -> None:
@@ -100,5 +112,7 @@ class _FeatureInside(torch.autograd.Function):
             def finish(rows: slice, out: Tensor) -> None:
                 softmax_backward(both[rows], out, out, True)
 
-            found = gradients_by_features(ctx.operands, fill, finish, (0, 1), [tensor.dtype for tensor in features])
-        return by_words, by_root if needs[1] else None, *found, marginals, None, None, None
+            by_features = gradients_by_features(
+                ctx.operands, fill, finish, (0, 1), [tensor.dtype for tensor in features]
+            )
+        return by_words, by_root if needs[1] else None, *by_features, marginals, None, None, None

@@ -24,8 +24,8 @@ def naive_sentence_rule_probabilities(
     parents, left, right = _wide(parents, left_children, right_children)
     batch = next(tensor.shape[0] for tensor in (parents, left, right) if tensor.dim() == 3)
     logits = (parents @ children.transpose(-1, -2) for children in (left, right))
-    found = tuple(rule_softmax(each).expand(batch, *each.shape[-2:]) for each in logits)
-    return found[0], found[1]
+    sides = tuple(rule_softmax(each).expand(batch, *each.shape[-2:]) for each in logits)
+    return sides[0], sides[1]
 
 
 def naive_log_normaliser(features: Tensor, embeddings: Tensor) -> Tensor:

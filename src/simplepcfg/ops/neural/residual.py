@@ -11,7 +11,6 @@ as a sum of slices that are padded with zeros.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +18,7 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.neural.naive import naive_residual_network
-from simplepcfg.ops.neural.residual_fused import Rows, fused_backward, fused_forward, is_residual_layer
+from simplepcfg.ops.neural.residual_fused import Rows, fused_backward, fused_forward, is_residual_layer, split_by
 from simplepcfg.ops.products import (
     add_mm_wide,
     check_precision,
@@ -28,6 +27,7 @@ from simplepcfg.ops.products import (
     runs_fused,
     wide_type,
 )
+from simplepcfg.ops.recording import Context
 
 
 def residual_networks(
@@ -65,15 +65,22 @@ def residual_networks(
 
 class _ResidualNetworks(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:
-        table, rows, counts, precision, fused, *flat = inputs
+    def forward(
+        ctx: Context,
+        table: Tensor,
+        rows: Sequence[Rows],
+        counts: Sequence[int],
+        precision: str | None,
+        fused: bool,
+        *flat: Tensor,
+    ) -> tuple[Tensor, ...]:
         outputs: list[Tensor]
         with matrix_mode(precision, table.device):
             if fused:
-                outputs, saved = fused_forward(table, rows, _groups(flat, counts))
+                outputs, saved = fused_forward(table, rows, split_by(flat, counts))
             else:
                 outputs, saved = [], _cast([table, *flat], wide_type(table.dtype))
-                for (start, stop), weights in zip(rows, _groups(saved[1:], counts), strict=True):
+                for (start, stop), weights in zip(rows, split_by(saved[1:], counts), strict=True):
                     y, kept = _forward(saved[0][start:stop], weights)
                     outputs.append(y)
                     saved += kept
@@ -83,7 +90,7 @@ class _ResidualNetworks(torch.autograd.Function):
         return tuple(outputs)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    def backward(ctx: Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
         rows, counts, precision, fused = ctx.settings
         count = 1 + sum(counts)
         given, saved = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
@@ -91,14 +98,14 @@ class _ResidualNetworks(torch.autograd.Function):
             needs = [ctx.needs_input_grad[0], *ctx.needs_input_grad[5:]]
 
             def naive(table: Tensor, *flat: Tensor) -> tuple[Tensor, ...]:
-                parts = zip(rows, _groups(flat, counts), strict=True)
+                parts = zip(rows, split_by(flat, counts), strict=True)
                 return tuple(naive_residual_network(table[start:stop], weights) for (start, stop), weights in parts)
 
             by_table, *by_flat = differentiable_gradients(naive, given, needs, grads)
             return by_table, None, None, None, None, *by_flat
         with matrix_mode(precision, saved[0].device):
-            by_table, found = (fused_backward if fused else _plain_backward)(saved, rows, counts, grads)
-        flat = [tensor for each in found for tensor in each]
+            by_table, by_weights = (fused_backward if fused else _plain_backward)(saved, rows, counts, grads)
+        flat = [tensor for each in by_weights for tensor in each]
         by_flat = [None if one is None else one.to(two.dtype) for one, two in zip(flat, given[1:], strict=True)]
         return by_table.to(given[0].dtype), None, None, None, None, *by_flat
 
@@ -108,10 +115,10 @@ def _plain_backward(
 ) -> tuple[Tensor, list[list[Tensor | None]]]:
     """Compute the gradients of the table and of the weights of every network, one network after the other."""
     table, count = saved[0], 1 + sum(counts)
-    weights = _groups(saved[1:count], counts)
-    kept = _groups(saved[count:], [_kept_count(number) for number in counts])
+    weights = split_by(saved[1:count], counts)
+    kept = split_by(saved[count:], [_kept_count(number) for number in counts])
     by_table = torch.empty_like(table, memory_format=torch.contiguous_format)
-    found: list[list[Tensor | None]] = [[None] * number for number in counts]
+    by_weights: list[list[Tensor | None]] = [[None] * number for number in counts]
     # A network over the whole table comes first: it writes the gradient to which the others add.
     whole = (0, table.shape[0])
     order = sorted(range(len(rows)), key=lambda k: rows[k] != whole or grads[k] is None)
@@ -122,14 +129,14 @@ def _plain_backward(
         if grad is None:
             continue
         grad = grad.contiguous()
-        first, found[k] = _backward(table[part], weights[k], kept[k], grad)
+        first, by_weights[k] = _backward(table[part], weights[k], kept[k], grad)
         if place == 0 and rows[k] == whole:
             mm_wide(first, weights[k][0], by_table)
         else:
             add_mm_wide(by_table[part], first, weights[k][0])
         if is_residual_layer(weights[k]):  # the residual connection passes the gradient on unchanged
             by_table[part] += grad
-    return by_table, found
+    return by_table, by_weights
 
 
 def _kept_count(weights: int) -> int:
@@ -144,7 +151,7 @@ def _forward(x: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]
         return x + activation, [activation]
     y = torch.addmm(weights[1], x, weights[0].T)
     kept = []
-    for inner, inner_bias, outer, outer_bias in _groups(weights[2:], [4] * (len(weights) // 4)):
+    for inner, inner_bias, outer, outer_bias in split_by(weights[2:], [4] * (len(weights) // 4)):
         middle = torch._addmm_activation(inner_bias, y, inner.T)
         last = torch._addmm_activation(outer_bias, middle, outer.T)
         kept += [y, middle, last]
@@ -159,7 +166,7 @@ def _backward(
     if is_residual_layer(weights):
         grad, by_bias = _relu_backward(grad, kept[0])
         return grad, [_weight_gradient(grad, x), by_bias]
-    found: list[Tensor | None] = []
+    by_blocks: list[Tensor | None] = []
     blocks = len(weights) // 4
     own = False  # whether ``grad`` may be modified in place
     for block in reversed(range(blocks)):
@@ -171,8 +178,8 @@ def _backward(
         by_inner = _weight_gradient(by_middle, y)
         grad = grad.addmm_(by_middle, inner) if own else torch.addmm(grad, by_middle, inner)
         own = True
-        found = [by_inner, by_inner_bias, by_outer, by_outer_bias, *found]
-    return grad, [_weight_gradient(grad, x), grad.sum(0), *found]
+        by_blocks = [by_inner, by_inner_bias, by_outer, by_outer_bias, *by_blocks]
+    return grad, [_weight_gradient(grad, x), grad.sum(0), *by_blocks]
 
 
 def _weight_gradient(by_output: Tensor, of_input: Tensor) -> Tensor:
@@ -184,15 +191,6 @@ def _relu_backward(grad: Tensor, activation: Tensor) -> tuple[Tensor, Tensor]:
     """Compute the gradient of a ReLU's input, and its column sums."""
     grad = torch.ops.aten.threshold_backward(grad, activation, 0)
     return grad, grad.sum(0)
-
-
-def _groups(flat: Sequence[Tensor], counts: Sequence[int]) -> list[Sequence[Tensor]]:
-    """Split a list into consecutive parts of these lengths."""
-    found, start = [], 0
-    for count in counts:
-        found.append(flat[start : start + count])
-        start += count
-    return found
 
 
 def _cast(tensors: Sequence[Tensor], kind: torch.dtype) -> list[Tensor]:

@@ -5,13 +5,14 @@ batched product, and those of its biases one sum.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from simplepcfg.ops.backends import multiprocessors
-from simplepcfg.ops.products import add_mm_wide, bmm_wide, mm_wide
+from simplepcfg.ops.products import add_mm_wide, bmm_wide, mm_wide, power_of_two
 
 # The rows and columns whose column sums one program computes, and its warps.
 ROWS_A_PROGRAM = 128
@@ -39,12 +40,18 @@ def is_residual_layer(weights: Sequence[Tensor]) -> bool:
     return len(weights) == 2
 
 
+def split_by(tensors: Sequence[Tensor], counts: Sequence[int]) -> list[Sequence[Tensor]]:
+    """Split a list into consecutive parts of these lengths."""
+    ends = list(accumulate(counts))
+    return [tensors[end - count : end] for end, count in zip(ends, counts, strict=True)]
+
+
 def group_networks(rows: Sequence[Rows], weights: Sequence[Sequence[Tensor]]) -> list[Group]:
     """Group the networks by their rows and the shapes of their weights."""
-    found: dict[object, list[int]] = {}
+    alike: dict[object, list[int]] = {}
     for k, each in enumerate(weights):
-        found.setdefault((rows[k], tuple(tensor.shape for tensor in each)), []).append(k)
-    first = [(tuple(members), weights[members[0]]) for members in found.values()]
+        alike.setdefault((rows[k], tuple(tensor.shape for tensor in each)), []).append(k)
+    first = [(tuple(members), weights[members[0]]) for members in alike.values()]
     return [Group(members, rows[members[0]], len(each) // 4, is_residual_layer(each)) for members, each in first]
 
 
@@ -92,10 +99,8 @@ def fused_backward(
     saved: Sequence[Tensor], rows: Sequence[Rows], counts: Sequence[int], grads: Sequence[Tensor | None]
 ) -> tuple[Tensor, list[list[Tensor | None]]]:
     """Compute float32 gradients of the table and of the weights; None for a network whose output has no gradient."""
-    table, weights, start = saved[0], [], 1
-    for number in counts:
-        weights.append(saved[start : start + number])
-        start += number
+    table, start = saved[0], 1 + sum(counts)
+    weights = split_by(saved[1:start], counts)
     works = []
     for place, group in enumerate(group_networks(rows, weights)):
         asked = [member for member, k in enumerate(group.members) if grads[k] is not None]
@@ -113,11 +118,11 @@ def fused_backward(
     for sums in summed:
         sums.make()
     _table_gradient(by_table, works)
-    found: list[list[Tensor | None]] = [[None] * number for number in counts]
+    by_weights: list[list[Tensor | None]] = [[None] * number for number in counts]
     for work, sums in zip(works, summed, strict=True):
         for k, each in zip(work.group.members, sums.by_weights(), strict=True):
-            found[k] = list(each)
-    return by_table, found
+            by_weights[k] = list(each)
+    return by_table, by_weights
 
 
 class _GroupBackward(NamedTuple):
@@ -169,7 +174,7 @@ def _mask_and_sum(grad: Tensor, activation: Tensor | None, out: Tensor, copy: Te
     from simplepcfg.ops.neural.residual_kernels import relu_bwd_kernel
 
     rows, width = grad.shape
-    columns = min(COLUMNS_A_PROGRAM, 1 << max(width - 1, 1).bit_length())
+    columns = min(COLUMNS_A_PROGRAM, power_of_two(width))
     relu_bwd_kernel[(sums.shape[0], -(-width // columns))](
         grad, grad if activation is None else activation, out, grad if copy is None else copy, sums, rows, width,
         grad.stride(0), out.stride(0), 0 if copy is None else copy.stride(0), HAS_RELU=activation is not None,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,6 +19,7 @@ from simplepcfg.ops.products import (
     runs_fused,
     wide_type,
 )
+from simplepcfg.ops.recording import Context
 
 # The backward pass computes the gradient of the logits for this many bytes of rows at a time, but for at least so many
 # rows, because each part is added to the whole gradient of the children.
@@ -90,8 +90,10 @@ def stacked_rule_probabilities(
 
 class _RuleProbabilities(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
-        *given, precision, least, fused = inputs
+    def forward(
+        ctx: Context, parents: Tensor, left: Tensor, right: Tensor, precision: str | None, least: float, fused: bool
+    ) -> tuple[Tensor, Tensor]:
+        given = (parents, left, right)
         operands, both = stacked_rule_probabilities(given, precision, least, fused)
         nonterminals = len(both) // 2
         ctx.save_for_backward(*given, *operands, both)
@@ -100,14 +102,14 @@ class _RuleProbabilities(torch.autograd.Function):
         return both[:nonterminals], both[nonterminals:]
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    def backward(ctx: Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
         given, (*operands, both) = ctx.saved_tensors[:3], ctx.saved_tensors[3:]
         if torch.is_grad_enabled():
             naive = partial(naive_rule_probabilities, least=ctx.least)
             return *differentiable_gradients(naive, given, ctx.needs_input_grad[:3], grads), None, None, None
         with matrix_mode(ctx.precision, both.device):
-            found = softmax_gradients(operands, both, grads, [tensor.dtype for tensor in given], ctx.fused)
-        return *found, None, None, None
+            gradients = softmax_gradients(operands, both, grads, [tensor.dtype for tensor in given], ctx.fused)
+        return *gradients, None, None, None
 
 
 def softmax_gradients(

@@ -1,7 +1,5 @@
 """Rule probabilities that depend on the sentence: a softmax of matrix products for each sentence of a batch."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -10,6 +8,7 @@ from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.neural.naive import naive_sentence_rule_probabilities
 from simplepcfg.ops.neural.softmax import LEAST, softmax_backward, softmax_of_product
 from simplepcfg.ops.products import add_mm_wide, check_precision, matrix_mode, runs_fused, wide_type
+from simplepcfg.ops.recording import Context
 
 
 def sentence_rule_probabilities(
@@ -46,9 +45,17 @@ def sentence_rule_probabilities(
 
 class _SentenceRules(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
-        *given, batch, precision, fused = inputs
-        kind = torch.bfloat16 if fused else wide_type(given[0].dtype)
+    def forward(
+        ctx: Context,
+        parents: Tensor,
+        left_children: Tensor,
+        right_children: Tensor,
+        batch: int,
+        precision: str | None,
+        fused: bool,
+    ) -> tuple[Tensor, Tensor]:
+        given = (parents, left_children, right_children)
+        kind = torch.bfloat16 if fused else wide_type(parents.dtype)
         operands = [tensor.detach().to(kind).contiguous() for tensor in given]
         parents, *children = operands
         nonterminals = parents.shape[-2]
@@ -68,22 +75,22 @@ class _SentenceRules(torch.autograd.Function):
         return both[:, :nonterminals], both[:, nonterminals:]
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    def backward(ctx: Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
         given, (*operands, both) = ctx.saved_tensors[:3], ctx.saved_tensors[3:]
         nothing = (None, None, None)
         if torch.is_grad_enabled():
             needs = ctx.needs_input_grad[:3]
             return *differentiable_gradients(naive_sentence_rule_probabilities, given, needs, grads), *nothing
         with matrix_mode(ctx.precision, both.device):
-            found = _gradients(operands, both, grads, ctx.fused)
-        return *(one.to(two.dtype) for one, two in zip(found, given, strict=True)), *nothing
+            gradients = _gradients(operands, both, grads, ctx.fused)
+        return *(one.to(two.dtype) for one, two in zip(gradients, given, strict=True)), *nothing
 
 
 def _gradients(operands: list[Tensor], both: Tensor, grads: tuple[Tensor | None, ...], fused: bool) -> list[Tensor]:
     """Compute the gradients of parents, left and right children, summed over sentences where these share features."""
     parents, *children = operands
     nonterminals, wide = parents.shape[-2], wide_type(both.dtype)
-    found = [torch.zeros_like(tensor, dtype=wide) for tensor in operands]
+    gradients = [torch.zeros_like(tensor, dtype=wide) for tensor in operands]
     by_logits = both.new_empty(nonterminals, both.shape[2])
     for side, (each, grad) in enumerate(zip(children, grads, strict=True)):
         if grad is None:
@@ -94,9 +101,9 @@ def _gradients(operands: list[Tensor], both: Tensor, grads: tuple[Tensor | None,
         grad = grad if grad.stride(-1) == 1 else grad.contiguous()
         for sentence in range(grad.shape[0]):
             softmax_backward(rules[sentence], grad[sentence], by_logits, fused)
-            add_mm_wide(_of(found[0], sentence), by_logits, _of(each, sentence))
-            add_mm_wide(_of(found[1 + side], sentence), by_logits.T, _of(parents, sentence))
-    return found
+            add_mm_wide(_of(gradients[0], sentence), by_logits, _of(each, sentence))
+            add_mm_wide(_of(gradients[1 + side], sentence), by_logits.T, _of(parents, sentence))
+    return gradients
 
 
 def _of(tensor: Tensor, sentence: int) -> Tensor:

@@ -1,13 +1,13 @@
 """Softmax of matrix products, whose logits are computed for some rows at a time in a small buffer."""
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.products import aligned_rows, mm_wide, row_parts, wide_type
+from simplepcfg.ops.products import aligned_rows, mm_wide, power_of_two, row_parts, wide_type
+from simplepcfg.ops.recording import Context
 
 # Float32 logits of CACHED_BYTES stay in the L2 cache of a large GPU between the product and the softmax. For rows
 # longer than LONGEST_CACHED so few rows fit that the products are too small to be efficient: LOGIT_BYTES are used
@@ -46,14 +46,13 @@ def rule_softmax(logits: Tensor, *, least: float = LEAST) -> Tensor:
 
 class _RuleSoftmax(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
-        logits, least = inputs
-        found = logits.softmax(-1).clamp_(min=least)
-        ctx.save_for_backward(found)
-        return found
+    def forward(ctx: Context, logits: Tensor, least: float) -> Tensor:
+        probabilities = logits.softmax(-1).clamp_(min=least)
+        ctx.save_for_backward(probabilities)
+        return probabilities
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
+    def backward(ctx: Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (p,) = ctx.saved_tensors
         return torch.ops.aten._softmax_backward_data(grads[0], p, -1, p.dtype), None
 
@@ -145,8 +144,8 @@ def _shape(direction: str, columns: int) -> dict[str, int]:
     """Return the launch parameters: whether a program holds its row, in which blocks, and on how many warps."""
     if columns > LONGEST_HELD[direction]:
         return {"HELD": False, "FIRST": BLOCK, "REST": 0, "num_warps": WARPS}
-    block = _power_of_two(columns)
-    rest = _power_of_two(columns - block // 2)
+    block = power_of_two(columns)
+    rest = power_of_two(columns - block // 2)
     warps = min(WARPS, max(1, block // 1024))
     if direction == "forward":
         in_two = TWO_BLOCKS[0] < columns <= TWO_BLOCKS[1]
@@ -155,8 +154,3 @@ def _shape(direction: str, columns: int) -> dict[str, int]:
         in_two = rest < block // 2
     first, rest = (block // 2, rest) if in_two else (block, 0)
     return {"HELD": True, "FIRST": first, "REST": rest, "num_warps": warps}
-
-
-def _power_of_two(number: int) -> int:
-    """Return the smallest power of two that is at least the number and at least 2."""
-    return 1 << max(number - 1, 1).bit_length()

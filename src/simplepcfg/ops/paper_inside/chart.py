@@ -18,6 +18,7 @@ from torch.autograd.function import once_differentiable
 from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.paper_inside import kernels
+from simplepcfg.ops.recording import Context
 
 
 def paper_inside(arguments: InsideArguments, recompute: bool) -> Tensor:
@@ -50,8 +51,9 @@ def check_paper_arguments(arguments: InsideArguments) -> None:
 
 class _PaperInside(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
-        log_emissions, root, left, right, tf32, recompute = inputs
+    def forward(
+        ctx: Context, log_emissions: Tensor, root: Tensor, left: Tensor, right: Tensor, tf32: bool, recompute: bool
+    ) -> Tensor:
         chart = LogChart(log_emissions, root, left, right, tf32, save_sums=not recompute and any(ctx.needs_input_grad))
         log_z = chart.fill()
         if any(ctx.needs_input_grad):
@@ -61,7 +63,7 @@ class _PaperInside(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Any) -> Any:
+    def backward(ctx: Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
         ctx.saved_tensors  # noqa: B018  lets torch check that no input was modified in place
         return *ctx.chart.backward(grads[0]), None, None
 

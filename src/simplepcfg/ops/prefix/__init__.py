@@ -14,7 +14,6 @@ from simplepcfg.ops.arguments import (
     SimpleRules,
     check_arguments,
     check_prefix_lengths,
-    requires_graph,
 )
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.prefix.charts import chosen_backend, inside_rows
@@ -22,6 +21,7 @@ from simplepcfg.ops.prefix.closure import Closure, left_corner_closure, terminat
 from simplepcfg.ops.prefix.growing import GrowingPrefix
 from simplepcfg.ops.prefix.left_to_right import LeftToRight, Places, left_to_right
 from simplepcfg.ops.prefix.prefix_grammar import differentiable_prefix, prefix_rules
+from simplepcfg.ops.recording import requires_graph
 from simplepcfg.ops.replay import usable_graphs
 
 __all__ = [

@@ -6,12 +6,15 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.arguments import SimpleRules
+from simplepcfg.ops.arguments import Sentences, SimpleRules, check_arguments
 from simplepcfg.ops.prefix.closure import Closure, left_corner_closure
-from simplepcfg.ops.prefix.left_to_right import sum_products
+from simplepcfg.ops.prefix.left_to_right import left_to_right, sum_products
+from simplepcfg.ops.prefix.scaled_rows import ScaledRows
 from simplepcfg.ops.scales import DEAD
 
 LOG_2 = math.log(2)
+# From so many words on a chart of them all takes less time than adding one at a time.
+LEAST_CHARTED = 8
 
 
 class GrowingPrefix:
@@ -28,6 +31,7 @@ class GrowingPrefix:
             raise InputError(f"left has shape {list(left.shape)}; a growing prefix takes one grammar for all sentences")
         with torch.no_grad():
             closure = left_corner_closure(rules) if closure is None else closure
+            self.given, self.closure = rules, closure
             split = root.shape[-1]
             both = torch.cat([left, right], -2).double()
             self.rules, self.word_rules = both[:, :split], both[:, split:]  # [2N, N], [2N, P]
@@ -76,6 +80,31 @@ class GrowingPrefix:
     def bytes_per_prefix(self, longest: int) -> int:
         """Return the size of the chart of one prefix of so many words, in bytes."""
         return 4 * longest * longest * self.carry.shape[-1]
+
+    @torch.no_grad()
+    def push_all(self, log_emissions: Tensor) -> None:
+        """Add words to every prefix, given their log-emissions [m, P].
+
+        Many words after an empty prefix on a CPU take one chart, in the dtype of the rules: its products have a row for
+        each span of a width, where ``push`` reads all rules for each span.
+        """
+        m = len(log_emissions)
+        if self.length or m < LEAST_CHARTED or log_emissions.device.type != "cpu":
+            for word in log_emissions:
+                self.push(word.expand(len(self.log_prefix), -1))
+            return
+        # What follows the last word needs a word more, of which only the place counts.
+        arguments = check_arguments(self.given, Sentences(torch.cat([log_emissions, log_emissions[-1:]])[None]))
+        chart = ScaledRows(arguments)
+        states = left_to_right(arguments, self.closure, chart)
+        copies = torch.zeros(len(self.log_prefix), dtype=torch.int64)
+        self.predicted, self.exponents = states.predicted, states.exponents
+        self.waiting, self.log_words = states.waiting[:, m], states.log_words[:, m]
+        self.log_prefix, self.log_sentence = states.log_next[:, m - 1].clamp(max=0.0), states.log_sentences[:, m]
+        columns = [(i, slice(i + 1, m + 1)) for i in range(m)]
+        cells, exponents = chart.square.cells, chart.exponents.cells
+        self.eta = [(cells[:, i, ends].double(), exponents[:, i, ends].double()) for i, ends in columns]
+        self.select(copies)
 
     @torch.no_grad()
     def push(self, log_emissions: Tensor) -> None:

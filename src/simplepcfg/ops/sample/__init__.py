@@ -12,10 +12,8 @@ from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.descent import Nodes
 from simplepcfg.ops.replay import usable_graphs
 from simplepcfg.ops.sample.draws import draw_uniforms
-from simplepcfg.ops.sample.lengths import length_table
+from simplepcfg.ops.sample.lengths import check_request, draw_lengths_and_roots, length_table
 from simplepcfg.ops.sample.naive import naive_sample
-from simplepcfg.ops.sample.requests import check_request
-from simplepcfg.ops.sample.roots import draw_lengths_and_roots
 from simplepcfg.ops.sample.top_down import draw_from_chart, draw_nodes
 from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, stack_trees, tree_log_probabilities
 

@@ -8,6 +8,8 @@ from simplepcfg.ops.arguments import InsideArguments
 # Columns of the uniform numbers: the length, the root, and then split, left child and right child of each node.
 BEFORE_NODES = 2
 NODE_DRAWS = 3
+# The number of weights of symbols or ranks that are held at a time.
+WEIGHTS_AT_ONCE = 1 << 24
 
 
 def draw_uniforms(trees: int, n: int, generator: torch.Generator, device: torch.device) -> Tensor:
@@ -21,8 +23,8 @@ def pick(weights: Tensor, uniform: Tensor) -> Tensor:
     sums = weights.cumsum(-1, dtype=torch.float64)
     goal = uniform.view(uniform.shape[0], uniform.shape[1:].numel()) * sums[:, -1:]  # X may be 0
     # The first cumulative sum above the goal never belongs to a weight of 0.
-    found = torch.searchsorted(sums, goal, right=True).clamp_(max=weights.shape[-1] - 1)
-    return found.view(uniform.shape)
+    indices = torch.searchsorted(sums, goal, right=True).clamp_(max=weights.shape[-1] - 1)
+    return indices.view(uniform.shape)
 
 
 def pick_from_logs(logs: Tensor, uniform: Tensor) -> Tensor:

@@ -12,9 +12,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import SimpleRules
+from simplepcfg.ops.sample.draws import WEIGHTS_AT_ONCE, pick, pick_from_logs
 
 DEAD = -1.0e9
+# The table of lengths costs their square; nobody waits for more, and no sentence has so many words.
+MOST_WORDS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +87,22 @@ def length_table(rules: SimpleRules, longest: int) -> LengthTable:
         log_lengths,
         children.log() + (exponent * math.log(2))[:, None],
     )
+
+
+def draw_lengths_and_roots(table: LengthTable, root: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
+    """Draw the length of each tree and its root symbol, given the length, by the first two numbers of its row: [T]."""
+    lengths = pick_from_logs(table.log_lengths[None], uniforms[None, :, 0])[0]
+    weights = table.beta.double() * root.double()  # [longest + 1, N]
+    step = max(1, WEIGHTS_AT_ONCE // root.shape[0])
+    parts = zip(lengths.split(step), uniforms[:, 1].split(step), strict=True)
+    return lengths, torch.cat([pick(weights[some], numbers) for some, numbers in parts])
+
+
+def check_request(count: int, max_length: int) -> None:
+    """Raise InputError unless so many sentences of so few words can be drawn from a grammar of binary rules."""
+    if count < 1:
+        raise InputError(f"count = {count}; ask for at least one sentence")
+    if max_length < 2:
+        raise InputError(f"max_length = {max_length}; the shortest sentence of this grammar has two words")
+    if max_length > MOST_WORDS:
+        raise InputError(f"max_length = {max_length}; {MOST_WORDS} words are the most that can be drawn")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.arguments import InsideArguments
+from simplepcfg.ops.arguments import InsideArguments, float64_of_sentence
 from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS
 from simplepcfg.ops.trees import LabelledTree
 
@@ -15,8 +15,10 @@ def naive_sample(arguments: InsideArguments, b: int, uniforms: Tensor) -> Labell
     _, n, nonterminals, _ = arguments.sizes
     if arguments.lengths is not None:
         n = int(arguments.lengths[b])
-    root = _of_sentence(arguments.root, b, 1)
-    rules = [_of_sentence(arguments.left, b, 2), _of_sentence(arguments.right, b, 2)]
+    root, *rules = (
+        float64_of_sentence(rules.detach(), b, dims)
+        for rules, dims in ((arguments.root, 1), (arguments.left, 2), (arguments.right, 2))
+    )
     log_emissions = arguments.log_emissions[b, :n].detach().double()
     scale = log_emissions.amax(1, keepdim=True)
     emit = (log_emissions - torch.where(scale.isfinite(), scale, 0.0)).exp()
@@ -76,7 +78,3 @@ def draw(weights: Tensor, uniform: Tensor) -> int:
     """Draw an index with probability proportional to its weight."""
     sums = weights.cumsum(0)
     return int((sums <= uniform.to(sums) * sums[-1]).sum())
-
-
-def _of_sentence(rules: Tensor, b: int, dims: int) -> Tensor:
-    return (rules[b] if rules.dim() > dims else rules).detach().double()

@@ -13,11 +13,8 @@ import math
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.sample.draws import pick
+from simplepcfg.ops.sample.draws import WEIGHTS_AT_ONCE, pick
 from simplepcfg.ops.trees import rule_symbols
-
-# The number of weights of symbols or ranks that are held at a time.
-WEIGHTS_AT_ONCE = 1 << 24
 
 Factors = tuple[Tensor, Tensor, Tensor, Tensor]  # root [N], up [N, R], to_left and to_right [R, N + P]
 
@@ -45,13 +42,13 @@ def _rows_of_parents(size: int, spans: Tensor, splits: Tensor, ranks: Tensor) ->
     node = torch.arange(nodes, device=ranks.device)
     start, middle, rank = spans[..., 0].clamp(min=0), splits.clamp(min=0), ranks.clamp(min=0)
     # Each parent writes its row to the columns of its children, or to a spare last column if a child is a word.
-    found = torch.full((trees, nodes + 1), 2 * size, device=ranks.device)
+    rows = torch.full((trees, nodes + 1), 2 * size, device=ranks.device)
     left, right = ranks >= 0, ranks >= 0
     left = left & (middle - start > 1)
     right = right & (spans[..., 1] - middle > 1)
-    found.scatter_(1, torch.where(left, node + 1, nodes), rank)
-    found.scatter_(1, torch.where(right, node + middle - start, nodes), size + rank)
-    return found[:, :nodes]
+    rows.scatter_(1, torch.where(left, node + 1, nodes), rank)
+    rows.scatter_(1, torch.where(right, node + middle - start, nodes), size + rank)
+    return rows[:, :nodes]
 
 
 def rank_rule_log_probabilities(

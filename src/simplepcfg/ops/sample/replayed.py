@@ -31,6 +31,6 @@ def _run(precision: str | None, samples: int, uniforms: Tensor, *inputs: Any) ->
     chart = make_chart(precision, *inputs)
     tables: Tensor | None = inputs[-1]
     lengths = chart.plan.length_of_sentence if tables is None else tables[0]
-    found = draw_from_packed_chart(chart, lengths, samples, uniforms).to_tensors()
+    trees = draw_from_packed_chart(chart, lengths, samples, uniforms).to_tensors()
     sentence = torch.arange(chart.batch * samples, device=chart.device) // samples
-    return (*found, tree_log_probabilities(chart.arguments, sentence, *found)), chart.plan
+    return (*trees, tree_log_probabilities(chart.arguments, sentence, *trees)), chart.plan

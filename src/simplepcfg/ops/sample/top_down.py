@@ -9,10 +9,7 @@ from torch import Tensor
 from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.descent import Nodes, descend
 from simplepcfg.ops.inside.scaled_chart import ScaledChart
-from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, pick, pick_from_logs, root_symbols
-
-# The number of weights of children that are held at a time.
-WEIGHTS_AT_ONCE = 1 << 24
+from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, WEIGHTS_AT_ONCE, pick, pick_from_logs, root_symbols
 
 
 class Tables(Protocol):
@@ -73,7 +70,7 @@ def _draw_children(
     uniform: Tensor,
 ) -> Tensor:
     """Draw a symbol for the child on one side of each tree's node; 0 for trees without a node at this step."""
-    found = torch.zeros_like(label)
+    symbols = torch.zeros_like(label)
     for wide in (True, False):
         trees = (active & ((width > 1) == wide)).nonzero().squeeze(1)
         if not trees.numel():
@@ -82,8 +79,8 @@ def _draw_children(
         for some in trees.split(max(1, WEIGHTS_AT_ONCE // columns)):
             weights = tables.rules(sentence[some], side, label[some], wide)
             weights = weights * tables.values(sentence[some], start[some], width[some])
-            found[some] = pick(weights, uniform[some])
-    return found
+            symbols[some] = pick(weights, uniform[some])
+    return symbols
 
 
 class ChartTables:

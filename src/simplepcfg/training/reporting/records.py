@@ -5,6 +5,7 @@ from typing import Any
 
 from simplepcfg.evaluation.perplexity import PerplexityReport
 from simplepcfg.runs.checkpoint import StepSums, TrainingState
+from simplepcfg.training.reporting.snapshot import Snapshot
 
 
 def step_record(state: TrainingState, learning_rate: float) -> dict[str, Any]:
@@ -24,8 +25,11 @@ def step_record(state: TrainingState, learning_rate: float) -> dict[str, Any]:
     }
 
 
-def epoch_record(state: TrainingState, trained: StepSums, valid: PerplexityReport, better: bool) -> dict[str, Any]:
+def epoch_record(
+    state: TrainingState, trained: StepSums, valid: PerplexityReport, better: bool, snapshot: Snapshot | None
+) -> dict[str, Any]:
     """Return the record of the epoch that `state` has just finished; `better` says that it is the best so far."""
+    tree = None if snapshot is None else snapshot.tree
     return {
         "kind": "epoch",
         "epoch": state.epoch,
@@ -38,4 +42,5 @@ def epoch_record(state: TrainingState, trained: StepSums, valid: PerplexityRepor
         "valid_impossible": valid.impossible,
         "best": better,
         "skipped_steps": state.skipped_steps,
+        "sample_parse": None if tree is None else tree.to_brackets(),
     }

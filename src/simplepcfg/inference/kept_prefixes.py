@@ -1,0 +1,70 @@
+"""Prefixes that a run was asked to complete, kept so that a prefix that grows by a word costs that word alone."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from simplepcfg.grammars import Grammar
+from simplepcfg.grammars.emissions import Emissions
+from simplepcfg.grammars.prefix import GrowingPrefixes, log_words_after
+from simplepcfg.ops.prefix import GrowingPrefix
+
+MOST_PREFIXES = 4
+# The probabilities of all words are kept if they need at most so many bytes.
+EMISSION_BYTES = 1 << 27
+
+
+class KeptPrefixes:
+    """The last prefixes of a grammar, by their word ids, and what the next word needs."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        self.grammar = grammar
+        self.states: OrderedDict[tuple[int, ...], GrowingPrefixes] = OrderedDict()
+        self.emit: Tensor | None = None  # [V, P]
+
+    @torch.no_grad()
+    def after(self, ids: Sequence[int]) -> GrowingPrefixes:
+        """Return the state after these words, which is not to be changed."""
+        key = tuple(ids)
+        known = max((other for other in self.states if other == key[: len(other)]), key=len, default=())
+        if known == key and known:
+            self.states.move_to_end(key)
+            return self.states[key]
+        state = self.states[known].copy() if known else self.grammar.growing_prefix()
+        if len(key) > len(known):
+            words = torch.tensor(key[len(known) :], device=state.log_prefix.device)[None]
+            emissions = self.grammar.emissions.log_probabilities(words)[0]  # [m, P]
+            if isinstance(state, GrowingPrefix):
+                state.push_all(emissions)
+            else:
+                for word in emissions:
+                    state.push(word[None])
+        self.states[key] = state
+        while len(self.states) > MOST_PREFIXES:
+            self.states.popitem(last=False)
+        return state
+
+    @torch.no_grad()
+    def next_words(self, state: GrowingPrefixes) -> Tensor:
+        """Return P(next word) of every id and, last, P(end) after each prefix, [S, V + 1] float64."""
+        tags, log_end = state.next_tags(), state.log_end()
+        table = self._table(self.grammar.emissions, tags.shape[-1])
+        if table is None:
+            return log_words_after(self.grammar.emissions, tags, log_end).exp()
+        # A float32 number has the digits of the emissions; the largest weight is 1, so that none that counts is lost.
+        words = (tags.float() @ table).double()
+        return torch.cat([words, log_end.exp()[:, None]], -1)
+
+    def _table(self, emissions: Emissions, preterminals: int) -> Tensor | None:
+        if self.emit is None:
+            one = emissions.of_words(0, 1)
+            if one.dim() != 2 or one.is_cuda or 4 * preterminals * emissions.vocabulary_size > EMISSION_BYTES:
+                return None
+            if one.dtype != torch.float32:
+                return None
+            self.emit = emissions.of_words(0, emissions.vocabulary_size).exp().T.contiguous()  # [P, V]
+        return self.emit
