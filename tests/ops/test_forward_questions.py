@@ -9,7 +9,7 @@ from torch import Tensor
 
 from finite_differences import check_derivatives
 from simplepcfg.errors import InputError
-from simplepcfg.ops.forward import best_states, forward_prefixes, k_best_states, prefix_log_probabilities, state_entropy
+from simplepcfg.ops.forward import best_states, forward_prefixes, k_best_states, state_entropy
 
 KINDS = ["dense", "factored", "batched dense", "batched factored"]
 LENGTHS = torch.tensor([4, 1, 3])
@@ -80,7 +80,7 @@ def test_entropy_and_its_gradients(kind: str, zeros: bool, monkeypatch: pytest.M
 def test_entropy_can_be_differentiated_numerically() -> None:
     tensors = chain("factored")
     check_derivatives(lambda *t: state_entropy(*given(list(t)), lengths=LENGTHS), tensors)
-    check_derivatives(lambda *t: prefix_log_probabilities(*given(list(t)))[:, 1:], tensors)
+    check_derivatives(lambda *t: forward_prefixes(*given(list(t))).log_prefix[:, 1:], tensors)
 
 
 def test_entropy_of_long_peaked_chains() -> None:
@@ -97,7 +97,7 @@ def test_entropy_of_long_peaked_chains() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_k_best_sequences(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simplepcfg.ops.forward.k_best.PAIRS_AT_ONCE", 40)
+    monkeypatch.setattr("simplepcfg.ops.forward.viterbi.PAIRS_AT_ONCE", 40)
     tensors = chain(kind)
     first, score = best_states(*given(tensors), lengths=LENGTHS)
     for k in (1, 4, 200):
@@ -122,15 +122,23 @@ def test_k_best_sequences(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_prefixes_equal_those_without_gradients(kind: str) -> None:
+def test_prefixes_of_every_length(kind: str) -> None:
     tensors = chain(kind)
     lengths = torch.tensor([4, 0, 3])
-    found = prefix_log_probabilities(*given(tensors), lengths=lengths)
-    torch.testing.assert_close(found.detach(), forward_prefixes(*given(tensors), lengths=lengths).log_prefix)
+    found = forward_prefixes(*given(tensors), lengths=lengths)
+    assert found.log_prefix.requires_grad
+    for b, n in enumerate(lengths.tolist()):
+        expected = [torch.zeros((), dtype=torch.float64)]
+        expected += [paths(tensors, b, m)[1].sum().log() for m in range(1, n + 1)]
+        torch.testing.assert_close(found.log_prefix[b, : n + 1], torch.stack(expected), rtol=1e-10, atol=1e-12)
+        assert (found.log_prefix[b, n + 1 :] == -math.inf).all()
+    with torch.no_grad():
+        narrow = forward_prefixes(*given([tensor.float() for tensor in tensors]), lengths=lengths)
+    torch.testing.assert_close(narrow.log_prefix, found.log_prefix.detach(), rtol=1e-5, atol=1e-5)
     nothing = [tensors[0][:, :0], *tensors[1:]]
-    assert prefix_log_probabilities(*given(nothing)).tolist() == [[0.0]] * 3
+    assert forward_prefixes(*given(nothing)).log_prefix.tolist() == [[0.0]] * 3
     with pytest.raises(InputError, match="lengths"):
-        prefix_log_probabilities(*given(tensors), lengths=torch.tensor([5, 1, 1]))
+        forward_prefixes(*given(tensors), lengths=torch.tensor([5, 1, 1]))
 
 
 def test_an_impossible_sentence_spoils_no_other() -> None:
@@ -138,7 +146,7 @@ def test_an_impossible_sentence_spoils_no_other() -> None:
     with torch.no_grad():
         tensors[0][1, 2] = -math.inf  # no state says this word
     entropy = state_entropy(*given(tensors))
-    prefixes = prefix_log_probabilities(*given(tensors))
+    prefixes = forward_prefixes(*given(tensors)).log_prefix
     assert float(entropy[1].detach()) == -math.inf
     assert (prefixes[1, 3:] == -math.inf).all()
     possible = prefixes > -math.inf

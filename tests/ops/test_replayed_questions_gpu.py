@@ -14,7 +14,7 @@ from graph_checks import assert_equal, check_streams, check_threads
 from random_grammars import rules_and_sentences
 from simplepcfg.ops import graphs
 from simplepcfg.ops.arguments import SimpleRules
-from simplepcfg.ops.forward import forward, forward_prefixes
+from simplepcfg.ops.forward import forward
 from simplepcfg.ops.graphs import DeviceGraphs, clear_graphs, graph_memory, graphs_of, without_graphs
 from simplepcfg.ops.inside import span_marginals
 from simplepcfg.ops.prefix import Closure, left_corner_closure, prefix_states
@@ -86,12 +86,6 @@ def forward_alone(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tenso
     return (forward(emissions, start, factors[0] / factors[0].sum(-1, keepdim=True), **options),)
 
 
-def hidden_prefixes(tensors: tuple[Tensor, ...], **options: object) -> tuple[Tensor, ...]:
-    emissions, start, factors = hidden(tensors)
-    found = forward_prefixes(emissions, start, factors, **options)
-    return found.log_prefix, found.log_sentence, found.next_state
-
-
 CLOSURES: dict[tuple[int, int], tuple[Tensor, Closure]] = {}  # by address and version of a grammar's rules
 
 
@@ -116,7 +110,6 @@ QUESTIONS: dict[str, Question] = {
     "samples": samples,
     "hmm forward": forward_alone,
     "hmm gradients": forward_with_gradients,
-    "hmm prefixes": hidden_prefixes,
 }
 WITH_BONUS = ("span marginals", "viterbi", "samples")
 # A caller cannot capture the others: they draw random numbers or copy from the host.

@@ -21,7 +21,6 @@ from simplepcfg.ops.forward import (
     forward,
     forward_prefixes,
     k_best_states,
-    prefix_log_probabilities,
     state_entropy,
     state_marginals,
 )
@@ -126,9 +125,11 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
 
     def _prefix_log_probabilities(self, sentences: Sentences) -> Tensor:
         if self._differentiated(sentences):
-            return prefix_log_probabilities(sentences.log_emissions, *self._chain, lengths=sentences.lengths)
+            exact = sentences.log_emissions.double()
+            return forward_prefixes(exact, *self._chain, lengths=sentences.lengths).log_prefix
         return self._prefix_states(sentences).log_prefix
 
+    @torch.no_grad()
     def _prefix_states(self, sentences: Sentences, ends: bool = True) -> ForwardPrefixes:
         return forward_prefixes(
             sentences.log_emissions, *self._chain, lengths=sentences.lengths, precision=self.precision

@@ -5,18 +5,12 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.forward.arguments import Transitions, check_arguments
+from simplepcfg.ops.forward.arguments import ForwardArguments, Transitions, check_arguments
 from simplepcfg.ops.forward.autograd import scaled_forward
 from simplepcfg.ops.forward.entropy import state_entropy
-from simplepcfg.ops.forward.k_best import k_best_states
 from simplepcfg.ops.forward.naive import naive_forward
-from simplepcfg.ops.forward.prefixes import (
-    ForwardPrefixes,
-    GrowingForward,
-    forward_prefixes,
-    prefix_log_probabilities,
-)
-from simplepcfg.ops.forward.viterbi import best_states
+from simplepcfg.ops.forward.prefixes import ForwardPrefixes, GrowingForward, forward_prefixes
+from simplepcfg.ops.forward.viterbi import best_states, k_best_states
 from simplepcfg.ops.recording import recordable, recording
 
 __all__ = [
@@ -27,7 +21,6 @@ __all__ = [
     "forward",
     "forward_prefixes",
     "k_best_states",
-    "prefix_log_probabilities",
     "state_entropy",
     "state_marginals",
 ]
@@ -65,10 +58,7 @@ def forward(
     >>> forward(torch.tensor([[[0.5], [0.25]]]).log(), torch.ones(1), torch.ones(1, 1)).exp()
     tensor([0.1250])
     """
-    if backend not in BACKENDS:
-        raise InputError(f"backend {backend!r} is unknown; take one of {', '.join(BACKENDS)}")
-    arguments = check_arguments(log_emissions, start, transitions, lengths, precision)
-    return naive_forward(arguments) if backend == "naive" else scaled_forward(arguments)
+    return _log_p(check_arguments(log_emissions, start, transitions, lengths, precision), backend)
 
 
 @without_autocast
@@ -97,14 +87,15 @@ def state_marginals(
     with recording():
         leaf = recordable(given.log_emissions)
         leaf = leaf if create_graph and leaf.requires_grad else leaf.detach().requires_grad_()
-        first, *second = (recordable(factor) for factor in given.factors)
-        log_z = forward(
-            leaf,
-            recordable(given.start),
-            (first, second[0]) if second else first,
-            lengths=recordable(given.lengths),
-            precision=precision,
-            backend=backend,
-        )
-        (found,) = torch.autograd.grad(log_z.sum(), leaf, create_graph=create_graph)
-    return (log_z, found) if create_graph else (log_z.detach(), found)
+        factors = tuple(map(recordable, given.factors))
+        own = ForwardArguments(leaf, recordable(given.start), factors, recordable(given.lengths), precision)
+        log_z = _log_p(own, backend)
+        (marginals,) = torch.autograd.grad(log_z.sum(), leaf, create_graph=create_graph)
+    return (log_z, marginals) if create_graph else (log_z.detach(), marginals)
+
+
+def _log_p(given: ForwardArguments, backend: str) -> Tensor:
+    """Compute the log-probability of each sentence by a backend, [B]; InputError if it is unknown."""
+    if backend not in BACKENDS:
+        raise InputError(f"backend {backend!r} is unknown; take one of {', '.join(BACKENDS)}")
+    return naive_forward(given) if backend == "naive" else scaled_forward(given)

@@ -48,8 +48,8 @@ class _Forward(torch.autograd.Function):
         by_emissions, by_start, by_factors = gradients(
             _arguments(lengths, precision, tensors), factors, alphas, grads[0], ctx.graphs
         )
-        found = [by_emissions, by_start, *by_factors]
-        return None, None, *(one.to(two.dtype) for one, two in zip(found, tensors, strict=True))
+        slopes = (by_emissions, by_start, *by_factors)
+        return None, None, *(slope.to(given.dtype) for slope, given in zip(slopes, tensors, strict=True))
 
 
 def _arguments(lengths: Tensor | None, precision: str | None, tensors: Any) -> ForwardArguments:

@@ -29,7 +29,7 @@ def state_entropy(
     The arguments are those of ``forward``. A sentence of probability 0 has −inf. The cost is S² for each word, also for
     low-rank transitions.
     """
-    given = check_arguments(log_emissions, start, transitions, lengths, None)
+    given = check_arguments(log_emissions.double(), start, transitions, lengths, None)
     chain = Chain.of(given)
     steps = list(chain.steps())
     known = torch.stack([step[1] for step in steps], 1)  # [B, n, S]
@@ -41,12 +41,12 @@ def state_entropy(
         reached = predicted > 0
         total = chain.apply_transitions(known[:, t - 1] * entropy + _minus_log(known[:, t - 1])) + surprise[:, t - 1]
         safe = torch.where(reached, predicted, 1.0)
-        found = torch.where(reached, total / safe + safe.log(), 0.0)
+        before = torch.where(reached, total / safe + safe.log(), 0.0)
         total_log, active = log_z + log_word, given.active(t)
         if active is not None:  # a sentence that has ended keeps its values
-            found, here = torch.where(active, found, entropy), torch.where(active, here, last)
+            before, here = torch.where(active, before, entropy), torch.where(active, here, last)
             total_log = torch.where(active[:, 0], total_log, log_z)
-        entropy, last, log_z = found, here, total_log
+        entropy, last, log_z = before, here, total_log
     whole = (last * entropy + _minus_log(last)).sum(-1)
     return whole.masked_fill(log_z == -torch.inf, -torch.inf)
 

@@ -1,4 +1,4 @@
-"""Filtering: the distribution of the state at each word given the words up to it, in float64 and differentiable."""
+"""Filtering: the distribution of the state at each word given the words up to it, differentiable by autograd."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from simplepcfg.ops.logs import safe_log, safe_logsumexp
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A hidden Markov model in float64 with the log-emissions of a batch, which are 0 beyond the end of a sentence."""
+    """A hidden Markov model with the log-emissions of a batch, which are 0 beyond the end of a sentence."""
 
     log_emissions: Tensor  # [B, n, S]
     start: Tensor  # [S] or [B, S]
@@ -21,11 +21,11 @@ class Chain:
     @classmethod
     def of(cls, given: ForwardArguments) -> "Chain":
         """Convert checked arguments, keeping their autograd graph."""
-        words = given.log_emissions.double()
+        words = given.log_emissions
         if given.lengths is not None:
             beyond = torch.arange(words.shape[1]) >= given.lengths[:, None]
             words = words.masked_fill(beyond.to(words.device)[..., None], 0.0)
-        return cls(words, given.start.double(), tuple(factor.double() for factor in given.factors))
+        return cls(words, given.start, tuple(factor.to(words.dtype) for factor in given.factors))
 
     def apply_transitions(self, rows: Tensor) -> Tensor:
         """Multiply rows [B, S] with the transition matrix."""
@@ -34,17 +34,20 @@ class Chain:
         return rows
 
     def steps(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Yield for each word P(state given the words before) [B, S], P(state given the words up to it) [B, S] and
-        log P(word given the words before) [B].
-
-        From a word of probability 0 on, the former two are 0 and the last is −inf, with a gradient of 0.
-        """
+        """Yield for each word P(state given the words before) [B, S], and the results of ``filtered``."""
         batch, n, states = self.log_emissions.shape
         predicted = self.start.expand(batch, states)
         for t in range(n):
-            logs = safe_log(predicted) + self.log_emissions[:, t]
-            log_word = safe_logsumexp(logs, -1)
-            possible = log_word > -torch.inf
-            known = (logs - torch.where(possible, log_word, 0.0)[:, None]).exp()
+            known, log_word = filtered(predicted, self.log_emissions[:, t])
             yield predicted, known, log_word
             predicted = self.apply_transitions(known)
+
+
+def filtered(predicted: Tensor, log_emissions: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute P(state given the words up to this one) [B, S] and log P(word given the words before) [B].
+
+    For a word of probability 0 the former is 0 and the latter −inf, with a gradient of 0.
+    """
+    logs = safe_log(predicted) + log_emissions
+    log_word = safe_logsumexp(logs, -1)
+    return (logs - torch.where(log_word > -torch.inf, log_word, 0.0)[:, None]).exp(), log_word

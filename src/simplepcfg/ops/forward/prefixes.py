@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -13,11 +12,9 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import check_prefix_lengths
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.forward.arguments import ForwardArguments, Transitions, check_arguments
-from simplepcfg.ops.forward.filtering import Chain
-from simplepcfg.ops.forward.replayed import launch_bound_graphs
-from simplepcfg.ops.forward.scaled import operands, scaled_alphas, times
-from simplepcfg.ops.replay import Results, Rules, replayed
+from simplepcfg.ops.forward.arguments import Transitions, check_arguments
+from simplepcfg.ops.forward.filtering import Chain, filtered
+from simplepcfg.ops.products import matrix_mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,6 @@ class ForwardPrefixes:
 
 
 @without_autocast
-@torch.no_grad()
 def forward_prefixes(
     log_emissions: Tensor,
     start: Tensor,
@@ -54,71 +50,24 @@ def forward_prefixes(
 ) -> ForwardPrefixes:
     """Compute the probabilities of all prefixes of each sentence, and those of the next state.
 
-    The arguments are those of ``forward``, but n and lengths may be 0. Not differentiable.
+    The arguments are those of ``forward``, but n and lengths may be 0. Differentiable by autograd.
     """
     batch, n, _ = log_emissions.shape
     ends = check_prefix_lengths(lengths, batch, n)
-    # One arbitrary word is added: the state before it is the state after the last word.
-    longer = F.pad(log_emissions, (0, 0, 0, 1))
-    given = check_arguments(longer, start, transitions, None, precision)
-    factors = operands(given)
-    graphs = launch_bound_graphs(given, factors)
-    if graphs is None:
-        logs, next_state = _logs_and_next_states(given, factors)
-    else:
-        question, tensors = ("forward prefixes", precision), (given.log_emissions, given.start, Rules(factors))
-        run = partial(_run_prefixes, precision)
-        logs, next_state = replayed(graphs, question, run, tensors, 5 * given.log_emissions.nbytes)
-    log_prefix = F.pad(logs[:, :n], (1, 0))
     posts, at = torch.arange(n + 1), ends[:, None]
-    beyond, end = (posts > at).to(logs.device), (posts == at).to(logs.device)
-    log_prefix = log_prefix.clamp(max=0.0).masked_fill(beyond, -math.inf)
+    beyond, end = (mask.to(log_emissions.device) for mask in (posts > at, posts == at))
+    # One arbitrary word is added: the state before it is the state after the last word.
+    longer = F.pad(log_emissions.masked_fill(beyond[:, 1:, None], 0.0), (0, 0, 0, 1))
+    given = check_arguments(longer, start, transitions, None, precision)
+    with matrix_mode(precision, log_emissions.device):
+        steps = list(Chain.of(given).steps())
+    log_words = torch.stack([log_word for _, _, log_word in steps[:-1]], 1) if n else longer[:, :0, 0]
+    log_prefix = F.pad(log_words.double().cumsum(1), (1, 0)).clamp(max=0.0).masked_fill(beyond, -math.inf)
     log_sentence = log_prefix.masked_fill(~end, -math.inf)
     gone = beyond | end | (log_prefix == -math.inf)
+    next_state = torch.stack([predicted for predicted, _, _ in steps], 1)
+    next_state = next_state / next_state.sum(-1, keepdim=True).clamp(min=torch.finfo(next_state.dtype).tiny)
     return ForwardPrefixes(log_prefix, log_sentence, next_state.masked_fill(gone[..., None], 0.0))
-
-
-def prefix_log_probabilities(
-    log_emissions: Tensor, start: Tensor, transitions: Transitions, *, lengths: Tensor | None = None
-) -> Tensor:
-    """Compute ``log_prefix`` of ``forward_prefixes`` such that it can be differentiated: [B, n + 1] float64."""
-    batch, n, _ = log_emissions.shape
-    ends = check_prefix_lengths(lengths, batch, n)
-    none = torch.zeros(batch, 1, dtype=torch.float64, device=log_emissions.device)
-    if n == 0:
-        return none
-    chain = Chain.of(check_arguments(log_emissions, start, transitions, ends.clamp(min=1), None))
-    log_words = torch.stack([log_word for _, _, log_word in chain.steps()], 1)
-    beyond = torch.arange(n + 1) > ends[:, None]
-    return torch.cat([none, log_words.cumsum(1)], 1).masked_fill(beyond.to(none.device), -math.inf)
-
-
-def _run_prefixes(
-    precision: str | None, log_emissions: Tensor, start: Tensor, factors: tuple[Tensor, ...]
-) -> tuple[Results, None]:
-    given = ForwardArguments(log_emissions, start, factors, None, precision)
-    return _logs_and_next_states(given, factors), None
-
-
-def _logs_and_next_states(given: ForwardArguments, factors: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-    """Compute log p of the first one, two, … words, [B, n + 1], and the distributions of ``_next_states``."""
-    alphas = scaled_alphas(given, factors)
-    divided = alphas.best.double() + alphas.scales.double()
-    logs = (divided.cumsum(0) + alphas.sums.double().log()).T
-    return logs, _next_states(given, factors, alphas.alpha)
-
-
-def _next_states(given: ForwardArguments, factors: tuple[Tensor, ...], alpha: Tensor) -> Tensor:
-    """Compute P(state of word m given the first m words): [B, n + 1, S]."""
-    batch, n, states = given.log_emissions.shape
-    next_state = given.log_emissions.new_empty(batch, n, states)
-    next_state[:, 0] = given.start
-    for t in range(1, n):
-        found = alpha[t - 1]
-        for factor in factors:
-            found = times(found, factor)
-        next_state[:, t] = found
-    return next_state / next_state.sum(-1, keepdim=True).clamp(min=torch.finfo(next_state.dtype).tiny)
 
 
 class GrowingForward:
@@ -159,10 +108,7 @@ class GrowingForward:
     @torch.no_grad()
     def push(self, log_emissions: Tensor) -> None:
         """Add a word to each prefix, given its log-emissions [P, S]."""
-        logs = self.next_state.log() + log_emissions.double()
-        log_word = torch.logsumexp(logs, -1)
-        possible = log_word > -math.inf
-        alpha = (logs - log_word.masked_fill(~possible, 0.0)[:, None]).exp()
+        alpha, log_word = filtered(self.next_state, log_emissions.double())
         for factor in self._factors:
             alpha = alpha @ factor
         self.next_state, self.log_prefix = alpha, self.log_prefix + log_word

@@ -82,8 +82,8 @@ def _run_alphas(
 ) -> tuple[Results, None]:
     given = ForwardArguments(log_emissions, start, factors, lengths, precision, reads_lengths=False)
     alphas = scaled_alphas(given, factors)
-    found = (log_sentences(alphas), alphas.alpha, alphas.best, alphas.scales, alphas.sums)
-    return found if alphas.between is None else (*found, alphas.between), None
+    results = (log_sentences(alphas), alphas.alpha, alphas.best, alphas.scales, alphas.sums)
+    return results if alphas.between is None else (*results, alphas.between), None
 
 
 def _run_gradients(

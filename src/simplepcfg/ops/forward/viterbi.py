@@ -1,17 +1,17 @@
-"""The Viterbi algorithm of hidden Markov models."""
+"""The most probable sequences of states: the Viterbi algorithm, and its extension to the k best."""
 
 import torch
 from torch import Tensor
 
+from simplepcfg.errors import InputError
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.forward.arguments import Transitions, check_arguments
+from simplepcfg.ops.forward.arguments import ForwardArguments, Transitions, check_arguments
 
-# The number of log-probabilities of pairs of states that are held at a time.
+# The number of log-probabilities of pairs of states, and of the k² best of each, that are held at a time.
 PAIRS_AT_ONCE = 1 << 24
 
 
 @without_autocast
-@torch.no_grad()
 def best_states(
     log_emissions: Tensor, start: Tensor, transitions: Transitions, *, lengths: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -24,37 +24,86 @@ def best_states(
         and log p(words, states), ``[B]``. Low-rank transitions are multiplied for some states at a time, which saves
         memory but no time.
     """
-    given = check_arguments(log_emissions, start, transitions, lengths, None)
-    batch, n, states = log_emissions.shape
+    paths, scores = _best_paths(check_arguments(log_emissions, start, transitions, lengths, None), 1)
+    return paths[:, 0], scores[:, 0]
+
+
+@without_autocast
+def k_best_states(
+    log_emissions: Tensor, start: Tensor, transitions: Transitions, k: int, *, lengths: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Find the k most probable sequences of states of each sentence.
+
+    Args:
+        k: the number of sequences, at least 1.
+
+    The other arguments are those of ``forward``.
+
+    Returns:
+        ``(states, log_probabilities)``: ``[B, k, n]``, best first, −1 beyond the end of a sentence; and log p(words,
+        states), ``[B, k]`` in float64. If there are fewer than k sequences, the rest have −1 and −inf. The cost is S²
+        for each word, also for low-rank transitions.
+
+    Raises:
+        InputError: if k is less than 1, or as ``forward`` does.
+    """
+    if k < 1:
+        raise InputError(f"k = {k}; ask for at least one sequence of states")
+    return _best_paths(check_arguments(log_emissions.double(), start, transitions, lengths, None), k)
+
+
+@torch.no_grad()
+def _best_paths(given: ForwardArguments, k: int) -> tuple[Tensor, Tensor]:
+    """Find the k best sequences of states, [B, k, n], and their scores, [B, k]."""
+    batch, n, states = given.log_emissions.shape
     factors = [factor.to(given.log_emissions.dtype) for factor in given.factors]
-    score = given.start.log() + given.log_emissions[:, 0]  # [B, S]
-    came_from = torch.empty(n, batch, states, dtype=torch.int64, device=score.device)
-    every = torch.arange(states, device=score.device).expand(batch, states)
-    step = max(1, PAIRS_AT_ONCE // (batch * states))
+    score = given.log_emissions.new_full((batch, states, k), -torch.inf)
+    score[..., 0] = given.start.log() + given.log_emissions[:, 0]
+    # Back-pointers: which of the S · k paths before each of the k best paths to a state extends.
+    came_from = torch.empty(n, batch, states * k, dtype=torch.int64, device=score.device)
+    stay = torch.arange(states * k, device=score.device).expand(batch, -1)
+    whole = factors[0].mT.log() if len(factors) == 1 else None  # [S, S], transposed: the next state first
+    step = max(1, PAIRS_AT_ONCE // (batch * (states + k * k)))
     for t in range(1, n):
-        parts = [_best_before(score, factors, slice(k, min(k + step, states))) for k in range(0, states, step)]
-        best, which = (torch.cat(part, -1) for part in zip(*parts, strict=True))
-        here = best + given.log_emissions[:, t]
+        sides = []
+        for part in (slice(first, first + step) for first in range(0, states, step)):
+            into = whole[..., part, :] if whole is not None else (factors[0] @ factors[1][..., part]).mT.log()
+            sides.append(_best_before(score, into))
+        best, which = (torch.cat(side, 1) for side in zip(*sides, strict=True))  # [B, S, k]
+        here = best + given.log_emissions[:, t, :, None]
         active = given.active(t)
-        score = here if active is None else torch.where(active, here, score)
-        came_from[t] = which if active is None else torch.where(active, which, every)
-    log_best, last = score.max(-1)
-    found = torch.empty(batch, n, dtype=torch.int64, device=score.device)
+        score = here if active is None else torch.where(active[..., None], here, score)
+        came_from[t] = which.flatten(1) if active is None else torch.where(active, which.flatten(1), stay)
+    log_best, way = _largest(score.flatten(1), k)  # [B, k]
+    paths = torch.empty(batch, k, n, dtype=torch.int64, device=score.device)
     for t in range(n - 1, -1, -1):
-        found[:, t] = last
+        paths[..., t] = way.div(k, rounding_mode="floor")
         if t:
-            last = came_from[t].gather(1, last[:, None])[:, 0]
-    beyond = log_best == -torch.inf
-    found.masked_fill_(beyond[:, None], -1)
+            way = came_from[t].gather(1, way)
+    paths.masked_fill_((log_best == -torch.inf)[..., None], -1)
     if given.lengths is not None:
-        found.masked_fill_(torch.arange(n, device=score.device) >= given.lengths.to(score.device)[:, None], -1)
-    return found, log_best
+        beyond = torch.arange(n, device=score.device) >= given.lengths.to(score.device)[:, None]
+        paths.masked_fill_(beyond[:, None], -1)
+    return paths, log_best
 
 
-def _best_before(score: Tensor, factors: list[Tensor], part: slice) -> tuple[Tensor, Tensor]:
-    """Find the best previous state of each state of a part, and its log-probability: [B, part] each."""
-    columns = factors[-1][..., part]
-    if len(factors) == 2:
-        columns = factors[0] @ columns  # [S, part] or [B, S, part]
-    best, which = (score[:, :, None] + columns.log()).max(1)
+def _best_before(score: Tensor, into: Tensor) -> tuple[Tensor, Tensor]:
+    """Find the k best paths to each state of a part, and which of the paths before each of them extends: [B, part, k].
+
+    ``into`` is [(B,) part, S]. The k best paths come from at most k states, those whose best paths are the best.
+    """
+    batch, states, k = score.shape
+    steps = into.expand(batch, -1, -1)
+    best, before = _largest(score[:, None, :, 0] + steps, min(k, states))  # [B, part, states before]
+    if k == 1:
+        return best, before
+    rows = torch.arange(batch, device=score.device)[:, None, None]
+    ways = score[rows, before] + steps.gather(2, before)[..., None]  # [B, part, states before, k]
+    best, which = _largest(ways.flatten(2), k)
+    return best, before.gather(2, which.div(k, rounding_mode="floor")) * k + which % k
+
+
+def _largest(logs: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k largest values of the last dimension and their indices; one is found faster than by ``topk``."""
+    best, which = logs.max(-1, keepdim=True) if k == 1 else logs.topk(k, -1)
     return best, which
