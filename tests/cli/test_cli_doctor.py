@@ -1,6 +1,7 @@
 """`simplepcfg doctor`, and what is said about a machine before training."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -83,10 +84,20 @@ def test_time_of_a_small_model_is_not_that_of_its_products() -> None:
     assert 100 * 0.01 < seconds < 100 * 0.1  # a hundred steps, which launch hundreds of operations each
 
 
-def test_time_note_of_one_epoch() -> None:
+def test_time_note_of_one_epoch(monkeypatch) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
     note = time_note(load_config("sn-pcfg-small", ["training.epochs=1"]), [10] * 100, 100, CPU)
     assert note is not None
     assert "for 1 epoch, if" in note
+
+
+def test_time_note_of_a_busy_machine(monkeypatch) -> None:
+    """Announced times that other programs make too short are no help."""
+    monkeypatch.setattr("os.getloadavg", lambda: (3.0 * (os.cpu_count() or 1), 0.0, 0.0))
+    assert recommendation.slowdown_by_others() > 3
+    note = time_note(load_config("sn-pcfg-small", ["training.epochs=1"]), [10] * 100, 100, CPU)
+    assert note is not None
+    assert "beside the programs that use the CPU now" in note
 
 
 def test_no_random_number_is_drawn() -> None:

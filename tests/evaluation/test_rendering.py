@@ -1,5 +1,6 @@
 """Markdown and LaTeX of a table of results, whatever its names hold."""
 
+import io
 import re
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.evaluation.columns import Column
 from simplepcfg.evaluation.f1 import evaluate_spans
-from simplepcfg.evaluation.rendering import escape_latex, escape_markdown, latex_report, markdown_report
+from simplepcfg.evaluation.rendering import escape_latex, escape_markdown, latex_report, markdown_report, rich_table
 from simplepcfg.evaluation.report import EvaluationReport
 
 GOLD = [SpanTree(("w",) * 3, ("T",) * 3, ((0, 3, "S"), (0, 2, "N_P$")))]
@@ -54,3 +55,16 @@ def test_latex_table() -> None:
     assert r"\quad sentence F1 (S-F1) & 100.0 & 50.0 $\pm$ 70.7 \\" in lines
     rows = [line for line in lines if line.endswith(r"\\") and "multicolumn" not in line]
     assert all(len(re.findall(r"(?<!\\)&", row)) == 2 for row in rows)
+
+
+def test_a_narrow_terminal_cuts_neither_names_nor_numbers() -> None:
+    from rich.console import Console
+
+    names = ["left-branching", "right-branching", "english-of-last-week", "sn-pcfg-4096", "oracle"]
+    console = Console(width=80, file=io.StringIO())
+    console.print(rich_table([column(name, [(0, 2)]) for name in names]))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in text
+    assert text.count("100.0") >= 10
+    head = text[: text.index("F1 (0-100)")]
+    assert len(re.sub(r"[^\w-]", "", head)) == sum(map(len, names))  # folded, every character is there

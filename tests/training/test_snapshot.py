@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -98,9 +99,13 @@ def test_looking_changes_nothing_on_a_gpu(make_config, tmp_path: Path, monkeypat
     assert all(found.identity == pytest.approx(1, abs=0.02) for found in watching.snapshots)
 
 
-def test_nobody_looks_unless_asked(make_config, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(SnapshotTaker, "take", lambda *_: 1 / 0)
-    train(make_config("training.epochs=1"), tmp_path / "run", reporter=Reporter())
+def test_nobody_looks_within_epochs_unless_asked(make_config, tmp_path: Path, monkeypatch) -> None:
+    """One snapshot an epoch is taken, for the record."""
+    monkeypatch.setattr("simplepcfg.training.loop.SNAPSHOT_SECONDS", 0.0)
+    taken: list[None] = []
+    monkeypatch.setattr(SnapshotTaker, "take", lambda *_: taken.append(None))
+    train(make_config("training.epochs=2"), tmp_path / "run", reporter=Reporter())
+    assert len(taken) == 2
 
 
 def test_the_identity_is_told(make_config, tmp_path: Path) -> None:
@@ -109,17 +114,36 @@ def test_the_identity_is_told(make_config, tmp_path: Path) -> None:
     assert [report.rule_count_ratio is not None for report in watching.steps] == [r.logged for r in watching.steps]
 
 
-@pytest.mark.parametrize(("width", "beside"), [(150, True), (80, False)])
-def test_live_display(make_config, tmp_path: Path, monkeypatch, width: int, beside: bool) -> None:
+@pytest.mark.parametrize(("width", "height"), [(150, 40), (80, 24)])
+def test_live_display(make_config, tmp_path: Path, monkeypatch, width: int, height: int) -> None:
     monkeypatch.setattr("simplepcfg.training.reporting.live_display.REDRAW_SECONDS", 0.0)
     screen = io.StringIO()
-    console = Console(file=screen, force_terminal=True, width=width, height=40, highlight=False)
+    console = Console(file=screen, force_terminal=True, width=width, height=height, highlight=False)
     train(make_config(), tmp_path / "run", reporter=LiveReporter(console))
     text = screen.getvalue()
     for words in ("training perplexity", "gradient norm", "span marginals / (n − 1) 1.0", "nonterminals in use about"):
         assert words in text
     assert any(0x2800 < ord(character) < 0x2900 for character in text)
-    assert ("sample parse" in text) == beside
+    assert "sample parse" in text
+    assert ("└─" in text) == (width > 100)
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+    epochs = re.findall(r"epoch \d/\d  train.*(?:\n  .*)*?elapsed", plain)
+    assert len(epochs) == 3
+    assert all(len(line) <= width for line in "\n".join(epochs).splitlines())
+    assert all("elapsed" in found and "perplexity" in found for found in epochs)  # no word is broken
+
+
+def test_the_plot_leaves_the_steep_beginning_out(monkeypatch) -> None:
+    monkeypatch.setattr("simplepcfg.training.reporting.live_display.REDRAW_SECONDS", 0.0)
+    screen = io.StringIO()
+    reporter = LiveReporter(Console(file=screen, force_terminal=True, width=80, height=24, highlight=False))
+    values = [9000.0, 3000.0, *(150.0 - k for k in range(30))]
+    for step, value in enumerate(values, start=1):
+        reporter.step(StepReport(1, 1, step, len(values), step, 1.0, value, 1.0, 1.0, True))
+    reporter.close()
+    last = screen.getvalue().split("┤")
+    assert "9,000" not in last[-6]
+    assert "148.0" in last[-7][-12:]
 
 
 def test_every_number_of_the_epoch_line_has_a_name(make_config, tmp_path: Path) -> None:

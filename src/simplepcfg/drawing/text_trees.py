@@ -26,6 +26,17 @@ def draw_tree(tree: AnyTree, tags: bool = False) -> list[str]:
     return lines
 
 
+def nested_words(tree: AnyTree) -> str:
+    """Return the words of a tree on one line, with brackets around those of each span of two or more but the whole."""
+    n = len(tree.words)
+    opened, closed = [0] * (n + 1), [0] * (n + 1)
+    for i, j, _ in tree.spans:
+        if 1 < j - i < n:
+            opened[i] += 1
+            closed[j] += 1
+    return " ".join(f"{'[' * opened[k]}{word}{']' * closed[k + 1]}" for k, word in enumerate(tree.words))
+
+
 def side_by_side(left: list[str], right: list[str], titles: tuple[str, str]) -> list[str]:
     """Return the lines of two drawings in two columns under their titles."""
     width = max(len(line) for line in [titles[0], *left]) + GAP

@@ -52,10 +52,13 @@ def rich_table(columns: Sequence[Column], title: str | None = None) -> Table:
 
     # All cells are Text, since a label or a file name may contain rich's markup.
     table = Table(title=Text(title) if title else None, box=box.SIMPLE_HEAD, title_justify="left")
-    table.add_column("")
-    for column in columns:
-        table.add_column(Text(column.name), justify="right")
-    for section in sections(columns):
+    table.add_column("", overflow="fold")
+    parts = sections(columns)
+    for number, column in enumerate(columns):
+        # Where the terminal is narrow, names are folded and neither they nor numbers are cut.
+        widest = max((len(cells[number]) for part in parts for _, cells in part.rows), default=1)
+        table.add_column(Text(column.name), justify="right", overflow="fold", min_width=widest)
+    for section in parts:
         table.add_row(Text(section.heading, style="bold"))
         for name, cells in section.rows:
             table.add_row(Text(f"  {name}"), *(Text(cell) for cell in cells))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ BESIDE_PRODUCTS = 1.8
 # 512 nonterminals, 5 to 40 words), whose steps they give within 0.7 to 1.2. Whole runs take longer, since validation,
 # saving and other programs are not counted: `demo` and 660 sentences of `sn-pcfg-small` took up to twice the estimate.
 STEP_SECONDS, WIDTH_SECONDS, SPLIT_SECONDS = 8.5e-3, 0.6e-3, 3.7e-9
+NOTABLE = 1.3  # times longer, from which other programs are mentioned
 _MEASURED_SIZE, _MEASURED_TIMES = 384, 5
 
 
@@ -81,10 +83,24 @@ def time_note(config: RunConfig, lengths: Sequence[int], vocabulary: int, device
     if seconds is None:
         return None
     epochs = f"{config.training.epochs:,} epoch{'s' * (config.training.epochs != 1)}"
-    note = f"time: {spoken(seconds)} for {epochs}, if no other program needs the CPU"
+    slower = slowdown_by_others()
+    if slower < NOTABLE:
+        note = f"time: {spoken(seconds)} for {epochs}, if no other program needs the CPU"
+    else:
+        note = f"time: {spoken(slower * seconds)} for {epochs} beside the programs that use the CPU now, else "
+        note += spoken(seconds)
     if seconds > LONG:
         note += f"; quicker here: {fitting_configuration(len(lengths), config.data.eos, 'cpu')}"
     return note
+
+
+def slowdown_by_others() -> float:
+    """Return how much longer a run takes because of the programs that used the CPU in the last minute; 1 for none."""
+    try:
+        others = os.getloadavg()[0]
+    except (AttributeError, OSError):  # Windows has no such count.
+        return 1.0
+    return max(1.0, (others + torch.get_num_threads()) / (os.cpu_count() or 1))
 
 
 def spoken(seconds: float) -> str:

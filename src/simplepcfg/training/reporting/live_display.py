@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from simplepcfg.drawing.text_plot import text_plot
-from simplepcfg.drawing.text_trees import draw_tree
+from simplepcfg.drawing.text_trees import draw_tree, nested_words
 from simplepcfg.runs.history import duration
 from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport
 from simplepcfg.training.reporting.snapshot import Snapshot
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 
 REDRAW_SECONDS = 0.1
 PLOT_WIDTH, PLOT_HEIGHT = 44, 6
-WIDE = 100  # columns from which the sample parse stands beside the plot
+WIDE = 100  # columns from which the sample parse is drawn beside the plot, and not as brackets below it
 MOST_POINTS = 4000
+BEGINNING = 8  # one of so many points of the plot is left out, from the beginning
 
 
 class LiveReporter(Reporter):
@@ -65,7 +67,8 @@ class LiveReporter(Reporter):
     def epoch(self, report: EpochReport) -> None:
         """Print the epoch's outcome above the display."""
         self._epoch = report
-        self.note(report.describe())
+        lines = wrap(report.describe(), self._console.width, subsequent_indent="  ", break_long_words=False)
+        self.note("\n".join(lines))
 
     def close(self) -> None:
         """Remove the display; the lines above it stay."""
@@ -79,10 +82,13 @@ class LiveReporter(Reporter):
         from rich.table import Table
         from rich.text import Text
 
-        plot = Text(
-            "\n".join([*text_plot(self._points, PLOT_WIDTH, PLOT_HEIGHT), *self._numbers(report)]), no_wrap=True
-        )
+        # Without the steep beginning, beside which all that follows is flat.
+        points = self._points[len(self._points) // BEGINNING :]
+        lines = [*text_plot(points, PLOT_WIDTH, PLOT_HEIGHT), *self._numbers(report)]
         tree = self._snapshot.tree if self._snapshot is not None else None
+        if tree is not None and self._console.width < WIDE:
+            lines += wrap(f"sample parse {nested_words(tree)}", self._console.width, subsequent_indent="  ")
+        plot = Text("\n".join(lines), no_wrap=True)
         upper: Any = plot
         if tree is not None and self._console.width >= WIDE:
             parse = Text("\n".join(["sample parse", *draw_tree(tree)]), no_wrap=True)
