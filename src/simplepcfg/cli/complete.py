@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
-from simplepcfg.cli.output import note, refuse_unwritable, table_row, write_json, write_lines
+from simplepcfg.cli.output import note, table_row, write_json, write_lines
 from simplepcfg.cli.requests import arg, flag, opt
 from simplepcfg.errors import InputError
 
@@ -49,8 +49,6 @@ def command(
     refuse_baseline(run)
     if k < 0:
         raise InputError(f"--top {k}; give 0 or more")
-    if json is not None:
-        refuse_unwritable(json)
     model = load(run, device)
     completion = model.complete(" ".join(words or []), k, samples=samples, seed=seed, max_length=max_length)
     for remark in remarks(completion):

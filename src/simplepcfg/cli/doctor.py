@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from simplepcfg.cli.options import Json
-from simplepcfg.cli.output import refuse_unwritable, write_json, write_lines
+from simplepcfg.cli.output import write_json, write_lines
 from simplepcfg.cli.requests import arg
 from simplepcfg.errors import InputError, ResourceError
 
@@ -28,8 +28,6 @@ def command(
       simplepcfg doctor
       simplepcfg doctor --json machine.json
     """
-    if json is not None:
-        refuse_unwritable(json)
     from simplepcfg.benchmarking.machine_check import examine
     from simplepcfg.training.recommendation import fitting_configuration
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from simplepcfg.cli.options import By, Decode, Device, Json, Quiet, Raw, Weigh
-from simplepcfg.cli.output import note, refuse_unwritable, results_console, write_json, write_lines, write_text
-from simplepcfg.cli.requests import arg, flag, opt, takes
+from simplepcfg.cli.output import note, results_console, write_json, write_lines, write_text
+from simplepcfg.cli.requests import arg, flag, opt, takes, written
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class EvaluateRequest:
         bool, flag("--labels", "Also how symbols match gold labels and tags, by the most probable trees.")
     ] = False
     write_labels: Annotated[
-        str | None, opt("--write-labels", "FILE", "Write each symbol's gold label, for parse --labels.")
+        str | None, written("--write-labels", "Write each symbol's gold label, for parse --labels.")
     ] = None
     importance: Annotated[
         int,
@@ -68,9 +68,9 @@ class EvaluateRequest:
     seed: Annotated[int, opt("--seed", "N", "Of these draws.", min=0, max=2**63 - 1)] = 0
     output: Annotated[Format, flag("--format", "What is printed; latex needs the package booktabs.")] = "table"
     sentences: Annotated[
-        str | None, opt("--sentences", "FILE", "Also a row a sentence: F1, nats, length, unknown words.")
+        str | None, written("--sentences", "Also a row a sentence: F1, nats, length, unknown words.")
     ] = None
-    csv: Annotated[str | None, opt("--csv", "FILE", "Also a row a system, separated by commas.")] = None
+    csv: Annotated[str | None, written("--csv", "Also a row a system, separated by commas.")] = None
     raw: Raw = False
     json: Json = None
     device: Device = "auto"
@@ -110,9 +110,6 @@ def command(request: EvaluateRequest) -> None:
       simplepcfg evaluate test.trees --group ours=runs/a-* --group theirs=runs/b-* --compare theirs
     """
     _refuse_contradictions(request)
-    for path in (request.json, request.sentences, request.csv, request.write_labels):
-        if path is not None:
-            refuse_unwritable(path)
     from simplepcfg.inference.systems import System
 
     systems = [*map(System.named, request.names), *map(System.group, request.groups or ())]

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from simplepcfg.cli.output import FILE_WIDTH, note, refuse_unwritable, results_console, write_json, write_text
-from simplepcfg.cli.requests import opt
+from simplepcfg.cli.output import FILE_WIDTH, note, results_console, write_json, write_text
+from simplepcfg.cli.requests import written
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from simplepcfg.linguistics.reading_times import ReadingTimeGain
 
 Result = TypeVar("Result", "Accuracy", "ReadingTimeGain")
-Csv = Annotated[str | None, opt("--csv", "FILE", "Also write the rows separated by commas.")]
+Csv = Annotated[str | None, written("--csv", "Also write the rows separated by commas.")]
 
 
 def models_and_files(arguments: Sequence[str], suffixes: tuple[str, ...]) -> tuple[list[str], list[str]]:
@@ -64,13 +64,6 @@ def read_items(file: str, quiet: bool) -> "ItemTable":
 def with_name(results: Sequence[Result], name: str) -> list[Result]:
     """Return results under the name that the user gave the model, instead of the folder of an installed grammar."""
     return [replace(result, model=name) for result in results]
-
-
-def refuse_unwritable_results(*paths: str | None) -> None:
-    """Raise InputError before any work is done if results cannot be written to one of these paths."""
-    for path in paths:
-        if path is not None:
-            refuse_unwritable(path)
 
 
 def show_accuracies(

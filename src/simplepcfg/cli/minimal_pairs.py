@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from simplepcfg.cli.materials import Csv, models_and_files, refuse_unwritable_results, show_accuracies, with_name
+from simplepcfg.cli.materials import Csv, models_and_files, show_accuracies, with_name
 from simplepcfg.cli.options import Device, Json, Quiet
 from simplepcfg.cli.requests import arg
 
@@ -35,7 +35,6 @@ def command(
       simplepcfg test minimal-pairs runs/demo blimp/
       simplepcfg test minimal-pairs runs/a runs/b pairs.tsv --json accuracies.json
     """
-    refuse_unwritable_results(json, csv)
     from simplepcfg.inference.word_models import load_word_model
     from simplepcfg.linguistics.minimal_pairs import (
         SUFFIXES,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from simplepcfg.cli.output import note
-from simplepcfg.cli.requests import flag, opt
+from simplepcfg.cli.requests import flag, opt, written
 from simplepcfg.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 Device = Annotated[str, opt("--device", "auto|cpu|cuda|cuda:N", "Where to compute; auto takes a GPU if there is one.")]
 Quiet = Annotated[bool, flag("--quiet -q", "Say nothing on standard error but errors.")]
 
-Json = Annotated[str | None, opt("--json", "FILE", "Write everything as JSON too; - prints JSON instead of the rest.")]
+Json = Annotated[str | None, written("--json", "Write everything as JSON too; - prints JSON instead of the rest.")]
 
 
 Raw = Annotated[bool, flag("--raw", "The file is raw text: paragraphs, which are split into sentences and words.")]

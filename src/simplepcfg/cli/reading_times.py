@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from simplepcfg.cli.materials import Csv, models_and_files, read_items, refuse_unwritable_results, with_name, write_rows
+from simplepcfg.cli.materials import Csv, models_and_files, read_items, with_name, write_rows
 from simplepcfg.cli.options import Device, Json, Quiet
 from simplepcfg.cli.output import note, results_console, write_json
 from simplepcfg.cli.requests import arg, flag, opt, takes
@@ -67,7 +67,6 @@ def command(request: ReadingTimesRequest) -> None:
       simplepcfg test reading-times runs/demo words.tsv --frequencies train.txt
       simplepcfg test reading-times runs/a runs/b words.tsv --predictors surprisal,entropy --shape spline
     """
-    refuse_unwritable_results(request.json, request.csv)
     from simplepcfg.linguistics.reading_times import GAIN_COLUMNS
 
     results = _evaluate(request)

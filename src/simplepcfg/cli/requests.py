@@ -8,7 +8,7 @@ from typing import TypeVar, get_type_hints
 
 import typer
 
-from simplepcfg.cli.output import write_lines
+from simplepcfg.cli.output import refuse_unwritable, write_lines
 
 Request = TypeVar("Request")
 
@@ -43,6 +43,17 @@ def opt(
 ) -> object:
     """Return an option with a value; `names` are separated by spaces, such as `--k -k`."""
     return typer.Option(*names.split(), metavar=metavar, help=help, min=min, max=max, show_default=show_default)
+
+
+def written(names: str, help: str) -> object:
+    """Return an option that names a file to write; one that cannot be written is refused before any work is done."""
+    return typer.Option(*names.split(), metavar="FILE", help=help, callback=_refuse_unwritable)
+
+
+def _refuse_unwritable(path: str | None) -> str | None:
+    if path is not None:
+        refuse_unwritable(path)
+    return path
 
 
 def flag(names: str, help: str, *, show_default: bool = True) -> object:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Annotated
 
 from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
-from simplepcfg.cli.output import note, refuse_unwritable, write_json, write_lines
+from simplepcfg.cli.output import note, write_json, write_lines
 from simplepcfg.cli.requests import arg, flag, opt
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ def command(
     from simplepcfg.inference.run import load
 
     refuse_baseline(run)
-    if json is not None:
-        refuse_unwritable(json)
     drawn = load(run, device).sample_blocks(count, max_length=max_length, temperature=temperature, seed=seed)
     held = []
     for number, block in enumerate(drawn):

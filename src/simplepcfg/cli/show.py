@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Annotated
 
 from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
-from simplepcfg.cli.output import note, refuse_unwritable, results_console, write_json, write_lines
+from simplepcfg.cli.output import note, results_console, write_json, write_lines
 from simplepcfg.cli.requests import arg, opt
 from simplepcfg.data.raw_text import shortened
 from simplepcfg.errors import InputError, counted
@@ -45,8 +45,6 @@ def command(
         raise InputError(f"--top {top}; ask for at least one symbol")
     if not least >= 0:
         raise InputError(f"--least {least}; it must be 0 or more")
-    if json is not None:
-        refuse_unwritable(json)
     from simplepcfg.data.readers import read_sentences, read_trees, sniff
     from simplepcfg.inference.inspection import describe_symbols
     from simplepcfg.inference.run import load

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from simplepcfg.cli.materials import Csv, models_and_files, refuse_unwritable_results, show_accuracies, with_name
+from simplepcfg.cli.materials import Csv, models_and_files, show_accuracies, with_name
 from simplepcfg.cli.options import Device, Json, Quiet
 from simplepcfg.cli.output import results_console
 from simplepcfg.cli.requests import arg
@@ -37,7 +37,6 @@ def command(
       simplepcfg test syntaxgym runs/demo suites/
       simplepcfg test syntaxgym runs/a runs/b suites/number_prep.json --csv accuracies.csv
     """
-    refuse_unwritable_results(json, csv)
     from simplepcfg.inference.word_models import load_word_model
     from simplepcfg.linguistics.syntaxgym import evaluate_suites, read_suite
 
