@@ -112,12 +112,12 @@ def hold_out(lengths: Ints, seed: int, name: str = "the training text") -> tuple
 
 def absolute_paths(config: DataConfig) -> DataConfig:
     """Return the configuration with absolute paths, so that a run can be resumed from another working directory."""
-    found = {
+    absolute = {
         name: str(Path(path).absolute())
         for name in ("train", "valid")
         if (path := getattr(config, name)) is not None and path != "-"
     }
-    return config.model_copy(update=found)
+    return config.model_copy(update=absolute)
 
 
 def _name(source: TextSource, kind: str) -> str:
@@ -130,11 +130,11 @@ def _unlearned_unknown_words(training: EncodedText, held_out: EncodedText, size:
 
     `size` is that of the vocabulary.
     """
-    found = held_out.counts(size)
-    if not found[UNK_ID] or training.counts(size)[UNK_ID]:
+    counts = held_out.counts(size)
+    if not counts[UNK_ID] or training.counts(size)[UNK_ID]:
         return None
     return (
-        f"{found[UNK_ID]:,} of {found.sum():,} validation words are {UNK}, whose probability is not learned, as the "
+        f"{counts[UNK_ID]:,} of {counts.sum():,} validation words are {UNK}, whose probability is not learned, as the "
         f"training text has none; with --set data.min_count=2 its words seen once are {UNK}"
     )
 

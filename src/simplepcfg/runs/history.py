@@ -53,15 +53,15 @@ def _lines(folder: RunFolder, path: Path) -> list[dict[str, Any]]:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError):
         return []
-    found = []
+    records = []
     for line in text.splitlines():
         try:
             value = json.loads(line)
         except ValueError:
             continue
         if isinstance(value, dict):
-            found.append(value)
-    return found
+            records.append(value)
+    return records
 
 
 def _number(value: Any) -> float:

@@ -155,10 +155,10 @@ def _refuse_other_settings(members: SeedsFolder, config: RunConfig, seeds: int) 
         return
     if members.read_config() != with_absolute_paths(config):
         raise InputError(f"{members.path} was begun with other settings; give the same as then, or another folder")
-    found: Sequence[int] = members.seeds()
-    if len(found) != seeds:
+    available: Sequence[int] = members.seeds()
+    if len(available) != seeds:
         raise InputError(
-            f"{members.path} was begun with {len(found)} seeds, not {seeds}; give as many, or another folder"
+            f"{members.path} was begun with {len(available)} seeds, not {seeds}; give as many, or another folder"
         )
 
 

@@ -250,7 +250,7 @@ class Trainer:
     def _validate(self) -> PerplexityReport:
         """Return the validation perplexity of the averaged weights; raise Interrupted if asked to stop."""
         sentences, group = self.corpus.valid, self.group
-        found = torch.zeros(len(sentences) + 2, dtype=torch.float64)  # log-likelihoods, stop, failed
+        shared = torch.zeros(len(sentences) + 2, dtype=torch.float64)  # log-likelihoods, stop, failed
         with group.holding_errors(), suppress(_StopValidation), self.ema.swapped_in():
             mine = log_likelihoods(
                 self.model,
@@ -259,14 +259,14 @@ class Trainer:
                 self._between_batches,
                 validation_precision(self.config.training.precision, self.device),
             )
-            found[group.rank : len(sentences) : group.size] = mine
-        found[-2], found[-1] = self.stop.requested is not None, group.held_error is not None
-        group.all_reduce_on_host(found)
-        if found[-1]:
+            shared[group.rank : len(sentences) : group.size] = mine
+        shared[-2], shared[-1] = self.stop.requested is not None, group.held_error is not None
+        group.all_reduce_on_host(shared)
+        if shared[-1]:
             group.raise_held_errors()
-        self._stop_requested = self._stop_requested or bool(found[-2])
+        self._stop_requested = self._stop_requested or bool(shared[-2])
         self._stop_if_requested()
-        return perplexity(found[:-2], sentence_lengths(sentences), self.config.data.eos)
+        return perplexity(shared[:-2], sentence_lengths(sentences), self.config.data.eos)
 
     def _between_batches(self) -> None:
         """Leave the validation if asked to stop; the model then gets its own weights back before they are saved."""

@@ -73,9 +73,9 @@ def _count_neighbours(sentences: Sequence[Sequence[int]], vocabulary_size: int) 
     text = sentences if isinstance(sentences, EncodedText) else EncodedText.of(sentences)
     pairs = counts = np.zeros(0, dtype=np.int64)
     for block in text.blocks():
-        found = np.unique(_pairs(block, vocabulary_size), return_counts=True)
-        pairs, places = np.unique(np.concatenate([pairs, found[0]]), return_inverse=True)
-        counts = np.bincount(places, np.concatenate([counts, found[1]]), minlength=len(pairs)).astype(np.int64)
+        block_pairs, block_counts = np.unique(_pairs(block, vocabulary_size), return_counts=True)
+        pairs, places = np.unique(np.concatenate([pairs, block_pairs]), return_inverse=True)
+        counts = np.bincount(places, np.concatenate([counts, block_counts]), minlength=len(pairs)).astype(np.int64)
     words, neighbours = np.divmod(pairs, 2 * vocabulary_size)
     return torch.from_numpy(words), torch.from_numpy(neighbours), torch.from_numpy(counts).double()
 

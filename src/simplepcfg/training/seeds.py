@@ -60,7 +60,7 @@ class SeedsFolder:
     def seeds(self) -> list[int]:
         """Return the seeds in order; a folder stands for each, empty where the run has not begun."""
         names = [item.name for item in self.path.iterdir() if item.is_dir()]
-        return sorted(int(found[1]) for name in names if (found := _FOLDER.fullmatch(name)))
+        return sorted(int(match[1]) for name in names if (match := _FOLDER.fullmatch(name)))
 
     def create(self, config: RunConfig, count: int) -> None:
         """Write the configuration and make a folder for each of `count` seeds, from the configuration's on."""
@@ -129,11 +129,11 @@ def train_seeds(
     shared = folder.read_config(overrides)
     if overrides:
         save_config(shared, folder.config)
-    found = folder.seeds()
+    present = folder.seeds()
     if jobs == 1:
-        outcomes = _one_by_one(folder, found, shared, overrides, device, make_reporter, note)
+        outcomes = _one_by_one(folder, present, shared, overrides, device, make_reporter, note)
     else:
-        outcomes = _side_by_side(folder, found, shared, overrides, device, jobs, logs, note)
+        outcomes = _side_by_side(folder, present, shared, overrides, device, jobs, logs, note)
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     if config is not None and len(failed) == len(outcomes):
         folder.withdraw()

@@ -24,7 +24,7 @@ from simplepcfg.runs.metrics import check_length, is_intact
 from simplepcfg.runs.run_folder import FORMAT, RunFolder, run_facts
 from simplepcfg.runs.tensor_files import read_checked_tensor_file, stored_vocabulary
 from simplepcfg.training.loop import Trainer
-from simplepcfg.training.memory import require_memory
+from simplepcfg.training.memory import Needs, require_memory
 from simplepcfg.training.neighbour_embeddings import set_neighbour_embeddings
 from simplepcfg.training.recommendation import time_note
 from simplepcfg.training.reporting.progress import Reporter
@@ -129,38 +129,55 @@ def train(
                 _initialise_weights(trainer)
             if group.is_leader:
                 checkpoint = _open_folder(folder, config, corpus, chosen, reporter)
+        _restore(trainer, checkpoint, resume)
         with group.failing_together():
-            if not group.is_leader and resume and folder.checkpoint.exists():
-                checkpoint = _load_checkpoint(folder, corpus)
-            if checkpoint is not None:
-                trainer.resume(checkpoint)
-        for leaders_turn in (True, False):  # The other processes read what the first has computed.
-            with group.failing_together():
-                if group.is_leader == leaders_turn:
-                    trainer.teacher.marginals = prepare_teachers(config, corpus, folder.teacher, chosen, reporter.note)
-        write_model = False
-        with group.failing_together():
-            if checkpoint is not None and group.is_leader:
-                write_model = _model_is_behind(folder, checkpoint)
-        with group.failing_together():
-            if checkpoint is not None and group.is_leader:  # A process that refuses must leave the folder unchanged.
-                save_config(config, folder.config)
-                if write_model:
-                    checkpoint.save_best(folder.model)
-            duration = time_note(config, corpus.train.lengths.tolist(), len(corpus.vocabulary), chosen)
-            summary = _summary(corpus, trainer, group)
-            bias = bias_note(config.training, len(corpus.train))
-            for note in (*corpus.notes, summary, trainer.curriculum.note, bias, needs.note, duration):
-                if note is not None:
-                    reporter.note(note)
-            if checkpoint is not None:
-                reporter.note(_describe_position(trainer))
+            _report_start(trainer, needs, checkpoint)
         group.broadcast(list(trainer.model.state_dict().values()))
         try:
             trainer.run()
         finally:
             reporter.close()
         return _result(trainer)
+
+
+def _restore(trainer: Trainer, checkpoint: Checkpoint | None, resume: bool) -> None:
+    """Continue from the checkpoint in all processes, prepare the teachers, and bring the run's files up to date.
+
+    `checkpoint` is that of the first process, None for a new run. A process that refuses leaves the folder unchanged.
+    """
+    config, corpus, folder, group = trainer.config, trainer.corpus, trainer.folder, trainer.group
+    with group.failing_together():
+        if not group.is_leader and resume and folder.checkpoint.exists():
+            checkpoint = _load_checkpoint(folder, corpus)
+        if checkpoint is not None:
+            trainer.resume(checkpoint)
+    for leaders_turn in (True, False):  # The other processes read what the first has computed.
+        with group.failing_together():
+            if group.is_leader == leaders_turn:
+                note = trainer.reporter.note
+                trainer.teacher.marginals = prepare_teachers(config, corpus, folder.teacher, trainer.device, note)
+    write_model = False
+    with group.failing_together():
+        if checkpoint is not None and group.is_leader:
+            write_model = _model_is_behind(folder, checkpoint)
+    with group.failing_together():
+        if checkpoint is not None and group.is_leader:
+            save_config(config, folder.config)
+            if write_model:
+                checkpoint.save_best(folder.model)
+
+
+def _report_start(trainer: Trainer, needs: Needs, checkpoint: Checkpoint | None) -> None:
+    """Tell the user about the text, the settings and the memory, and where a resumed run stands."""
+    config, corpus = trainer.config, trainer.corpus
+    duration = time_note(config, corpus.train.lengths.tolist(), len(corpus.vocabulary), trainer.device)
+    bias = bias_note(config.training, len(corpus.train))
+    summary = _summary(corpus, trainer, trainer.group)
+    for note in (*corpus.notes, summary, trainer.curriculum.note, bias, needs.note, duration):
+        if note is not None:
+            trainer.reporter.note(note)
+    if checkpoint is not None:
+        trainer.reporter.note(_describe_position(trainer))
 
 
 def _initialise_weights(trainer: Trainer) -> None:
@@ -296,12 +313,12 @@ def _check_same_text(folder: RunFolder, corpus: Corpus) -> None:
         if isinstance(error, InputError):
             raise
         raise DamagedFileError(folder.facts, str(error)) from None
-    found = corpus.identity()
+    identity = corpus.identity()
     for name, text in (("train", "training"), ("valid", "validation")):
-        if found[name]["sha256"] != expected[name]:
+        if identity[name]["sha256"] != expected[name]:
             raise InputError(
                 f"the {text} text is not the one that {folder.path} began with "
-                f"({found[name]['sentences']} usable sentences now, {recorded[name]['sentences']} then); "
+                f"({identity[name]['sentences']} usable sentences now, {recorded[name]['sentences']} then); "
                 "restore it or start a new run"
             )
 

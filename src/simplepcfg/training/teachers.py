@@ -27,8 +27,8 @@ SECONDS_BETWEEN_SAVES = 60.0
 
 def teacher_folders(names: Sequence[str]) -> tuple[str, ...]:
     """Return the absolute paths of the runs with these names; a folder of runs stands for all of them."""
-    found = [folder for name in names for folder in runs_inside(name) or [name]]
-    return tuple(str(Path(name).absolute()) if Path(name).exists() else name for name in found)
+    folders = [folder for name in names for folder in runs_inside(name) or [name]]
+    return tuple(str(Path(name).absolute()) if Path(name).exists() else name for name in folders)
 
 
 def prepare_teachers(
@@ -44,29 +44,29 @@ def prepare_teachers(
         return None
     lengths = corpus.train.lengths.tolist()
     identity = {"teachers": list(names), "train": corpus.train.fingerprint()}
-    found = TeacherMarginals.load(path, lengths, identity) if path.exists() else TeacherMarginals(lengths)
-    if found.is_complete:
-        return found
+    marginals = TeacherMarginals.load(path, lengths, identity) if path.exists() else TeacherMarginals(lengths)
+    if marginals.is_complete:
+        return marginals
     check_teachers(config)
     teachers = [load_run(name, str(device)) for name in names]
     assert corpus.train_tokens is not None
-    went_on = f", {found.done:,} of them are done" if found.done else ""
+    went_on = f", {marginals.done:,} of them are done" if marginals.done else ""
     kind = "teacher" if len(names) == 1 else "teachers"
     note(f"computing span marginals of {len(lengths):,} sentences by {len(names)} {kind}{went_on}")
     last = time.monotonic()
-    while not found.is_complete:
-        block = corpus.train_tokens[found.done : found.done + BLOCK]
+    while not marginals.is_complete:
+        block = corpus.train_tokens[marginals.done : marginals.done + BLOCK]
         tables = [torch.zeros(len(tokens) + 1, len(tokens) + 1) for tokens in block]
         for teacher in teachers:
             for table, more in zip(tables, _marginals(teacher, block), strict=True):
                 table += more
         tables = [(table / len(teachers)).clamp_(max=1.0).half().float() for table in tables]
-        found.append(tables, _largest_sums(tables))
+        marginals.append(tables, _largest_sums(tables))
         if time.monotonic() - last >= SECONDS_BETWEEN_SAVES:
-            found.save(path, identity)
+            marginals.save(path, identity)
             last = time.monotonic()
-    found.save(path, identity)
-    return found
+    marginals.save(path, identity)
+    return marginals
 
 
 def check_teachers(config: RunConfig) -> None:
@@ -90,7 +90,7 @@ def _marginals(teacher: LoadedRun, sentences: Sequence[Sequence[str]]) -> list[T
     """Return the span marginals of each sentence, [n + 1, n + 1] on the CPU."""
     encoded = [teacher.vocabulary.encode(tokens) for tokens in sentences]
     model: Any = teacher.model
-    found: list[Tensor] = [torch.zeros(0)] * len(encoded)
+    marginals: list[Tensor] = [torch.zeros(0)] * len(encoded)
     precision = "tf32" if teacher.device.type == "cuda" else None  # they are kept in float16
     with torch.no_grad():
         shared = shared_grammar(model, precision) if model.shares_rules else None
@@ -101,8 +101,8 @@ def _marginals(teacher: LoadedRun, sentences: Sequence[Sequence[str]]) -> list[T
             grammar = model.grammar(batch.words, batch.lengths) if shared is None else shared
             tables = grammar.span_marginals(batch.words, batch.lengths).float().cpu()
             for index, table, n in zip(indices, tables, batch.lengths.tolist(), strict=True):
-                found[index] = table[: n + 1, : n + 1]
-    return found
+                marginals[index] = table[: n + 1, : n + 1]
+    return marginals
 
 
 def _largest_sums(tables: Sequence[Tensor]) -> Tensor:

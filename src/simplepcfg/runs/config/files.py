@@ -182,8 +182,8 @@ def _of_kind(kind: str) -> str:
     """Return the end of a message that names the built-in configurations of a kind."""
     folder = resources.files("simplepcfg") / "configs"
     texts = {name: tomllib.loads((folder / f"{name}.toml").read_text("utf-8")) for name in builtin_configs()}
-    found = [name for name, values in texts.items() if values.get("model", {}).get("kind") == kind]
-    return f"; configurations of this kind: {', '.join(found)}" if found else ""
+    same_kind = [name for name, values in texts.items() if values.get("model", {}).get("kind") == kind]
+    return f"; configurations of this kind: {', '.join(same_kind)}" if same_kind else ""
 
 
 def _unknown_variable(variable: str) -> str:

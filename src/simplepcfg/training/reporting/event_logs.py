@@ -179,10 +179,10 @@ class CombinedReporter(Reporter):
 def _require(*modules: str, extra: str | None) -> None:
     for module in modules:
         try:
-            found = find_spec(module) is not None
+            installed = find_spec(module) is not None
         except ValueError:  # A module without a specification has been imported already.
-            found = True
-        if not found:
+            installed = True
+        if not installed:
             name = {"PIL": "pillow"}.get(module, module)
             fix = f"pip install 'simplepcfg[{extra}]'" if extra else f"pip install {name}"
             raise InputError(f"these events need {name}, which is not installed; {fix}")

@@ -109,10 +109,10 @@ class LiveReporter(Reporter):
         if self._epoch is not None:
             lines.append(f"validation perplexity {self._epoch.valid.perplexity:.2f} after epoch {self._epoch.epoch}")
         health = [f"gradient norm {report.gradient_norm:.2f}", f"skipped steps {report.skipped_steps:,}"]
-        found = self._snapshot
-        if found is not None and found.identity is not None:
-            health.append(f"span marginals / (n − 1) {found.identity:.4f}")
+        snapshot = self._snapshot
+        if snapshot is not None and snapshot.identity is not None:
+            health.append(f"span marginals / (n − 1) {snapshot.identity:.4f}")
         lines.append(", ".join(health))
-        if found is not None and found.symbols_in_use is not None:
-            lines.append(f"nonterminals in use about {found.symbols_in_use:.1f} of {found.symbols:,}")
+        if snapshot is not None and snapshot.symbols_in_use is not None:
+            lines.append(f"nonterminals in use about {snapshot.symbols_in_use:.1f} of {snapshot.symbols:,}")
         return lines

@@ -66,10 +66,10 @@ class SnapshotTaker:
         if isinstance(grammar, HiddenMarkovModel):
             return None
         marginals = grammar.span_marginals(batch.words, batch.lengths)  # [B, n + 1, n + 1]
-        found = marginals.sum((1, 2), dtype=torch.float64).cpu()
-        possible = found > 0
+        expected_spans = marginals.sum((1, 2), dtype=torch.float64).cpu()
+        possible = expected_spans > 0
         expected = torch.where(possible, batch.lengths.cpu() - 1, 0).sum()
-        identity = float(found.sum() / expected) if expected else None
+        identity = float(expected_spans.sum() / expected) if expected else None
         first = int(batch.lengths[0])
         tree = None
         if bool(possible[0]):

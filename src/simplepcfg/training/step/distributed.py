@@ -148,9 +148,9 @@ class DistributedGroup(Group):
 
     def maximum(self, number: int) -> int:
         """See `Group.maximum`."""
-        found = torch.tensor(number)
-        self._collective(dist.all_reduce, found, op=dist.ReduceOp.MAX, group=self._control)
-        return int(found)
+        common = torch.tensor(number)
+        self._collective(dist.all_reduce, common, op=dist.ReduceOp.MAX, group=self._control)
+        return int(common)
 
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
         """See `Group.broadcast`."""
@@ -207,10 +207,10 @@ class DistributedGroup(Group):
     def _gather(self, text: str) -> list[str]:
         """Return the texts of all processes, ordered by rank."""
         content = text.encode()[:MESSAGE_BYTES].ljust(MESSAGE_BYTES)
-        found = [torch.empty(MESSAGE_BYTES, dtype=torch.uint8) for _ in range(self.size)]
+        messages = [torch.empty(MESSAGE_BYTES, dtype=torch.uint8) for _ in range(self.size)]
         mine = torch.frombuffer(bytearray(content), dtype=torch.uint8)
-        self._collective(dist.all_gather, found, mine, group=self._control)
-        return [bytes(tensor.tolist()).decode(errors="ignore").rstrip() for tensor in found]
+        self._collective(dist.all_gather, messages, mine, group=self._control)
+        return [bytes(tensor.tolist()).decode(errors="ignore").rstrip() for tensor in messages]
 
     def _collective(self, operation: Callable[..., object], *arguments: object, **options: object) -> None:
         try:

@@ -26,15 +26,15 @@ class Gradients:
                 self._views.append(self.flat[start : start + parameter.numel()].view_as(parameter))
                 parameter.grad = self._views[-1]
 
-    def store(self, found: Sequence[Tensor | None]) -> None:
+    def store(self, computed: Sequence[Tensor | None]) -> None:
         """Store a batch's gradients, one for each parameter; None stands for a parameter that was not used."""
         if self.flat is None:
-            for parameter, gradient in zip(self.parameters, found, strict=True):
+            for parameter, gradient in zip(self.parameters, computed, strict=True):
                 # Torch's fused Adam assumes that a gradient has the strides of its parameter, which a view of a larger
                 # tensor does not have.
                 parameter.grad = None if gradient is None else gradient.contiguous()
             return
-        pairs = [(view, gradient) for view, gradient in zip(self._views, found, strict=True) if gradient is not None]
+        pairs = [(view, gradient) for view, gradient in zip(self._views, computed, strict=True) if gradient is not None]
         if len(pairs) < len(self._views):
             self.flat.zero_()
         views, gradients = zip(*pairs, strict=True)

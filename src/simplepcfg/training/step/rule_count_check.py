@@ -53,11 +53,11 @@ def rule_count_ratio(model: nn.Module, words: Tensor, lengths: Tensor) -> float 
             log_z = inside(*leaves, lengths=lengths, precision=grammar.precision, backend=grammar.backend)
         possible = torch.isfinite(log_z.detach())
         by_emission, *by_rule = torch.autograd.grad(torch.where(possible, log_z, 0.0).sum(), leaves)
-    found = by_emission.abs().sum(dtype=torch.float64)
+    counts = by_emission.abs().sum(dtype=torch.float64)
     for rule, gradient in zip(leaves[1:], by_rule, strict=True):
-        found = found + _expected_count(rule.detach(), gradient)
+        counts = counts + _expected_count(rule.detach(), gradient)
     expected = torch.where(possible.cpu(), 2 * lengths if dense else 3 * lengths - 1, 0).sum()
-    return (found / expected).item() if expected else None
+    return (counts / expected).item() if expected else None
 
 
 def _expected_count(rule: Tensor, gradient: Tensor) -> Tensor:
