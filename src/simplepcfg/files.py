@@ -10,8 +10,11 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from io import RawIOBase
 from pathlib import Path
+from typing import Any
 
 from simplepcfg.errors import InputError, naming_file
+
+Record = dict[str, Any]  # an object of JSON or a table of TOML
 
 TEMPORARY_SUFFIX = ".writing"
 CHUNK = 1 << 24

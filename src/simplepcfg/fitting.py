@@ -29,7 +29,7 @@ def fit(
     valid: TextSource | None = None,
     *,
     config: str | PathLike[str] | RunConfig = DEFAULT_CONFIG,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
     out: str | PathLike[str] | None = None,
     device: str = "auto",
     verbose: bool = False,
@@ -84,7 +84,7 @@ def _in_memory(source: TextSource | None) -> list[Any] | None:
     return None if source is None or isinstance(source, str | PathLike) else listed(source)
 
 
-def _as_toml(key: str, value: Any) -> str:
+def _as_toml(key: str, value: object) -> str:
     """Return a setting as TOML, which equals JSON except for null and escaped characters beyond U+FFFF."""
     if value is None:
         raise InputError(f"settings {key} = None; leave the key out to keep what the configuration says")

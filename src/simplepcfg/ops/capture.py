@@ -3,7 +3,7 @@
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
@@ -31,7 +31,7 @@ class GraphCapturer:
 
     def __init__(self, device: torch.device, error_mode: str = "thread_local") -> None:
         self.device, self._error_mode = device, error_mode
-        self._pool: Any = torch.cuda.graph_pool_handle()
+        self._pool = torch.cuda.graph_pool_handle()
 
     def capture(self, function: Launch) -> Launch:
         """Capture on the current stream, which must not be the default one (see `side_stream`)."""

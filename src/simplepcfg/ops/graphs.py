@@ -143,7 +143,7 @@ class DeviceGraphs(GraphCache[Any]):
             return False
         return True
 
-    def on_device(self) -> AbstractContextManager[Any]:
+    def on_device(self) -> AbstractContextManager[object]:
         """Return a context in which this GPU is the current one, on which Triton launches its kernels."""
         if not self._on_gpu or self.device.index == torch.cuda.current_device():
             return nullcontext()

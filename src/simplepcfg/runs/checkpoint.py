@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -199,7 +198,7 @@ def _restore_optimizer(
     """Load the moments by torch's own load_state_dict, which moves each to the right device."""
     names = {parameter: name for name, parameter in model.named_parameters()}
     order = [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
-    state: dict[int, dict[str, Any]] = {}
+    state: dict[int, dict[str, torch.Tensor]] = {}
     for name, value in moments.items():
         owner, _, key = name.rpartition("/")
         if owner not in order:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +12,7 @@ from simplepcfg.data.encoded_text import DecodedText, EncodedText, Ints, TextEnc
 from simplepcfg.data.tokens import TextSource, read_tokens
 from simplepcfg.data.vocabulary import UNK, UNK_ID, Vocabulary
 from simplepcfg.errors import InputError, counted
+from simplepcfg.files import Record
 from simplepcfg.runs.config.schema import DataConfig
 
 HELD_OUT_SHARE = 0.05
@@ -28,7 +28,7 @@ class Corpus:
     notes: list[str] = field(default_factory=list)
     train_tokens: Sequence[list[str]] | None = None  # of the training sentences, where they were asked for
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Record:
         """Return sizes and hashes, by which a resumed run recognises its text."""
         return {
             name: {

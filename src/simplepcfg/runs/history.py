@@ -6,8 +6,8 @@ import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from simplepcfg.files import Record
 from simplepcfg.runs.run_folder import RunFolder
 
 
@@ -15,8 +15,8 @@ from simplepcfg.runs.run_folder import RunFolder
 class TrainingHistory:
     """Points of learning curves; empty for a run that was saved without its metrics."""
 
-    steps: list[dict[str, Any]] = field(default_factory=list)  # lines of metrics.jsonl, see docs/runs.md
-    epochs: list[dict[str, Any]] = field(default_factory=list)
+    steps: list[Record] = field(default_factory=list)  # lines of metrics.jsonl, see docs/runs.md
+    epochs: list[Record] = field(default_factory=list)
     seconds: float | None = None  # of training, all sessions together
 
     def by_epoch(self, key: str) -> list[tuple[float, float]]:
@@ -46,7 +46,7 @@ def read_history(directory: Path | None) -> TrainingHistory:
     )
 
 
-def _lines(folder: RunFolder, path: Path) -> list[dict[str, Any]]:
+def _lines(folder: RunFolder, path: Path) -> list[Record]:
     if not folder.is_own(path):  # a pipe would be waited for
         return []
     try:
@@ -64,7 +64,7 @@ def _lines(folder: RunFolder, path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else math.nan
 
 

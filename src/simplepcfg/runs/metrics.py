@@ -5,10 +5,9 @@ import math
 import os
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from simplepcfg.errors import InputError, naming_file
-from simplepcfg.files import crc32, crc32_of_file
+from simplepcfg.files import Record, crc32, crc32_of_file
 
 
 def check_length(path: Path, keep: int) -> None:
@@ -46,7 +45,7 @@ class JsonLines:
     ) -> None:
         self._stream.close()
 
-    def write(self, record: dict[str, Any]) -> None:
+    def write(self, record: Record) -> None:
         """Append one record; NaN and infinity, which JSON lacks, become null."""
         finite = {
             key: None if isinstance(value, float) and not math.isfinite(value) else value
@@ -73,7 +72,7 @@ class NullJsonLines(JsonLines):
     def __init__(self) -> None:
         pass
 
-    def write(self, record: dict[str, Any]) -> None:
+    def write(self, record: Record) -> None:
         """Do nothing."""
 
     def sync(self) -> tuple[int, int]:

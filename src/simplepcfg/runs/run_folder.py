@@ -12,14 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import nn
 
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError, NumericalError
-from simplepcfg.models import build_model
+from simplepcfg.files import Record
+from simplepcfg.models import Model, build_model
 from simplepcfg.models.without_memory import without_memory
 from simplepcfg.pretrained import or_installed, run_directory
 from simplepcfg.runs.checksums import DamagedFileError, verify_checksum_line
@@ -229,7 +228,7 @@ class RunFolder:
             os.close(descriptor)
 
 
-def run_facts(config: RunConfig, device: torch.device, data: dict[str, Any]) -> dict[str, Any]:
+def run_facts(config: RunConfig, device: torch.device, data: Record) -> Record:
     """Return the content of run.json: versions, device, seed, and the fingerprints of the data."""
     return {
         "format": FORMAT,
@@ -252,9 +251,9 @@ class LoadedRun:
     directory: Path
     config: RunConfig
     vocabulary: Vocabulary
-    model: nn.Module
+    model: Model
     device: torch.device
-    best: dict[str, Any]  # epoch, step and validation perplexity of these weights
+    best: Record  # epoch, step and validation perplexity of these weights
 
 
 def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:

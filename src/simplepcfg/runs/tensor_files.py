@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -14,7 +14,7 @@ from safetensors.torch import save
 from torch import nn
 
 from simplepcfg.errors import InputError, ResourceError
-from simplepcfg.files import chunks, crc32, write_bytes
+from simplepcfg.files import Record, chunks, crc32, write_bytes
 from simplepcfg.runs.checksums import DamagedFileError
 from simplepcfg.runs.memory import physical_memory
 
@@ -34,14 +34,14 @@ class TensorFile(NamedTuple):
     """Content of a tensor file."""
 
     tensors: dict[str, torch.Tensor]
-    record: dict[str, Any]
+    record: Record
     vocabulary: str | None  # checksum of the words that the weights belong to
 
 
 def write_tensor_file(
     path: Path,
     tensors: Mapping[str, torch.Tensor],
-    record: dict[str, Any],
+    record: Record,
     renaming: AbstractContextManager[object] | None = None,
     vocabulary: str | None = None,
 ) -> None:
@@ -61,7 +61,7 @@ def write_tensor_file(
     write_bytes(path, [content[:place], digits, content[place + _DIGITS :]], renaming)
 
 
-def read_tensor_file(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+def read_tensor_file(path: Path) -> tuple[dict[str, torch.Tensor], Record]:
     """Return the tensors (on the CPU) and the record of a file; see `read_checked_tensor_file`."""
     content = read_checked_tensor_file(path)
     return content.tensors, content.record

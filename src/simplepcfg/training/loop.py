@@ -84,9 +84,9 @@ class Trainer:
         self.group = group if group is not None else Group()
         settings = config.training
         self.dropout = StateDropout(self.model, settings, config.seed)
-        self.branching = BranchingBias(self.model, settings)
-        self.teacher = TeacherSchedule(self.model, settings)
-        require_rules(self.model, settings)
+        self.branching = BranchingBias(config.model, settings)
+        self.teacher = TeacherSchedule(config.model, settings)
+        require_rules(config.model, settings)
         self.ema = WeightEMA(self.model, settings.ema_decay)
         self.step = Step(
             self.model,

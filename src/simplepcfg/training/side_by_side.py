@@ -7,16 +7,22 @@ import os
 import queue
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from simplepcfg.training.signals import Interrupted, StopSignals
 
+if TYPE_CHECKING:
+    from multiprocessing.queues import Queue
+
+    Messages = Queue[tuple[str, "str | Ended"]]
+
 SECONDS_A_LOOK = 0.2
 
-Task = Callable[[Callable[[str], None], Any], "Ended"]
+T = TypeVar("T")
+Task = Callable[[Callable[[str], None], T], "Ended"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +36,7 @@ class Ended:
 
 
 def run_side_by_side(
-    function: Task, tasks: Mapping[str, Any], jobs: int, note: Callable[[str], None]
+    function: Task[T], tasks: Mapping[str, T], jobs: int, note: Callable[[str], None]
 ) -> tuple[dict[str, Ended], int | None]:
     """Call `function(tell, task)` for each named task, `jobs` at a time, each in a new process.
 
@@ -86,7 +92,7 @@ def run_side_by_side(
     return ended, passed_on
 
 
-def _work(function: Task, name: str, task: Any, messages: Any) -> None:
+def _work(function: Task[T], name: str, task: T, messages: Messages) -> None:
     """Run the job of a process in a session of its own; the end of the process that started it is a signal to stop."""
     if hasattr(os, "setsid"):
         os.setsid()
@@ -96,12 +102,12 @@ def _work(function: Task, name: str, task: Any, messages: Any) -> None:
     messages.put((name, function(lambda text: messages.put((name, text)), task)))
 
 
-def _stop_with(parent: Any) -> None:
+def _stop_with(parent: BaseProcess) -> None:
     parent.join()
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _signal_all(processes: Any, number: int) -> None:
+def _signal_all(processes: Iterable[BaseProcess], number: int) -> None:
     for process in processes:
         if process.is_alive() and process.pid is not None:
             os.kill(process.pid, number)

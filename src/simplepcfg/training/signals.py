@@ -2,8 +2,8 @@
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any
 
 from simplepcfg.errors import SimplePCFGError
 
@@ -29,7 +29,7 @@ class StopSignals:
     def __init__(self) -> None:
         self.requested: int | None = None
         self._deferred = False
-        self._previous: dict[int, Any] = {}
+        self._previous: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
 
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is threading.main_thread():

@@ -5,14 +5,13 @@ import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from simplepcfg.data.tokens import TextSource
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.files import remove_leftovers, write_json
+from simplepcfg.files import Record, remove_leftovers, write_json
 from simplepcfg.runs.checkpoint import Best, Checkpoint
 from simplepcfg.runs.checksums import DamagedFileError, add_checksum, record_is_intact
 from simplepcfg.runs.config.files import save_config
@@ -334,8 +333,8 @@ def _make_folder(path: Path) -> None:
         raise InputError(f"{path}: the run folder cannot be written to; change its permissions or choose another")
 
 
-def _flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def _flatten(values: Record, prefix: str = "") -> Record:
+    flat: Record = {}
     for key, value in values.items():
         if isinstance(value, dict):
             flat |= _flatten(value, f"{prefix}{key}.")

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.files import Record
 from simplepcfg.runs.checksums import DamagedFileError
 from simplepcfg.runs.tensor_files import read_checked_tensor_file, write_tensor_file
 
@@ -51,13 +51,13 @@ class TeacherMarginals:
             tables[row, rows, columns] = self.packed[end - length * (length - 1) // 2 : end].float()
         return tables
 
-    def save(self, path: Path, identity: dict[str, Any]) -> None:
+    def save(self, path: Path, identity: Record) -> None:
         """Write what has been computed, with the identity of text and teachers; replaces an older file atomically."""
         record = {**identity, "done": self.done}
         write_tensor_file(path, {"packed": self.packed, "best": self.best}, record)
 
     @classmethod
-    def load(cls, path: Path, lengths: Sequence[int], identity: dict[str, Any]) -> "TeacherMarginals":
+    def load(cls, path: Path, lengths: Sequence[int], identity: Record) -> "TeacherMarginals":
         """Read a file of `save`, complete or not.
 
         Raises DamagedFileError if its checksum does not match, InputError if it is of another text or other teachers.

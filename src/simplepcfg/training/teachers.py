@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -89,7 +88,7 @@ def check_teachers(config: RunConfig) -> None:
 def _marginals(teacher: LoadedRun, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
     """Return the span marginals of each sentence, [n + 1, n + 1] on the CPU."""
     encoded = [teacher.vocabulary.encode(tokens) for tokens in sentences]
-    model: Any = teacher.model
+    model = teacher.model
     marginals: list[Tensor] = [torch.zeros(0)] * len(encoded)
     precision = "tf32" if teacher.device.type == "cuda" else None  # they are kept in float16
     with torch.no_grad():

@@ -8,14 +8,13 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import tomli_w
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from simplepcfg.errors import InputError
-from simplepcfg.files import write_text
+from simplepcfg.files import Record, write_text
 from simplepcfg.models import KINDS
 from simplepcfg.runs.checksums import add_checksum_line
 from simplepcfg.runs.config.keys import all_keys, nearest_key
@@ -73,7 +72,7 @@ def load_config(
         raise InputError(_explain(error.errors(), name, text, origins) + _newer_version(name)) from None
 
 
-def parse_value(text: str) -> Any:
+def parse_value(text: str) -> object:
     """Return the TOML value of a text (3, 0.1, true, [1, 2], "a b"), or the text itself if it is no TOML value."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
@@ -116,7 +115,7 @@ def _read(source: str | Path) -> tuple[str, str]:
         ) from None
 
 
-def _parse(name: str, text: str) -> dict[str, Any]:
+def _parse(name: str, text: str) -> Record:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -130,7 +129,7 @@ def _parse(name: str, text: str) -> dict[str, Any]:
         raise InputError(f"{name}: cannot be read ({reason}); write a shorter value") from None
 
 
-def _set(values: dict[str, Any], key: str, value: Any, origin: str) -> None:
+def _set(values: Record, key: str, value: object, origin: str) -> None:
     """Put `value` at a dotted key, making the tables on the way."""
     *tables, leaf = key.split(".")
     for table in tables:
@@ -169,7 +168,7 @@ def _explain(errors: Sequence[ErrorDetails], name: str, text: str, origins: Mapp
     return f"{place}: {key}{given}: {reason[:1].lower()}{reason[1:]}{more}"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     """Return a value as error messages quote it, at most 80 characters."""
     try:
         text = repr(value)

@@ -19,10 +19,10 @@ class Key:
     """One key of a configuration file."""
 
     name: str  # dotted, as in training.epochs
-    annotation: Any
-    default: Any  # REQUIRED where there is none
+    annotation: object
+    default: object  # REQUIRED where there is none
     description: str
-    limits: tuple[Any, ...]
+    limits: tuple[object, ...]
     owner: type
 
 
@@ -36,7 +36,7 @@ def all_keys(table: type = RunConfig, prefix: str = "") -> Iterator[Key]:
             yield from all_keys(variant, key.name + ".")
 
 
-def table_types(annotation: Any) -> list[type]:
+def table_types(annotation: object) -> list[type]:
     """Return the table classes of an annotation: none for a plain value, several for a union of tables."""
     if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)):
         return [annotation]

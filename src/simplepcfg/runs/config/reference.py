@@ -1,6 +1,6 @@
 """The reference page of configuration keys, generated from the code."""
 
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal, get_args, get_origin
 
 from simplepcfg.models import KINDS
 from simplepcfg.runs.config.keys import REQUIRED, Key, all_keys
@@ -109,12 +109,12 @@ def _default(key: Key) -> str:
     return "required" if key.default is REQUIRED else "none" if key.default is None else _toml(key.default)
 
 
-def _toml(value: Any) -> str:
+def _toml(value: object) -> str:
     """Return a value as TOML, set as code."""
     return f"`{_literal(value)}`"
 
 
-def _literal(value: Any) -> str:
+def _literal(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -124,7 +124,7 @@ def _literal(value: Any) -> str:
     return str(value)
 
 
-def _type(annotation: Any) -> str:
+def _type(annotation: object) -> str:
     """Return a type in plain words: text, whole number, number, true or false, or the values to choose from."""
     if get_origin(annotation) is Literal:
         return " or ".join(_toml(choice) for choice in get_args(annotation))
@@ -137,7 +137,7 @@ def _type(annotation: Any) -> str:
     return " or ".join(dict.fromkeys(inner)) or str(annotation)
 
 
-def _limits(limits: tuple[Any, ...]) -> str:
+def _limits(limits: tuple[object, ...]) -> str:
     signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
     bounds = [
         f"{sign} {bound}"

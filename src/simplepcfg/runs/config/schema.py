@@ -1,6 +1,6 @@
 """Configuration classes of a run: data, model and training. The reference page of keys is generated from them."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
@@ -275,7 +275,7 @@ class TrainingConfig(BaseModel):
 
     @field_validator("teacher", mode="before")
     @classmethod
-    def _one_teacher(cls, value: Any) -> Any:
+    def _one_teacher(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value
 
     @model_validator(mode="after")
@@ -294,7 +294,7 @@ class TrainingConfig(BaseModel):
         return self
 
 
-def _with_kind(model: Any) -> Any:
+def _with_kind(model: object) -> object:
     """Add the default kind, SN-PCFG, to a table without one; raise ValueError for an unknown kind."""
     if not isinstance(model, dict):
         return model

@@ -10,6 +10,7 @@ from typing import Any
 
 from simplepcfg.drawing.raster import tree_image
 from simplepcfg.errors import InputError
+from simplepcfg.files import Record
 from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport
 from simplepcfg.training.reporting.snapshot import Snapshot
 
@@ -63,7 +64,7 @@ class EventReporter(Reporter):
     def _write(self, values: dict[str, float], step: int) -> None:
         raise NotImplementedError
 
-    def _write_image(self, name: str, image: Any, caption: str, step: int) -> None:
+    def _write_image(self, name: str, image: object, caption: str, step: int) -> None:
         raise NotImplementedError
 
 
@@ -93,7 +94,7 @@ class TensorBoardReporter(EventReporter):
             if math.isfinite(value):
                 self._opened(step).add_scalar(name, value, step)
 
-    def _write_image(self, name: str, image: Any, caption: str, step: int) -> None:
+    def _write_image(self, name: str, image: object, caption: str, step: int) -> None:
         import numpy
 
         self._opened(step).add_image(name, numpy.asarray(image), step, dataformats="HWC")
@@ -112,7 +113,7 @@ class WandbReporter(EventReporter):
     Raises InputError if a package is missing.
     """
 
-    def __init__(self, directory: Path, settings: dict[str, Any] | None = None) -> None:
+    def __init__(self, directory: Path, settings: Record | None = None) -> None:
         super().__init__()
         _require("wandb", extra=None)
         _require("PIL", extra="log")
@@ -132,7 +133,7 @@ class WandbReporter(EventReporter):
             self._opened()
             self._session.log(finite, step=step)
 
-    def _write_image(self, name: str, image: Any, caption: str, step: int) -> None:
+    def _write_image(self, name: str, image: object, caption: str, step: int) -> None:
         wandb = self._opened()
         self._session.log({name: wandb.Image(image, caption=caption)}, step=step)
 

@@ -1,14 +1,14 @@
 """The two kinds of records in metrics.jsonl."""
 
 import math
-from typing import Any
 
 from simplepcfg.evaluation.perplexity import PerplexityReport
+from simplepcfg.files import Record
 from simplepcfg.runs.checkpoint import StepSums, TrainingState
 from simplepcfg.training.reporting.snapshot import Snapshot
 
 
-def step_record(state: TrainingState, learning_rate: float) -> dict[str, Any]:
+def step_record(state: TrainingState, learning_rate: float) -> Record:
     """Return the record of the steps since the last line: means, counters and the present learning rate."""
     sums = state.since_log
     return {
@@ -27,7 +27,7 @@ def step_record(state: TrainingState, learning_rate: float) -> dict[str, Any]:
 
 def epoch_record(
     state: TrainingState, trained: StepSums, valid: PerplexityReport, better: bool, snapshot: Snapshot | None
-) -> dict[str, Any]:
+) -> Record:
     """Return the record of the epoch that `state` has just finished; `better` says that it is the best so far."""
     tree = None if snapshot is None else snapshot.tree
     return {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from simplepcfg.errors import InputError
+from simplepcfg.files import Record
 from simplepcfg.training.reporting.progress import PlainReporter, Reporter
 
 LOGS = ("tensorboard", "wandb")
@@ -16,7 +16,7 @@ def make_reporter(
     quiet: bool = False,
     logs: Sequence[str] = (),
     directory: Path | None = None,
-    settings: dict[str, Any] | None = None,
+    settings: Record | None = None,
 ) -> Reporter:
     """Return a reporter: none if `quiet`, a live display on a terminal, else plain lines; plus event logs.
 

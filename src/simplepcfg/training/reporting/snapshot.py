@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -13,6 +12,7 @@ from simplepcfg.data.encoded_text import sentence_lengths
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.grammars import DenseGrammar, Grammar, HiddenMarkovModel, SimpleGrammar
+from simplepcfg.models import Model
 
 # Validation sentences of a snapshot: few and short, so that it costs little time and memory.
 SENTENCES = 16
@@ -46,7 +46,7 @@ class SnapshotTaker:
         self._batch: Batch | None = collate(sentences, chosen) if chosen else None
         self._words = vocabulary.decode(sentences[chosen[0]]) if chosen else []
 
-    def take(self, model: Any, device: torch.device) -> Snapshot | None:
+    def take(self, model: Model, device: torch.device) -> Snapshot | None:
         """Return a snapshot of the model; None without sentences, for a model without trees, or out of memory."""
         if self._batch is None:
             return None

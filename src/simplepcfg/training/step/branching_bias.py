@@ -4,9 +4,8 @@ The likelihood alone does not tell ((a b) c) from (a (b c)): grammars of either 
 Without a bias chance decides in the first steps, and the whole grammar is learned around that decision.
 """
 
-from typing import Any
-
 from simplepcfg.errors import InputError
+from simplepcfg.models import ModelConfig
 from simplepcfg.runs.config.schema import TrainingConfig
 
 
@@ -16,12 +15,11 @@ class BranchingBias:
     Raises InputError if a bias is set for a model without trees.
     """
 
-    def __init__(self, model: Any, settings: TrainingConfig) -> None:
+    def __init__(self, model: ModelConfig, settings: TrainingConfig) -> None:
         self._weight, self._steps = settings.branching_bias, settings.branching_bias_steps
-        if self._weight and getattr(model.config, "states", None):
+        if self._weight and getattr(model, "states", None):
             raise InputError(
-                f"training.branching_bias = {self._weight}: a model of kind {model.config.kind} has no trees; set it "
-                "to 0"
+                f"training.branching_bias = {self._weight}: a model of kind {model.kind} has no trees; set it to 0"
             )
 
     def at(self, step: int) -> float:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any
 
 import torch
 
 from simplepcfg.data.batching import Batch, collate, pinned
 from simplepcfg.data.encoded_text import sentence_lengths
 from simplepcfg.evaluation.likelihood import shared_grammar
+from simplepcfg.models import Model
 from simplepcfg.ops.capture import Launch
 from simplepcfg.ops.compile_ahead import compile_kernels
 from simplepcfg.ops.deferred_checks import DeferredChecks, deferring_checks
@@ -21,7 +21,7 @@ BATCHES = 8  # so many of the first ones show which kernels the first steps laun
 
 def compile_first_kernels(
     step: Step,
-    model: Any,
+    model: Model,
     train: Sequence[Sequence[int]],
     batches: Sequence[Sequence[int]],
     valid: Sequence[Sequence[int]],
@@ -42,7 +42,7 @@ def compile_first_kernels(
     compile_kernels(computations, step.device)
 
 
-def _validation(model: Any, batch: Batch, precision: str | None, device: torch.device) -> Launch:
+def _validation(model: Model, batch: Batch, precision: str | None, device: torch.device) -> Launch:
     words, lengths = batch.to(device).words, pinned(batch.lengths, device)
     make_plan(words.shape[1], tuple(batch.lengths.tolist()), words.device)  # it cannot be made while it is captured
     checks = DeferredChecks(device)

@@ -4,13 +4,12 @@ A derivation has one root rule, n emissions, and n − 1 binary rules, each of w
 and a right half. A dense grammar counts a binary rule once, so its counts sum to 2n.
 """
 
-from typing import Any
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import DenseGrammar
+from simplepcfg.models import Model, ModelConfig
 from simplepcfg.ops.dense import dense_inside
 from simplepcfg.ops.inside import inside
 from simplepcfg.runs.config.schema import TrainingConfig
@@ -18,15 +17,15 @@ from simplepcfg.runs.config.schema import TrainingConfig
 CHUNK_NUMBERS = 2**24  # elements converted at a time, so that no float32 copy of a large rule matrix is made
 
 
-def require_rules(model: Any, settings: TrainingConfig) -> None:
+def require_rules(model: ModelConfig, settings: TrainingConfig) -> None:
     """Raise InputError if `training.check_identity` is set for a model without rules."""
-    if settings.check_identity and getattr(model.config, "states", None):
+    if settings.check_identity and getattr(model, "states", None):
         raise InputError(
-            f"training.check_identity: a model of kind {model.config.kind} has no rules to count; set it to false"
+            f"training.check_identity: a model of kind {model.kind} has no rules to count; set it to false"
         )
 
 
-def rule_count_ratio(model: nn.Module, words: Tensor, lengths: Tensor) -> float | None:
+def rule_count_ratio(model: Model, words: Tensor, lengths: Tensor) -> float | None:
     """Return Σ |rule · d log Z / d rule| over all rules and emissions, divided by Σ (3n − 1): 1 if it is exact.
 
     `words` is [B, n] on the model's device, `lengths` [B] on the CPU; the precision is that of training. If the ratio
@@ -34,7 +33,7 @@ def rule_count_ratio(model: nn.Module, words: Tensor, lengths: Tensor) -> float 
     Returns None if every sentence has probability 0. Raises InputError if the grammar has no rules.
     """
     with torch.no_grad():
-        grammar = model.grammar(words, lengths)  # type: ignore[operator]
+        grammar = model.grammar(words, lengths)
         grammar = grammar.to_simple() if hasattr(grammar, "to_simple") else grammar
         dense = isinstance(grammar, DenseGrammar)
         names = ("root", "rules") if dense else ("root", "left", "right")
@@ -50,7 +49,9 @@ def rule_count_ratio(model: nn.Module, words: Tensor, lengths: Tensor) -> float 
         if dense:
             log_z = dense_inside(*leaves, lengths=lengths, backend=grammar.backend)
         else:
-            log_z = inside(*leaves, lengths=lengths, precision=grammar.precision, backend=grammar.backend)
+            log_z = inside(
+                *leaves, lengths=lengths, precision=getattr(grammar, "precision", None), backend=grammar.backend
+            )
         possible = torch.isfinite(log_z.detach())
         by_emission, *by_rule = torch.autograd.grad(torch.where(possible, log_z, 0.0).sum(), leaves)
     counts = by_emission.abs().sum(dtype=torch.float64)

@@ -6,7 +6,6 @@ own marginal and each span is a variable that is there or not.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from torch.nn import functional
 
 from simplepcfg.data.batching import Batch
 from simplepcfg.errors import InputError
+from simplepcfg.models import ModelConfig
 from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.span_prior import SpanPrior
 from simplepcfg.training.teacher_marginals import TeacherMarginals
@@ -39,13 +39,12 @@ class TeacherSchedule:
     Raises InputError if there are teachers of a model without trees.
     """
 
-    def __init__(self, model: Any, settings: TrainingConfig) -> None:
+    def __init__(self, model: ModelConfig, settings: TrainingConfig) -> None:
         self._settings = settings
         self.marginals: TeacherMarginals | None = None  # set before the first step
-        if settings.teacher and getattr(model.config, "states", None):
+        if settings.teacher and getattr(model, "states", None):
             raise InputError(
-                f"training.teacher = {settings.teacher[0]}: a model of kind {model.config.kind} has no trees; leave it "
-                "out"
+                f"training.teacher = {settings.teacher[0]}: a model of kind {model.kind} has no trees; leave it out"
             )
 
     def weight_at(self, step: int) -> float:
