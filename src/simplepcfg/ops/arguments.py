@@ -165,21 +165,11 @@ def check_shapes(rules: SimpleRules, sentences: Sentences) -> InsideArguments:
     """
     log_emissions, lengths, span_bonus = sentences.log_emissions, sentences.lengths, sentences.span_bonus
     root, left, right = rules.tensors
-    if log_emissions.dim() != 3 or 0 in log_emissions.shape:
-        raise InputError(f"log_emissions has shape {_shape(log_emissions)}; it must be [B, n, P], none of them 0")
-    batch, n, preterminals = log_emissions.shape
+    batch, n, preterminals = check_word_shape(log_emissions)
     nonterminals = root.shape[-1] if root.dim() else 0
-    symbols = nonterminals + preterminals
-    for name, tensor, tail in (
-        ("root", root, (nonterminals,)),
-        ("left", left, (nonterminals, symbols)),
-        ("right", right, (nonterminals, symbols)),
-    ):
-        if nonterminals == 0 or tuple(tensor.shape) not in (tail, (batch, *tail)):
-            raise InputError(
-                f"{name} has shape {_shape(tensor)}; with B = {batch}, N = {nonterminals}, P = {preterminals} "
-                f"it must be {list(tail)} or {[batch, *tail]}"
-            )
+    sides = (nonterminals, nonterminals + preterminals)
+    for name, tensor, tail in (("root", root, (nonterminals,)), ("left", left, sides), ("right", right, sides)):
+        check_rule_shape(name, tensor, tail, batch, f"B = {batch}, N = {nonterminals}, P = {preterminals}")
     if left.dim() != right.dim():
         raise InputError("left and right must both have a batch dimension, or neither")
     dtype = torch.promote_types(log_emissions.dtype, torch.float32)
@@ -197,6 +187,21 @@ def check_shapes(rules: SimpleRules, sentences: Sentences) -> InsideArguments:
         None if span_bonus is None else span_bonus.to(dtype),
         rules.precision,
     )
+
+
+def check_word_shape(log_emissions: Tensor, columns: str = "P") -> tuple[int, int, int]:
+    """Return the shape of log-emissions; InputError unless they are [B, n, P], none of them 0."""
+    if log_emissions.dim() != 3 or 0 in log_emissions.shape:
+        shape = _shape(log_emissions)
+        raise InputError(f"log_emissions has shape {shape}; it must be [B, n, {columns}], none of them 0")
+    batch, n, count = log_emissions.shape
+    return batch, n, count
+
+
+def check_rule_shape(name: str, tensor: Tensor, tail: tuple[int, ...], batch: int, sizes: str) -> None:
+    """Raise InputError unless rules have the shape ``tail``, or [B, *tail]; ``sizes`` explains what is expected."""
+    if 0 in tail or tuple(tensor.shape) not in (tail, (batch, *tail)):
+        raise InputError(f"{name} has shape {_shape(tensor)}; with {sizes} it must be {list(tail)} or {[batch, *tail]}")
 
 
 def check_shapes_once(rules: SimpleRules, sentences: Sentences) -> InsideArguments:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.arguments import check_bonus, check_lengths, check_probabilities
+from simplepcfg.ops.arguments import check_bonus, check_lengths, check_probabilities, check_rule_shape, check_word_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +73,12 @@ def check_dense_arguments(
 
     InputError names what is wrong.
     """
-    if log_emissions.dim() != 3 or 0 in log_emissions.shape:
-        raise InputError(f"log_emissions has shape {list(log_emissions.shape)}; it must be [B, n, P], none of them 0")
-    batch, n, preterminals = log_emissions.shape
+    batch, n, preterminals = check_word_shape(log_emissions)
     nonterminals = root.shape[-1] if root.dim() else 0
     symbols = nonterminals + preterminals
     for name, tensor, tail in (("root", root, (nonterminals,)), ("rules", rules, (nonterminals, symbols, symbols))):
-        if nonterminals == 0 or tuple(tensor.shape) not in (tail, (batch, *tail)):
-            raise InputError(
-                f"{name} has shape {list(tensor.shape)}; with B = {batch}, N = {nonterminals}, P = {preterminals} "
-                f"it must be {list(tail)} or {[batch, *tail]}"
-            )
-    check_probabilities("root", root)
-    check_probabilities("rules", rules)
+        check_rule_shape(name, tensor, tail, batch, f"B = {batch}, N = {nonterminals}, P = {preterminals}")
+        check_probabilities(name, tensor)
     dtype = torch.promote_types(log_emissions.dtype, torch.float32)
     if not dtype.is_floating_point:
         raise InputError(f"log_emissions has dtype {log_emissions.dtype}; it must be a floating-point tensor")

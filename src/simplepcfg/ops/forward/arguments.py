@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.arguments import check_lengths, check_probabilities
+from simplepcfg.ops.arguments import check_lengths, check_probabilities, check_rule_shape, check_word_shape
 from simplepcfg.ops.products import check_precision
 
 # The transition matrix, or two factors whose product it is.
@@ -40,9 +40,7 @@ def check_arguments(
     log_emissions: Tensor, start: Tensor, transitions: Transitions, lengths: Tensor | None, precision: str | None
 ) -> ForwardArguments:
     """Check shapes and values, and convert to one floating-point dtype; InputError names what is wrong."""
-    if log_emissions.dim() != 3 or 0 in log_emissions.shape:
-        raise InputError(f"log_emissions has shape {list(log_emissions.shape)}; it must be [B, n, S], none of them 0")
-    batch, n, states = log_emissions.shape
+    batch, n, states = check_word_shape(log_emissions, "S")
     factors = (transitions,) if isinstance(transitions, Tensor) else tuple(transitions)
     if len(factors) not in (1, 2):
         raise InputError(f"transitions are {len(factors)} tensors; give one [S, S], or two: [S, r] and [r, S]")
@@ -50,11 +48,7 @@ def check_arguments(
     tails = [(states, states)] if len(factors) == 1 else [(states, inner), (inner, states)]
     named = [("start", start, (states,)), *(("transitions", f, tail) for f, tail in zip(factors, tails, strict=True))]
     for name, tensor, tail in named:
-        if 0 in tail or tuple(tensor.shape) not in (tail, (batch, *tail)):
-            raise InputError(
-                f"{name} has shape {list(tensor.shape)}; with B = {batch} and S = {states} it must be {list(tail)} or "
-                f"{[batch, *tail]}"
-            )
+        check_rule_shape(name, tensor, tail, batch, f"B = {batch} and S = {states}")
         check_probabilities(name, tensor)
     if len({factor.dim() for factor in factors}) > 1:
         raise InputError("both factors of the transitions must have a batch dimension, or neither")
