@@ -23,7 +23,6 @@ from simplepcfg.ops.dense.marginals import (
     dense_tag_marginals,
 )
 from simplepcfg.ops.dense.prefix import (
-    DensePrefixes,
     GrowingDensePrefix,
     dense_prefixes,
     dense_termination_probabilities,
@@ -32,6 +31,7 @@ from simplepcfg.ops.dense.sample import dense_sample_derivations, dense_sample_t
 from simplepcfg.ops.dense.trees import dense_rule_log_probabilities, dense_viterbi
 from simplepcfg.ops.marginals import flat_cells
 from simplepcfg.ops.recording import requires_graph
+from simplepcfg.ops.tag_prefixes import TagPrefixes
 from simplepcfg.ops.trees import LabelledTree, Trees
 
 
@@ -125,7 +125,7 @@ class DenseGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     def _prefix_log_probabilities(self, sentences: Sentences) -> Tensor:
         return dense_prefixes(*self._inputs(sentences), lengths=sentences.lengths).log_prefix
 
-    def _prefix_states(self, sentences: Sentences, ends: bool = True) -> DensePrefixes:
+    def _prefix_states(self, sentences: Sentences, ends: bool = True) -> TagPrefixes:
         return dense_prefixes(*self._inputs(sentences), lengths=sentences.lengths)
 
     def _next_tags(self, sentences: Sentences) -> tuple[Tensor, Tensor]:

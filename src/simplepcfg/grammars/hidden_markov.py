@@ -14,7 +14,6 @@ from simplepcfg.grammars.chain_sampling import SampledChains, sample_chains
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
 from simplepcfg.ops.arguments import Sentences
 from simplepcfg.ops.forward import (
-    ForwardPrefixes,
     GrowingForward,
     Transitions,
     best_states,
@@ -25,6 +24,7 @@ from simplepcfg.ops.forward import (
     state_marginals,
 )
 from simplepcfg.ops.recording import requires_graph
+from simplepcfg.ops.tag_prefixes import TagPrefixes
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -130,7 +130,7 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
         return self._prefix_states(sentences).log_prefix
 
     @torch.no_grad()
-    def _prefix_states(self, sentences: Sentences, ends: bool = True) -> ForwardPrefixes:
+    def _prefix_states(self, sentences: Sentences, ends: bool = True) -> TagPrefixes:
         return forward_prefixes(
             sentences.log_emissions, *self._chain, lengths=sentences.lengths, precision=self.precision
         )
@@ -140,5 +140,5 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
         at = sentences.last_posts()
         longer = torch.nn.functional.pad(sentences.log_emissions, (0, 0, 0, 1))
         states = self._prefix_states(replace(sentences, log_emissions=longer, lengths=at[1] + 1))
-        tags = states.next_state[at].double()
+        tags = states.tags[at].double()
         return tags, tags.new_full((len(tags),), -torch.inf)

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from simplepcfg.grammars.emissions import Emissions
-from simplepcfg.ops.dense.prefix import DensePrefixes, GrowingDensePrefix
-from simplepcfg.ops.forward import ForwardPrefixes, GrowingForward
+from simplepcfg.ops.dense.prefix import GrowingDensePrefix
+from simplepcfg.ops.forward import GrowingForward
 from simplepcfg.ops.prefix import GrowingPrefix, PrefixStates
+from simplepcfg.ops.tag_prefixes import TagPrefixes
 
 # The states after each prefix of a batch, and prefixes that grow by a word at a time, of each family of grammars.
-PrefixTable = PrefixStates | DensePrefixes | ForwardPrefixes
+PrefixTable = PrefixStates | TagPrefixes
 GrowingPrefixes = GrowingPrefix | GrowingDensePrefix | GrowingForward
 
 # So many words, and so many prefixes, are processed at a time that float64 numbers for each preterminal fit into this.

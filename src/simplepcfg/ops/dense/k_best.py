@@ -6,7 +6,9 @@ trees a and b its next candidates are (a + 1, b) and (a, b + 1). No list needs m
 """
 
 import math
+from collections.abc import Iterator
 from heapq import heappop, heappush
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -44,7 +46,7 @@ def dense_k_best(arguments: DenseArguments, k: int) -> list[list[LabelledTree]]:
     _, n, _, _ = given.sizes
     cells, root, rules = inside_cells(given, Best()), given.root.log(), given.rules.log()
     trees = []
-    with raised_recursion_limit(4 * n):
+    with raised_recursion_limit(6 * n):
         for b, length in enumerate(given.ends.tolist()):
             own = (root[b] if root.dim() == 2 else root, rules[b] if given.batched_rules else rules)
             bonus = None if given.span_bonus is None else given.span_bonus[b]
@@ -54,42 +56,75 @@ def dense_k_best(arguments: DenseArguments, k: int) -> list[list[LabelledTree]]:
     return trees
 
 
+class _LazyList:
+    """Items of an iterator, computed when they are first asked for."""
+
+    def __init__(self, items: Iterator[Item]) -> None:
+        self.known: list[Item] = []
+        self.rest = items
+
+    def item(self, rank: int) -> Item | None:
+        """Return the rank-th item, or None if there are fewer."""
+        self.known += islice(self.rest, rank + 1 - len(self.known)) if rank >= len(self.known) else ()
+        return self.known[rank] if rank < len(self.known) else None
+
+
 class _Search:
-    """The lists of one sentence, which are created on demand from the chart [n + 1, n + 1, S]."""
+    """The search of one sentence over its chart [n + 1, n + 1, S]."""
 
     def __init__(self, cells: Tensor, root: Tensor, rules: Tensor, bonus: Tensor | None, length: int, k: int) -> None:
         self.cells, self.root, self.rules, self.bonus = cells, root, rules, bonus
         self.states, self.length, self.k = len(root), length, k
-        self.lists: dict[tuple[int, int, int], _Trees] = {}
+        self.lists: dict[tuple[int, int, int], _LazyList] = {}  # by span and symbol
         self.best: dict[tuple[int, int], list[float]] = {}  # by span: the best score of each symbol
 
     def trees(self) -> list[LabelledTree]:
         """Return the k best trees of the sentence; none for a single word."""
         ranks = range(self.k if self.length > 1 else 0)
-        items = (self.trees_over(0, self.length, TOP).item(rank) for rank in ranks)
+        items = (self._item(0, self.length, TOP, rank) for rank in ranks)
         return [self._tree(item) for item in items if item is not None]
 
-    def trees_over(self, i: int, j: int, symbol: int) -> "_Trees":
-        """Return the trees over a span with this root symbol."""
+    def _item(self, i: int, j: int, symbol: int, rank: int) -> Item | None:
+        """Return the rank-th tree over a span with this root symbol, or None if there are fewer."""
         key = (i, j, symbol)
         if key not in self.lists:
-            self.lists[key] = _Trees(self, *key)
-        return self.lists[key]
+            self.lists[key] = _LazyList(self._items(*key))
+        return self.lists[key].item(rank)
 
-    def score(self, i: int, j: int, symbol: int, rank: int) -> float:
-        """Return the score of a tree over a span, or -inf if there are fewer."""
+    def _items(self, i: int, j: int, symbol: int) -> Iterator[Item]:
+        """Yield the trees over a span with one root symbol, best first."""
+        edges = self._best_edges(i, j, symbol)
+        waiting: list[Item] = [(-score, edge, 0, 0) for score, edge in edges]  # a sorted list is a heap
+        shares = {edge: score - self._children(i, j, edge, 0, 0) for score, edge in edges}  # of the rules themselves
+        seen: set[tuple[Edge, int, int]] = set()
+        while waiting:
+            item = heappop(waiting)
+            yield item
+            _, edge, left, right = item
+            for a, b in ((left + 1, right), (left, right + 1)):
+                if (edge, a, b) in seen:
+                    continue
+                seen.add((edge, a, b))
+                score = self._children(i, j, edge, a, b)
+                if score > -math.inf:
+                    heappush(waiting, (-(shares[edge] + score), edge, a, b))
+
+    def _children(self, i: int, j: int, edge: Edge, a: int, b: int) -> float:
+        """Return the sum of the scores of the a-th left and the b-th right subtree, or -inf if there are fewer."""
+        split, left, right = edge
+        return self._score(i, split, left, a) + self._score(split, j, right, b)
+
+    def _score(self, i: int, j: int, symbol: int, rank: int) -> float:
         if rank == 0:
             if i == j:
                 return 0.0
             if (i, j) not in self.best:
                 self.best[i, j] = self.cells[i, j].tolist()
             return self.best[i, j][symbol]
-        if j - i < 2:
-            return -math.inf  # a word has one tree
-        item = self.trees_over(i, j, symbol).item(rank)
+        item = self._item(i, j, symbol, rank) if j - i > 1 else None  # a word has one tree
         return -math.inf if item is None else -item[0]
 
-    def best_edges(self, i: int, j: int, symbol: int) -> list[tuple[float, Edge]]:
+    def _best_edges(self, i: int, j: int, symbol: int) -> list[tuple[float, Edge]]:
         """Return the k best rules of a parent over a span, each with a split and the best trees of its children."""
         if symbol == TOP:
             tops = self.root + self.cells[i, j, : self.states]
@@ -122,48 +157,11 @@ class _Search:
                 continue
             tree.spans.append((i, j))
             tree.labels.append(symbol)
-            item = self.trees_over(i, j, symbol).item(rank)
+            item = self._item(i, j, symbol, rank)
             assert item is not None
             _, (split, left, right), a, b = item
             waiting += [(split, j, right, b), (i, split, left, a)]
         return tree
-
-
-class _Trees:
-    """The trees over a span with one root symbol, best first."""
-
-    def __init__(self, search: _Search, i: int, j: int, symbol: int) -> None:
-        self.search, self.i, self.j = search, i, j
-        edges = search.best_edges(i, j, symbol)
-        self.waiting: list[Item] = [(-score, edge, 0, 0) for score, edge in edges]  # a sorted list is a heap
-        self.base = {edge: score - self._children(edge, 0, 0) for score, edge in edges}  # the share of the rule
-        self.seen: set[tuple[Edge, int, int]] = set()
-        self.items: list[Item] = []
-
-    def item(self, rank: int) -> Item | None:
-        """Return the rank-th tree, or None if there are fewer."""
-        while len(self.items) <= rank:
-            if self.items:
-                self._expand(*self.items[-1][1:])
-            if not self.waiting:
-                return None
-            self.items.append(heappop(self.waiting))
-        return self.items[rank]
-
-    def _expand(self, edge: Edge, left: int, right: int) -> None:
-        """Add the two successors of a pair of trees, the next best on either side, unless known already."""
-        for a, b in ((left + 1, right), (left, right + 1)):
-            if (edge, a, b) in self.seen:
-                continue
-            self.seen.add((edge, a, b))
-            score = self._children(edge, a, b)
-            if score > -math.inf:
-                heappush(self.waiting, (-(self.base[edge] + score), edge, a, b))
-
-    def _children(self, edge: Edge, a: int, b: int) -> float:
-        """Return the sum of the scores of the a-th left and the b-th right subtree, or -inf if there are fewer."""
-        split, left, right = edge
-        return self.search.score(self.i, split, left, a) + self.search.score(split, self.j, right, b)
 
 
 def _largest(scores: Tensor, k: int) -> list[tuple[float, list[int]]]:

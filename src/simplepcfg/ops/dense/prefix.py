@@ -1,7 +1,6 @@
 """Exact prefix probabilities of an ordinary PCFG, from left to right over the inside chart; README.md derives them."""
 
 import math
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -13,33 +12,10 @@ from simplepcfg.ops.dense.arguments import DenseArguments, check_dense_arguments
 from simplepcfg.ops.dense.recursion import LogProducts, inside_cells
 from simplepcfg.ops.logs import safe_log, safe_logsumexp
 from simplepcfg.ops.prefix.closure import least_solution, left_corner_closure
+from simplepcfg.ops.tag_prefixes import TagPrefixes
 
 
-@dataclass(frozen=True, slots=True)
-class DensePrefixes:
-    """Probabilities of each prefix w_0 … w_{m−1}, m = 0 … n, and of the next preterminal, in float64."""
-
-    log_prefix: Tensor  # [B, n + 1]: log P(a sentence begins with the prefix); −inf beyond the length
-    log_sentence: Tensor  # [B, n + 1]: log P(the prefix is a whole sentence)
-    tags: Tensor  # [B, n + 1, P]: P(preterminal of the next word given the prefix)
-
-    @property
-    def preterminals(self) -> int:
-        """Number of preterminals."""
-        return self.tags.shape[-1]
-
-    def next_tags(self, positions: slice, kind: torch.dtype = torch.float64) -> Tensor:
-        """Return P(preterminal of the next word given the prefix): [B, positions, P] in the dtype ``kind``."""
-        return self.tags[:, positions].to(kind)
-
-    def tags_at(self, sentences: Tensor, positions: Tensor, kind: torch.dtype = torch.float64) -> Tensor:
-        """Return ``next_tags`` of some prefixes, given by sentence [R] and position [R]: [R, P]."""
-        return self.tags[sentences, positions].to(kind)
-
-
-def dense_prefixes(
-    log_emissions: Tensor, root: Tensor, rules: Tensor, *, lengths: Tensor | None = None
-) -> DensePrefixes:
+def dense_prefixes(log_emissions: Tensor, root: Tensor, rules: Tensor, *, lengths: Tensor | None = None) -> TagPrefixes:
     """Compute the probabilities of all prefixes of each sentence, and those of the next preterminal.
 
     The arguments are those of ``dense_inside``, but n and lengths may be 0, and the rules of each parent must sum to 1.
@@ -54,7 +30,7 @@ def dense_prefixes(
     # A batch of empty sentences gets one word of probability 0.
     words = words if n else F.pad(words, (0, 0, 0, 1), value=-math.inf)
     table = _left_to_right(check_dense_arguments(words, root.double(), rules.double()))
-    return DensePrefixes(*(tensor[:, : n + 1] for tensor in table))
+    return TagPrefixes(*(tensor[:, : n + 1] for tensor in table))
 
 
 def _left_to_right(given: DenseArguments) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,7 +1,5 @@
 """The autograd function of the dense inside algorithm, with a float64 chart for sentences that underflow in float32."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -12,6 +10,7 @@ from simplepcfg.ops.dense.backward import Backward, Wanted
 from simplepcfg.ops.dense.chart import DenseChart
 from simplepcfg.ops.dense.recursion import LogProducts, inside_by
 from simplepcfg.ops.double_backward import differentiable_gradients
+from simplepcfg.ops.recording import Context
 
 # Of log_emissions, root and rules; None where it is not wanted.
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
@@ -71,8 +70,14 @@ def scaled_dense_inside(arguments: DenseArguments) -> Tensor:
 
 class _DenseInside(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
-        log_emissions, root, rules, span_bonus, lengths = inputs
+    def forward(
+        ctx: Context,
+        log_emissions: Tensor,
+        root: Tensor,
+        rules: Tensor,
+        span_bonus: Tensor | None,
+        lengths: Tensor | None,
+    ) -> Tensor:
         chart = FilledChart(DenseArguments(log_emissions, root, rules, lengths, span_bonus))
         if any(ctx.needs_input_grad):
             ctx.save_for_backward(log_emissions, root, rules, span_bonus, lengths)
@@ -82,7 +87,7 @@ class _DenseInside(torch.autograd.Function):
 
     @staticmethod
     @without_autocast
-    def backward(ctx: Any, *grads: Any) -> Any:
+    def backward(ctx: Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
         needs = ctx.needs_input_grad[:4]
         if torch.is_grad_enabled():  # create_graph: the gradient itself must be differentiable
             *inputs, lengths = ctx.saved_tensors

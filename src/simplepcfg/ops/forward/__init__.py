@@ -9,12 +9,11 @@ from simplepcfg.ops.forward.arguments import ForwardArguments, Transitions, chec
 from simplepcfg.ops.forward.autograd import scaled_forward
 from simplepcfg.ops.forward.entropy import state_entropy
 from simplepcfg.ops.forward.naive import naive_forward
-from simplepcfg.ops.forward.prefixes import ForwardPrefixes, GrowingForward, forward_prefixes
+from simplepcfg.ops.forward.prefixes import GrowingForward, forward_prefixes
 from simplepcfg.ops.forward.viterbi import best_states, k_best_states
 from simplepcfg.ops.recording import recordable, recording
 
 __all__ = [
-    "ForwardPrefixes",
     "GrowingForward",
     "Transitions",
     "best_states",

@@ -1,6 +1,6 @@
 """The autograd function of the forward algorithm."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from simplepcfg.ops.forward.arguments import ForwardArguments
 from simplepcfg.ops.forward.naive import naive_forward
 from simplepcfg.ops.forward.replayed import alphas_and_logs, gradients, launch_bound_graphs
 from simplepcfg.ops.forward.scaled import Alphas, operands
+from simplepcfg.ops.recording import Context
 
 
 def scaled_forward(arguments: ForwardArguments) -> Tensor:
@@ -21,7 +22,7 @@ def scaled_forward(arguments: ForwardArguments) -> Tensor:
 
 class _Forward(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, lengths: Any, precision: Any, *tensors: Any) -> Tensor:
+    def forward(ctx: Context, lengths: Tensor | None, precision: str | None, *tensors: Tensor) -> Tensor:
         arguments = _arguments(lengths, precision, tensors)
         factors = operands(arguments)
         ctx.graphs = launch_bound_graphs(arguments, factors)
@@ -33,7 +34,7 @@ class _Forward(torch.autograd.Function):
 
     @staticmethod
     @without_autocast
-    def backward(ctx: Any, *grads: Any) -> Any:
+    def backward(ctx: Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
         lengths, precision, count = ctx.settings
         tensors, saved = ctx.saved_tensors[: 2 + count], ctx.saved_tensors[2 + count :]
         needs = ctx.needs_input_grad[2:]
@@ -52,6 +53,6 @@ class _Forward(torch.autograd.Function):
         return None, None, *(slope.to(given.dtype) for slope, given in zip(slopes, tensors, strict=True))
 
 
-def _arguments(lengths: Tensor | None, precision: str | None, tensors: Any) -> ForwardArguments:
+def _arguments(lengths: Tensor | None, precision: str | None, tensors: Sequence[Tensor]) -> ForwardArguments:
     log_emissions, start, *factors = tensors
     return ForwardArguments(log_emissions, start, tuple(factors), lengths, precision)

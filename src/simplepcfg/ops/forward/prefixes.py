@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -15,28 +14,7 @@ from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.forward.arguments import Transitions, check_arguments
 from simplepcfg.ops.forward.filtering import Chain, filtered
 from simplepcfg.ops.products import matrix_mode
-
-
-@dataclass(frozen=True, slots=True)
-class ForwardPrefixes:
-    """Probabilities of each prefix of each sentence, from the empty one to the whole, and of the next state."""
-
-    log_prefix: Tensor  # [B, n + 1] float64: log p of the first m words; −inf beyond a sentence
-    log_sentence: Tensor  # [B, n + 1] float64: ``log_prefix`` at the end of a sentence, −inf elsewhere
-    next_state: Tensor  # [B, n + 1, S]: P(next state given the prefix); 0 after probability 0, and at the end
-
-    @property
-    def preterminals(self) -> int:
-        """Number of states."""
-        return self.next_state.shape[-1]
-
-    def next_tags(self, positions: slice, kind: torch.dtype = torch.float64) -> Tensor:
-        """Return P(state of the next word given the prefix): [B, positions, S] in the dtype ``kind``."""
-        return self.next_state[:, positions].to(kind)
-
-    def tags_at(self, sentences: Tensor, positions: Tensor, kind: torch.dtype = torch.float64) -> Tensor:
-        """Return ``next_tags`` of some prefixes, given by sentence [R] and position [R]: [R, S]."""
-        return self.next_state[sentences, positions].to(kind)
+from simplepcfg.ops.tag_prefixes import TagPrefixes
 
 
 @without_autocast
@@ -47,10 +25,11 @@ def forward_prefixes(
     *,
     lengths: Tensor | None = None,
     precision: str | None = None,
-) -> ForwardPrefixes:
+) -> TagPrefixes:
     """Compute the probabilities of all prefixes of each sentence, and those of the next state.
 
     The arguments are those of ``forward``, but n and lengths may be 0. Differentiable by autograd.
+    ``log_sentence`` is −inf except at the end of a sentence, after which no state comes: its tags are 0.
     """
     batch, n, _ = log_emissions.shape
     ends = check_prefix_lengths(lengths, batch, n)
@@ -67,7 +46,7 @@ def forward_prefixes(
     gone = beyond | end | (log_prefix == -math.inf)
     next_state = torch.stack([predicted for predicted, _, _ in steps], 1)
     next_state = next_state / next_state.sum(-1, keepdim=True).clamp(min=torch.finfo(next_state.dtype).tiny)
-    return ForwardPrefixes(log_prefix, log_sentence, next_state.masked_fill(gone[..., None], 0.0))
+    return TagPrefixes(log_prefix, log_sentence, next_state.masked_fill(gone[..., None], 0.0))
 
 
 class GrowingForward:
