@@ -1,45 +1,79 @@
-"""Make the pictures of the README from a trained run.
+"""Make the pictures of the documentation from `english`, the grammar that comes with the package.
 
-    simplepcfg demo
-    python docs/images/make_pictures.py runs/demo
+    python docs/images/make_pictures.py            # parse.svg, bracketings.svg, surprisal.svg
+    python docs/images/make_pictures.py --page     # also page.png, by Chromium and selenium: see make test-browser
 
-Writes parse.svg and scores.svg beside this file. They are what the run says: nothing in them is drawn by hand.
+They are what the grammar says: nothing in them is drawn by hand.
 """
 
+import shutil
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import simplepcfg
-from simplepcfg.data.readers import read_trees
-from simplepcfg.drawing import side_by_side, span_chart, standalone, tree_picture
+from simplepcfg.drawing import film, side_by_side, span_chart, standalone, surprisal_bars, tree_picture
 from simplepcfg.files import write_text
-from simplepcfg.inference.run_summary import perplexity_curve
-from simplepcfg.reports.measured import measure
-from simplepcfg.reports.scores import length_figure
-from simplepcfg.runs.history import read_history
+from simplepcfg.inference.run import Run
 
-SENTENCE = "my old dog followed the cat in the garden"
+HERE = Path(__file__).parent
+AMBIGUOUS = "she saw the girl with the telescope"
+GARDEN_PATH = "the old man who lives next door bought a new car"
 
 
-def main() -> None:
-    """Draw both."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/demo")
-    run = simplepcfg.load(folder, "cpu")
-    here = Path(__file__).parent
-    (tree,) = run.parse_spans([SENTENCE], decode="viterbi")
-    chart = run.chart(SENTENCE)
+def draw_pictures(run: Run) -> None:
+    """Write the pictures that need no browser."""
+    (tree,) = run.parse_spans([AMBIGUOUS])
+    chart = run.chart(AMBIGUOUS)
     spans = {(i, j) for i, j, _ in tree.spans}
-    told = f"the most probable tree of “{SENTENCE}”, and the probability of each span"
+    told = f"the tree of “{AMBIGUOUS}”, and the probability of each span"
     parse = [tree_picture(tree), span_chart(chart.words, chart.table(), tree=spans)]
-    write_text(here / "parse.svg", standalone(side_by_side(parse, told)) + "\n")
+    write_text(HERE / "parse.svg", standalone(side_by_side(parse, told)) + "\n")
 
-    curve = perplexity_curve([("demo", read_history(folder))])
-    assert curve is not None, f"{folder} has no record of its training"
-    trees = list(read_trees(folder / "test.trees"))
-    bars = length_figure(measure({"demo": run}, trees, "the test trees", print)).svg
-    told = "perplexity of the demo by epoch, and its F1 by length beside baselines"
-    write_text(here / "scores.svg", standalone(side_by_side([curve, bars], told)) + "\n")
+    captioned = []
+    for number, item in enumerate(run.bracketings(AMBIGUOUS, 3)):
+        other = {(i, j) for i, j, _ in item.tree.spans} - spans
+        picture = tree_picture(item.tree, wrong=other)
+        caption = f"{100 * item.probability:.0f} %"
+        captioned.append(film([(caption, picture)], name=f"tree-{number}", label=caption))
+    told = f"three bracketings of “{AMBIGUOUS}” with their probabilities; red: not in the first"
+    write_text(HERE / "bracketings.svg", standalone(side_by_side(captioned, told)) + "\n")
+
+    (records,) = run.surprisal([GARDEN_PATH])
+    bars = surprisal_bars(
+        [record.word for record in records],
+        [record.surprisal for record in records],
+        [record.entropy for record in records],
+    )
+    write_text(HERE / "surprisal.svg", standalone(bars) + "\n")
+
+
+def photograph_page() -> None:
+    """Write page.png: the local page as it opens."""
+    from selenium import webdriver
+
+    command = [sys.executable, "-m", "simplepcfg", "serve", "english", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        address = server.stdout.readline().strip()
+        options = webdriver.ChromeOptions()
+        options.binary_location = shutil.which("chromium") or "chromium"
+        for argument in ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1100,1000"):
+            options.add_argument(argument)
+        driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver") or ""))
+        try:
+            driver.get(address)
+            while not driver.find_elements("css selector", ".trees svg"):
+                time.sleep(0.1)
+            time.sleep(0.5)  # until nothing moves
+            driver.save_screenshot(str(HERE / "page.png"))
+        finally:
+            driver.quit()
+            server.terminate()
 
 
 if __name__ == "__main__":
-    main()
+    draw_pictures(simplepcfg.load("english", "cpu"))
+    if "--page" in sys.argv:
+        photograph_page()

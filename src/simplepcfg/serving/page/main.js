@@ -7,7 +7,8 @@ import { Panel } from "./panel.js";
 import { Suggestions } from "./suggest.js";
 import { WordStrip } from "./words.js";
 
-const TYPING_PAUSE = 150; // milliseconds without a key before the sentence is parsed
+const TYPING_PAUSE = 150; // milliseconds without a key before the sentence is parsed,
+const PAUSE_A_WORD = 5; // and more for long ones, whose parse takes longer and cannot be stopped once it is begun
 const LONGER_PAUSE = 600; // before next words are suggested, which takes longer than the tree
 const TWO_SENTENCES = /[.!?]["”’')\]]*\s+["“‘'([]*\p{Lu}/u;
 const input = document.getElementById("sentence");
@@ -150,7 +151,8 @@ function typed() {
   const before = input.value.slice(0, input.selectionStart).split("\n");
   chosenLine = Math.max(before.filter((line) => line.trim()).length - 1, 0);
   const suggestAt = performance.now() + LONGER_PAUSE;
-  timer = setTimeout(() => { showLines(); refresh(suggestAt); }, TYPING_PAUSE);
+  const words = (sentences()[chosenLine] ?? "").split(/\s+/).length;
+  timer = setTimeout(() => { showLines(); refresh(suggestAt); }, TYPING_PAUSE + PAUSE_A_WORD * words);
 }
 
 input.addEventListener("input", typed);
