@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.raw_text import LOOKED_AT, paragraph_remark, untokenized_remark
@@ -19,12 +18,15 @@ from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import BASELINES, Treebank, check_baseline_name
 from simplepcfg.inference.evaluation import evaluate_sequence_model
 from simplepcfg.inference.run import Run, load
+from simplepcfg.inference.sentences import Sentence
 from simplepcfg.linguistics.controls.files import load_sequence_model, names_sequence_model
 from simplepcfg.models.compound import CompoundConfig
 from simplepcfg.pretrained import run_directory
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.runs.runs_inside import runs_inside
+
+Remark = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def evaluate_systems(
     labels: bool = False,
     raw: bool = False,
     device: str = "auto",
-    remark: Callable[[str], None] = lambda text: None,
+    remark: Remark = lambda text: None,
 ) -> list[Column]:
     """Return a column for each system, in order, then for the ensemble of all runs if asked for, then predictions.
 
@@ -100,6 +102,60 @@ def evaluate_systems(
     paragraphs, which are split into sentences and words.
     """
     systems = [System.named(system) if isinstance(system, str) else system for system in asked]
+    folders = _run_folders(systems, predictions, together)
+    compound = _compound_runs(folders) if importance else set()
+    if importance and not compound:
+        raise InputError(f"importance = {importance} but no compound run; log p of the others is exact, leave it out")
+    is_text = sniff(file) == "text"
+    if is_text:
+        if labels:
+            raise InputError(f"--labels needs gold trees but {file} is plain text; leave it out")
+        _require_trees(systems, predictions, together, file)
+    elif raw:
+        raise InputError(f"--raw is for text but {file} holds trees; leave it out")
+    models = {system.file: load_sequence_model(system.file, device) for system in systems if system.file is not None}
+    each = [*map(_preprocessing, folders), *(model.preprocessing for model in models.values())]
+    common = each[0] if each else Preprocessing()
+    if is_text and any(preprocessing.tokenize != common.tokenize for preprocessing in each):
+        raise InputError("some of the runs tokenise text and others do not; evaluate them one after the other")
+    trees = [] if is_text else list(read_trees(file))
+    items: Sequence[Sentence] = _read_text(file, common, raw, remark) if is_text else trees
+    treebanks, runs = _Treebanks(trees, file), _Runs(device, keep=together)
+    reports: dict[str, EvaluationReport] = {}
+    for folder in folders:
+        run, samples = runs.get(folder), importance if folder in compound else 0
+        if not (is_text or run.has_trees):
+            kind = run.config.model.kind
+            if together:
+                raise InputError(f"ensemble: {folder} is of kind {kind}, which has no span marginals; leave it out")
+            remark(f"{folder}: a model of kind {kind} has no trees; only its perplexity is shown")
+        with _naming(folder):
+            if is_text:
+                reports[folder] = run.evaluate(items, folder, importance=samples)
+                continue
+            gold = treebanks.get(run.preprocessing)
+            reports[folder] = run.evaluate_treebank(gold, folder, decode=decode, importance=samples, labels=labels)
+            if labels and reports[folder].labels is None and run.has_trees:
+                remark(f"{folder}: its most probable trees have no symbols to compare with gold labels")
+    columns = []
+    for system in systems:
+        of_system = tuple(reports[folder] for folder in system.folders)
+        if system.file is not None:
+            of_system = (evaluate_sequence_model(models[system.file], items, system.name),)
+        elif not of_system:
+            of_system = (treebanks.get(common).baseline(system.name),)
+        columns.append(Column(system.name, of_system, system.grouped))
+    if together:
+        members = {folder: runs.get(folder) for folder in ensemble_of or folders}
+        columns.append(_alone(_evaluate_together(members, by, weigh, treebanks.get(common), remark)))
+    for path in predictions:
+        guesses = trees if path == file else list(read_trees(path))  # A pipe cannot be read twice.
+        columns.append(_alone(_evaluate_predictions(path, guesses, treebanks.get(common), file, labels, remark)))
+    return columns
+
+
+def _run_folders(systems: Sequence[System], predictions: Sequence[str], together: bool) -> list[str]:
+    """Return the folders of all runs, each once. Raises InputError for what is named twice, or is no trained run."""
     names = [system.name for system in systems]
     twice = next((path for path in predictions if list(predictions).count(path) > 1), None)
     if twice is not None:
@@ -113,73 +169,41 @@ def evaluate_systems(
         run_folder.require(run_folder.config, run_folder.vocabulary, run_folder.model)
     if together and len(folders) < 2:
         raise InputError(f"an ensemble has {len(folders)} run; name the folders of at least two different ones")
-    compound = (
-        {folder for folder in folders if isinstance(_config(folder).model, CompoundConfig)} if importance else set()
-    )
-    if importance and not compound:
-        raise InputError(f"importance = {importance} but no compound run; log p of the others is exact, leave it out")
-    runs = _Runs(device, keep=together)
-    is_text = sniff(file) == "text"
-    if is_text:
-        if labels:
-            raise InputError(f"--labels needs gold trees but {file} is plain text; leave it out")
-        _require_trees(systems, predictions, together, file)
-    elif raw:
-        raise InputError(f"--raw is for text but {file} holds trees; leave it out")
-    models = {system.file: load_sequence_model(system.file, device) for system in systems if system.file is not None}
-    each = [*map(_preprocessing, folders), *(model.preprocessing for model in models.values())]
-    common = each[0] if each else Preprocessing()
-    if is_text and any(preprocessing.tokenize != common.tokenize for preprocessing in each):
-        raise InputError("some of the runs tokenise text and others do not; evaluate them one after the other")
-    items: list[Any] = list(read_sentences(file, split=common.split, raw=raw) if is_text else read_trees(file))
-    if is_text and not raw:
-        looks = (paragraph_remark if common.tokenize else untokenized_remark)(items[:LOOKED_AT])
-        if looks is not None:
-            remark(f"{file}: {looks}; --raw splits it into sentences and words")
-    treebanks = _Treebanks(items, file)
-    reports: dict[str, EvaluationReport] = {}
-    for folder in folders:
-        run = runs.get(folder)
-        samples = importance if folder in compound else 0
-        if not (is_text or run.has_trees):
-            kind = run.config.model.kind
-            if together:
-                raise InputError(f"ensemble: {folder} is of kind {kind}, which has no span marginals; leave it out")
-            remark(f"{folder}: a model of kind {kind} has no trees; only its perplexity is shown")
-        with _naming(folder):
-            if is_text:
-                reports[folder] = run.evaluate(items, folder, importance=samples)
-            else:
-                gold = treebanks.get(run.preprocessing)
-                reports[folder] = run.evaluate_treebank(gold, folder, decode=decode, importance=samples, labels=labels)
-                if labels and reports[folder].labels is None and run.has_trees:
-                    remark(f"{folder}: its most probable trees have no symbols to compare with gold labels")
-    columns = []
-    for system in systems:
-        found_reports = tuple(reports[folder] for folder in system.folders)
-        if system.file is not None:
-            found_reports = (evaluate_sequence_model(models[system.file], items, system.name),)
-        elif not found_reports:
-            found_reports = (treebanks.get(common).baseline(system.name),)
-        columns.append(Column(system.name, found_reports, system.grouped))
-    if together:
-        from simplepcfg.inference.ensembles import Ensemble
+    return folders
 
-        chosen = ensemble_of or folders
-        group = Ensemble([runs.get(name) for name in chosen], by=by, weigh=weigh)
-        if weigh != "equal":
-            shown = zip(chosen, group.weights(treebanks.get(common).original), strict=True)
-            remark("weights: " + ", ".join(f"{folder} {weight:.3f}" for folder, weight in shown))
-        columns.append(_alone(group.evaluate_treebank(treebanks.get(common))))
-    for path in predictions:
-        guesses = items if path == file else list(read_trees(path))  # A pipe cannot be read twice.
-        report, different = treebanks.get(common).predictions(path, guesses)
-        if different:
-            remark(f"{path}: {different} trees have other words than {file}; is it the same text?")
-        if labels:
-            report = replace(report, labels=treebanks.get(common).labels(guesses))
-        columns.append(_alone(report))
-    return columns
+
+def _compound_runs(folders: Sequence[str]) -> set[str]:
+    return {folder for folder in folders if isinstance(_config(folder).model, CompoundConfig)}
+
+
+def _read_text(file: str, preprocessing: Preprocessing, raw: bool, remark: Remark) -> list[list[str]]:
+    """Return the sentences of a text, with a remark if they look otherwise than `preprocessing` splits them."""
+    sentences = list(read_sentences(file, split=preprocessing.split, raw=raw))
+    looks = None if raw else (paragraph_remark if preprocessing.tokenize else untokenized_remark)(sentences[:LOOKED_AT])
+    if looks is not None:
+        remark(f"{file}: {looks}; --raw splits it into sentences and words")
+    return sentences
+
+
+def _evaluate_together(
+    runs: Mapping[str, Run], by: str, weigh: str, treebank: Treebank, remark: Remark
+) -> EvaluationReport:
+    from simplepcfg.inference.ensembles import Ensemble
+
+    group = Ensemble(list(runs.values()), by=by, weigh=weigh)
+    if weigh != "equal":
+        shown = zip(runs, group.weights(treebank.original), strict=True)
+        remark("weights: " + ", ".join(f"{folder} {weight:.3f}" for folder, weight in shown))
+    return group.evaluate_treebank(treebank)
+
+
+def _evaluate_predictions(
+    path: str, guesses: Sequence[SpanTree], treebank: Treebank, file: str, labels: bool, remark: Remark
+) -> EvaluationReport:
+    report, different = treebank.predictions(path, guesses)
+    if different:
+        remark(f"{path}: {different} trees have other words than {file}; is it the same text?")
+    return replace(report, labels=treebank.labels(guesses)) if labels else report
 
 
 def unique_names(runs: Iterable[Run]) -> dict[str, Run]:
