@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("TRITON_INTERPRET", "1")
+sys.path.insert(0, str(Path(__file__).parent / "helpers"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import torch

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import atheris
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 with atheris.instrument_imports(include=["simplepcfg"]):
     from attacks.fuzz_targets import Targets

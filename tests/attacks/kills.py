@@ -54,7 +54,7 @@ def kill_others(what: str, folder: Path, count: int, seed: int = 0) -> Outcome:
 
 def _driven(name: str, arguments: list[str]) -> Outcome:
     outcome = Outcome(name)
-    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
+    path = os.pathsep.join(filter(None, [str(TESTS), str(TESTS / "helpers"), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment, check=False)
     for line in done.stdout.splitlines():

@@ -9,7 +9,7 @@ import pytest
 
 import simplepcfg
 
-SCRIPT = Path(__file__).parent.parent / "compiled_kernels.py"
+SCRIPT = Path(__file__).parents[1] / "helpers" / "compiled_kernels.py"
 SOURCE = Path(simplepcfg.__file__).parent.parent
 # Shared memory that one block may use, in bytes, by compute capability: A100, RTX 30, RTX 40, H100.
 SHARED_MEMORY = {80: 163 * 1024, 86: 99 * 1024, 89: 99 * 1024, 90: 227 * 1024}

@@ -26,7 +26,7 @@ pytestmark = [
 
 
 def environment(**more: str) -> dict[str, str]:
-    paths = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(TESTS), str(TESTS / "helpers"), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", **more}
 
 

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and 
 def drive(folder: Path, *series: tuple[int, list[str]]) -> list[dict]:
     """Outcomes of kills at some moments, each with its number of teachers."""
     command = [sys.executable, str(DRIVER), str(folder), json.dumps(series)]
-    path = os.pathsep.join(filter(None, [str(DRIVER.parents[1]), os.environ.get("PYTHONPATH")]))
+    path = os.pathsep.join(filter(None, [str(DRIVER.parents[1] / "helpers"), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=280, check=False)
     assert done.returncode == 0, done.stderr

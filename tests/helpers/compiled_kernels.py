@@ -1,6 +1,6 @@
 """Compile the Triton kernels of inside, Viterbi and emissions for a GPU that is not there; print what each needs.
 
-    python tests/compiled_kernels.py 80 bf16    # compute capability 8.0; a line a kernel: name and shared memory
+    python tests/helpers/compiled_kernels.py 80 bf16  # compute capability 8.0; a line a kernel: name and shared memory
 
 Runs in a process of its own: the tests run kernels in Triton's interpreter, which does not compile.
 """
