@@ -27,6 +27,8 @@ def pack(run: Path, out: Path, card: Path | None, tokenize: bool) -> int:
     weights = {name: tensor.to(torch.bfloat16) for name, tensor in host_copy(loaded.model.state_dict()).items()}
     loaded.vocabulary.save(folder.vocabulary)
     write_tensor_file(folder.model, weights, loaded.best, vocabulary=loaded.vocabulary.checksum)
+    if loaded.spelling is not None:
+        write_tensor_file(folder.spelling, loaded.spelling.to_tensors(), {})
     text = {"train": None, "valid": None, "tokenize": tokenize or loaded.config.data.tokenize, "raw": False}
     data = loaded.config.data.model_copy(update=text)
     training = loaded.config.training.model_copy(update={"start_from": None, "teacher": ()})

@@ -3,22 +3,28 @@
     python tools/train_english.py text DATA --out build/english-text
     python tools/train_english.py train build/english-text --out runs/english
     python tools/pack_grammar.py runs/english src/simplepcfg/pretrained/english --card card.md --tokenize
+    python tools/train_english.py spelling build/english-text --out src/simplepcfg/pretrained/english
 
-DATA holds `novels/*.txt.gz` (raw text, one paragraph a line, public domain), `wiki/sentences.txt.gz` (tokenised,
-CC BY-SA 4.0) and `gum/{train,dev}.trees`, of which the words of those documents are taken that are CC BY. Training
-takes two minutes on an H200.
+The last step is for a grammar that was trained before runs had spellings. DATA holds `novels/*.txt.gz` (raw text, one
+paragraph a line, public domain), `wiki/sentences.txt.gz` (tokenised, CC BY-SA 4.0) and `gum/{train,dev}.trees`, of which
+the words of those documents are taken that are CC BY. Training takes two minutes on an H200.
 """
 
 import argparse
 import gzip
 import random
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.raw_text import split_raw
 from simplepcfg.data.readers import read_trees
+from simplepcfg.data.spelling import SpellingModel
+from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.runs.tensor_files import write_tensor_file
 from simplepcfg.training.reporting.reporters import make_reporter
 from simplepcfg.training.start import train
 
@@ -92,10 +98,19 @@ def write_text(data: Path, out: Path) -> None:
         print(f"{name}: {len(sentences):,} sentences, {sum(map(len, sentences)):,} words")
 
 
+def write_spelling(text: Path, grammar: Path) -> None:
+    """Add the spellings of unknown words to a grammar that was packed without them."""
+    counts = Counter((text / "train.txt").read_text("utf-8").split())
+    folder = RunFolder(grammar)
+    model = SpellingModel.of_unknown_words(counts, Vocabulary.load(folder.vocabulary))
+    write_tensor_file(folder.spelling, model.to_tensors(), {})
+    print(f"{folder.spelling}: {folder.spelling.stat().st_size / 1e3:.0f} kB")
+
+
 def main() -> None:
     """One of the steps."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("step", choices=("text", "train"))
+    parser.add_argument("step", choices=("text", "train", "spelling"))
     parser.add_argument("source", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
@@ -103,6 +118,9 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.step == "text":
         write_text(arguments.source, arguments.out)
+        return
+    if arguments.step == "spelling":
+        write_spelling(arguments.source, arguments.out)
         return
     files = [f'data.train="{arguments.source / "train.txt"}"', f'data.valid="{arguments.source / "valid.txt"}"']
     settings = [*SETTINGS, *files, f"seed={arguments.seed}"]

@@ -114,6 +114,7 @@ def _accuracy_table(results: Sequence[Sequence["Accuracy"]], title: str) -> "Tab
         table.add_column(Text(entries[0].model), justify="right", no_wrap=True)
         table.add_column("ties", justify="right", no_wrap=True)
         table.add_column(Text("<unk>"), justify="right", no_wrap=True)
+        table.add_column("known", justify="right", no_wrap=True)
     previous = SET
     for row in zip(*results, strict=True):
         if row[0].level != previous:
@@ -122,6 +123,7 @@ def _accuracy_table(results: Sequence[Sequence["Accuracy"]], title: str) -> "Tab
         cells = [Text(row[0].name), Text(f"{row[0].items:,}")]
         for entry in row:
             share = f"{100 * entry.accuracy:.1f} [{100 * entry.low:.1f}, {100 * entry.high:.1f}]"
-            cells += [Text(share), Text(f"{entry.ties:,}"), Text(f"{100 * entry.unknown_share:.0f} %")]
+            known = "–" if entry.known_accuracy is None else f"{100 * entry.known_accuracy:.1f}"
+            cells += [Text(share), Text(f"{entry.ties:,}"), Text(f"{100 * entry.unknown_share:.0f} %"), Text(known)]
         table.add_row(*cells)
     return table

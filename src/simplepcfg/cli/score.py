@@ -43,6 +43,9 @@ class ScoreRequest:
         bool, flag("--regions", "FILE is a table of words or regions; add their surprisals in bits.")
     ] = False
     spillover: Annotated[int, opt("--spillover", "N", "Also surprisals of the N regions before.", min=0, max=20)] = 0
+    closed_vocabulary: Annotated[
+        bool, flag("--closed-vocabulary", "Unknown words count as <unk>, whatever their spelling.")
+    ] = False
     raw: Raw = False
     device: Device = "auto"
     quiet: Quiet = False
@@ -53,7 +56,9 @@ def command(request: ScoreRequest) -> None:
     """Print the natural log-probability (nats) of each sentence, one number a line, in the input's order.
 
     Sentences of fewer than two words have no tree, and so -inf (unless the run adds <eos> to them). Compound runs have
-    no exact log-probability: theirs is log p(x | posterior mean) - KL, as in evaluate.
+    no exact log-probability: theirs is log p(x | posterior mean) - KL, as in evaluate. The probability of an unknown
+    word is that of <unk> times that of its spelling among unknown words, so that sentences with different unknown words
+    can be compared.
 
     With --surprisal, a tab-separated table instead: a row for each word and one, <end>, for the end of each sentence.
     surprisal_bits is -log2 P(word | the words before it), summed over all trees; entropy_bits is that of what could
@@ -82,7 +87,7 @@ def command(request: ScoreRequest) -> None:
         raise InputError("--spillover adds columns to a table; give --regions with it")
     from simplepcfg.inference.word_models import load_word_model
 
-    model = load_word_model(request.run, request.device)
+    model = load_word_model(request.run, request.device, closed_vocabulary=request.closed_vocabulary)
     unknown = UnknownWords(model)
     if request.regions:
         _score_regions(request, model, unknown)

@@ -66,6 +66,9 @@ class Run(TrainedModel):
     def score(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[float]:
         """Return the natural log-probability of each sentence, in order; -inf for fewer than two words.
 
+        The probability of an unknown word is that of `<unk>` times that of its spelling, unless the run was loaded with
+        a closed vocabulary.
+
         Compound models have no exact log-probability; theirs is log p(x | posterior mean) − KL. With constraints it is
         that of the trees that they allow, with their bonuses.
 
@@ -73,7 +76,10 @@ class Run(TrainedModel):
         """
         prepared = self.prepare(sentences)
         bonus = make_bonus(constraints, prepared, self.device)
-        return log_probabilities(self, [item.tokens for _, item in prepared], bonus)
+        tokens = [item.tokens for _, item in prepared]
+        scores = log_probabilities(self, tokens, bonus)
+        spelled = (sum(map(self.spelling_log_probability, each)) for each in tokens)
+        return [score + spelling for score, spelling in zip(scores, spelled, strict=True)]
 
     @overload
     def surprisal(
@@ -342,6 +348,8 @@ class Run(TrainedModel):
             self.vocabulary.save(folder.vocabulary)
             weights = host_copy(self.model.state_dict())
             write_tensor_file(folder.model, weights, self.best, vocabulary=self.vocabulary.checksum)
+            if self.spelling is not None:
+                write_tensor_file(folder.spelling, self.spelling.to_tensors(), {})
             save_config(self.config, folder.config)
         return folder.path
 
@@ -408,8 +416,11 @@ class Run(TrainedModel):
         return cells_a_batch(self)
 
 
-def load(directory: str | PathLike[str], device: str = "auto") -> Run:
+def load(directory: str | PathLike[str], device: str = "auto", *, closed_vocabulary: bool = False) -> Run:
     """Load the best model of a run folder, ready to score, parse and evaluate, onto `device`.
+
+    With `closed_vocabulary` scores and surprisals of unknown words are those of `<unk>`, whatever their spelling, as
+    perplexities always are.
 
     Raises InputError if the folder is no complete run or a file is damaged.
 
@@ -417,4 +428,11 @@ def load(directory: str | PathLike[str], device: str = "auto") -> Run:
         run.score(["the old man sees a dog ."])
     """
     loaded = load_run(Path(directory), device)
-    return Run(loaded.model, loaded.vocabulary, loaded.config, directory=loaded.directory, best=loaded.best)
+    return Run(
+        loaded.model,
+        loaded.vocabulary,
+        loaded.config,
+        directory=loaded.directory,
+        best=loaded.best,
+        spelling=None if closed_vocabulary else loaded.spelling,
+    )

@@ -92,7 +92,8 @@ def _records(
 ) -> SurprisalTable:
     """Return a record for every original word and, with ``ends``, for an added `<eos>` and for the end."""
     tokens = [token if token in run.vocabulary else UNK for token in item.tokens]
-    scored = [*zip(tokens, values, entropies, strict=False)]
+    spelled = [value - run.spelling_log_probability(token) for token, value in zip(item.tokens, values, strict=False)]
+    scored = [*zip(tokens, spelled, entropies, strict=False)]
     records = SurprisalTable(WordSurprisal(word, None, None, None) for word in words)
     for index, place in enumerate(item.kept):
         records[place] = WordSurprisal(words[place], *scored[index])

@@ -11,6 +11,7 @@ from torch import nn
 
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.preprocessing import Prepared, Preprocessing
+from simplepcfg.data.spelling import SpellingModel
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import Grammar, HiddenMarkovModel
@@ -35,12 +36,14 @@ class TrainedModel:
         *,
         directory: Path | None = None,
         best: dict[str, Any] | None = None,
+        spelling: SpellingModel | None = None,
     ) -> None:
         self.model = model.eval()
         self.vocabulary = vocabulary
         self.config = config
         self.directory = directory
         self.best = dict(best or {})
+        self.spelling = spelling
         self._grammar: Kept[Grammar] = Kept()
         self._prefixes: Kept[KeptPrefixes] = Kept()
 
@@ -106,6 +109,12 @@ class TrainedModel:
             return self.grammar
         with torch.no_grad():
             return self.model.grammar(batch.words, batch.lengths)  # type: ignore[operator]
+
+    def spelling_log_probability(self, token: str) -> float:
+        """Return the log-probability (nats) of a token's spelling: 0 for known words, and without a spelling model."""
+        if self.spelling is None or token in self.vocabulary:
+            return 0.0
+        return self.spelling.log_probability(token)
 
     def prepare(self, sentences: Iterable[Sentence]) -> list[tuple[Sequence[str], Prepared]]:
         """Return the words of each sentence and their preprocessed form."""

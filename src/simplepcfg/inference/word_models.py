@@ -16,6 +16,11 @@ def names_word_model(name: str) -> bool:
     return name in installed()
 
 
-def load_word_model(name: str, device: str = "auto") -> WordModel:
-    """Load the model of a run's folder, an installed grammar, or the n-gram model or LSTM of a file."""
-    return load_sequence_model(name, device) if names_sequence_model(name) else load(name, device)
+def load_word_model(name: str, device: str = "auto", *, closed_vocabulary: bool = False) -> WordModel:
+    """Load the model of a run's folder, an installed grammar, or the n-gram model or LSTM of a file.
+
+    `closed_vocabulary` is that of `load`; n-gram models and LSTMs know no spellings.
+    """
+    if names_sequence_model(name):
+        return load_sequence_model(name, device)
+    return load(name, device, closed_vocabulary=closed_vocabulary)

@@ -43,6 +43,7 @@ class Accuracy:
     ties: int
     unknown_items: int
     unknown_share: float
+    known_accuracy: float | None  # of the items all of whose words are known; None if there is none
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
@@ -60,8 +61,24 @@ def accuracy_of_set(
     low, high = wilson_interval(correct, items)
     unknown = sum(item.unknown for item in judgements)
     ties = sum(item.tie for item in judgements)
+    known = [item.correct for item in judgements if not item.unknown]
+    known_accuracy = sum(known) / len(known) if known else None
+    share = correct / items
     return Accuracy(
-        model, SET, name, group, counted, items, correct, correct / items, low, high, ties, unknown, unknown / items
+        model,
+        SET,
+        name,
+        group,
+        counted,
+        items,
+        correct,
+        share,
+        low,
+        high,
+        ties,
+        unknown,
+        unknown / items,
+        known_accuracy,
     )
 
 
@@ -102,6 +119,7 @@ def _mean(units: Sequence[Sequence[Accuracy]], level: str, name: str) -> Accurac
     halves = (max(item.high - item.low for item in unit) / 2 for unit in units)
     half = math.sqrt(sum(width**2 for width in halves)) / len(means)
     members = [item for unit in units for item in unit]
+    known = [item.known_accuracy for item in members if item.known_accuracy is not None]
     items, unknown = sum(item.items for item in members), sum(item.unknown_items for item in members)
     return Accuracy(
         model=members[0].model,
@@ -117,4 +135,5 @@ def _mean(units: Sequence[Sequence[Accuracy]], level: str, name: str) -> Accurac
         ties=sum(item.ties for item in members),
         unknown_items=unknown,
         unknown_share=unknown / items,
+        known_accuracy=sum(known) / len(known) if known else None,
     )

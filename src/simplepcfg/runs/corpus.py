@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from simplepcfg.data.encoded_text import DecodedText, EncodedText, Ints, TextEncoder
+from simplepcfg.data.spelling import SpellingModel
 from simplepcfg.data.tokens import TextSource, read_tokens
 from simplepcfg.data.vocabulary import UNK, UNK_ID, Vocabulary
 from simplepcfg.errors import InputError, counted
@@ -27,6 +28,7 @@ class Corpus:
     vocabulary: Vocabulary
     notes: list[str] = field(default_factory=list)
     train_tokens: Sequence[list[str]] | None = None  # of the training sentences, where they were asked for
+    spelling: SpellingModel | None = None  # of the words that are not in the vocabulary; a resumed run has its own
 
     def identity(self) -> Record:
         """Return sizes and hashes, by which a resumed run recognises its text."""
@@ -69,14 +71,14 @@ def prepare_corpus(
         held = counted(len(held_out), "sentence")
         notes.append(f"no validation text: {held} of the training text held out (seed {seed})")
     words = encoder.words
+    spelling = None
     if vocabulary is None:
-        counts = zip(words, training.counts(len(words)).tolist(), strict=True)
+        each = zip(words, training.counts(len(words)).tolist(), strict=True)
+        counts = {word: count for word, count in each if count}
         vocabulary = Vocabulary.from_counts(
-            {word: count for word, count in counts if count},
-            config.vocabulary_size or None,
-            config.min_count,
-            config.unknown_classes == "signature",
+            counts, config.vocabulary_size or None, config.min_count, config.unknown_classes == "signature"
         )
+        spelling = SpellingModel.of_unknown_words(counts, vocabulary)
     usable = _leave_out_unusable(training, config.max_length, notes, _name(source, "training"))
     held_out = held_out.select(np.flatnonzero(held_out.lengths))
     if not (held_out.lengths >= 2).any():
@@ -89,7 +91,7 @@ def prepare_corpus(
     remark = _unlearned_unknown_words(usable, held_out, len(vocabulary))
     if remark is not None:
         notes.append(remark)
-    return Corpus(usable, held_out, vocabulary, notes, train_tokens)
+    return Corpus(usable, held_out, vocabulary, notes, train_tokens, spelling)
 
 
 def hold_out(lengths: Ints, seed: int, name: str = "the training text") -> tuple[Ints, Ints]:

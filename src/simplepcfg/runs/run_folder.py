@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch
 
+from simplepcfg.data.spelling import SpellingModel
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.files import Record
@@ -29,6 +30,7 @@ from simplepcfg.runs.tensor_files import (
     assign_weights,
     check_shapes,
     read_checked_tensor_file,
+    read_tensor_file,
     stored_shapes,
 )
 from simplepcfg.version import __version__
@@ -53,6 +55,11 @@ class RunFolder:
     def vocabulary(self) -> Path:
         """The words of the vocabulary, one a line."""
         return self.path / "vocabulary.txt"
+
+    @property
+    def spelling(self) -> Path:
+        """Character n-grams of the words that are not in the vocabulary; runs of earlier versions have none."""
+        return self.path / "spelling.safetensors"
 
     @property
     def facts(self) -> Path:
@@ -92,7 +99,7 @@ class RunFolder:
     @property
     def files(self) -> tuple[Path, ...]:
         """All files that a run can have."""
-        settled = (self.config, self.vocabulary, self.facts, self.model, self.checkpoint)
+        settled = (self.config, self.vocabulary, self.spelling, self.facts, self.model, self.checkpoint)
         return (*settled, self.metrics, self.timings, self.skipped, self.teacher)
 
     @property
@@ -254,6 +261,7 @@ class LoadedRun:
     model: Model
     device: torch.device
     best: Record  # epoch, step and validation perplexity of these weights
+    spelling: SpellingModel | None = None
 
 
 def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
@@ -283,7 +291,10 @@ def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
     for name, tensor in model.state_dict().items():
         if not bool(tensor.isfinite().all()):
             raise NumericalError(f"{folder.model}: {name} is not finite; the weights are damaged, train it again")
-    return LoadedRun(folder.path, config, vocabulary, model.to(chosen).eval(), chosen, best)
+    spelling = None
+    if folder.spelling.exists():
+        spelling = SpellingModel.from_tensors(read_tensor_file(folder.spelling)[0], folder.spelling)
+    return LoadedRun(folder.path, config, vocabulary, model.to(chosen).eval(), chosen, best, spelling)
 
 
 def _is_intact(path: Path) -> bool:

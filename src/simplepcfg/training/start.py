@@ -21,7 +21,7 @@ from simplepcfg.runs.device import reproducible, use_expandable_segments
 from simplepcfg.runs.failures import DISK_FULL, TRAINING_ADVICE, resource_errors
 from simplepcfg.runs.metrics import check_length, is_intact
 from simplepcfg.runs.run_folder import FORMAT, RunFolder, run_facts
-from simplepcfg.runs.tensor_files import read_checked_tensor_file, stored_vocabulary
+from simplepcfg.runs.tensor_files import read_checked_tensor_file, stored_vocabulary, write_tensor_file
 from simplepcfg.training.loop import Trainer
 from simplepcfg.training.memory import Needs, require_memory
 from simplepcfg.training.neighbour_embeddings import set_neighbour_embeddings
@@ -265,6 +265,8 @@ def _open_folder(
     save_config(config, folder.config)
     # A run that was stopped before its first checkpoint starts from the beginning.
     corpus.vocabulary.save(folder.vocabulary)
+    if corpus.spelling is not None:
+        write_tensor_file(folder.spelling, corpus.spelling.to_tensors(), {})
     write_json(folder.facts, add_checksum(run_facts(config, device, corpus.identity())))
     return None
 
