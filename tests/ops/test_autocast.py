@@ -11,7 +11,7 @@ from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense import check_dense_arguments, dense_inside
 from simplepcfg.ops.dense.marginals import dense_span_marginals
 from simplepcfg.ops.entropy import derivation_entropy, tree_log_weights
-from simplepcfg.ops.forward import forward, forward_prefixes, state_marginals
+from simplepcfg.ops.forward import check_arguments, forward, forward_prefixes, state_marginals
 from simplepcfg.ops.inside import span_marginals
 from simplepcfg.ops.marginals import rule_counts, symbol_marginals, tag_marginals
 from simplepcfg.ops.prefix import next_word, prefix_log_probabilities, prefix_states
@@ -62,7 +62,7 @@ QUESTIONS: dict[str, tuple[Callable[[], tuple[Tensor, ...]], Callable[..., Tenso
     "dense_span_marginals": (dense, lambda *given: dense_span_marginals(check_dense_arguments(*given, LENGTHS))[1]),
     "forward": (chain, lambda *given: forward(*given, lengths=LENGTHS)),
     "forward_prefixes": (chain, lambda *given: forward_prefixes(*given, lengths=LENGTHS).log_prefix),
-    "state_marginals": (chain, lambda *given: state_marginals(*given, lengths=LENGTHS)[1]),
+    "state_marginals": (chain, lambda *given: state_marginals(check_arguments(*given, LENGTHS))[1]),
 }
 
 

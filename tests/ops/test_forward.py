@@ -9,7 +9,7 @@ from torch import Tensor
 
 from finite_differences import check_derivatives, check_second_derivatives
 from simplepcfg.errors import InputError
-from simplepcfg.ops.forward import best_states, forward, forward_prefixes, state_marginals
+from simplepcfg.ops.forward import best_states, check_arguments, forward, forward_prefixes, state_marginals
 from simplepcfg.ops.inside import inside
 
 CASES = [(1, 1, 1, 1), (3, 4, 3, 2), (2, 5, 2, 1), (4, 3, 4, 3)]  # B, n, S, r
@@ -168,7 +168,7 @@ def test_right_linear_grammar(n: int) -> None:
 def test_marginals_of_states() -> None:
     log_emissions, start, (transitions,) = chain(2, 4, 3, 1)
     lengths = torch.tensor([4, 2])
-    log_z, found = state_marginals(log_emissions, start, transitions, lengths=lengths)
+    log_z, found = state_marginals(check_arguments(log_emissions, start, transitions, lengths))
     torch.testing.assert_close(log_z, forward(log_emissions, start, transitions, lengths=lengths))
     torch.testing.assert_close(found[0].sum(-1), torch.ones(4, dtype=torch.float64))
     assert not found[1, 2:].any()
@@ -180,7 +180,7 @@ def test_best_states(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simplepcfg.ops.forward.viterbi.PAIRS_AT_ONCE", 12)
     log_emissions, start, factors = chain(3, 4, 3, 2, kind=kind)
     lengths = torch.tensor([4, 2, 1])
-    found, scores = best_states(log_emissions, start, given(factors), lengths=lengths)
+    found, scores = best_states(check_arguments(log_emissions, start, given(factors), lengths))
     for b, n in enumerate(lengths.tolist()):
         matrix = of(factors[0], b, 2) if len(factors) == 1 else of(factors[0], b, 2) @ of(factors[1], b, 2)
         best: tuple[float, tuple[int, ...]] = (-math.inf, ())
@@ -255,10 +255,10 @@ def test_hmmlearn_agrees(seed: int) -> None:
     peer.startprob_, peer.transmat_, peer.emissionprob_ = (t.numpy() for t in (start, transitions, emit))
     observed = text.numpy().astype(np.int64)[:, None]
     log_emissions = emit.log().T[text][None]
-    log_z, marginals = state_marginals(log_emissions, start, transitions)
+    log_z, marginals = state_marginals(check_arguments(log_emissions, start, transitions))
     assert float(log_z) == pytest.approx(peer.score(observed), rel=1e-9)
     torch.testing.assert_close(marginals[0], torch.from_numpy(peer.predict_proba(observed)), rtol=1e-7, atol=1e-9)
     score, sequence = peer.decode(observed)
-    found, best = best_states(log_emissions, start, transitions)
+    found, best = best_states(check_arguments(log_emissions, start, transitions))
     assert found[0].tolist() == sequence.tolist()
     assert float(best) == pytest.approx(score)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from simplepcfg.ops.forward import forward, forward_prefixes, k_best_states, state_entropy
+from simplepcfg.ops.forward import check_arguments, forward, forward_prefixes, k_best_states, state_entropy
 
 pytestmark = pytest.mark.gpu
 TOLERANCES = {"fp32": 1e-5, "tf32": 1e-3, "bf16": 1e-2}
@@ -53,8 +53,9 @@ def test_entropy_best_sequences_and_prefixes_as_on_a_cpu(kind: str) -> None:
     for device in ("cpu", "cuda"):
         emissions, start, *parts = (tensor.to(device) for tensor in here)
         chain = (emissions, start, parts[0] if len(parts) == 1 else (parts[0], parts[1]))
-        states, scores = k_best_states(*chain, 4, lengths=lengths)
-        found = (state_entropy(*chain, lengths=lengths), forward_prefixes(*chain, lengths=lengths).log_prefix, scores)
+        checked = check_arguments(*chain, lengths)
+        states, scores = k_best_states(checked, 4)
+        found = (state_entropy(checked), forward_prefixes(*chain, lengths=lengths).log_prefix, scores)
         results.append([tensor.cpu() for tensor in (*found, states)])
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other)

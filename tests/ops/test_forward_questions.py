@@ -9,7 +9,14 @@ from torch import Tensor
 
 from finite_differences import check_derivatives
 from simplepcfg.errors import InputError
-from simplepcfg.ops.forward import best_states, forward_prefixes, k_best_states, state_entropy
+from simplepcfg.ops.forward import (
+    ForwardArguments,
+    best_states,
+    check_arguments,
+    forward_prefixes,
+    k_best_states,
+    state_entropy,
+)
 
 KINDS = ["dense", "factored", "batched dense", "batched factored"]
 LENGTHS = torch.tensor([4, 1, 3])
@@ -39,6 +46,10 @@ def given(tensors: list[Tensor]) -> tuple[Tensor, Tensor, Tensor | tuple[Tensor,
     return emissions, start, factors[0] if len(factors) == 1 else (factors[0], factors[1])
 
 
+def checked(tensors: list[Tensor], lengths: Tensor | None = None) -> ForwardArguments:
+    return check_arguments(*given(tensors), lengths)
+
+
 def paths(tensors: list[Tensor], b: int, n: int) -> tuple[list[tuple[int, ...]], Tensor]:
     """Every sequence of states and its log-weight, differentiable."""
     emissions, start, *factors = tensors
@@ -60,7 +71,7 @@ def paths(tensors: list[Tensor], b: int, n: int) -> tuple[list[tuple[int, ...]],
 def test_entropy_and_its_gradients(kind: str, zeros: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simplepcfg.ops.forward.entropy.PAIRS_AT_ONCE", 7)
     tensors = chain(kind, zeros=zeros)
-    found = state_entropy(*given(tensors), lengths=LENGTHS)
+    found = state_entropy(checked(tensors, LENGTHS))
     expected = []
     for b, n in enumerate(LENGTHS.tolist()):
         _, weights = paths(tensors, b, n)
@@ -79,29 +90,29 @@ def test_entropy_and_its_gradients(kind: str, zeros: bool, monkeypatch: pytest.M
 
 def test_entropy_can_be_differentiated_numerically() -> None:
     tensors = chain("factored")
-    check_derivatives(lambda *t: state_entropy(*given(list(t)), lengths=LENGTHS), tensors)
+    check_derivatives(lambda *t: state_entropy(checked(list(t), LENGTHS)), tensors)
     check_derivatives(lambda *t: forward_prefixes(*given(list(t))).log_prefix[:, 1:], tensors)
 
 
 def test_entropy_of_long_peaked_chains() -> None:
     """At most n log S, at least 0, and exactly the sum over words where states are independent."""
     tensors = [tensor.detach() for tensor in chain(n=200, scale=20.0)]
-    found = state_entropy(*given(tensors))
+    found = state_entropy(checked(tensors))
     assert (found > -1e-9).all()
     assert (found < 200 * math.log(S)).all()
     emissions, start, _ = tensors
     same = start.expand(S, S)  # every state is followed alike
     alone = torch.special.entr((emissions + start.log()).softmax(-1)).sum((1, 2))
-    torch.testing.assert_close(state_entropy(emissions, start, same), alone)
+    torch.testing.assert_close(state_entropy(check_arguments(emissions, start, same)), alone)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_k_best_sequences(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simplepcfg.ops.forward.viterbi.PAIRS_AT_ONCE", 40)
     tensors = chain(kind)
-    first, score = best_states(*given(tensors), lengths=LENGTHS)
+    first, score = best_states(checked(tensors, LENGTHS))
     for k in (1, 4, 200):
-        states, scores = k_best_states(*given(tensors), k, lengths=LENGTHS)
+        states, scores = k_best_states(checked(tensors, LENGTHS), k)
         assert states.shape == (3, k, 4)
         assert torch.equal(states[:, 0], first)
         torch.testing.assert_close(scores[:, 0], score)
@@ -118,7 +129,7 @@ def test_k_best_sequences(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
             assert (scores[b, count:] == -math.inf).all()
             assert (states[b, :, n:] == -1).all()
     with pytest.raises(InputError, match="k = 0"):
-        k_best_states(*given(tensors), 0)
+        k_best_states(checked(tensors), 0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -145,7 +156,7 @@ def test_an_impossible_sentence_spoils_no_other() -> None:
     tensors = chain()
     with torch.no_grad():
         tensors[0][1, 2] = -math.inf  # no state says this word
-    entropy = state_entropy(*given(tensors))
+    entropy = state_entropy(checked(tensors))
     prefixes = forward_prefixes(*given(tensors)).log_prefix
     assert float(entropy[1].detach()) == -math.inf
     assert (prefixes[1, 3:] == -math.inf).all()
@@ -153,12 +164,12 @@ def test_an_impossible_sentence_spoils_no_other() -> None:
     for total in (entropy[[0, 2]].sum(), prefixes[possible].sum()):
         for grad in torch.autograd.grad(total, tensors, retain_graph=True):
             assert grad.isfinite().all()
-    states, scores = k_best_states(*given(tensors), 2)
+    states, scores = k_best_states(checked(tensors), 2)
     assert (states[1] == -1).all()
     assert (scores[1] == -math.inf).all()
     assert scores[0].isfinite().all()
     beyond = [tensor.detach().clone() for tensor in tensors]
     beyond[0][1, 2:] = math.nan  # what lies beyond a sentence is not read
     lengths = torch.tensor([4, 2, 4])
-    expected = state_entropy(*given(tensors), lengths=lengths).detach()
-    torch.testing.assert_close(state_entropy(*given(beyond), lengths=lengths), expected)
+    expected = state_entropy(checked(tensors, lengths)).detach()
+    torch.testing.assert_close(state_entropy(checked(beyond, lengths)), expected)

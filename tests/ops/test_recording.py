@@ -10,7 +10,7 @@ from random_grammars import rules_and_sentences
 from simplepcfg.errors import InputError
 from simplepcfg.ops.dense import check_dense_arguments
 from simplepcfg.ops.dense.marginals import dense_span_marginals
-from simplepcfg.ops.forward import state_marginals
+from simplepcfg.ops.forward import check_arguments, state_marginals
 from simplepcfg.ops.inside import span_marginals
 from simplepcfg.ops.marginals import rule_counts, symbol_marginals, tag_marginals
 
@@ -54,7 +54,10 @@ QUESTIONS: dict[str, tuple[Callable[..., tuple[Tensor, ...]], Callable[..., Tens
             1
         ],
     ),
-    "state_marginals": (chain, lambda *given, **options: state_marginals(*given, **options)[1]),
+    "state_marginals": (
+        chain,
+        lambda *given, lengths=None, **options: state_marginals(check_arguments(*given, lengths), **options)[1],
+    ),
 }
 
 

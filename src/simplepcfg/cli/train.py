@@ -1,6 +1,7 @@
 """`simplepcfg train`: fit a grammar to text, or go on with a run that was interrupted."""
 
 import json
+import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +13,6 @@ from simplepcfg.cli.failures import is_follower
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note
 from simplepcfg.cli.requests import arg, flag, opt, takes
-from simplepcfg.cli.train_seeds import holds_seeds, score_of, train_runs
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -87,12 +87,12 @@ def command(request: TrainRequest) -> None:
     if is_follower():
         request = replace(request, quiet=True)
     resume, changes = request.resume, settings_of(request)
-    if request.jobs is not None and request.seeds is None and not (resume is not None and holds_seeds(resume)):
+    if request.jobs is not None and request.seeds is None and not (resume is not None and _holds_seeds(resume)):
         raise InputError(f"--jobs {request.jobs} is for the runs of --seeds; leave it out")
     result = _begin(request, changes) if resume is None else _go_on(request, resume, changes)
     if result is None:  # several runs, which have been told of
         return
-    note(f"best epoch {result.best.epoch} of {result.epochs}: validation perplexity {score_of(result)}", request.quiet)
+    note(_best(result), request.quiet)
     quoted = shlex.quote(str(result.directory))
     note(f"the run is in {result.directory}; next: simplepcfg evaluate {quoted} FILE", request.quiet)
 
@@ -121,8 +121,8 @@ def _go_on(request: TrainRequest, folder: Path, changes: list[str]) -> "Training
 
     if request.config is not None or request.out is not None or request.seeds is not None:
         raise InputError("--resume DIR goes on with the run in DIR; leave out CONFIG, --out and --seeds")
-    if holds_seeds(folder):
-        train_runs(None, folder, 0, changes, request.device, request.jobs, request.log or (), request.quiet)
+    if _holds_seeds(folder):
+        _train_seeds(request, None, folder, changes)
         return None
     if not folder.is_dir():
         raise InputError(f"{folder}: no such run folder; give --resume one that `simplepcfg train` wrote")
@@ -141,10 +141,52 @@ def _begin(request: TrainRequest, changes: list[str]) -> "TrainingResult | None"
     config, folder = _configuration(request, changes)
     refuse_one_pipe_twice(config.data.train, config.data.valid)
     if request.seeds is not None:
-        train_runs(config, folder, request.seeds, [], request.device, request.jobs, request.log or (), request.quiet)
+        _train_seeds(request, config, folder, [])
         return None
     reporter = make_reporter(request.quiet, request.log or (), folder, config.model_dump())
     return train(config, folder, device=request.device, reporter=reporter)
+
+
+def _train_seeds(request: TrainRequest, config: "RunConfig | None", folder: Path, changes: list[str]) -> None:
+    """Train a run for each seed, or go on with those in the folder, and print a line for each."""
+    from simplepcfg.training.reporting.reporters import make_reporter
+    from simplepcfg.training.seeds import train_seeds
+
+    quiet, logs = request.quiet, request.log or ()
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise InputError("torchrun's processes share one run; train several seeds without it, with --jobs K")
+    if config is not None and config.data.train == "-":
+        raise InputError("--train - can be read once, and --seeds reads it for each run; save it to a file")
+    if config is not None and config.data.valid is None:
+        note("no --valid: each run holds out sentences of its own, so their perplexities are not comparable", quiet)
+    outcomes = train_seeds(
+        config,
+        folder,
+        request.seeds or 0,
+        overrides=changes,
+        device=request.device,
+        jobs=1 if request.jobs is None else request.jobs,
+        logs=logs,
+        make_reporter=lambda run, settings: make_reporter(quiet, logs, run, settings.model_dump()),
+        note=lambda text: note(text, quiet),
+    )
+    for outcome in outcomes:
+        if outcome.result is not None:
+            note(f"seed-{outcome.seed}: {_best(outcome.result, ',')}", quiet)
+    quoted = shlex.quote(str(folder))
+    note(f"the runs are in {folder}; next: simplepcfg evaluate {quoted} FILE --ensemble", quiet)
+
+
+def _best(result: "TrainingResult", separator: str = ":") -> str:
+    best = result.best
+    score = "infinite" if best.perplexity is None else f"{best.perplexity:.2f}"
+    return f"best epoch {best.epoch} of {result.epochs}{separator} validation perplexity {score}"
+
+
+def _holds_seeds(folder: Path) -> bool:
+    from simplepcfg.training.seeds import SeedsFolder
+
+    return SeedsFolder(folder).exists()
 
 
 def _configuration(request: TrainRequest, changes: list[str]) -> "tuple[RunConfig, Path]":

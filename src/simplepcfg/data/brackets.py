@@ -19,7 +19,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
-# What a tolerant reader counts, by these names.
+# Names under which a tolerant reader counts what it leaves out.
 TRACES, EMPTY_CONSTITUENTS, EMPTY_TREES = "traces", "constituents without words", "trees without words"
 
 

@@ -17,7 +17,7 @@ from simplepcfg.errors import InputError
 
 PENN = "penn"  # in a list of tags: the 36 word tags
 CHINESE_PUNCTUATION = ("PU",)
-# Of the round brackets' tag, $( in STTS, every conversion to bracketed files has its own spelling.
+# Every conversion to bracketed files spells the tag of round brackets, $( in STTS, in its own way.
 GERMAN_PUNCTUATION = ("$,", "$.", "$(", "$[", "$LRB", "$*LRB*", "$")
 FRENCH_PUNCTUATION = ("PONCT", "PUNC")
 

@@ -17,7 +17,7 @@ Ints = NDArray[np.int64]
 
 # Ids that are held in memory while a text is read; more of them go to a temporary file, 4 bytes each.
 HELD_IDS = 1 << 24
-# Sentences, or ids, that are looked at together where a whole text is gone through.
+# A whole text is gone through in blocks of so many sentences or ids.
 BLOCK_SENTENCES, BLOCK_IDS = 1 << 16, 1 << 22
 
 

@@ -31,7 +31,7 @@ ZIP = Format("a zip archive or an office document, such as Word's .docx", f"unpa
 OFFICE = Format("an office document, such as Word's .doc", _PLAIN)
 PDF = Format("PDF", _PLAIN)
 COMPRESSED = Format("compressed, but not by gzip", "decompress it, or compress it by gzip and name it .gz")
-# A .gz file that is not named so is told by the reader, which knows the name.
+# Gzip is missing here: the reader, which knows the name, refuses a file of it that is not named .gz.
 _BEGINNINGS = (
     (b"PK\x03\x04", ZIP),
     (b"PK\x05\x06", ZIP),

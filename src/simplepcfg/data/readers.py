@@ -40,7 +40,7 @@ MOST_LINE_BYTES = 256 << 20
 MOST_TIMES_COMPRESSED, LEAST_EXPANDED_BYTES = 200, 256 << 20
 # A tree opens a second bracket after at most a label.
 _TREE_START = re.compile(r"\s*\(\s*[^\s()]*\s*\(")
-# Or it is one tagged word, written (TAG word), and brackets follow: "( he said )" is text, as is "(he said)" over text.
+# A tree may also be one tagged word, (TAG word), with nothing but brackets after it: "( he said )" is text.
 _TAGGED_WORD = re.compile(r"\s*\(([^\s()]+)\s+[^\s()]+\s*\)[^\S\n]*$", re.MULTILINE)
 # A pipe can be read once only: what sniff took from it waits here, with the rest, for whoever reads it next.
 _sniffed_pipes: dict[tuple[str, int, int], Iterator[str]] = {}

@@ -19,7 +19,7 @@ def described(value: Any) -> str:
     return f"{type(value).__name__}({', '.join(shown)})"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     if isinstance(value, tuple | list) and any(isinstance(each, Tensor) for each in value):
         return f"[{', '.join(str(list(each.shape)) for each in value)}]"
     return repr(value)

@@ -14,9 +14,11 @@ from simplepcfg.grammars.chain_sampling import SampledChains, sample_chains
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
 from simplepcfg.ops.arguments import Sentences
 from simplepcfg.ops.forward import (
+    ForwardArguments,
     GrowingForward,
     Transitions,
     best_states,
+    check_arguments,
     forward,
     forward_prefixes,
     k_best_states,
@@ -60,14 +62,14 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
 
     def best_states(self, words: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Find the most probable states [B, n], −1 beyond a sentence, and log p of words and states [B]."""
-        return best_states(self.log_emissions(words, lengths), *self._chain, lengths=lengths)
+        return best_states(self._arguments(self._sentences(words, lengths)))
 
     def k_best_states(self, words: Tensor, lengths: Tensor | None = None, *, k: int) -> tuple[Tensor, Tensor]:
         """Find the k most probable sequences of states [B, k, n], best first, and log p of words and states [B, k].
 
         The latter in float64. States are −1 beyond a sentence; −1 and −inf where there are fewer sequences.
         """
-        return k_best_states(self.log_emissions(words, lengths), *self._chain, k, lengths=lengths)
+        return k_best_states(self._arguments(self._sentences(words, lengths)), k)
 
     def sample(
         self,
@@ -101,27 +103,19 @@ class HiddenMarkovModel(Grammar[SampledChains, Never]):
     def _differentiated(self, sentences: Sentences) -> bool:
         return requires_graph(sentences.log_emissions, self.start, *self.factors)
 
+    def _arguments(self, sentences: Sentences) -> ForwardArguments:
+        return check_arguments(sentences.log_emissions, *self._chain, sentences.lengths, self.precision)
+
     def _log_partition(self, sentences: Sentences) -> Tensor:
-        return forward(
-            sentences.log_emissions,
-            *self._chain,
-            lengths=sentences.lengths,
-            precision=self.precision,
-            backend=self.backend,
-        )
+        chain = (sentences.log_emissions, *self._chain)
+        return forward(*chain, lengths=sentences.lengths, precision=self.precision, backend=self.backend)
 
     def _tag_marginals(self, sentences: Sentences) -> Tensor:
-        return state_marginals(
-            sentences.log_emissions,
-            *self._chain,
-            lengths=sentences.lengths,
-            create_graph=self._differentiated(sentences),
-            precision=self.precision,
-            backend=self.backend,
-        )[1]
+        graph = self._differentiated(sentences)
+        return state_marginals(self._arguments(sentences), backend=self.backend, create_graph=graph)[1]
 
     def _entropy(self, sentences: Sentences) -> Tensor:
-        return state_entropy(sentences.log_emissions, *self._chain, lengths=sentences.lengths)
+        return state_entropy(self._arguments(sentences))
 
     def _prefix_log_probabilities(self, sentences: Sentences) -> Tensor:
         if self._differentiated(sentences):

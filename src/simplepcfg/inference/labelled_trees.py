@@ -28,7 +28,7 @@ NO_TREE = LabelledTree([], [], [], -math.inf)
 # Limits of how many random sentences are drawn at a time: enough to share a step, few enough to hold in memory.
 SENTENCES_AT_ONCE = 4096
 TOKENS_AT_ONCE = 1 << 20
-# A compound model makes a grammar for each.
+# A compound model makes a grammar for each sentence, so that fewer are drawn at a time.
 GRAMMARS_AT_ONCE = 16
 MAX_TREES = 10_000  # of one sentence; all are held in memory
 MAX_TRIES = 100  # average number of draws for one sentence that is not too long

@@ -18,7 +18,7 @@ from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.sentences import Sentence
 from simplepcfg.inference.trained_model import TrainedModel
 
-# One for each sentence: as an object, as a dictionary of the same keys, or None.
+# The constraints of each sentence: an object, a dictionary of the same keys, or None.
 ConstraintList = Sequence[Constraints | Mapping[str, object] | None]
 Words = Sequence[tuple[Sequence[str], Prepared]]
 Bonus = Callable[[Batch], Tensor | None]  # a weight for each span of a batch

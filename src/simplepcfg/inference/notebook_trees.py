@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nltk.tree import Tree as NltkTree
 
 from simplepcfg.data.trees import SpanTree
@@ -16,11 +14,11 @@ class Tree(NltkTree):
         tree = SpanTree.from_nltk(self) if len(self) else SpanTree((), (), ())
         return tree.to_svg()
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         """Tell whether labels and children are the same."""
         return isinstance(other, NltkTree) and (self.label(), list(self)) == (other.label(), list(other))
 
-    def __ne__(self, other: Any) -> bool:
+    def __ne__(self, other: object) -> bool:
         """Tell whether labels or children differ."""
         return not self == other
 

@@ -9,7 +9,7 @@ from simplepcfg.errors import InputError
 SIZE_LIMIT = 2**24
 
 
-def check_sizes(config: Any, *names: str) -> None:
+def check_sizes(config: object, *names: str) -> None:
     """Raise InputError if a count or width of these names is below 1 or above every plausible size."""
     for name in names:
         value = getattr(config, name)
@@ -19,14 +19,14 @@ def check_sizes(config: Any, *names: str) -> None:
             raise InputError(f"model.{name} = {value}; it must be below {SIZE_LIMIT}")
 
 
-def check_deviation(config: Any, name: str = "init_logit_std") -> None:
+def check_deviation(config: object, name: str = "init_logit_std") -> None:
     """Raise InputError if a standard deviation is negative or not finite."""
     value = getattr(config, name)
     if not (value >= 0 and math.isfinite(value)):
         raise InputError(f"model.{name} = {value}; it must be finite and at least 0")
 
 
-def check_choice(config: Any, name: str, choices: tuple[str, ...]) -> None:
+def check_choice(config: object, name: str, choices: tuple[str, ...]) -> None:
     """Raise InputError if a value is none of the choices."""
     value = getattr(config, name)
     if value not in choices:

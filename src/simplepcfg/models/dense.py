@@ -1,7 +1,7 @@
 """Base configuration of models with a dense rule tensor."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from simplepcfg.models.checks import check_deviation, check_sizes
 from simplepcfg.models.sizes import ModelSizes
@@ -16,7 +16,7 @@ class DensePCFGConfig:
     """Sizes of a model with one probability for every rule A → B C."""
 
     # Pydantic reads this where it is installed, so that a misspelt key is an error.
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     kind: str
     nonterminals: int = field(default=30, metadata={"description": "Number of nonterminal symbols, N."})

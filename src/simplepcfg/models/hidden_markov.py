@@ -1,7 +1,7 @@
 """Base configuration and shared network of hidden Markov models."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from torch import nn
 
@@ -16,7 +16,7 @@ class HiddenMarkovConfig:
     """Sizes of a hidden Markov model."""
 
     # Pydantic reads this where it is installed, so that a misspelt key is an error.
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
     needs_eos: ClassVar[bool] = True  # A sentence ends with the word <eos>: the chain itself has no end.
 
     kind: str

@@ -1,7 +1,7 @@
 """Rank-PCFG: rules as a sum over ranks, computed in rank space (Yang, Liu and Tu, 2022)."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -25,7 +25,7 @@ class RankPCFGConfig:
     """Sizes of a rank-PCFG."""
 
     # Pydantic reads this where it is installed, so that a misspelt key is an error.
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     kind: Literal["rank-pcfg"] = field(default="rank-pcfg", metadata={"description": "Which model."})
     nonterminals: int = field(default=128, metadata={"description": "Number of nonterminal symbols, N."})

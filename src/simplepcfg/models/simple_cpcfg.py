@@ -1,7 +1,7 @@
 """SC-PCFG: the compound simple PCFG, whose parent and emission networks read each sentence's vector z."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +24,7 @@ class SimpleCPCFGConfig(CompoundConfig):
     """Sizes of an SC-PCFG."""
 
     # Pydantic reads this where it is installed, so that a misspelt key is an error.
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     kind: Literal["sc-pcfg"] = field(default="sc-pcfg", metadata={"description": "Which model."})
     nonterminals: int = field(default=128, metadata={"description": "Number of nonterminal symbols, N."})

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +29,7 @@ class SimpleNPCFGConfig:
     """Sizes of an SN-PCFG."""
 
     # Pydantic reads this where it is installed, so that a misspelt key is an error.
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     kind: Literal["sn-pcfg"] = field(default="sn-pcfg", metadata={"description": "Which model."})
     nonterminals: int = field(default=128, metadata={"description": "Number of nonterminal symbols, N."})

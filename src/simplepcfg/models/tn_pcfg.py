@@ -1,7 +1,7 @@
 """TN-PCFG: the tensor-decomposed neural PCFG (Yang, Zhao and Tu, 2021), computed in rank space."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ class TensorPCFGConfig:
     """Sizes of a TN-PCFG."""
 
     # Pydantic reads this where it is installed, so that a misspelt key is an error.
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     kind: Literal["tn-pcfg"] = field(default="tn-pcfg", metadata={"description": "Which model."})
     nonterminals: int = field(default=250, metadata={"description": "Number of nonterminal symbols, N."})

@@ -1,4 +1,7 @@
-"""The forward algorithm of hidden Markov models, with dense or low-rank transitions. README.md derives it."""
+"""The forward algorithm of hidden Markov models, with dense or low-rank transitions. README.md derives it.
+
+The other questions take the arguments of ``forward`` as one value, which ``check_arguments`` makes.
+"""
 
 import torch
 from torch import Tensor
@@ -14,9 +17,11 @@ from simplepcfg.ops.forward.viterbi import best_states, k_best_states
 from simplepcfg.ops.recording import recordable, recording
 
 __all__ = [
+    "ForwardArguments",
     "GrowingForward",
     "Transitions",
     "best_states",
+    "check_arguments",
     "forward",
     "forward_prefixes",
     "k_best_states",
@@ -62,32 +67,24 @@ def forward(
 
 @without_autocast
 def state_marginals(
-    log_emissions: Tensor,
-    start: Tensor,
-    transitions: Transitions,
-    *,
-    lengths: Tensor | None = None,
-    precision: str | None = None,
-    backend: str = "auto",
-    create_graph: bool = False,
+    given: ForwardArguments, *, backend: str = "auto", create_graph: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Compute the marginal probability of each state at each word, given the sentence.
 
     Args:
+        given: the arguments of ``forward``, checked.
+        backend: as in ``forward``.
         create_graph: whether the marginals can be differentiated.
-
-    The other arguments are those of ``forward``.
 
     Returns:
         ``(log_z, marginals)``: the log-probability of each sentence ``[B]``, and ``[B, n, S]``, the gradient of log p
         with respect to the log-emissions.
     """
-    given = check_arguments(log_emissions, start, transitions, lengths, precision)
     with recording():
         leaf = recordable(given.log_emissions)
         leaf = leaf if create_graph and leaf.requires_grad else leaf.detach().requires_grad_()
         factors = tuple(map(recordable, given.factors))
-        own = ForwardArguments(leaf, recordable(given.start), factors, recordable(given.lengths), precision)
+        own = ForwardArguments(leaf, recordable(given.start), factors, recordable(given.lengths), given.precision)
         log_z = _log_p(own, backend)
         (marginals,) = torch.autograd.grad(log_z.sum(), leaf, create_graph=create_graph)
     return (log_z, marginals) if create_graph else (log_z.detach(), marginals)

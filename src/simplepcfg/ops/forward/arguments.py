@@ -1,7 +1,7 @@
 """Checked arguments of the forward algorithm."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -26,6 +26,11 @@ class ForwardArguments:
     # Whether the host may read the lengths. Within a CUDA graph they are on the device and differ between replays.
     reads_lengths: bool = True
 
+    def double(self) -> "ForwardArguments":
+        """Return the arguments in float64."""
+        start, *factors = (tensor.double() for tensor in (self.start, *self.factors))
+        return replace(self, log_emissions=self.log_emissions.double(), start=start, factors=tuple(factors))
+
     @property
     def active(self) -> Callable[[int], Tensor | None]:
         """A function from a position to a mask of the sentences that have a word there, [B, 1]; None if all have."""
@@ -37,9 +42,16 @@ class ForwardArguments:
 
 
 def check_arguments(
-    log_emissions: Tensor, start: Tensor, transitions: Transitions, lengths: Tensor | None, precision: str | None
+    log_emissions: Tensor,
+    start: Tensor,
+    transitions: Transitions,
+    lengths: Tensor | None = None,
+    precision: str | None = None,
 ) -> ForwardArguments:
-    """Check shapes and values, and convert to one floating-point dtype; InputError names what is wrong."""
+    """Check shapes and values of the arguments of ``forward``, and convert to one floating-point dtype.
+
+    InputError names what is wrong.
+    """
     batch, n, states = check_word_shape(log_emissions, "S")
     factors = (transitions,) if isinstance(transitions, Tensor) else tuple(transitions)
     if len(factors) not in (1, 2):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.forward.arguments import Transitions, check_arguments
+from simplepcfg.ops.forward.arguments import ForwardArguments
 from simplepcfg.ops.forward.filtering import Chain
 from simplepcfg.ops.logs import safe_log
 
@@ -21,15 +21,12 @@ PAIRS_AT_ONCE = 1 << 24
 
 
 @without_autocast
-def state_entropy(
-    log_emissions: Tensor, start: Tensor, transitions: Transitions, *, lengths: Tensor | None = None
-) -> Tensor:
+def state_entropy(arguments: ForwardArguments) -> Tensor:
     """Compute the entropy of the sequences of states of each sentence: [B] float64, in nats, differentiable.
 
-    The arguments are those of ``forward``. A sentence of probability 0 has −inf. The cost is S² for each word, also for
-    low-rank transitions.
+    A sentence of probability 0 has −inf. The cost is S² for each word, also for low-rank transitions.
     """
-    given = check_arguments(log_emissions.double(), start, transitions, lengths, None)
+    given = arguments.double()
     chain = Chain.of(given)
     steps = list(chain.steps())
     known = torch.stack([step[1] for step in steps], 1)  # [B, n, S]

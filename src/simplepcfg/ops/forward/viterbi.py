@@ -5,39 +5,28 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.forward.arguments import ForwardArguments, Transitions, check_arguments
+from simplepcfg.ops.forward.arguments import ForwardArguments
 
 # The number of log-probabilities of pairs of states, and of the k² best of each, that are held at a time.
 PAIRS_AT_ONCE = 1 << 24
 
 
 @without_autocast
-def best_states(
-    log_emissions: Tensor, start: Tensor, transitions: Transitions, *, lengths: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+def best_states(given: ForwardArguments) -> tuple[Tensor, Tensor]:
     """Find the most probable sequence of states of each sentence.
-
-    The arguments are those of ``forward``.
 
     Returns:
         ``(states, log_probability)``: ``[B, n]``, −1 beyond the end of a sentence and for a sentence of probability 0;
         and log p(words, states), ``[B]``. Low-rank transitions are multiplied for some states at a time, which saves
         memory but no time.
     """
-    paths, scores = _best_paths(check_arguments(log_emissions, start, transitions, lengths, None), 1)
+    paths, scores = _best_paths(given, 1)
     return paths[:, 0], scores[:, 0]
 
 
 @without_autocast
-def k_best_states(
-    log_emissions: Tensor, start: Tensor, transitions: Transitions, k: int, *, lengths: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+def k_best_states(given: ForwardArguments, k: int) -> tuple[Tensor, Tensor]:
     """Find the k most probable sequences of states of each sentence.
-
-    Args:
-        k: the number of sequences, at least 1.
-
-    The other arguments are those of ``forward``.
 
     Returns:
         ``(states, log_probabilities)``: ``[B, k, n]``, best first, −1 beyond the end of a sentence; and log p(words,
@@ -45,11 +34,11 @@ def k_best_states(
         for each word, also for low-rank transitions.
 
     Raises:
-        InputError: if k is less than 1, or as ``forward`` does.
+        InputError: if k is less than 1.
     """
     if k < 1:
         raise InputError(f"k = {k}; ask for at least one sequence of states")
-    return _best_paths(check_arguments(log_emissions.double(), start, transitions, lengths, None), k)
+    return _best_paths(given.double(), k)
 
 
 @torch.no_grad()
