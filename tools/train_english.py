@@ -6,8 +6,8 @@
     python tools/train_english.py spelling build/english-text --out src/simplepcfg/pretrained/english
 
 The last step is for a grammar that was trained before runs had spellings. DATA holds `novels/*.txt.gz` (raw text, one
-paragraph a line, public domain), `wiki/sentences.txt.gz` (tokenised, CC BY-SA 4.0) and `gum/{train,dev}.trees`, of which
-the words of those documents are taken that are CC BY. Training takes two minutes on an H200.
+paragraph a line, public domain), `wiki/sentences.txt.gz` (tokenised, CC BY-SA 4.0) and `gum/{train,dev}.trees`, of
+which the words of those documents are taken that are CC BY. Training takes two minutes on an H200.
 """
 
 import argparse

@@ -67,7 +67,7 @@ def evaluate_minimal_pairs(model: WordModel, pairs: Sequence[MinimalPair]) -> li
     """Compute the accuracy of a model on each paradigm, in the order of their first pairs, then means.
 
     A pair is right where log p of the good sentence, its end included, is higher by more than rounding; equal
-    sentences, as where the words that differ are both unknown, are ties and wrong.
+    sentences, as where only dropped punctuation differs, are ties and wrong.
     """
     good = [with_known_marks(model, words_of_item(pair.good)) for pair in pairs]
     bad = [with_known_marks(model, words_of_item(pair.bad)) for pair in pairs]
