@@ -35,7 +35,7 @@ def test_the_first_screen_says_in_five_lines_what_a_run_is_good_at(report: Repor
     lines = [part.lines for part in first.parts if isinstance(part, Points)]
     assert [len(found) for found in lines] == [5, 5]
     assert [line.split(":")[0] for line in lines[0]] == ["Trees", "Length", "Labels", "Confidence", "Symbols"]
-    assert re.search(r"sentence F1 \d+\.\d, \d+\.\d (above|below) the best baseline", lines[0][0])
+    assert re.search(r"sentence F1 \d+\.\d on 40 trees, \d+\.\d (above|below) the best baseline", lines[0][0])
 
 
 def test_disagreement_counts_constituents(report: Report, runs: dict[str, Run]) -> None:

@@ -99,6 +99,7 @@ def perplexity_table(run: "Run", treebank: "Treebank", induced: "EvaluationRepor
     from simplepcfg.cli.demo_data import train_file
     from simplepcfg.data.tokens import read_tokens
     from simplepcfg.evaluation.perplexity import perplexity, uniform_log_likelihood, unigram_log_likelihood
+    from simplepcfg.evaluation.rendering import rich_grid
     from simplepcfg.evaluation.true_grammar import true_log_probability
 
     assert induced.perplexity is not None
@@ -116,20 +117,19 @@ def perplexity_table(run: "Run", treebank: "Treebank", induced: "EvaluationRepor
         ("unigram", perplexity(unigram, lengths, eos)),
         ("uniform", perplexity(uniform_log_likelihood(lengths, size, eos), lengths, eos)),
     ]
-    table = _table("held-out perplexity (lower is better)", ["", "perplexity per token"])
-    for name, report in rows:
-        table.add_row(name, f"{report.perplexity:.2f}")
-    table.caption = f"over {rows[0][1].tokens:,} tokens: {rows[0][1].convention}"
-    return table
+    cells = [(name, f"{report.perplexity:.2f}") for name, report in rows]
+    caption = f"over {rows[0][1].tokens:,} tokens: {rows[0][1].convention}"
+    title = "held-out perplexity (lower is better)"
+    return rich_grid(["", "perplexity per token"], cells, title, caption=caption)
 
 
 def f1_table(reports: list["EvaluationReport"]) -> "Table":
     """Return a table of F1: the learned trees between branching baselines and the best that binary trees can reach."""
-    table = _table("trees against gold (F1 from 0 to 100)", ["", "S-F1", "corpus F1"])
-    for report in reports:
-        table.add_row(report.name, f"{report.sentence_f1:.1f}", f"{report.corpus_f1:.1f}")
-    table.caption = f"{reports[0].sentences:,} sentences, {reports[0].tokens:,} words"
-    return table
+    from simplepcfg.evaluation.rendering import rich_grid
+
+    cells = [(report.name, f"{report.sentence_f1:.1f}", f"{report.corpus_f1:.1f}") for report in reports]
+    caption = f"{reports[0].sentences:,} sentences, {reports[0].tokens:,} words"
+    return rich_grid(["", "S-F1", "corpus F1"], cells, "trees against gold (F1 from 0 to 100)", caption=caption)
 
 
 def drawings(run: "Run", treebank: "Treebank") -> list[str]:
@@ -163,13 +163,3 @@ def next_commands(out: Path) -> list[str]:
         f"  simplepcfg score {folder} {folder}/valid.txt",
         "  simplepcfg train sn-pcfg-128 --train YOUR.txt --out runs/yours",
     ]
-
-
-def _table(title: str, columns: list[str]) -> "Table":
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
-    for column in columns:
-        table.add_column(column, justify="right" if column else "left")
-    return table

@@ -87,39 +87,27 @@ def _usage(usage: "Usage") -> str:
 
 
 def symbol_table(title: str, uses: "list[SymbolUse]") -> "Table":
-    """Return a table with a row for each symbol."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+    """Return a table with a row for each symbol; columns that would be empty are left out."""
+    from simplepcfg.evaluation.rendering import rich_grid
 
-    children = any(use.left for use in uses)
-    examples = any(use.examples for use in uses)
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_justify="left")
-    table.add_column("symbol")
-    table.add_column("uses", justify="right")
-    table.add_column("share", justify="right")
-    labels = any(use.label for use in uses)
-    if labels:
-        table.add_column("gold label")
-    for name in ("left child", "right child") if children else ():
-        table.add_column(name)
-    has_words = any(use.words for use in uses)
-    if has_words:
-        table.add_column("words")
-    if examples:
-        table.add_column("surest spans")
-    for use in uses:
-        cells = [use.symbol, f"{use.uses:,.2f}", f"{100 * use.share:.1f} %"]
-        if labels:
-            cells.append(_weighted([use.label], 1) if use.label else "–")
-        if children:
-            cells += [_weighted([_named(child) for child in side], 3) for side in (use.left, use.right)]
-        if has_words:
-            cells.append(_weighted(use.words, 5))
-        if examples:
-            cells.append("\n".join(shortened(text, WIDEST_SPAN) for text, _ in use.examples[:3]))
-        table.add_row(*(Text(cell) for cell in cells))  # plain text: a word may look like rich's markup
-    return table
+    columns = {
+        "symbol": [use.symbol for use in uses],
+        "uses": [f"{use.uses:,.2f}" for use in uses],
+        "share": [f"{100 * use.share:.1f} %" for use in uses],
+    }
+    if any(use.label for use in uses):
+        columns["gold label"] = [_weighted([use.label], 1) if use.label else "–" for use in uses]
+    if any(use.left for use in uses):
+        columns["left child"] = [_weighted([_named(child) for child in use.left], 3) for use in uses]
+        columns["right child"] = [_weighted([_named(child) for child in use.right], 3) for use in uses]
+    if any(use.words for use in uses):
+        columns["words"] = [_weighted(use.words, 5) for use in uses]
+    if any(use.examples for use in uses):
+        columns["surest spans"] = [
+            "\n".join(shortened(text, WIDEST_SPAN) for text, _ in use.examples[:3]) for use in uses
+        ]
+    words = [number for number, name in enumerate(columns) if name not in ("uses", "share")]
+    return rich_grid(list(columns), list(zip(*columns.values(), strict=True)), title, words)
 
 
 def _named(child: "Child") -> tuple[str, float]:

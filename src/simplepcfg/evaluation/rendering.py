@@ -65,15 +65,28 @@ def rich_table(columns: Sequence[Column], title: str | None = None) -> Table:
     return table
 
 
-def rich_grid(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Return cells under a header, for a terminal; the first column holds names, the others numbers."""
+def rich_grid(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    title: str | None = None,
+    words: Container[int] = (0,),
+    caption: str | None = None,
+) -> Table:
+    """Return cells under a header, for a terminal; columns other than those in `words` are aligned to the right."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD)
+    # All cells are Text, since a label or a file name may contain rich's markup.
+    table = Table(
+        title=Text(title) if title else None,
+        caption=Text(caption) if caption else None,
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        caption_justify="left",
+    )
     for number, name in enumerate(header):
-        table.add_column(Text(name), justify="right" if number else "left")
+        table.add_column(Text(name), justify="left" if number in words else "right")
     for row in rows:
         table.add_row(*map(Text, row))
     return table

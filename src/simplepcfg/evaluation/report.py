@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 from simplepcfg.evaluation.f1 import F1Report
 from simplepcfg.evaluation.label_report import LabelReport
 from simplepcfg.evaluation.perplexity import PerplexityReport
+from simplepcfg.files import Record
 
 # The quantity that stands for log p where a model has no closed form; docs/models.md explains it.
 POSTERIOR_MEAN = "ELBO at the posterior mean"
@@ -55,7 +55,7 @@ class EvaluationReport:
         """Micro-averaged F1, 0 to 100."""
         return self.f1.corpus_f1 if self.f1 else None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """Return plain values for JSON; None for numbers that do not apply and for an infinite perplexity."""
         f1, perplexity = self.f1, self.perplexity
         return {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
-from typing import Any
 
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.trees import SpanTree
@@ -15,6 +14,7 @@ from simplepcfg.evaluation.label_report import LabelReport
 from simplepcfg.evaluation.perplexity import perplexity
 from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport, VocabularyUse
 from simplepcfg.evaluation.treebank import Spans, Treebank
+from simplepcfg.files import Record
 from simplepcfg.inference.labelled_trees import best_trees
 from simplepcfg.inference.parsing import check_decoder, mbr_spans, viterbi_spans
 from simplepcfg.inference.scoring import importance_log_probabilities, log_probabilities
@@ -104,7 +104,7 @@ def _evaluate_text(run: TrainedModel, items: Sequence[Sentence], name: str, impo
 
 def _language_model(
     run: TrainedModel, tokens: Sequence[Sequence[str]], importance: int, scores: Sequence[float] | None = None
-) -> dict[str, Any]:
+) -> Record:
     """Return the fields of a report that concern likelihoods."""
     lengths, eos = [len(item) for item in tokens], run.preprocessing.eos
     fields: dict[str, object] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -14,6 +13,7 @@ from simplepcfg.data.preprocessing import Prepared, Preprocessing
 from simplepcfg.data.spelling import SpellingModel
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
+from simplepcfg.files import Record
 from simplepcfg.grammars import Grammar, HiddenMarkovModel
 from simplepcfg.grammars.kept import Kept
 from simplepcfg.inference.kept_prefixes import KeptPrefixes
@@ -35,7 +35,7 @@ class TrainedModel:
         config: RunConfig,
         *,
         directory: Path | None = None,
-        best: dict[str, Any] | None = None,
+        best: Record | None = None,
         spelling: SpellingModel | None = None,
     ) -> None:
         self.model = model.eval()

@@ -1,7 +1,7 @@
 """Compound models: rules that depend on a latent vector z of each sentence, and an encoder for q(z | x)."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.grammars import Grammar
 from simplepcfg.grammars.emissions import check_word_ids
 from simplepcfg.models.checks import check_sizes
+from simplepcfg.models.settings import setting
 from simplepcfg.ops.arguments import lengths_tensor
 
 
@@ -17,10 +18,8 @@ from simplepcfg.ops.arguments import lengths_tensor
 class CompoundConfig:
     """Sizes that every compound model has."""
 
-    latent: int = field(default=64, metadata={"description": "Width of the sentence vector z."})
-    encoder: int = field(
-        default=512, metadata={"description": "Width of the encoder's word embeddings and of its LSTM, each way."}
-    )
+    latent: int = setting(64, "Width of the sentence vector z.")
+    encoder: int = setting(512, "Width of the encoder's word embeddings and of its LSTM, each way.")
 
     def check_compound(self) -> None:
         """Raise InputError for a size that no model can have."""

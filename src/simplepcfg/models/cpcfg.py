@@ -1,6 +1,6 @@
 """C-PCFG: the compound PCFG, all of whose rules read each sentence's vector z (Kim, Dyer and Rush, 2019)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -12,6 +12,7 @@ from simplepcfg.models.compound import CompoundConfig, CompoundModel
 from simplepcfg.models.dense import BLOCKS, DensePCFGConfig
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
+from simplepcfg.models.settings import setting
 from simplepcfg.models.shared_layers import make_emissions, make_word_bias
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.ops.neural import rule_softmax
@@ -21,7 +22,7 @@ from simplepcfg.ops.neural import rule_softmax
 class CPCFGConfig(CompoundConfig, DensePCFGConfig):
     """Sizes of a C-PCFG."""
 
-    kind: Literal["c-pcfg"] = field(default="c-pcfg", metadata={"description": "Which model."})
+    kind: Literal["c-pcfg"] = setting("c-pcfg", "Which model.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

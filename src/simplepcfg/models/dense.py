@@ -1,9 +1,9 @@
 """Base configuration of models with a dense rule tensor."""
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass
 
 from simplepcfg.models.checks import check_deviation, check_sizes
+from simplepcfg.models.settings import SymbolConfig, setting
 from simplepcfg.models.sizes import ModelSizes
 
 # Rules and their gradients are held twice: as one tensor, and in the blocks that matrix products read.
@@ -12,24 +12,16 @@ BLOCKS = 2  # residual blocks of the networks of root and emissions
 
 
 @dataclass(frozen=True, kw_only=True)
-class DensePCFGConfig:
+class DensePCFGConfig(SymbolConfig):
     """Sizes of a model with one probability for every rule A → B C."""
 
-    # Pydantic reads this where it is installed, so that a misspelt key is an error.
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
-    kind: str
-    nonterminals: int = field(default=30, metadata={"description": "Number of nonterminal symbols, N."})
-    preterminals: int = field(default=60, metadata={"description": "Number of preterminal symbols, P."})
-    embedding: int = field(
-        default=256, metadata={"description": "Width of symbol and word embeddings and of the networks."}
-    )
-    init_logit_std: float = field(
-        default=0.0,
-        metadata={
-            "description": "Initial standard deviation of the rule logits; 0 takes the authors' Xavier-uniform "
-            "weights, whose logits are all near 0."
-        },
+    nonterminals: int = setting(30, "Number of nonterminal symbols, N.")
+    preterminals: int = setting(60, "Number of preterminal symbols, P.")
+    embedding: int = setting(256, "Width of symbol and word embeddings and of the networks.")
+    init_logit_std: float = setting(
+        0.0,
+        "Initial standard deviation of the rule logits; 0 takes the authors' Xavier-uniform "
+        "weights, whose logits are all near 0.",
     )
 
     def __post_init__(self) -> None:

@@ -1,47 +1,39 @@
 """Base configuration and shared network of hidden Markov models."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from torch import nn
 
 from simplepcfg.models.checks import check_deviation, check_networks, check_sizes
 from simplepcfg.models.networks import ResidualBlock
+from simplepcfg.models.settings import KindConfig, setting
 
 BLOCKS = 2  # residual blocks of every network
 
 
 @dataclass(frozen=True, kw_only=True)
-class HiddenMarkovConfig:
+class HiddenMarkovConfig(KindConfig):
     """Sizes of a hidden Markov model."""
 
-    # Pydantic reads this where it is installed, so that a misspelt key is an error.
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
     needs_eos: ClassVar[bool] = True  # A sentence ends with the word <eos>: the chain itself has no end.
 
-    kind: str
-    states: int = field(default=16384, metadata={"description": "Number of hidden states, S."})
-    embedding: int = field(default=256, metadata={"description": "Width of all embeddings and of the networks."})
-    networks: Literal["released", "residual"] = field(
-        default="released",
-        metadata={
-            "description": "`released`: tables, networks and initialisation of the authors' program. `residual`: this "
-            "package's variant, in which residual networks read fewer tables; the page on models has both."
-        },
+    states: int = setting(16384, "Number of hidden states, S.")
+    embedding: int = setting(256, "Width of all embeddings and of the networks.")
+    networks: Literal["released", "residual"] = setting(
+        "released",
+        "`released`: tables, networks and initialisation of the authors' program. `residual`: this "
+        "package's variant, in which residual networks read fewer tables; the page on models has both.",
     )
-    rms_norm: bool = field(
-        default=False,
-        metadata={
-            "description": "RMS normalisation, with learned gains, of what the networks give: logits then cannot grow "
-            "by the networks' layers multiplying. For model.networks = `residual`."
-        },
+    rms_norm: bool = setting(
+        False,
+        "RMS normalisation, with learned gains, of what the networks give: logits then cannot grow "
+        "by the networks' layers multiplying. For model.networks = `residual`.",
     )
-    init_logit_std: float = field(
-        default=0.0,
-        metadata={
-            "description": "Initial standard deviation of the logits; 0 takes Xavier-normal embeddings, whose "
-            "logits are all near 0. For model.networks = `residual`."
-        },
+    init_logit_std: float = setting(
+        0.0,
+        "Initial standard deviation of the logits; 0 takes Xavier-normal embeddings, whose "
+        "logits are all near 0. For model.networks = `residual`.",
     )
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
 """LHMM: a hidden Markov model whose transitions have low rank, so that many states cost little (Chiu et al. 2021)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -14,6 +14,7 @@ from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.hidden_markov import BLOCKS, HiddenMarkovConfig, released_emission_network
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
+from simplepcfg.models.settings import setting
 from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.state_dropout import StepDropout, select_rows, select_tables
@@ -26,10 +27,8 @@ ALIGNMENT = 8  # numbers
 class LowRankHMMConfig(HiddenMarkovConfig):
     """Sizes of a low-rank HMM, the LHMM."""
 
-    kind: Literal["lhmm"] = field(default="lhmm", metadata={"description": "Which model."})
-    rank: int = field(
-        default=4096, metadata={"description": "Features of the kernel, r, and so the transitions' rank: at most S."}
-    )
+    kind: Literal["lhmm"] = setting("lhmm", "Which model.")
+    rank: int = setting(4096, "Features of the kernel, r, and so the transitions' rank: at most S.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

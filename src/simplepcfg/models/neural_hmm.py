@@ -1,6 +1,6 @@
 """Neural HMM: a hidden Markov model whose logits are dot products of state and word embeddings."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -12,6 +12,7 @@ from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.hidden_markov import BLOCKS, HiddenMarkovConfig, released_emission_network
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
+from simplepcfg.models.settings import setting
 from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.state_dropout import StepDropout, select_rows, select_tables
@@ -22,9 +23,9 @@ from simplepcfg.ops.neural import row_softmax, rule_softmax
 class NeuralHMMConfig(HiddenMarkovConfig):
     """Sizes of a neural HMM."""
 
-    kind: Literal["hmm"] = field(default="hmm", metadata={"description": "Which model."})
-    states: int = field(default=4096, metadata={"description": "Number of hidden states, S."})
-    embedding: int = field(default=512, metadata={"description": "Width of all embeddings and of the networks."})
+    kind: Literal["hmm"] = setting("hmm", "Which model.")
+    states: int = setting(4096, "Number of hidden states, S.")
+    embedding: int = setting(512, "Width of all embeddings and of the networks.")
 
     def sizes(self, batch: int) -> ModelSizes:
         """Return the tensor sizes of a batch."""

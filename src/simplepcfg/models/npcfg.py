@@ -1,6 +1,6 @@
 """N-PCFG: the neural PCFG with one probability for every rule A → B C (Kim, Dyer and Rush, 2019)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -12,6 +12,7 @@ from simplepcfg.models.dense import BLOCKS, DensePCFGConfig
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
+from simplepcfg.models.settings import setting
 from simplepcfg.models.shared_layers import make_emissions, make_word_bias
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.ops.neural import rule_softmax
@@ -21,7 +22,7 @@ from simplepcfg.ops.neural import rule_softmax
 class NPCFGConfig(DensePCFGConfig):
     """Sizes of an N-PCFG."""
 
-    kind: Literal["n-pcfg"] = field(default="n-pcfg", metadata={"description": "Which model."})
+    kind: Literal["n-pcfg"] = setting("n-pcfg", "Which model.")
 
     def sizes(self, batch: int) -> ModelSizes:
         """Return the tensor sizes of a batch."""

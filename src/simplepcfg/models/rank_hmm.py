@@ -1,6 +1,6 @@
 """Rank HMM: one of r ranks chooses the word and the next state, so that inference is over ranks (Yang et al. 2022)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -14,6 +14,7 @@ from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.hidden_markov import BLOCKS, HiddenMarkovConfig
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
+from simplepcfg.models.settings import setting
 from simplepcfg.models.shared_layers import apply_networks, make_emissions
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.state_dropout import StepDropout, select_rows, select_tables
@@ -24,8 +25,8 @@ from simplepcfg.ops.neural import LEAST_FACTOR, product, row_softmax, rule_softm
 class RankHMMConfig(HiddenMarkovConfig):
     """Sizes of a Rank HMM."""
 
-    kind: Literal["rank-hmm"] = field(default="rank-hmm", metadata={"description": "Which model."})
-    rank: int = field(default=4096, metadata={"description": "Number of ranks, r: at most S."})
+    kind: Literal["rank-hmm"] = setting("rank-hmm", "Which model.")
+    rank: int = setting(4096, "Number of ranks, r: at most S.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

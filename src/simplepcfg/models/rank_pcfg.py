@@ -1,7 +1,7 @@
 """Rank-PCFG: rules as a sum over ranks, computed in rank space (Yang, Liu and Tu, 2022)."""
 
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +12,7 @@ from simplepcfg.models.checks import check_deviation, check_networks, check_size
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
+from simplepcfg.models.settings import SymbolConfig, setting
 from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions, make_word_bias
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.state_dropout import StepDropout, select_tables
@@ -21,40 +22,27 @@ BLOCKS = 2  # residual blocks of every residual network
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankPCFGConfig:
+class RankPCFGConfig(SymbolConfig):
     """Sizes of a rank-PCFG."""
 
-    # Pydantic reads this where it is installed, so that a misspelt key is an error.
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
-    kind: Literal["rank-pcfg"] = field(default="rank-pcfg", metadata={"description": "Which model."})
-    nonterminals: int = field(default=128, metadata={"description": "Number of nonterminal symbols, N."})
-    preterminals: int = field(default=256, metadata={"description": "Number of preterminal symbols, P."})
-    rank: int = field(default=128, metadata={"description": "Terms of the sum that a rule's probability is, R."})
-    embedding: int = field(
-        default=512, metadata={"description": "Width of symbol, rank and word embeddings and of the networks."}
+    kind: Literal["rank-pcfg"] = setting("rank-pcfg", "Which model.")
+    rank: int = setting(128, "Terms of the sum that a rule's probability is, R.")
+    embedding: int = setting(512, "Width of symbol, rank and word embeddings and of the networks.")
+    networks: Literal["released", "residual"] = setting(
+        "released",
+        "`released`: the networks of the authors' program: a linear layer and a ReLU for each "
+        "factor, one table of ranks, a bias for each word. `residual`: this package's variant, a residual network "
+        "for each part, two tables of ranks, no bias.",
     )
-    networks: Literal["released", "residual"] = field(
-        default="released",
-        metadata={
-            "description": "`released`: the networks of the authors' program: a linear layer and a ReLU for each "
-            "factor, one table of ranks, a bias for each word. `residual`: this package's variant, a residual network "
-            "for each part, two tables of ranks, no bias."
-        },
+    rms_norm: bool = setting(
+        False,
+        "RMS normalisation, with learned gains, of what the networks give: logits then cannot grow "
+        "by the networks' layers multiplying. For model.networks = `residual`.",
     )
-    rms_norm: bool = field(
-        default=False,
-        metadata={
-            "description": "RMS normalisation, with learned gains, of what the networks give: logits then cannot grow "
-            "by the networks' layers multiplying. For model.networks = `residual`."
-        },
-    )
-    init_logit_std: float = field(
-        default=0.0,
-        metadata={
-            "description": "Initial standard deviation of the rule logits; 0 takes Xavier-normal embeddings, "
-            "whose logits are all near 0. For model.networks = `residual`."
-        },
+    init_logit_std: float = setting(
+        0.0,
+        "Initial standard deviation of the rule logits; 0 takes Xavier-normal embeddings, "
+        "whose logits are all near 0. For model.networks = `residual`.",
     )
 
     def __post_init__(self) -> None:

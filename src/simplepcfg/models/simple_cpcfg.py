@@ -1,7 +1,7 @@
 """SC-PCFG: the compound simple PCFG, whose parent and emission networks read each sentence's vector z."""
 
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +12,7 @@ from simplepcfg.models.checks import check_choice, check_deviation, check_sizes,
 from simplepcfg.models.compound import CompoundConfig, CompoundModel
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import FeatureNorm, ResidualLayer, ResidualNetwork, initialise
+from simplepcfg.models.settings import SymbolConfig, setting
 from simplepcfg.models.shared_layers import apply_networks, bf16_autocast, make_emissions, make_word_bias
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.ops.neural import rule_softmax, sentence_rule_probabilities
@@ -20,39 +21,25 @@ BLOCKS = 2  # residual blocks of the networks of root and emissions
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimpleCPCFGConfig(CompoundConfig):
+class SimpleCPCFGConfig(CompoundConfig, SymbolConfig):
     """Sizes of an SC-PCFG."""
 
-    # Pydantic reads this where it is installed, so that a misspelt key is an error.
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
-    kind: Literal["sc-pcfg"] = field(default="sc-pcfg", metadata={"description": "Which model."})
-    nonterminals: int = field(default=128, metadata={"description": "Number of nonterminal symbols, N."})
-    preterminals: int = field(default=256, metadata={"description": "Number of preterminal symbols, P."})
-    embedding: int = field(
-        default=512, metadata={"description": "Width of symbol and word embeddings and of the networks."}
+    kind: Literal["sc-pcfg"] = setting("sc-pcfg", "Which model.")
+    networks: Literal["released", "paper"] = setting(
+        "released",
+        "`released`: the networks of the authors' program, which gave the paper's figures: no "
+        "network for the root, a bias for each word, Xavier-uniform weights and PyTorch's default biases. "
+        "`paper`: those of the paper's appendix, Xavier-normal weights, biases of 0.",
     )
-    networks: Literal["released", "paper"] = field(
-        default="released",
-        metadata={
-            "description": "`released`: the networks of the authors' program, which gave the paper's figures: no "
-            "network for the root, a bias for each word, Xavier-uniform weights and PyTorch's default biases. "
-            "`paper`: those of the paper's appendix, Xavier-normal weights, biases of 0."
-        },
+    rms_norm: bool = setting(
+        False,
+        "RMS normalisation, with learned gains, of the features of parents, children and "
+        "preterminals: logits then cannot grow by the networks' layers multiplying.",
     )
-    rms_norm: bool = field(
-        default=False,
-        metadata={
-            "description": "RMS normalisation, with learned gains, of the features of parents, children and "
-            "preterminals: logits then cannot grow by the networks' layers multiplying."
-        },
-    )
-    init_logit_std: float = field(
-        default=0.0,
-        metadata={
-            "description": "Initial standard deviation of the rule logits; 0 takes the paper's small "
-            "embeddings, whose logits are all near 0."
-        },
+    init_logit_std: float = setting(
+        0.0,
+        "Initial standard deviation of the rule logits; 0 takes the paper's small "
+        "embeddings, whose logits are all near 0.",
     )
 
     def __post_init__(self) -> None:

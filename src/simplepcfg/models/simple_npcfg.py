@@ -1,8 +1,8 @@
 """SN-PCFG: the neural simple PCFG, whose rule logits are dot products of features of shared symbol embeddings."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from simplepcfg.models.checks import check_choice, check_deviation, check_sizes,
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import initialise_dedicated_preterminals, set_initial_logit_std
 from simplepcfg.models.networks import FeatureNetwork, ResidualLayer, ResidualNetwork, initialise
+from simplepcfg.models.settings import SymbolConfig, setting
 from simplepcfg.models.shared_layers import Rows, apply_networks, make_emissions
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.state_dropout import StepDropout, select_tables
@@ -25,69 +26,46 @@ PAPER_BLOCKS, RELEASED_BLOCKS = 2, 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimpleNPCFGConfig:
+class SimpleNPCFGConfig(SymbolConfig):
     """Sizes of an SN-PCFG."""
 
-    # Pydantic reads this where it is installed, so that a misspelt key is an error.
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
-    kind: Literal["sn-pcfg"] = field(default="sn-pcfg", metadata={"description": "Which model."})
-    nonterminals: int = field(default=128, metadata={"description": "Number of nonterminal symbols, N."})
-    preterminals: int = field(default=256, metadata={"description": "Number of preterminal symbols, P."})
-    embedding: int = field(
-        default=512, metadata={"description": "Width of symbol and word embeddings and of the networks."}
+    kind: Literal["sn-pcfg"] = setting("sn-pcfg", "Which model.")
+    networks: Literal["released", "paper"] = setting(
+        "released",
+        "`released`: the networks of the authors' program, which gave the paper's figures: no "
+        "network for the root, three residual blocks inside another residual connection for emissions, "
+        "Xavier-uniform weights and PyTorch's default biases. `paper`: those of the paper's appendix, "
+        "Xavier-normal weights, biases of 0.",
     )
-    networks: Literal["released", "paper"] = field(
-        default="released",
-        metadata={
-            "description": "`released`: the networks of the authors' program, which gave the paper's figures: no "
-            "network for the root, three residual blocks inside another residual connection for emissions, "
-            "Xavier-uniform weights and PyTorch's default biases. `paper`: those of the paper's appendix, "
-            "Xavier-normal weights, biases of 0."
-        },
+    tied_children: bool = setting(False, "Left and right children have one distribution, L = R: the paper's PCFG-IE.")
+    shared_embeddings: bool = setting(
+        True,
+        "A symbol has one embedding, which all networks read; if false, one for each of its parts "
+        "as parent, left child, right child and preterminal.",
     )
-    tied_children: bool = field(
-        default=False,
-        metadata={"description": "Left and right children have one distribution, L = R: the paper's PCFG-IE."},
+    rms_norm: bool = setting(
+        False,
+        "RMS normalisation, with learned gains, of the features of parents, children and "
+        "preterminals: logits then cannot grow by the networks' layers multiplying.",
     )
-    shared_embeddings: bool = field(
-        default=True,
-        metadata={
-            "description": "A symbol has one embedding, which all networks read; if false, one for each of its parts "
-            "as parent, left child, right child and preterminal."
-        },
+    init_logit_std: float = setting(
+        0.0,
+        "Initial standard deviation of the rule logits; 0 takes the paper's small embeddings, whose "
+        "logits are all near 0. With many symbols 2 learns much faster, since symbols differ from the first step. "
+        "Set model.rms_norm as well: without it the residual layers make every symbol its own likeliest child.",
     )
-    rms_norm: bool = field(
-        default=False,
-        metadata={
-            "description": "RMS normalisation, with learned gains, of the features of parents, children and "
-            "preterminals: logits then cannot grow by the networks' layers multiplying."
-        },
+    init_emission_logit_std: float = setting(
+        0.0,
+        "Initial standard deviation of the emission logits; 0 takes model.init_logit_std. With 2, "
+        "and 0.1 for rules, preterminals differ from the first step and trees are learned later. Needs "
+        "model.rms_norm and model.init_logit_std.",
     )
-    init_logit_std: float = field(
-        default=0.0,
-        metadata={
-            "description": "Initial standard deviation of the rule logits; 0 takes the paper's small embeddings, whose "
-            "logits are all near 0. With many symbols 2 learns much faster, since symbols differ from the first step. "
-            "Set model.rms_norm as well: without it the residual layers make every symbol its own likeliest child."
-        },
-    )
-    init_emission_logit_std: float = field(
-        default=0.0,
-        metadata={
-            "description": "Initial standard deviation of the emission logits; 0 takes model.init_logit_std. With 2, "
-            "and 0.1 for rules, preterminals differ from the first step and trees are learned later. Needs "
-            "model.rms_norm and model.init_logit_std."
-        },
-    )
-    dedicated_preterminals: float = field(
-        default=0.0,
-        metadata={
-            "description": "Share of each nonterminal's left probability that initially goes to dedicated "
-            "preterminals, P / N of them for each: it then has words of its own from the first step, as a state of a "
-            "hidden Markov model has, and initial trees branch to the right. 0 draws all rules alike. Needs "
-            "model.init_logit_std and model.rms_norm."
-        },
+    dedicated_preterminals: float = setting(
+        0.0,
+        "Share of each nonterminal's left probability that initially goes to dedicated "
+        "preterminals, P / N of them for each: it then has words of its own from the first step, as a state of a "
+        "hidden Markov model has, and initial trees branch to the right. 0 draws all rules alike. Needs "
+        "model.init_logit_std and model.rms_norm.",
     )
 
     def __post_init__(self) -> None:

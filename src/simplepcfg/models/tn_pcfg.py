@@ -1,7 +1,7 @@
 """TN-PCFG: the tensor-decomposed neural PCFG (Yang, Zhao and Tu, 2021), computed in rank space."""
 
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
 from simplepcfg.models.rank_pcfg import rank_rules
+from simplepcfg.models.settings import SymbolConfig, setting
 from simplepcfg.models.shared_layers import make_emissions
 from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.ops.neural import LEAST_FACTOR, rule_softmax
@@ -20,23 +21,18 @@ BLOCKS = 2  # residual blocks of the networks of root and emissions
 
 
 @dataclass(frozen=True, kw_only=True)
-class TensorPCFGConfig:
+class TensorPCFGConfig(SymbolConfig):
     """Sizes of a TN-PCFG."""
 
-    # Pydantic reads this where it is installed, so that a misspelt key is an error.
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
-    kind: Literal["tn-pcfg"] = field(default="tn-pcfg", metadata={"description": "Which model."})
-    nonterminals: int = field(default=250, metadata={"description": "Number of nonterminal symbols, N."})
-    preterminals: int = field(default=500, metadata={"description": "Number of preterminal symbols, P."})
-    rank: int = field(default=500, metadata={"description": "Terms of the sum that a rule's probability is, R."})
-    embedding: int = field(default=256, metadata={"description": "Width of symbol embeddings and of the networks."})
-    init_logit_std: float = field(
-        default=0.0,
-        metadata={
-            "description": "Initial standard deviation of the logits; 0 takes the authors' initialisation: "
-            "standard normal embeddings and PyTorch's default layers."
-        },
+    kind: Literal["tn-pcfg"] = setting("tn-pcfg", "Which model.")
+    nonterminals: int = setting(250, "Number of nonterminal symbols, N.")
+    preterminals: int = setting(500, "Number of preterminal symbols, P.")
+    rank: int = setting(500, "Terms of the sum that a rule's probability is, R.")
+    embedding: int = setting(256, "Width of symbol embeddings and of the networks.")
+    init_logit_std: float = setting(
+        0.0,
+        "Initial standard deviation of the logits; 0 takes the authors' initialisation: "
+        "standard normal embeddings and PyTorch's default layers.",
     )
 
     def __post_init__(self) -> None:

@@ -1,7 +1,6 @@
 """Gradients that can themselves be differentiated, by autograd through a plain PyTorch form of an operation."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -9,7 +8,7 @@ from torch import Tensor
 
 def differentiable_gradients(
     function: Callable[..., Tensor | tuple[Tensor, ...]],
-    inputs: Sequence[Tensor],
+    inputs: Sequence[Tensor | None],
     needs: Sequence[bool],
     grads: Sequence[Tensor | None],
 ) -> list[Tensor | None]:
@@ -24,11 +23,11 @@ def differentiable_gradients(
     Returns:
         One gradient for each input; None where it is not wanted or where the output does not depend on the input.
     """
-    inputs = distinct_views(inputs)
+    inputs = _distinct_views(inputs)
     results = function(*inputs)
     outputs = (results,) if isinstance(results, Tensor) else results
     pairs = [(output, grad.to(output.dtype)) for output, grad in zip(outputs, grads, strict=True) if grad is not None]
-    wanted = [tensor for tensor, need in zip(inputs, needs, strict=True) if need]
+    wanted = [tensor for tensor, need in zip(inputs, needs, strict=True) if need and tensor is not None]
     if not pairs or not wanted:
         return [None] * len(inputs)
     given = iter(
@@ -39,7 +38,7 @@ def differentiable_gradients(
     return [next(given) if need else None for need in needs]
 
 
-def distinct_views(tensors: Sequence[Any]) -> list[Any]:
+def _distinct_views(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
     """Return a new view of each tensor; None stays None.
 
     A tensor that was passed as two arguments becomes two views. Otherwise ``torch.autograd.grad`` would return the sum

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simplepcfg.evaluation.rendering import escape_markdown, markdown_table
+from simplepcfg.evaluation.rendering import escape_markdown, markdown_table, rich_grid
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,9 +30,8 @@ class ResultTable:
 
     def markdown(self) -> str:
         """Return the page with the table."""
-        words = [number for number, is_number in enumerate(self.columns.values()) if not is_number]
         rows = [[escape_markdown(cell) for cell in cells] for cells in self.cells]
-        table = markdown_table(list(self.columns), rows, words=words)
+        table = markdown_table(list(self.columns), rows, words=self._words)
         return "\n\n".join([f"# {self.title}", *self.before, table, *self.after]) + "\n"
 
     def csv(self) -> str:
@@ -45,13 +44,8 @@ class ResultTable:
 
     def rich(self) -> Table:
         """Return the table for a terminal."""
-        from rich import box
-        from rich.table import Table
-        from rich.text import Text
+        return rich_grid(list(self.columns), self.cells, self.title, words=self._words)
 
-        drawn = Table(title=Text(self.title), box=box.SIMPLE_HEAD, title_justify="left")
-        for name, is_number in self.columns.items():
-            drawn.add_column(Text(name), justify="right" if is_number else "left")
-        for cells in self.cells:
-            drawn.add_row(*map(Text, cells))
-        return drawn
+    @property
+    def _words(self) -> list[int]:
+        return [number for number, is_number in enumerate(self.columns.values()) if not is_number]

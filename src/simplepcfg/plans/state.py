@@ -43,7 +43,7 @@ class ReproductionFolder:
 
     def open(self, table: str, data: Path | None, settings: Sequence[str]) -> None:
         """Begin a reproduction in this folder, or raise InputError if another one was begun in it."""
-        asked: dict[str, Any] = {"table": table, "settings": list(settings)}
+        asked: dict[str, object] = {"table": table, "settings": list(settings)}
         if data is not None:
             asked["data"] = str(data.absolute())
         if self.path.exists() and not self.path.is_dir():

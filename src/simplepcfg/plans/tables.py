@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import Any
 
 from simplepcfg.errors import InputError
+from simplepcfg.files import Record
 from simplepcfg.runs.config.files import builtin_configs
 
 TABLES = ("lm", "parsing", "multilingual")
@@ -117,11 +117,11 @@ def setting_name(nonterminals: int, n: int) -> str:
 
 
 @cache
-def _tables() -> dict[str, Any]:
+def _tables() -> Record:
     return tomllib.loads((resources.files("simplepcfg") / "plans" / "tables.toml").read_text("utf-8"))
 
 
-def _row(entry: Mapping[str, Any]) -> Row:
+def _row(entry: Record) -> Row:
     figures = {metric: entry[metric] for metric in METRICS if metric in entry}
     published = {metric: value if isinstance(value, Mapping) else {"": value} for metric, value in figures.items()}
     others = {key: value for key, value in entry.items() if key not in ("config", "settings", *METRICS)}

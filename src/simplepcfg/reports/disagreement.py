@@ -50,5 +50,5 @@ def _pair(first: str, one: MeasuredRun, second: str, other: MeasuredRun, file: s
         told = "what {} has not is red"
         left = Figure(f"{file}-{number}-a", tree_picture(a, wrong=mine - theirs), f"{first}; {told.format(second)}")
         right = Figure(f"{file}-{number}-b", tree_picture(b, wrong=theirs - mine), f"{second}; {told.format(first)}")
-        parts.append(Pair(f"sentence {place + 1}", left, right))
+        parts.append(Pair(f"“{' '.join(a.words)}”", left, right))
     return parts

@@ -55,7 +55,7 @@ def _pair(name: str, kind: str, number: int, item: SentenceSpans, run: MeasuredR
     wrong = {(i, j) for i, j, _ in guess.spans if 1 < j - i < len(guess)} - truth
     base = f"parse-{_file_name(name)}-{number}"
     return Pair(
-        f"{kind}: F1 {100 * item.f1:.0f}, sentence {item.place + 1}",
+        f"{kind}: F1 {100 * item.f1:.0f}, “{' '.join(gold.words)}”",
         Figure(base, tree_picture(guess, wrong=wrong), "induced; nodes that gold does not have are red"),
         Figure(f"{base}-gold", tree_picture(gold), "gold"),
     )

@@ -30,15 +30,16 @@ def _against_baselines(run: MeasuredRun, measured: Measured) -> str:
     oracle = measured.reports["oracle"].sentence_f1 or 0.0
     where = f"{abs(difference):.1f} {'above' if difference >= 0 else 'below'} the best baseline"
     return (
-        f"Trees: sentence F1 {own:.1f}, {where} ({best}, {known[best]:.1f}); no binary tree can reach more than "
-        f"{oracle:.1f}."
+        f"Trees: sentence F1 {own:.1f} on {len(measured.trees):,} trees, {where} ({best}, {known[best]:.1f}); no "
+        f"binary tree can reach more than {oracle:.1f}."
     )
 
 
 def _by_length(run: MeasuredRun) -> str:
     assert run.report.f1 is not None
     groups = [group for group in run.report.f1.by_length if group.sentences]
-    groups = [group for group in groups if group.sentences >= FEWEST] or groups
+    many = [group for group in groups if group.sentences >= FEWEST]
+    groups = many if len(many) > 1 else groups
     best = max(groups, key=lambda group: group.sentence_f1 or 0.0)
     worst = min(groups, key=lambda group: group.sentence_f1 or 0.0)
     if best is worst:
@@ -56,9 +57,9 @@ def _by_label(run: MeasuredRun) -> str:
     if not labels:
         return "Labels: gold has no constituents to find."
     ranked = sorted(labels, key=lambda item: -item.recall)
-    found = ", ".join(f"{item.label} ({item.recall:.0f} %)" for item in ranked[:3])
-    missed = ", ".join(f"{item.label} ({item.recall:.0f} %)" for item in ranked[::-1][: max(0, len(ranked) - 3)][:3])
-    return f"Labels: finds most of {found}" + (f"; misses most of {missed}." if missed else ".")
+    best = ", ".join(f"{item.label} ({item.recall:.0f} %)" for item in ranked[:3])
+    worst = ", ".join(f"{item.label} ({item.recall:.0f} %)" for item in ranked[3:][::-1][:3])
+    return f"Labels: of gold constituents it finds {best} best" + (f", {worst} worst." if worst else ".")
 
 
 def _calibration(run: MeasuredRun) -> str:
@@ -76,6 +77,6 @@ def _symbols(run: MeasuredRun) -> str:
     if run.labels is None or not run.labels.counts:
         return "Symbols: its trees have none."
     return (
-        f"Symbols: {len(run.labels.counts):,} nonterminals are in use; by the most frequent label of its symbol "
-        f"{100 * run.labels.accuracy:.0f} % of the gold constituents that it finds are labelled right."
+        f"Symbols: {len(run.labels.counts):,} nonterminals are in use; if each stood for its most frequent gold label, "
+        f"{100 * run.labels.accuracy:.0f} % of the gold constituents that it finds would have theirs."
     )

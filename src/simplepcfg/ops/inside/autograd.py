@@ -7,7 +7,7 @@ with it: after the backward pass, or when gradient checkpointing discards what w
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -113,16 +113,26 @@ def chart_span_marginals(backend: str, arguments: InsideArguments) -> tuple[Tens
     return log_z, marginals
 
 
-def tensors_of(arguments: InsideArguments) -> tuple[Tensor | None, ...]:
-    """Return the tensor arguments in the order in which autograd sees them."""
-    return (
-        arguments.log_emissions,
-        arguments.root,
-        arguments.left,
-        arguments.right,
-        arguments.span_bonus,
-        arguments.lengths,
-    )
+class InsideTensors(NamedTuple):
+    """The tensors of ``InsideArguments`` in the order in which autograd and the operators take them."""
+
+    log_emissions: Tensor
+    root: Tensor
+    left: Tensor
+    right: Tensor
+    span_bonus: Tensor | None
+    lengths: Tensor | None
+
+    def arguments(self, precision: str | None) -> InsideArguments:
+        """Return the arguments that these tensors are part of."""
+        log_emissions, root, left, right, span_bonus, lengths = self
+        return InsideArguments(log_emissions, root, left, right, lengths, span_bonus, precision)
+
+
+def tensors_of(arguments: InsideArguments) -> InsideTensors:
+    """Return the tensors of the arguments."""
+    sides, bonus = (arguments.left, arguments.right), arguments.span_bonus
+    return InsideTensors(arguments.log_emissions, arguments.root, *sides, bonus, arguments.lengths)
 
 
 def forward_chart(backend: str, arguments: InsideArguments, save: bool) -> tuple[Tensor, Tensor]:
@@ -149,22 +159,22 @@ def _filled(backend: str, arguments: InsideArguments, save: bool) -> tuple[Tenso
 
 
 def backward_chart(
-    backend: str, saved: Sequence[Any], precision: str | None, handle: Tensor, grad: Tensor, needs: Sequence[bool]
+    backend: str, given: InsideTensors, precision: str | None, handle: Tensor, grad: Tensor, needs: Sequence[bool]
 ) -> list[Tensor | None]:
     """Compute the gradients that are needed: of log_emissions, root, the stacked rules, and the span bonus.
 
-    ``saved`` are the tensors of ``tensors_of``. The chart is filled again if the handle does not own one: if what
-    autograd saved was copied, for example to the host, or if the chart was not saved.
+    The chart is filled again if the handle does not own one: if what autograd saved was copied, for example to the
+    host, or if the chart was not saved.
     """
-    log_emissions, root, left, right, span_bonus, lengths = saved
     *others, need_bonus = needs
-    with launching(log_emissions.device):
+    with launching(given.log_emissions.device):
         chart = chart_of(handle)
         if chart is None:
-            filled = InsideArguments(log_emissions, root, left, right, lengths, span_bonus, precision)
-            chart = chart_class(backend)(filled)
-            chart.fill()
-        bonus = torch.zeros_like(span_bonus, memory_format=torch.contiguous_format) if need_bonus else None
+            chart = refilled = chart_class(backend)(given.arguments(precision))
+            refilled.fill()
+        bonus = None
+        if need_bonus and given.span_bonus is not None:
+            bonus = torch.zeros_like(given.span_bonus, memory_format=torch.contiguous_format)
         return [*chart.backward(grad, Needs(*others), bonus), bonus]
 
 
@@ -185,9 +195,8 @@ class _ChartInside(torch.autograd.Function):
 class _TransformableInside(torch.autograd.Function):
     @staticmethod
     def forward(*inputs: Any) -> tuple[Tensor, Tensor]:
-        log_emissions, root, left, right, span_bonus, lengths, precision, backend, save = inputs
-        arguments = InsideArguments(log_emissions, root, left, right, lengths, span_bonus, precision)
-        return forward_chart(backend, arguments, save)
+        *tensors, precision, backend, save = inputs
+        return forward_chart(backend, InsideTensors(*tensors).arguments(precision), save)
 
     @staticmethod
     def setup_context(ctx: Context, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -204,10 +213,11 @@ class _TransformableInside(torch.autograd.Function):
 def _gradients(ctx: Context, grad: Tensor) -> tuple[Tensor | None, ...]:
     """Compute the gradients of log_emissions, root, left, right and span_bonus."""
     needs = ctx.needs_input_grad[:5]
-    *saved, handle = ctx.saved_tensors
+    *tensors, handle = ctx.saved_tensors
+    given = InsideTensors(*tensors)
     if torch.is_grad_enabled():  # create_graph: the gradient itself must be differentiable
-        return tuple(second_order_gradients(saved, needs, grad))
-    gradients = backward_chart(ctx.backend, saved, ctx.precision, handle, grad, stacked_needs(needs))
+        return tuple(second_order_gradients(given, needs, grad))
+    gradients = backward_chart(ctx.backend, given, ctx.precision, handle, grad, stacked_needs(needs))
     return unstacked_gradients(gradients)
 
 
@@ -223,13 +233,12 @@ def unstacked_gradients(gradients: Sequence[Tensor | None]) -> tuple[Tensor | No
     return words, root, left, right, bonus
 
 
-def second_order_gradients(saved: Sequence[Any], needs: Sequence[bool], grad: Tensor) -> list[Tensor | None]:
+def second_order_gradients(given: InsideTensors, needs: Sequence[bool], grad: Tensor) -> list[Tensor | None]:
     """Compute the gradients by autograd through ``log_einsum_exp_inside``, so that they can be differentiated."""
-    lengths = saved[5]
 
     def log_z(log_emissions: Tensor, root: Tensor, left: Tensor, right: Tensor, span_bonus: Tensor | None) -> Tensor:
         rules = (root, left.to(log_emissions.dtype), right.to(log_emissions.dtype))
-        return log_einsum_exp_inside(InsideArguments(log_emissions, *rules, lengths, span_bonus, None))
+        return log_einsum_exp_inside(InsideArguments(log_emissions, *rules, given.lengths, span_bonus, None))
 
     with launching(grad.device):
-        return differentiable_gradients(log_z, saved[:5], needs, [grad])
+        return differentiable_gradients(log_z, given[:5], needs, [grad])

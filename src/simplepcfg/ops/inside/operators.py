@@ -13,6 +13,7 @@ from torch import Tensor
 from simplepcfg.ops.arguments import InsideArguments, check_lengths, check_values, needs_gradient
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.inside.autograd import (
+    InsideTensors,
     backward_chart,
     chart_span_marginals,
     empty_handle,
@@ -58,7 +59,7 @@ def inside_forward(
     save: bool,
 ) -> tuple[Tensor, Tensor]:
     """Compute log Z [B] and the handle of the chart; InputError if a value is wrong."""
-    given = InsideArguments(log_emissions, root, left, right, lengths, span_bonus, precision)
+    given = InsideTensors(log_emissions, root, left, right, span_bonus, lengths).arguments(precision)
     return forward_chart(resolve_backend(backend, log_emissions, _BACKENDS), check_values(given), save)
 
 
@@ -78,9 +79,9 @@ def inside_backward(
 ) -> list[Tensor]:
     """Compute those gradients of log_emissions, root, the stacked rules and span_bonus that ``needs`` asks for."""
     batch, n, _ = log_emissions.shape
-    saved = (log_emissions, root, left, right, span_bonus, check_lengths(lengths, batch, n))
+    given = InsideTensors(log_emissions, root, left, right, span_bonus, check_lengths(lengths, batch, n))
     name = resolve_backend(backend, log_emissions, _BACKENDS)
-    gradients = backward_chart(name, saved, precision, handle, grad, needs)
+    gradients = backward_chart(name, given, precision, handle, grad, needs)
     return [gradient for gradient in gradients if gradient is not None]
 
 
@@ -96,18 +97,18 @@ def span_marginals_forward(
     backend: str,
 ) -> tuple[Tensor, Tensor]:
     """Compute log Z [B] and the marginal of each span [B, n + 1, n + 1]; InputError if a value is wrong."""
-    given = check_values(InsideArguments(log_emissions, root, left, right, lengths, span_bonus, precision))
+    given = check_values(InsideTensors(log_emissions, root, left, right, span_bonus, lengths).arguments(precision))
     return chart_span_marginals(resolve_backend(backend, log_emissions, _BACKENDS), given)
 
 
 @span_marginals_forward.register_fake
-def _(log_emissions: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+def _(log_emissions: Tensor, *_: object) -> tuple[Tensor, Tensor]:
     batch, n = log_emissions.shape[:2]
     return log_emissions.new_empty(batch), log_emissions.new_empty(batch, n + 1, n + 1)
 
 
 @inside_forward.register_fake
-def _(log_emissions: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+def _(log_emissions: Tensor, *_: object) -> tuple[Tensor, Tensor]:
     return log_emissions.new_empty(log_emissions.shape[0]), empty_handle()
 
 
@@ -141,7 +142,7 @@ def _backward(ctx: Context, grad: Tensor, _: Tensor | None) -> tuple[Tensor | No
     nothing = (None,) * 4  # lengths, precision, backend, save
     *saved, handle = ctx.saved_tensors
     if torch.is_grad_enabled():  # create_graph: the gradient itself must be differentiable
-        return *second_order_gradients(saved, needs, grad), *nothing
+        return *second_order_gradients(InsideTensors(*saved), needs, grad), *nothing
     needed = stacked_needs(needs)
     gradients = iter(inside_backward(grad, handle, *saved, ctx.precision, ctx.backend, needed))
     return *unstacked_gradients([next(gradients) if need else None for need in needed]), *nothing

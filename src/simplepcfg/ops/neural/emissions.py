@@ -1,7 +1,7 @@
 """Emission log-probabilities from features: a softmax over all words, evaluated at the words of a batch."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -117,7 +117,7 @@ class _LogNormaliser(torch.autograd.Function):
         if torch.is_grad_enabled():
             needs = ctx.needs_input_grad[:2]
             return *differentiable_gradients(naive_log_normaliser, given, needs, grads), None, None, None
-        expected, scales, by_embeddings = _gradients(saved, grads[0], ctx.precision, ctx.fused)
+        expected, scales, by_embeddings = _gradients(_Normalised(*saved), grads[0], ctx.precision, ctx.fused)
         by_features = expected.mul_(scales.unsqueeze(-1))
         return by_features.to(given[0].dtype), by_embeddings.to(given[1].dtype), None, None, None
 
@@ -140,14 +140,14 @@ class _EmissionLogProbabilities(torch.autograd.Function):
         words = None if fused else _WordLogits(rows, logits)
         left_out = columns_left_out(rows, len(embeddings)) if fused and rows.dim() == 1 else None
         log_sums, saved = _normalise(features.flatten(0, -2), embeddings, precision, fused, backward, words, left_out)
-        picked = saved[1].index_select(0, rows.flatten()).view(*rows.shape, -1)  # [..., W, D]
+        picked = saved.embeddings.index_select(0, rows.flatten()).view(*rows.shape, -1)  # [..., W, D]
         if fused:
-            matmul_wide(picked, saved[0].view(features.shape).transpose(-1, -2), logits)
-            normalise_words(logits, log_sums, saved[2] if left_out is None else None, rows)
+            matmul_wide(picked, saved.features.view(features.shape).transpose(-1, -2), logits)
+            normalise_words(logits, log_sums, saved.exponentials if left_out is None else None, rows)
         else:
             logits.sub_(log_sums.view(features.shape[:-1]).unsqueeze(-2))
-            if saved[2] is not None:
-                clear_words(saved[2], rows, slice(0, len(saved[2])), features.shape[-2])
+            if saved.exponentials is not None:
+                clear_words(saved.exponentials, rows, slice(0, len(saved.exponentials)), features.shape[-2])
         ctx.save_for_backward(features, embeddings, rows, logits, log_sums, picked, *saved)
         ctx.precision, ctx.fused = precision, fused
         return logits
@@ -169,7 +169,9 @@ class _EmissionLogProbabilities(torch.autograd.Function):
         # By kernels on a GPU, where index_add_ sums in no fixed order.
         links = word_links(rows) if features.is_cuda and has_triton() else None
         narrow = by_word_logits(rows, len(embeddings), *given) if links is None else by_linked_words(links, *given)
-        expected, scales, by_embeddings = _gradients(saved, by_log_sums.flatten(), ctx.precision, ctx.fused, rows)
+        expected, scales, by_embeddings = _gradients(
+            _Normalised(*saved), by_log_sums.flatten(), ctx.precision, ctx.fused, rows
+        )
         by_features = torch.empty_like(expected).view(features.shape)
         by_rows = torch.empty_like(picked, dtype=by_embeddings.dtype)
         with matrix_mode(ctx.precision, features.device):
@@ -208,6 +210,15 @@ def _wide_empty(like: Tensor, *shape: int) -> Tensor:
     return torch.empty(*shape, dtype=wide_type(like.dtype), device=like.device)
 
 
+class _Normalised(NamedTuple):
+    """What the backward pass of a normaliser needs."""
+
+    features: Tensor  # [P, D] and
+    embeddings: Tensor  # [V, D]: the operands of the products
+    exponentials: Tensor | None  # [P, V], of all words; None if they are too large
+    factors: Tensor | None  # [P]: normalise the exponentials; None if these are normalised already
+
+
 def _normalise(
     features: Tensor,
     embeddings: Tensor,
@@ -216,11 +227,10 @@ def _normalise(
     backward: bool,
     on_logits: Callable[[Tensor, slice], None] | None = None,
     left_out: Tensor | None = None,
-) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor | None, Tensor | None]]:
+) -> tuple[Tensor, _Normalised]:
     """Compute log Σ_w exp(logit) [P], and what the backward pass needs.
 
-    The latter are both operands, the exponentials of all words (None if they are too large), and a factor for each row
-    that normalises the exponentials (None if they are normalised already). ``on_logits`` is called with the logits of
+    ``on_logits`` is called with the logits of
     all words, some rows at a time, unless fused kernels are used; they set the exponentials of ``left_out`` to 0.
     """
     kind = torch.bfloat16 if fused else wide_type(features.dtype)
@@ -230,15 +240,15 @@ def _normalise(
     kept = aligned_rows(features, tags, words, kind) if backward and fits else None
     if fused:
         log_sums, factors = exponentials_of_product(narrow_features, narrow_embeddings, kept, left_out)
-        return log_sums, (narrow_features, narrow_embeddings, kept, factors)
+        return log_sums, _Normalised(narrow_features, narrow_embeddings, kept, factors)
     log_sums = torch.empty(tags, dtype=wide_type(kind), device=features.device)
     with matrix_mode(precision, features.device):
         softmax_of_product(narrow_features, narrow_embeddings, kept, log_sums, False, on_logits=on_logits)
-    return log_sums, (narrow_features, narrow_embeddings, kept, None)
+    return log_sums, _Normalised(narrow_features, narrow_embeddings, kept, None)
 
 
 def _gradients(
-    saved: Sequence[Any], by_log_sums: Tensor, precision: str | None, fused: bool, rows: Tensor | None = None
+    saved: _Normalised, by_log_sums: Tensor, precision: str | None, fused: bool, rows: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute Σ_w exponential · embedding of each preterminal, its scale, and the gradient of the embeddings.
 

@@ -30,11 +30,11 @@ class InsideRows(Protocol):
 
 def chosen_backend(backend: str, like: Tensor) -> str:
     """Return the name of the backend of the inside chart; InputError if there is none of this name."""
-    found = default_backend(like) if backend == "auto" else backend
-    if found not in BACKENDS:
+    chosen = default_backend(like) if backend == "auto" else backend
+    if chosen not in BACKENDS:
         raise InputError(f"backend {backend!r} gives no prefix probabilities; take one of auto, {', '.join(BACKENDS)}")
-    check_kernels(found, like)
-    return found
+    check_kernels(chosen, like)
+    return chosen
 
 
 def inside_rows(arguments: InsideArguments, backend: str) -> InsideRows:

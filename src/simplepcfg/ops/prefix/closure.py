@@ -58,12 +58,12 @@ def left_corner_closure(rules: SimpleRules) -> Closure:
     roots = root.double()
     # Roots of several sentences under one grammar are so many rows.
     roots = roots.expand(*left.shape[:-2], -1).unsqueeze(-2) if left.dim() == 3 else roots.view(-1, nonterminals)
-    found = _times_closure(torch.cat([right[..., :nonterminals], roots], -2), to_states, to_words)
-    if not bool(found.isfinite().all()):
+    closed = _times_closure(torch.cat([right[..., :nonterminals], roots], -2), to_states, to_words)
+    if not bool(closed.isfinite().all()):
         raise NumericalError(_no_first_word(to_states, to_words))
     # torch.broadcast_shapes would import SymPy, which takes half a second.
     shape = (*(left.shape[:-2] or root.shape[:-1]), nonterminals)
-    return Closure(found[..., nonterminals:, :].reshape(shape), found[..., :nonterminals, :].contiguous())
+    return Closure(closed[..., nonterminals:, :].reshape(shape), closed[..., :nonterminals, :].contiguous())
 
 
 def _times_closure(rows: Tensor, to_states: Tensor, ends: Tensor) -> Tensor:

@@ -67,12 +67,12 @@ def left_to_right(arguments: InsideArguments, closure: Closure, rows: InsideRows
     exponents = best.new_empty(batch, n)
     predicted[:, 0], exponents[:, 0] = closure.start, 0.0
     for j in range(1, n):
-        found, exponents[:, j] = sum_products(predicted[:, :j], exponents[:, :j], *rows.left_children(j))
-        waiting[:, j] = found
+        states, exponents[:, j] = sum_products(predicted[:, :j], exponents[:, :j], *rows.left_children(j))
+        waiting[:, j] = states
         if best.is_cuda or closure.carry.dim() == 3:
-            predicted[:, j] = torch.matmul(found.unsqueeze(1), closure.carry).squeeze(1)
+            predicted[:, j] = torch.matmul(states.unsqueeze(1), closure.carry).squeeze(1)
         else:
-            _predict(arguments, closure, found, j, predicted[:, j])
+            _predict(arguments, closure, states, j, predicted[:, j])
     log_words = best.cumsum(1).roll(1, 1)
     log_words[:, 0] = 0.0
     log_next = _log_next(rows, predicted, waiting, exponents) + log_words + best
@@ -90,12 +90,12 @@ def _predict(arguments: InsideArguments, closure: Closure, waiting: Tensor, j: i
     going = slice(None) if arguments.lengths is None else (arguments.lengths > j).nonzero().squeeze(1)
     rows = waiting[going]
     if carry is None:
-        found = rows @ closure.carry
+        states = rows @ closure.carry
     else:
         scale = (FLOAT32_PEAK - torch.frexp(rows.amax(-1, keepdim=True)).exponent.double()).exp2()
-        found = ((rows * scale).float() @ carry).double() / scale
+        states = ((rows * scale).float() @ carry).double() / scale
     out.zero_()
-    out[going] = found
+    out[going] = states
 
 
 def _log_next(rows: InsideRows, predicted: Tensor, waiting: Tensor, exponents: Tensor) -> Tensor:
@@ -109,12 +109,12 @@ def _log_next(rows: InsideRows, predicted: Tensor, waiting: Tensor, exponents: T
 
 
 def _log_sentences(arguments: InsideArguments, rows: InsideRows, log_words: Tensor) -> Tensor:
-    found = torch.full_like(log_words, -math.inf)
+    log_sentences = torch.full_like(log_words, -math.inf)
     log_root = arguments.root.double().log()
-    for m in range(2, found.shape[1]):
+    for m in range(2, log_sentences.shape[1]):
         beta, exponents = rows.prefix(m)
-        found[:, m] = torch.logsumexp(beta.log() + log_root, -1) + exponents * math.log(2) + log_words[:, m]
-    return found
+        log_sentences[:, m] = torch.logsumexp(beta.log() + log_root, -1) + exponents * math.log(2) + log_words[:, m]
+    return log_sentences
 
 
 def sum_products(rows: Tensor, exponents: Tensor, others: Tensor, other_exponents: Tensor) -> tuple[Tensor, Tensor]:
@@ -122,11 +122,11 @@ def sum_products(rows: Tensor, exponents: Tensor, others: Tensor, other_exponent
     terms = exponents + other_exponents
     largest = terms.amax(-1)
     factors = (terms - largest[:, None]).exp2()
-    found = (factors[..., None] * rows * others).sum(1) if rows.is_cuda else weighted_sums(factors, rows * others)
-    maxima = found.amax(-1)
+    sums = (factors[..., None] * rows * others).sum(1) if rows.is_cuda else weighted_sums(factors, rows * others)
+    maxima = sums.amax(-1)
     dead = maxima == 0
     shift = (PEAK - maxima.log2().ceil()).masked_fill(dead, 0.0).clamp(max=1000.0)
-    return found * shift.exp2()[:, None], (largest - shift).masked_fill(dead, DEAD)
+    return sums * shift.exp2()[:, None], (largest - shift).masked_fill(dead, DEAD)
 
 
 def best_emissions(arguments: InsideArguments) -> Tensor:

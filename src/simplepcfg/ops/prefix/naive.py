@@ -10,11 +10,11 @@ from simplepcfg.ops.prefix.closure import left_corner_closure
 def naive_prefix(arguments: InsideArguments) -> Tensor:
     """Compute log P(a sentence begins with w_0 … w_{m−1}), [B, n + 1] in float64, one sentence at a time."""
     batch, n, _, _ = arguments.sizes
-    found = torch.full((batch, n + 1), -torch.inf, dtype=torch.float64, device=arguments.log_emissions.device)
+    log_prefixes = torch.full((batch, n + 1), -torch.inf, dtype=torch.float64, device=arguments.log_emissions.device)
     for b in range(batch):
         row = _one_sentence(arguments, b)
-        found[b, : len(row)] = torch.stack(row)
-    return found
+        log_prefixes[b, : len(row)] = torch.stack(row)
+    return log_prefixes
 
 
 def _one_sentence(arguments: InsideArguments, b: int) -> list[Tensor]:

@@ -26,6 +26,13 @@ def replayed_states(graphs: DeviceGraphs, arguments: InsideArguments, closure: C
 
 def _run(precision: str | None, start: Tensor, carry: tuple[Tensor], *inputs: Any) -> tuple[Results, Plan]:
     chart = make_chart(precision, *inputs)
-    found = left_to_right(chart.arguments, Closure(start, *carry), PackedRows(chart))
-    results = (found.predicted, found.waiting, found.exponents, found.log_words, found.log_next, found.log_sentences)
+    states = left_to_right(chart.arguments, Closure(start, *carry), PackedRows(chart))
+    results = (
+        states.predicted,
+        states.waiting,
+        states.exponents,
+        states.log_words,
+        states.log_next,
+        states.log_sentences,
+    )
     return results, chart.plan

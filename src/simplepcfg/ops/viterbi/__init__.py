@@ -37,8 +37,8 @@ NO_TREE = LabelledTree([], [], [], -torch.inf)
 def _naive(arguments: InsideArguments) -> TreeTensors:
     batch, n, _, _ = arguments.sizes
     with torch.no_grad():
-        found = [naive_best_tree(arguments, b) for b in range(batch)]
-    return stack_trees(found, n, arguments.log_emissions.device)
+        trees = [naive_best_tree(arguments, b) for b in range(batch)]
+    return stack_trees(trees, n, arguments.log_emissions.device)
 
 
 def _by_chart(arguments: InsideArguments, backend: str) -> TreeTensors:
@@ -99,8 +99,8 @@ def viterbi(rules: SimpleRules, sentences: Sentences, *, backend: str = "auto") 
             if needs_gradient(arguments):
                 scores = tree_log_probabilities(arguments, sentence, spans, splits, labels, tags)
             return Trees(spans, splits, labels, tags, scores)
-    found = BACKENDS[backend](arguments)
-    return Trees(*found, tree_log_probabilities(arguments, sentence, *found))
+    trees = BACKENDS[backend](arguments)
+    return Trees(*trees, tree_log_probabilities(arguments, sentence, *trees))
 
 
 def tree_backend(backend: str, arguments: InsideArguments) -> str:

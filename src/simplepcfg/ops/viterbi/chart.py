@@ -59,16 +59,16 @@ class ViterbiChart:
         rows = plan.width(width)
         offset = torch.arange(rows.stop - rows.start, device=self.device)
         b = plan.sentence_of_row[rows].long()
-        found = self.best[rows]
+        best = self.best[rows]
         for k in range(1, width):
             before = self.children[:, :states].index_select(0, plan.first[k] + offset + b * (width - k))
             after = self.children[:, states:].index_select(0, plan.first[width - k] + offset + b * k + k)
             if k == 1:
-                torch.add(before, after, out=found)
+                torch.add(before, after, out=best)
             else:
-                torch.maximum(found, before.add_(after), out=found)
+                torch.maximum(best, before.add_(after), out=best)
         if self.bonus is not None:
-            found += self.bonus[rows.start - plan.words : rows.stop - plan.words, None]
+            best += self.bonus[rows.start - plan.words : rows.stop - plan.words, None]
 
     def multiply(self, width: int) -> None:
         """Compute η* and ζ* of the rows of a width that have parents: the max-plus product of β* with [L | R]."""

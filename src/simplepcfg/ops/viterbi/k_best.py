@@ -65,13 +65,13 @@ def k_best(rules: SimpleRules, sentences: Sentences, k: int, *, backend: str = "
 def _k_best_of_chart(chart: ViterbiChart, k: int, chosen: Sequence[bool] | None = None) -> list[list[LabelledTree]]:
     """Fill a chart; return up to k trees of each sentence, or of the chosen ones."""
     best = chart.fill().tolist()
-    found: list[list[LabelledTree]] = [[] for _ in range(chart.batch)]
+    lists: list[list[LabelledTree]] = [[] for _ in range(chart.batch)]
     for place, sentence in enumerate(chart.plan.sentences):
         if best[place] > -math.inf and (chosen is None or chosen[sentence]):
             trees = _Search(chart, place).trees(k)
             # Scores of the search may differ in the last digit.
-            found[sentence] = sorted(trees, key=lambda tree: -tree.log_probability)
-    return found
+            lists[sentence] = sorted(trees, key=lambda tree: -tree.log_probability)
+    return lists
 
 
 def _pruned_k_best(arguments: InsideArguments, k: int) -> list[list[LabelledTree] | None]:
@@ -79,10 +79,10 @@ def _pruned_k_best(arguments: InsideArguments, k: int) -> list[list[LabelledTree
     search = PrunedSearch(arguments)
     trees: list[list[LabelledTree] | None] = [None] * search.chart.batch
     for forest in search.forests():
-        found = _k_best_of_chart(ForestChart(arguments, forest), k, search.open.tolist())
-        enough = [some[k - 1].log_probability if len(some) >= k else -math.inf for some in found]
+        lists = _k_best_of_chart(ForestChart(arguments, forest), k, search.open.tolist())
+        enough = [some[k - 1].log_probability if len(some) >= k else -math.inf for some in lists]
         for b in search.close(torch.tensor(enough, dtype=torch.float64)):
-            trees[b] = found[b]
+            trees[b] = lists[b]
     return trees
 
 

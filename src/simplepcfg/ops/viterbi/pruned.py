@@ -128,8 +128,8 @@ class Forest:
             side = ((rules >= first) & (rules < first + states)).nonzero()[:, 0]
             rows[side] = _of(table[..., columns], 2, b[side], rules[side] - first).double()
         rows = rows.log2_().mul_(POWER).add_(outside[:, None])
-        found = rows.new_full((spans, rows.shape[-1]), -math.inf)
-        return found.scatter_reduce_(0, sides[:, None].expand_as(rows), rows, "amax")
+        greatest = rows.new_full((spans, rows.shape[-1]), -math.inf)
+        return greatest.scatter_reduce_(0, sides[:, None].expand_as(rows), rows, "amax")
 
     def _add_splits(self, level: Level, bounds: Tensor) -> None:
         chart, width = self.chart, level.width
@@ -199,9 +199,9 @@ class Forest:
                 _of(rules, 2, b[nodes], rule % states, column) for rules in (arguments.left, arguments.right)
             )
             values = torch.where(rule < states, left, right).double().log() + level.values[nodes]
-            found, which = segment_best(values, sides, len(each))
+            greatest, which = segment_best(values, sides, len(each))
             here = slice(level.first_side, level.first_side + len(each))
-            self.side_values[here] = found
+            self.side_values[here] = greatest
             if len(nodes):
                 self.side_nodes[here] = nodes[which.clamp(max=len(nodes) - 1)]
         return best

@@ -47,9 +47,9 @@ def _best_trees(
     if tables is not None:
         lengths, tops = tables
         chart.plan = replace(chart.plan, length_of_sentence=lengths, top_rows=tops)
-    found = chart.trees(chart.fill())
+    trees = chart.trees(chart.fill())
     sentence = torch.arange(chart.batch, device=chart.device)
-    return (*found, tree_log_probabilities(arguments, sentence, *found)), chart.plan
+    return (*trees, tree_log_probabilities(arguments, sentence, *trees)), chart.plan
 
 
 def _additions(arguments: InsideArguments, lengths: list[int]) -> int:

@@ -1,0 +1,182 @@
+"""What a user without a GPU waits for, beside an older commit: trees, log p, surprisal, next words, the first tree.
+
+    git worktree add --detach /tmp/older 56349dc
+    python benchmarks/laptop.py /tmp/older gum/dev.trees [--sentences 200] [--most-viterbi 24]
+
+Two processes, one for each source tree, answer the same questions of `english` in turns, some sentences at a time, so
+that other load affects both alike. Compare ratios: of seconds on a quiet machine, of processor seconds with --threads 1
+on a busy one. Next words are those of a prefix of 60 words that has grown by one. The first tree is timed from the
+start of `simplepcfg parse`. Appends a row a question to results/laptop.csv.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+RESULTS = Path(__file__).parent / "results" / "laptop.csv"
+HERE = Path(__file__).parent.parent
+PARTS = 4
+PREFIX = 60
+STARTS = 3
+SENTENCE = "the old man sees a dog ."
+
+
+def main() -> None:
+    """Measure, print and record."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("older", type=Path, help="folder of an older source tree")
+    parser.add_argument("trees", type=Path, help="bracketed trees, one a line, of which the words are taken")
+    parser.add_argument("--sentences", type=int, default=200)
+    parser.add_argument("--most-viterbi", type=int, default=24, help="sentences of the slowest question")
+    parser.add_argument("--threads", type=int, default=0, help="0 leaves the choice to torch")
+    parser.add_argument("--csv", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    lines = arguments.trees.read_text(encoding="utf-8").splitlines()
+    sentences = [re.findall(r"\(\S+ ([^()\s]+)\)", line) for line in lines][: arguments.sentences]
+    environment = os.environ | ({"OMP_NUM_THREADS": str(arguments.threads)} if arguments.threads else {})
+    workers = [Worker(folder, environment) for folder in (arguments.older, HERE)]
+    prefix = [word for sentence in sentences for word in sentence if word.isalpha()][: PREFIX + 1]
+    viterbi = sentences[: arguments.most_viterbi]
+    rows = [
+        measured("parse", workers, in_parts("parse", sentences)),
+        measured("parse --decode viterbi", workers, in_parts("viterbi", viterbi)),
+        measured("score", workers, in_parts("score", sentences)),
+        measured("score --surprisal", workers, in_parts("surprisal", sentences)),
+        # The known prefix first, which is not timed.
+        measured("next words", workers, [("complete", [prefix[:PREFIX]]), ("complete", [prefix])], untimed=1),
+    ]
+    for worker in workers:
+        worker.close()
+    rows.append(first_trees(arguments.older, environment))
+    record(arguments, rows)
+
+
+class Seconds(NamedTuple):
+    """Time by the clock, and of the processor."""
+
+    wall: float
+    busy: float
+
+
+class Worker:
+    """A process that answers questions by the package of a source tree."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        path = {"PYTHONPATH": str(folder / "src")}
+        command = [sys.executable, __file__, "answer"]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment | path
+        )
+        self.ask("score", [SENTENCE.split()])  # loads the grammar
+
+    def ask(self, question: str, sentences: list[list[str]]) -> Seconds:
+        """Return the time that an answer takes."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(json.dumps([question, sentences]), file=self.process.stdin, flush=True)
+        return Seconds(*map(float, self.process.stdout.readline().split()))
+
+    def close(self) -> None:
+        """End the process."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def answer() -> None:
+    """Answer questions of standard input, one a line, by the seconds that each took."""
+    import simplepcfg
+
+    run = simplepcfg.load("english")
+    answers: dict[str, Callable[[Any], object]] = {
+        "parse": run.parse_spans,
+        "viterbi": lambda sentences: run.parse_spans(sentences, decode="viterbi"),
+        "score": run.score,
+        "surprisal": run.surprisal,
+        "complete": lambda sentences: run.complete(sentences[0], max_length=2 * PREFIX),
+    }
+    for line in sys.stdin:
+        question, sentences = json.loads(line)
+        start, busy = time.perf_counter(), time.process_time()
+        answers[question](sentences)
+        print(time.perf_counter() - start, time.process_time() - busy, flush=True)
+
+
+def in_parts(question: str, sentences: list[list[str]]) -> list[tuple[str, list[list[str]]]]:
+    """Return the question about some sentences at a time, all parts with long and short ones."""
+    return [(question, sentences[part::PARTS]) for part in range(min(PARTS, len(sentences)))]
+
+
+def measured(
+    name: str, workers: list[Worker], questions: list[tuple[str, list[list[str]]]], untimed: int = 0
+) -> dict[str, object]:
+    """Ask all workers in turns; return seconds of both and their ratio."""
+    seconds = [Seconds(0.0, 0.0)] * len(workers)
+    for number, question in enumerate(questions):
+        for place in range(len(workers)):
+            which = (place + number) % len(workers)
+            took = workers[which].ask(*question)
+            if number >= untimed:
+                seconds[which] = Seconds(*map(sum, zip(seconds[which], took, strict=True)))
+    asked = [sentence for _, sentences in questions[untimed:] for sentence in sentences]
+    return row_of(name, len(asked), sum(map(len, asked)), *seconds)
+
+
+def first_trees(older: Path, environment: dict[str, str]) -> dict[str, object]:
+    """Time the first tree after the start of the command line, in turns."""
+
+    times: list[list[Seconds]] = [[], []]
+    for _ in range(STARTS):
+        for place, folder in enumerate((older, HERE)):
+            start, busy = time.perf_counter(), sum(os.times()[2:4])  # of processes that have ended
+            command = [sys.executable, "-m", "simplepcfg", "parse", "english", "-", "--quiet"]
+            path = {"PYTHONPATH": str(folder / "src")}
+            subprocess.run(command, input=SENTENCE, text=True, env=environment | path, check=True, capture_output=True)
+            times[place].append(Seconds(time.perf_counter() - start, sum(os.times()[2:4]) - busy))
+    medians = [Seconds(*map(median, zip(*some, strict=True))) for some in times]
+    return row_of("first tree", 1, len(SENTENCE.split()), *medians)
+
+
+def row_of(name: str, sentences: int, words: int, older: Seconds, newer: Seconds) -> dict[str, object]:
+    """Return a row, and print it."""
+    ratio, busy_ratio = older.wall / newer.wall, older.busy / newer.busy
+    print(f"{name}: {sentences} sentences, {older.wall:.2f} s and {newer.wall:.2f} s, ratio {ratio:.2f}", end="; ")
+    print(f"of the processor {older.busy:.2f} s and {newer.busy:.2f} s, ratio {busy_ratio:.2f}", flush=True)
+    return {
+        "question": name,
+        "sentences": sentences,
+        "words": words,
+        "older_s": round(older.wall, 3),
+        "newer_s": round(newer.wall, 3),
+        "ratio": round(ratio, 2),
+        "older_busy_s": round(older.busy, 3),
+        "newer_busy_s": round(newer.busy, 3),
+        "busy_ratio": round(busy_ratio, 2),
+    }
+
+
+def record(arguments: argparse.Namespace, rows: list[dict[str, object]]) -> None:
+    """Append the rows to the table."""
+    import torch
+
+    from simplepcfg.benchmarking.report import append_rows, environment
+
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    commit = subprocess.run(
+        ["git", "-C", arguments.older, "rev-parse", "--short", "HEAD"], text=True, capture_output=True, check=True
+    )
+    machine = environment(torch.device("cpu")) | {"older": commit.stdout.strip(), "load": round(os.getloadavg()[1], 1)}
+    append_rows(arguments.csv, [machine | row for row in rows])
+
+
+if __name__ == "__main__":
+    answer() if sys.argv[1:] == ["answer"] else main()
