@@ -231,7 +231,7 @@ def _side_by_side(
     if signal_number is not None:
         raise _interrupted(folder, signal_number)
     return [
-        SeedOutcome(seed, item.result, item.error, item.exit_code)
+        SeedOutcome(seed, item.result if isinstance(item.result, TrainingResult) else None, item.error, item.exit_code)
         for seed in seeds
         for item in (ended[f"seed-{seed}"],)
     ]

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from simplepcfg.training.signals import Interrupted, StopSignals
 
@@ -29,7 +29,7 @@ Task = Callable[[Callable[[str], None], T], "Ended"]
 class Ended:
     """The end of a task: a result, or an error in a line and the exit code that fits it."""
 
-    result: Any = None
+    result: object = None
     error: str | None = None
     exit_code: int = 0
     traceback: str | None = None  # of a defect

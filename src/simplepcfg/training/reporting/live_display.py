@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simplepcfg.drawing.text_plot import text_plot
 from simplepcfg.drawing.text_trees import draw_tree, nested_words
@@ -89,7 +89,7 @@ class LiveReporter(Reporter):
         if tree is not None and self._console.width < WIDE:
             lines += wrap(f"sample parse {nested_words(tree)}", self._console.width, subsequent_indent="  ")
         plot = Text("\n".join(lines), no_wrap=True)
-        upper: Any = plot
+        upper: RenderableType = plot
         if tree is not None and self._console.width >= WIDE:
             parse = Text("\n".join(["sample parse", *draw_tree(tree)]), no_wrap=True)
             upper = Table.grid(padding=(0, 4))
