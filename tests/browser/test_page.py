@@ -426,7 +426,7 @@ def test_nothing_old_looks_current(page: Page) -> None:
     page.settle()
     page.driver.execute_script(script, "")
     page.wait(lambda: not page.all("[aria-busy]"))
-    assert page.all(".panel svg, #words button") == []
+    assert page.all(".panel [data-question] svg, #words button") == []
     page.driver.get_log("browser")  # Chromium notes the answers 400 there
 
 
@@ -525,6 +525,17 @@ def test_hovering_is_linked(page: Page) -> None:
     assert len(page.all("#words .here")) == end - start
     ActionChains(page.driver).move_to_element(page.one("h1")).perform()
     page.wait(lambda: not page.all(".here"))
+
+
+def test_training_is_replayed(driver, address: str) -> None:
+    page = Page(driver, address, "")
+    page.settle()
+    assert page.one(".moment").text.startswith("epoch 3, validation perplexity")
+    page.one(".play").click()
+    page.wait(lambda: page.one(".moment").text.startswith("epoch 1,"))
+    page.wait(lambda: page.one(".moment").text.startswith("epoch 3,") and page.one(".play").text == "Play")
+    assert page.all(".replay svg circle.node")
+    page.check_quiet()
 
 
 def test_smaller_courtesies(page: Page) -> None:
