@@ -96,6 +96,7 @@ def measure(driver: Any, address: str, length: int, arguments: argparse.Namespac
         "worst_s": round(max(seconds), 2),
         "load_average": round(load, 1),
         **environment(torch.device("cpu")),
+        "threads": len(os.sched_getaffinity(0)),  # of the server, which is started as plainly as by a user
     }
 
 

@@ -371,6 +371,12 @@ TABLES = {
         },
         ("question", "nonterminals", "length", "at_once", "machine", "threads"),
     ),
+    "page-typing": Table(
+        "page_typing.csv",
+        "python benchmarks/page_typing.py",
+        {"words": "words", "median_s": "median (s)", "worst_s": "worst (s)", "load_average": "load average"},
+        ("words", "machine", "threads"),
+    ),
     "parse-throughput": Table(
         "parse_throughput.csv",
         "python benchmarks/parse_throughput.py",
