@@ -249,27 +249,6 @@ TABLES = {
         },
         ("config", "data", "epochs", "machine"),
     ),
-    "curves": Table(
-        "curves.csv",
-        "python experiments/run.py experiments/networks.toml` and `experiments/paper.toml",
-        {
-            "name": "row",
-            "precision": "precision",
-            "seed": "seed",
-            "epoch": "epochs",
-            "train_perplexity": "training perplexity, last epoch",
-            "valid_perplexity": "validation, epoch by epoch",
-            "test_perplexity": "test",
-        },
-        ("name", "precision", "seed", "epoch", "machine", "commit"),  # epochs of two runs do not mix
-        lambda row: row["name"] in {"sn-pcfg-4096", "sn-pcfg-8192", "sn-pcfg-4096-paper, both errors mended"},
-        fold={
-            "epoch": lambda values: values[-1],
-            "train_perplexity": lambda values: values[-1],
-            "valid_perplexity": lambda values: ", ".join(cell(value) for value in values),
-            "test_perplexity": lambda values: "".join(values),
-        },
-    ),
     "network-differences": Table(
         "../../experiments/differences.csv",
         "python experiments/run.py experiments/differences.toml",

@@ -149,15 +149,15 @@ def test_tables_come_from_results(tmp_path: Path) -> None:
 
 
 def test_rows_that_are_folded(tmp_path: Path) -> None:
-    """The epochs of a run are one row; those of another run of the same name are another."""
+    """The seeds of a setting are one row; those of another commit are another."""
     render = load_renderer()
-    header = "name,seed,precision,epoch,train_perplexity,valid_perplexity,furthest_count_ratio,test_perplexity,machine"
-    runs = ["a,0,bf16,1,9.5,8.25,1.01,,box,c", "a,0,bf16,2,7.5,6.125,0.98,5.5,box,c", "a,0,bf16,1,3.5,2.5,,,box,d"]
-    rows = [run.replace("a", "sn-pcfg-4096", 1) for run in runs]
-    (tmp_path / "curves.csv").write_text("\n".join([header + ",commit", *rows]) + "\n")
-    text = render.render("<!-- begin: curves -->\n<!-- end: curves -->", tmp_path)
-    assert "| sn-pcfg-4096 | bf16 | 0 | 2 | 7.500 | 8.250, 6.125 | 5.500 |" in text
-    assert "| sn-pcfg-4096 | bf16 | 0 | 1 | 3.500 | 2.500 | – |" in text
+    (tmp_path / "runs.csv").write_text("name,seed,f1,commit\na,0,9.5,c\na,1,7.5,c\na,0,3.5,d\n")
+    join = ", ".join
+    columns = {"name": "name", "seed": "seeds", "f1": "S-F1"}
+    table = render.Table("runs.csv", "a command", columns, ("name", "seed", "commit"), fold={"seed": join, "f1": join})
+    text = render.block(table, tmp_path)
+    assert "| a | 0, 1 | 9.5, 7.5 |" in text
+    assert "| a | 0 | 3.500 |" in text
 
 
 def test_a_mean_needs_all_its_values(tmp_path: Path) -> None:
