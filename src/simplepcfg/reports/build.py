@@ -19,7 +19,7 @@ from simplepcfg.reports.summary import five_lines
 from simplepcfg.runs.history import read_history
 
 TOP_SYMBOLS = 15
-SYMBOL_SENTENCES = 100  # at most: enough for the uses of the most used symbols
+SYMBOL_SENTENCES = 50  # at most: enough for the uses of the most used symbols
 
 
 def make_report(
