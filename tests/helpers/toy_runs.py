@@ -89,6 +89,7 @@ def leftovers(folder: Path) -> list[Path]:
         "config.toml",
         "vocabulary.txt",
         "run.json",
+        "spelling.safetensors",
         "model.safetensors",
         "checkpoint.safetensors",
         "metrics.jsonl",

@@ -16,7 +16,7 @@ from simplepcfg.training import PlainReporter, memory, train
 
 
 def test_estimate_counts_what_it_says() -> None:
-    config = SimpleNPCFGConfig(nonterminals=3, preterminals=5, embedding=4)
+    config = SimpleNPCFGConfig(nonterminals=3, preterminals=5, embedding=4, networks="paper")
     weights = sum(parameter.numel() for parameter in build_model(config, 11).parameters())
     sizes = {part.what: part.size for part in memory.estimate(config, 11, batch=2, longest=6)}
     networks = (2 * (3 * 3 + 2 * 5) + 5 * (1 + 3 * 2)) * 4
