@@ -36,8 +36,8 @@ class StepSize:
         states, tags = self.inside.nonterminals, self.inside.preterminals
         symbols, width = states + tags, self.embedding
         rows = states + 2 * symbols  # parents, left and right children: one layer each
-        # The emission network has five layers. The forward pass writes activations that the backward pass reads: two
-        # for each residual layer, and for emissions the first layer's output and three for each of two blocks.
+        # The paper's emission network has five layers. The forward pass writes activations that the backward pass
+        # reads: two for each residual layer, and for emissions the first output and three for each of its blocks.
         return {
             "networks": Work(2.0 * (rows + 5 * tags) * width * width, (2.0 * rows + 7.0 * tags) * width * self.item),
             "rules": Work(4.0 * states * symbols * width, 2.0 * states * symbols * self.item),

@@ -92,7 +92,7 @@ def unfused_networks(
     flat = [tensor for each in weights for tensor in each]
     saved = residual._cast([table, *flat], torch.bfloat16)
     outputs, kept = [], []
-    narrow = residual._groups(saved[1:], [len(each) for each in weights])
+    narrow = residual.split_by(saved[1:], [len(each) for each in weights])
     for (start, stop), each in zip(rows, narrow, strict=True):
         y, own = residual._forward(saved[0][start:stop], each)
         outputs.append(y)

@@ -11,9 +11,10 @@ STATES, TAGS, WIDTH, WORDS = 6, 12, 8, 50
 
 
 def test_networks_rules_and_words_are_the_products_of_the_model() -> None:
-    """Counted in the modules, called one by one; the root's network, which reads one row, is left out."""
+    """Counted in the paper's networks, called one by one; the root's, which reads one row, is left out."""
     model = SimpleNPCFG(
-        SimpleNPCFGConfig(nonterminals=STATES, preterminals=TAGS, embedding=WIDTH), vocabulary_size=WORDS + 1
+        SimpleNPCFGConfig(nonterminals=STATES, preterminals=TAGS, embedding=WIDTH, networks="paper"),
+        vocabulary_size=WORDS + 1,
     )
     size = StepSize(Size(2, 5, STATES, TAGS), WIDTH, WORDS)
     states, tags = model.symbols[:STATES], model.symbols[STATES:]
