@@ -32,9 +32,7 @@ def short_trees(count: int, seed: int = 3, longest: int = 8) -> list[SpanTree]:
 
 def make_tiny_run(folder: Path, *settings: str) -> Path:
     """Train for an epoch into a new folder."""
-    # sn-pcfg-small sets a key that other kinds of models do not have.
-    source = None if any(setting.startswith("model.kind=") for setting in settings) else "sn-pcfg-small"
-    config = load_config(source, [*SETTINGS, *settings], environment={})
+    config = load_config("sn-pcfg-small", [*SETTINGS, *settings], environment={})
     train(config, folder, train_text=tiny_sentences())
     return folder
 
