@@ -48,24 +48,24 @@ class Scale:
         """Return round values between the ends, for marks."""
         if self.log:
             digits = (1, 1.5, 2, 3, 4, 5, 6, 7, 8) if self.high < 10 * self.low else (1, 2, 5)
-            found = [
+            ticks = [
                 digit * 10.0**power
                 for power in range(math.floor(math.log10(self.low)) - 1, math.ceil(math.log10(self.high)) + 1)
                 for digit in digits
             ]
-            found = [value for value in found if self.low * 0.999 <= value <= self.high * 1.001]
-            if len(found) > 9:  # over many powers of ten these alone
-                found = [value for value in found if math.isclose(math.log10(value), round(math.log10(value)))]
-            return found if len(found) > 1 else _round_steps(self.low, self.high)
+            ticks = [value for value in ticks if self.low * 0.999 <= value <= self.high * 1.001]
+            if len(ticks) > 9:  # over many powers of ten these alone
+                ticks = [value for value in ticks if math.isclose(math.log10(value), round(math.log10(value)))]
+            return ticks if len(ticks) > 1 else _round_steps(self.low, self.high)
         return _round_steps(self.low, self.high)
 
 
 def scale_of(values: Sequence[float], *, log: bool = False, zero: bool = False) -> Scale:
     """Return a scale that holds all values, with some room; ``zero`` makes it begin at 0."""
-    found = [value for value in values if math.isfinite(value) and (value > 0 or not log)]
-    if not found:
+    drawable = [value for value in values if math.isfinite(value) and (value > 0 or not log)]
+    if not drawable:
         return Scale(1.0, 10.0, True) if log else Scale(0.0, 1.0)
-    low, high = min(found), max(found)
+    low, high = min(drawable), max(drawable)
     if log:
         return Scale(low / 1.05, max(high, low * 1.2) * 1.05, True)
     low, high = (min(low, 0.0), high * 1.04) if zero else (low, high)

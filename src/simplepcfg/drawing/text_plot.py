@@ -17,11 +17,11 @@ def text_plot(values: Sequence[float], width: int, height: int) -> list[str]:
     Each character has two by four dots. Values that are not finite are left out; without two others the plot is empty.
     """
     columns, rows = 2 * width, 4 * height
-    found = [value for value in values if math.isfinite(value) and value > 0]
-    if len(found) < 2:
+    drawable = [value for value in values if math.isfinite(value) and value > 0]
+    if len(drawable) < 2:
         return [""] * height
     # As many columns as values while there are few, so that a short curve fills the plot.
-    groups = _groups(found, columns)
+    groups = _groups(drawable, columns)
     top, bottom = max(groups), min(groups)
     room = top - bottom or 1.0
     cells = [[0] * width for _ in range(height)]

@@ -162,12 +162,12 @@ class CompoundModel(nn.Module):
         """Return log p(x | z) and log p(z) / q(z | x) of K samples, computed one after the other: [K, B] each."""
         if samples < 1:
             raise InputError(f"samples = {samples}; at least 1 is needed")
-        found = []
+        drawn = []
         for _ in range(samples):
             mean = posterior.mean
             noise = torch.randn(mean.shape, generator=generator, device=generator.device, dtype=mean.dtype)
             noise = noise.to(mean.device)
             log_likelihood = self.grammar_of(posterior.reparameterise(noise)).log_partition(words, lengths)
-            found.append((log_likelihood, posterior.log_ratio(noise)))
-        log_likelihoods, ratios = zip(*found, strict=True)
+            drawn.append((log_likelihood, posterior.log_ratio(noise)))
+        log_likelihoods, ratios = zip(*drawn, strict=True)
         return torch.stack(log_likelihoods), torch.stack(ratios)

@@ -22,9 +22,9 @@ def apply_networks(
     rows = rows if rows is not None else [(0, table.shape[0])] * len(networks)
     if precision in (None, "fp32"):
         return tuple(network(table[start:stop]) for network, (start, stop) in zip(networks, rows, strict=True))
-    found = residual_networks(table, rows, [network.weights() for network in networks], precision=precision)
+    outputs = residual_networks(table, rows, [network.weights() for network in networks], precision=precision)
     inputs = (table[start:stop] for start, stop in rows)
-    return tuple(network.finish(y, x) for network, y, x in zip(networks, found, inputs, strict=True))
+    return tuple(network.finish(y, x) for network, y, x in zip(networks, outputs, inputs, strict=True))
 
 
 def apply_network(network: nn.Module, rows: Tensor, precision: str | None) -> Tensor:

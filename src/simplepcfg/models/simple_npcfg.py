@@ -211,8 +211,8 @@ class SimpleNPCFG(ExactModel):
         """Return the outputs of f3, f2, f4 and f5, each for its symbols; `counts` are nonterminals and preterminals."""
         children = [self.left_child] if self.config.tied_children else [self.left_child, self.right_child]
         networks: list[FeatureNetwork] = [self.parent, *children, self.emission]
-        found = apply_networks(symbols, networks, precision, self._rows(*counts))
-        return found if len(found) == 4 else (*found[:2], *found[1:])
+        features = apply_networks(symbols, networks, precision, self._rows(*counts))
+        return features if len(features) == 4 else (*features[:2], *features[1:])
 
     def _rows(self, nonterminals: int, preterminals: int) -> list[Rows]:
         """Return the rows (start, stop) of the embeddings that each of the networks f3, f2, f4 and f5 reads."""

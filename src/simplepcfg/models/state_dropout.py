@@ -44,8 +44,8 @@ class StepDropout:
             return probabilities
         dropped = F.dropout(probabilities, self.logits)
         total = dropped.sum(-1, keepdim=True, dtype=torch.promote_types(dropped.dtype, torch.float32))
-        found = dropped / total.clamp(min=LEAST_FACTOR)  # The total is 0 where all logits of a row are dropped.
-        return found.to(dropped.dtype).clamp(min=LEAST_FACTOR)
+        normalised = dropped / total.clamp(min=LEAST_FACTOR)  # The total is 0 where all logits of a row are dropped.
+        return normalised.to(dropped.dtype).clamp(min=LEAST_FACTOR)
 
 
 class SupportsDropout(Protocol):

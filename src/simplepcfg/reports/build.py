@@ -53,8 +53,8 @@ def _summary_section(measured: Measured) -> Section:
 
 def _runs_section(runs: Mapping[str, Run]) -> Section:
     facts = {name: dict(run_facts(run, read_history(run.directory))) for name, run in runs.items()}
-    names = list(dict.fromkeys(key for found in facts.values() for key in found))
-    rows = [[key, *(found.get(key, "–") for found in facts.values())] for key in names]
+    names = list(dict.fromkeys(key for fact in facts.values() for key in fact))
+    rows = [[key, *(fact.get(key, "–") for fact in facts.values())] for key in names]
     return Section("Runs", [Table(["", *runs], rows)])
 
 
@@ -89,9 +89,9 @@ def _evaluation_sections(measured: Measured, source: str) -> list[Section]:
     labels = Section("Recall by label", [label_figure(measured)])
     confusion = Section("Symbols and gold labels")
     gallery = Section("Best and worst parses")
-    for name, found in measured.runs.items():
-        confusion.parts += confusion_parts(name, found, len(measured.runs) > 1)
-        gallery.parts += gallery_parts(name, found, len(measured.runs) > 1)
+    for name, measured_run in measured.runs.items():
+        confusion.parts += confusion_parts(name, measured_run, len(measured.runs) > 1)
+        gallery.parts += gallery_parts(name, measured_run, len(measured.runs) > 1)
     sections = [scores, lengths, labels, confusion, gallery]
     if len(measured.runs) > 1:
         sections.append(Section("Disagreement", disagreement_parts(measured)))
@@ -113,9 +113,9 @@ def _symbol_section(runs: Mapping[str, Run], trees: Sequence[SpanTree] | None, s
         if trees is not None:
             chosen = trees[:: 1 + len(trees) // SYMBOL_SENTENCES]
             words = [tree.words for tree in Treebank(chosen, run.preprocessing, source).gold]
-        found = run.symbols(words, TOP_SYMBOLS)
-        usage = found.nonterminal_usage
-        where = found.source if words is None else f"{len(words):,} sentences of {source}"
+        report = run.symbols(words, TOP_SYMBOLS)
+        usage = report.nonterminal_usage
+        where = report.source if words is None else f"{len(words):,} sentences of {source}"
         section.parts.append(
             Note(
                 f"{usage.used:,} of {usage.symbols:,} nonterminals have one expected use or more on {where}; "
@@ -129,11 +129,11 @@ def _symbol_section(runs: Mapping[str, Run], trees: Sequence[SpanTree] | None, s
                 ", ".join(word for word, _ in use.words),
                 "; ".join(text for text, _ in use.examples[:3]),
             ]
-            for use in found.nonterminals
+            for use in report.nonterminals
         ]
         section.parts.append(Table(["nonterminal", "share of uses", "words", "typical spans"], rows, numbers=False))
         tags = [
-            [use.symbol, f"{100 * use.share:.1f} %", ", ".join(w for w, _ in use.words)] for use in found.preterminals
+            [use.symbol, f"{100 * use.share:.1f} %", ", ".join(w for w, _ in use.words)] for use in report.preterminals
         ]
         section.parts.append(Table(["preterminal", "share of uses", "likeliest words"], tags, numbers=False))
     return section

@@ -54,7 +54,7 @@ def png_renderer() -> Callable[[str], bytes]:
         return convert
 
     def render(svg: str) -> bytes:
-        found: bytes = cairosvg.svg2png(bytestring=svg.encode(), scale=PIXELS)
-        return found
+        png: bytes = cairosvg.svg2png(bytestring=svg.encode(), scale=PIXELS)
+        return png
 
     return render

@@ -123,14 +123,14 @@ class Report:
     @property
     def figures(self) -> list[Figure]:
         """All pictures, each with a name of its own."""
-        found: list[Figure] = []
+        figures: list[Figure] = []
         for section in self.sections:
             for part in section.parts:
                 if isinstance(part, Figure):
-                    found.append(part)
+                    figures.append(part)
                 elif isinstance(part, Pair):
-                    found += [part.left, part.right]
-        return found
+                    figures += [part.left, part.right]
+        return figures
 
     def to_html(self) -> str:
         """Return one file that needs nothing else: no script, no font, no network."""

@@ -37,8 +37,8 @@ def label_figure(measured: Measured) -> Figure:
     labels = [item.label for item in next(iter(with_f1.values())).recall_by_label[:LABELS]]
     series = []
     for name, f1 in with_f1.items():
-        found = {item.label: item.recall for item in f1.recall_by_label}
-        series.append((name, [found.get(label) for label in labels]))
+        recall = {item.label: item.recall for item in f1.recall_by_label}
+        series.append((name, [recall.get(label) for label in labels]))
     svg = grouped_bars(labels, series, value_label="recall (%)", label="recall by gold label", most=100)
     caption = "Share of gold constituents that are found, by label; the induced trees are compared without labels."
     return Figure("recall-by-label", svg, caption)
@@ -47,8 +47,8 @@ def label_figure(measured: Measured) -> Figure:
 def calibration_figure(measured: Measured) -> Figure:
     """Draw span probabilities against how often such spans are gold constituents."""
     series = [
-        Series(name, [(item.probability, item.share) for item in found.calibration.bins])
-        for name, found in measured.runs.items()
+        Series(name, [(item.probability, item.share) for item in run.calibration.bins])
+        for name, run in measured.runs.items()
     ]
     svg = line_plot(
         series,
@@ -57,7 +57,7 @@ def calibration_figure(measured: Measured) -> Figure:
         label="calibration of span probabilities",
         unit_square=True,
     )
-    errors = ", ".join(f"{name} {found.calibration.error:.3f}" for name, found in measured.runs.items())
+    errors = ", ".join(f"{name} {run.calibration.error:.3f}" for name, run in measured.runs.items())
     caption = (
         "Spans in ten groups by probability; on the dashed line probabilities mean what they say. "
         f"Expected calibration error: {errors}. Gold trees that are flatter than binary ones have fewer spans than any "

@@ -172,10 +172,10 @@ class _Service:
                 raise _Refused(413, f"the request is larger than {self.limits.body_bytes} bytes; send less")
             parts.append(part)
         try:
-            found = json.loads(b"".join(parts))
+            content = json.loads(b"".join(parts))
             # Escapes such as \\ud800 alone are no character, and could not be sent back.
-            json.dumps(found, ensure_ascii=False).encode()
-            return found
+            json.dumps(content, ensure_ascii=False).encode()
+            return content
         except (ValueError, RecursionError):
             raise _Refused(400, "the request is not JSON; send one object in UTF-8") from None
 
@@ -240,13 +240,13 @@ def make_app(
 
 def _page_files() -> dict[str, tuple[bytes, str]]:
     """Read the files of the page by their paths, once: a request never opens any."""
-    found: dict[str, tuple[bytes, str]] = {}
+    contents: dict[str, tuple[bytes, str]] = {}
     for item in files("simplepcfg.serving").joinpath("page").iterdir():
         suffix = item.name[item.name.rfind(".") :]
         if suffix in KINDS:
-            found["/" if item.name == "index.html" else f"/{item.name}"] = (item.read_bytes(), KINDS[suffix])
-    found["/figures.css"] = (stylesheet(root=":root").encode(), KINDS[".css"])
-    return found
+            contents["/" if item.name == "index.html" else f"/{item.name}"] = (item.read_bytes(), KINDS[suffix])
+    contents["/figures.css"] = (stylesheet(root=":root").encode(), KINDS[".css"])
+    return contents
 
 
 def _constant(content: bytes, kind: str) -> Handler:

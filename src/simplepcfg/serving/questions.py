@@ -142,14 +142,14 @@ def complete(run: Run, request: messages.CompleteRequest, limits: Limits) -> mes
     """Answer by `Run.complete`."""
     words = _words(run, request.prefix, limits, least=0)
     _at_most("k", request.k, limits.next_words)
-    found = run.complete(words, request.k, max_length=limits.words)
+    completion = run.complete(words, request.k, max_length=limits.words)
     return messages.CompleteReply(
-        tokens=found.tokens,
-        unknown=found.unknown,
-        log_probability=_finite(found.log_probability),
-        words=[messages.NextWord(word=word, probability=share) for word, share in found.words],
-        end=found.end,
-        entropy=found.entropy,
+        tokens=completion.tokens,
+        unknown=completion.unknown,
+        log_probability=_finite(completion.log_probability),
+        words=[messages.NextWord(word=word, probability=share) for word, share in completion.words],
+        end=completion.end,
+        entropy=completion.entropy,
     )
 
 
@@ -198,14 +198,14 @@ QUESTIONS = (
 
 def questions_of(run: Run) -> list[str]:
     """Return the paths of the questions that a run can answer."""
-    found = ["score"]
+    questions = ["score"]
     if run.has_trees:
-        found += ["parse", "chart", "k_best", "sample_trees"]
+        questions += ["parse", "chart", "k_best", "sample_trees"]
     if run.shares_rules:
-        found += ["surprisal", "complete"]
+        questions += ["surprisal", "complete"]
     if run.shares_rules and run.has_trees:
-        found += ["bracketings", "describe_symbol"]
-    return found
+        questions += ["bracketings", "describe_symbol"]
+    return questions
 
 
 def _words(run: Run, sentence: str, limits: Limits, least: int = 1) -> list[str]:
