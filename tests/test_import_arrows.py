@@ -205,6 +205,7 @@ def folder_of_ops(module: str) -> int:
     """The place in OPS of a module of ops; -1 for the files at its root, and for what is outside of ops."""
     parts = module.split(".")
     is_in_folder = parts[1:2] == ["ops"] and len(parts) > 2 and not (SOURCE / "ops" / f"{parts[2]}.py").exists()
+    assert not is_in_folder or parts[2] in OPS, f"ops/{parts[2]}: add it to OPS, after what it imports"
     return OPS.index(parts[2]) if is_in_folder else -1
 
 

@@ -51,7 +51,7 @@ def test_score_and_surprisal_agree(call: Call, chain_run: Path, text: Path) -> N
 
 
 def test_perplexity_of_text(call: Call, chain_run: Path, text: Path) -> None:
-    run = simplepcfg.load(chain_run)
+    run = simplepcfg.load(chain_run, closed_vocabulary=True)
     scores = run.score(text.read_text().splitlines())
     report = run.evaluate(text).perplexity
     assert report is not None

@@ -9,7 +9,7 @@ from contract import check_grammar
 from simplepcfg.errors import InputError
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
 from simplepcfg.runs.config.schema import TrainingConfig
-from simplepcfg.training.step.dropout import StateDropout
+from simplepcfg.training.step.state_dropout import StateDropout
 
 WORDS, LENGTHS = torch.tensor([[1, 5, 11, 2, 7], [3, 4, 6, 0, 0]]), torch.tensor([5, 3])
 SIZES: dict[str, Any] = {"nonterminals": 5, "preterminals": 9, "embedding": 16}

@@ -11,7 +11,7 @@ from simplepcfg.models.neural_hmm import NeuralHMMConfig
 from simplepcfg.models.rank_hmm import RankHMMConfig
 from simplepcfg.models.rank_pcfg import RankPCFGConfig
 from simplepcfg.models.simple_npcfg import SimpleNPCFGConfig
-from simplepcfg.models.state_dropout import StepDropout
+from simplepcfg.models.step_dropout import StepDropout
 
 WORDS = torch.tensor([[1, 5, 11, 2, 7], [3, 4, 6, 2, 0]])
 LENGTHS = torch.tensor([5, 4])

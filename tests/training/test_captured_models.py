@@ -14,7 +14,7 @@ from simplepcfg.ops.deferred_checks import DeferredChecks, condition_holds, curr
 from simplepcfg.ops.neural import rule_softmax
 from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.batch_gradients import BatchGradientRunner
-from simplepcfg.training.step.dropout import StateDropout
+from simplepcfg.training.step.state_dropout import StateDropout
 from step_checks import (
     WORDS,
     FakeCapturer,

@@ -17,7 +17,7 @@ from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.training import Interrupted, train
-from simplepcfg.training.step.dropout import StateDropout, draw_rows, draw_with_dedicated_preterminals, kept_count
+from simplepcfg.training.step.state_dropout import StateDropout, draw_rows, draw_with_dedicated_preterminals, kept_count
 from step_checks import make_step, mixed_batches, tiny_model, weights
 from toy_runs import LEVERS, TOY_SETTINGS, SignalAt, differences, toy_sentences
 

@@ -12,6 +12,7 @@ from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
 from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sampled_sentences, tempered
 from simplepcfg.ops.arguments import Sentences
+from simplepcfg.ops.autograd_context import requires_graph
 from simplepcfg.ops.dense import DenseArguments, check_dense_arguments, dense_inside
 from simplepcfg.ops.dense.entropy import dense_entropy, dense_kl, dense_tree_log_weights
 from simplepcfg.ops.dense.k_best import dense_k_best
@@ -30,7 +31,6 @@ from simplepcfg.ops.dense.prefix import (
 from simplepcfg.ops.dense.sample import dense_sample_derivations, dense_sample_trees
 from simplepcfg.ops.dense.trees import dense_rule_log_probabilities, dense_viterbi
 from simplepcfg.ops.marginals import flat_cells
-from simplepcfg.ops.recording import requires_graph
 from simplepcfg.ops.tag_prefixes import TagPrefixes
 from simplepcfg.ops.trees import LabelledTree, Trees
 

@@ -13,6 +13,7 @@ from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.chain_sampling import SampledChains, sample_chains
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
 from simplepcfg.ops.arguments import Sentences
+from simplepcfg.ops.autograd_context import requires_graph
 from simplepcfg.ops.forward import (
     ForwardArguments,
     GrowingForward,
@@ -25,7 +26,6 @@ from simplepcfg.ops.forward import (
     state_entropy,
     state_marginals,
 )
-from simplepcfg.ops.recording import requires_graph
 from simplepcfg.ops.tag_prefixes import TagPrefixes
 
 

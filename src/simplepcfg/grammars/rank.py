@@ -20,8 +20,8 @@ from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sa
 from simplepcfg.grammars.simple import SimpleGrammar
 from simplepcfg.ops.arguments import Sentences
 from simplepcfg.ops.autocast import without_autocast
+from simplepcfg.ops.autograd_context import requires_graph
 from simplepcfg.ops.dense.marginals import DenseRuleCounts
-from simplepcfg.ops.recording import requires_graph
 from simplepcfg.ops.sample import sample_derivations
 from simplepcfg.ops.sample.ranks import Factors, rank_rule_log_probabilities, symbols_of_ranks
 from simplepcfg.ops.trees import Trees, word_and_bonus_logs

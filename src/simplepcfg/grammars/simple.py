@@ -15,6 +15,7 @@ from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
 from simplepcfg.grammars.kept import Kept
 from simplepcfg.grammars.sampling import SampledSentences, check_temperature, sampled_sentences, tempered
 from simplepcfg.ops.arguments import Sentences, SimpleRules
+from simplepcfg.ops.autograd_context import requires_graph
 from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_log_weights
 from simplepcfg.ops.inside import log_partition, log_partition_and_spans
 from simplepcfg.ops.marginals import RuleCounts, rule_counts, symbol_marginals, tag_marginals
@@ -28,7 +29,6 @@ from simplepcfg.ops.prefix import (
     prefix_states,
     termination_probabilities,
 )
-from simplepcfg.ops.recording import requires_graph
 from simplepcfg.ops.sample import sample_derivations, sample_trees
 from simplepcfg.ops.trees import LabelledTree, Trees, rule_log_probabilities
 from simplepcfg.ops.viterbi import viterbi

@@ -17,7 +17,7 @@ from simplepcfg.models.networks import ResidualNetwork, initialise
 from simplepcfg.models.settings import setting
 from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.models.state_dropout import StepDropout, select_rows, select_tables
+from simplepcfg.models.step_dropout import StepDropout, select_rows, select_tables
 from simplepcfg.ops.neural import LEAST_FACTOR, log_normaliser, row_softmax, rule_softmax
 
 ALIGNMENT = 8  # numbers

@@ -15,7 +15,7 @@ from simplepcfg.models.networks import ResidualNetwork, initialise
 from simplepcfg.models.settings import SymbolConfig, setting
 from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions, make_word_bias
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.models.state_dropout import StepDropout, select_tables
+from simplepcfg.models.step_dropout import StepDropout, select_tables
 from simplepcfg.ops.neural import LEAST_FACTOR, rule_probabilities, rule_softmax
 
 BLOCKS = 2  # residual blocks of every residual network

@@ -17,7 +17,7 @@ from simplepcfg.models.networks import FeatureNetwork, ResidualLayer, ResidualNe
 from simplepcfg.models.settings import SymbolConfig, setting
 from simplepcfg.models.shared_layers import Rows, apply_networks, make_emissions
 from simplepcfg.models.sizes import ModelSizes
-from simplepcfg.models.state_dropout import StepDropout, select_tables
+from simplepcfg.models.step_dropout import StepDropout, select_tables
 from simplepcfg.ops.neural import rule_probabilities, rule_softmax
 from simplepcfg.ops.neural.feature_inside import inside_of_features
 

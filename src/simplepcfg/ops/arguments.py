@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.autograd_context import recordable, requires_graph
 from simplepcfg.ops.products import check_precision
-from simplepcfg.ops.recording import recordable, requires_graph
 
 # Rules may be this far below 0, so that finite differences can be taken at a rule of probability 0.
 LARGEST_NEGATIVE_RULE = 1e-3

@@ -36,11 +36,11 @@ from simplepcfg.training.skipped_batches import SkippedBatches
 from simplepcfg.training.step.branching_bias import BranchingBias
 from simplepcfg.training.step.counters import copy_to_state
 from simplepcfg.training.step.distributed import Group
-from simplepcfg.training.step.dropout import StateDropout
 from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.kernels_ahead import compile_first_kernels
 from simplepcfg.training.step.rule_count_check import require_rules, rule_count_ratio
 from simplepcfg.training.step.stability import stability_advice
+from simplepcfg.training.step.state_dropout import StateDropout
 from simplepcfg.training.step.step import Step
 from simplepcfg.training.step.teacher_loss import TeacherSchedule
 from simplepcfg.training.step.timing import StepTimer

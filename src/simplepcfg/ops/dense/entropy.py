@@ -11,6 +11,7 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.autocast import without_autocast
+from simplepcfg.ops.autograd_context import recordable, recording
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.recursion import LogProducts, inside_by
 from simplepcfg.ops.dense.scaled import scaled_dense_inside
@@ -18,7 +19,6 @@ from simplepcfg.ops.entropy.derivations import log_ratio
 from simplepcfg.ops.entropy.differentiable import usable_scores
 from simplepcfg.ops.entropy.trees import refuse_long_sentences, weights_of_whole_sentences
 from simplepcfg.ops.logs import safe_log
-from simplepcfg.ops.recording import recordable, recording
 
 # Every sentence has counts of its own; those of so many rules are held at a time.
 COUNTS_AT_ONCE = 1 << 22

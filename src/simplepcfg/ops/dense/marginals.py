@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.autocast import without_autocast
+from simplepcfg.ops.autograd_context import recordable, recording
 from simplepcfg.ops.dense import dense_inside
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.backward import Wanted
 from simplepcfg.ops.dense.scaled import FilledChart, Gradients
-from simplepcfg.ops.recording import recordable, recording
 
 
 @dataclass(frozen=True, slots=True)

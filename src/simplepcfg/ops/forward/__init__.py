@@ -8,13 +8,13 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.autocast import without_autocast
+from simplepcfg.ops.autograd_context import recordable, recording
 from simplepcfg.ops.forward.arguments import ForwardArguments, Transitions, check_arguments
 from simplepcfg.ops.forward.autograd import scaled_forward
 from simplepcfg.ops.forward.entropy import state_entropy
 from simplepcfg.ops.forward.naive import naive_forward
 from simplepcfg.ops.forward.prefixes import GrowingForward, forward_prefixes
 from simplepcfg.ops.forward.viterbi import best_states, k_best_states
-from simplepcfg.ops.recording import recordable, recording
 
 __all__ = [
     "ForwardArguments",

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.autocast import without_autocast
+from simplepcfg.ops.autograd_context import Context
 from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.forward.arguments import ForwardArguments
 from simplepcfg.ops.forward.naive import naive_forward
 from simplepcfg.ops.forward.replayed import alphas_and_logs, gradients, launch_bound_graphs
 from simplepcfg.ops.forward.scaled import Alphas, operands
-from simplepcfg.ops.recording import Context
 
 
 def scaled_forward(arguments: ForwardArguments) -> Tensor:

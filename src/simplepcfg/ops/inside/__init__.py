@@ -17,13 +17,13 @@ from simplepcfg.ops.arguments import (
     check_values,
     recordable_arguments,
 )
+from simplepcfg.ops.autograd_context import leaf, recording
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.graphs import clear_graphs, graph_memory, without_graphs
 from simplepcfg.ops.inside.autograd import chart_inside, chart_span_marginals
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside, log_sum_exp_inside
 from simplepcfg.ops.inside.naive import naive_inside
 from simplepcfg.ops.inside.operators import operator_inside, operator_span_marginals
-from simplepcfg.ops.recording import leaf, recording
 
 __all__ = ["BACKENDS", "clear_graphs", "graph_memory", "inside", "span_marginals", "without_graphs"]
 

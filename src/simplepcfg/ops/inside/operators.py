@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.arguments import InsideArguments, check_lengths, check_values, needs_gradient
+from simplepcfg.ops.autograd_context import Context
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.inside.autograd import (
     InsideTensors,
@@ -24,7 +25,6 @@ from simplepcfg.ops.inside.autograd import (
     unstacked_gradients,
 )
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
-from simplepcfg.ops.recording import Context
 
 # The handle of the chart is hidden state, which a CUDA graph that a compiler captures would not keep alive.
 _TAGS = (torch.Tag.cudagraph_unsafe,)

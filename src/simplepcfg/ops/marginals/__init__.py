@@ -8,12 +8,12 @@ from torch import Tensor
 from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import Sentences, SimpleRules, check_arguments, check_shapes, recordable_arguments
 from simplepcfg.ops.autocast import without_autocast
+from simplepcfg.ops.autograd_context import leaf, recording
 from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.inside import BACKENDS, inside_of
 from simplepcfg.ops.marginals.counts import RuleCounts
 from simplepcfg.ops.marginals.outside import outside_rows
 from simplepcfg.ops.marginals.rows import Rows
-from simplepcfg.ops.recording import leaf, recording
 
 __all__ = ["Rows", "RuleCounts", "flat_cells", "outside_rows", "rule_counts", "symbol_marginals", "tag_marginals"]
 

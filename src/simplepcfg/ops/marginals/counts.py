@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.arguments import InsideArguments
+from simplepcfg.ops.autograd_context import leaf
 from simplepcfg.ops.inside import inside_of
 from simplepcfg.ops.marginals.outside import outside_rows
 from simplepcfg.ops.marginals.rows import Rows
-from simplepcfg.ops.recording import leaf
 
 # Scores of rules, in float64, are computed for so many bytes of parents at a time.
 CHUNK_BYTES = 64 * 2**20

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.autograd_context import Context, requires_graph
 from simplepcfg.ops.backends import has_triton
 from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.neural.batch_words import (
@@ -34,7 +35,6 @@ from simplepcfg.ops.products import (
     runs_fused,
     wide_type,
 )
-from simplepcfg.ops.recording import Context, requires_graph
 
 # Probabilities of all words up to KEPT_BYTES are kept for the backward pass, which otherwise recomputes them in parts
 # of RECOMPUTED_BYTES.

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments
+from simplepcfg.ops.autograd_context import Context
 from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.inside import inside
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
@@ -18,7 +19,6 @@ from simplepcfg.ops.neural.rules import (
 )
 from simplepcfg.ops.neural.softmax import LEAST, softmax_backward
 from simplepcfg.ops.products import runs_fused
-from simplepcfg.ops.recording import Context
 
 
 def inside_of_features(

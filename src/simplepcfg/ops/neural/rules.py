@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.autograd_context import Context
 from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.neural.naive import naive_rule_probabilities
 from simplepcfg.ops.neural.softmax import LEAST, check_least, softmax_backward, softmax_of_product
@@ -19,7 +20,6 @@ from simplepcfg.ops.products import (
     runs_fused,
     wide_type,
 )
-from simplepcfg.ops.recording import Context
 
 # The backward pass computes the gradient of the logits for this many bytes of rows at a time, but for at least so many
 # rows, because each part is added to the whole gradient of the children.

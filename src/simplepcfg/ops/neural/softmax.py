@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.ops.autograd_context import Context
 from simplepcfg.ops.products import aligned_rows, mm_wide, power_of_two, row_parts, wide_type
-from simplepcfg.ops.recording import Context
 
 # Float32 logits of CACHED_BYTES stay in the L2 cache of a large GPU between the product and the softmax. For rows
 # longer than LONGEST_CACHED so few rows fit that the products are too small to be efficient: LOGIT_BYTES are used

@@ -17,8 +17,8 @@ from torch.autograd.function import once_differentiable
 
 from simplepcfg.errors import InputError
 from simplepcfg.ops.arguments import InsideArguments
+from simplepcfg.ops.autograd_context import Context
 from simplepcfg.ops.paper_inside import kernels
-from simplepcfg.ops.recording import Context
 
 
 def paper_inside(arguments: InsideArguments, recompute: bool) -> Tensor:

@@ -16,12 +16,12 @@ from simplepcfg.ops.arguments import (
     check_prefix_lengths,
 )
 from simplepcfg.ops.autocast import without_autocast
+from simplepcfg.ops.autograd_context import requires_graph
 from simplepcfg.ops.prefix.charts import chosen_backend, inside_rows
 from simplepcfg.ops.prefix.closure import Closure, left_corner_closure, termination_probabilities
 from simplepcfg.ops.prefix.growing import GrowingPrefix
 from simplepcfg.ops.prefix.left_to_right import LeftToRight, Places, left_to_right
 from simplepcfg.ops.prefix.prefix_grammar import differentiable_prefix, prefix_rules
-from simplepcfg.ops.recording import requires_graph
 from simplepcfg.ops.replay import usable_graphs
 
 __all__ = [

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from simplepcfg.data.batching import pinned
 from simplepcfg.errors import InputError
-from simplepcfg.models.state_dropout import StepDropout
+from simplepcfg.models.step_dropout import StepDropout
 from simplepcfg.runs.config.schema import TrainingConfig
 
 # Large groups keep a multiple of this many symbols, since tensor cores multiply such matrices fastest.
@@ -40,7 +40,7 @@ class StateDropout:
         used = {name: share for name, share in shares.items() if share}
         if not used:
             return
-        if not hasattr(model, "step_dropout"):
+        if not (hasattr(model, "step_dropout") and hasattr(model, "symbol_groups")):
             name, share = next(iter(used.items()))
             kind = model.config.kind
             raise InputError(f"training.{name} = {share}: a model of kind {kind} leaves nothing out; set it to 0")
