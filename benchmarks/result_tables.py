@@ -169,19 +169,6 @@ TABLES = {
         },
         (*SIZES, "lengths", "machine"),
     ),
-    "plain-questions-gpu": Table(
-        "plain_questions_gpu.csv",
-        "python benchmarks/plain_questions_gpu.py",
-        {
-            "question": "question",
-            "plain_ms_p50": "launched (ms)",
-            "call_ms_p50": "replayed (ms)",
-            "graph_ms_p50": "one graph (ms)",
-            "failure": "not measured because",
-        },
-        ("question", *SIZES, "machine"),
-        lambda row: (row["n"], row["N"]) == ("20", "512"),
-    ),
     "questions-gpu": Table(
         "questions_gpu.csv",
         "python benchmarks/questions_gpu.py",
@@ -195,20 +182,6 @@ TABLES = {
         lambda row: (
             (row["n"], row["N"]) == ("40", "4096") and row["question"] not in {"viterbi-chart", "prefix-closure"}
         ),
-    ),
-    "step-parts": Table(
-        "step_parts.csv",
-        "python benchmarks/step_parts.py",
-        {
-            "part": "part",
-            "direction": "direction",
-            "ms_p50": "median (ms)",
-            "floor_ms": "floor (ms)",
-            "ratio": "times the floor",
-            "failure": "not measured because",
-        },
-        ("part", "direction", "N", "length", "precision", "machine"),
-        lambda row: row["direction"] != "forward" and (row["N"], row["length"]) == ("4096", "20"),
     ),
     "machinery": Table(
         "machinery.csv",

@@ -46,7 +46,7 @@ def chosen_precision(precision: str, device: torch.device) -> str:
 def validation_precision(precision: str, device: torch.device) -> str | None:
     """Return the precision of matrix products in validation: "tf32" on a GPU that trains below fp32, else None.
 
-    None stands for fp32. Rules and emissions are float32 either way. docs/performance.md has the effect on perplexity.
+    None stands for fp32. Rules and emissions are float32 either way.
     """
     return "tf32" if device.type == "cuda" and chosen_precision(precision, device) != "fp32" else None
 
