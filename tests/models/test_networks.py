@@ -55,7 +55,7 @@ def test_the_fused_way_gives_the_same(form: str, rms_norm: bool, precision: str)
 
 def test_gains_begin_so_that_scores_deviate_by_one() -> None:
     torch.manual_seed(0)
-    config = SimpleNPCFGConfig(nonterminals=64, preterminals=128, embedding=64, rms_norm=True)
+    config = SimpleNPCFGConfig(nonterminals=64, preterminals=128, embedding=64, rms_norm=True, networks="paper")
     model = SimpleNPCFG(config, 20)
     gains = [part.gains for part in model.modules() if isinstance(part, FeatureNorm)]
     assert len(gains) == 5  # of f1 to f5

@@ -76,13 +76,17 @@ def k_best_trees(run: TrainedModel, prepared: Words, k: int, bonus: Bonus) -> li
 
     with torch.no_grad():
         answers = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: [NO_TREE])
-    return _over_words(prepared, [trees or [NO_TREE] for trees in answers])
+    return _over_words(run, prepared, [trees or [NO_TREE] for trees in answers])
 
 
-def _over_words(prepared: Words, answers: Sequence[Sequence[LabelledTree]]) -> list[list[ScoredTree]]:
+def _over_words(
+    run: TrainedModel, prepared: Words, answers: Sequence[Sequence[LabelledTree]]
+) -> list[list[ScoredTree]]:
+    """Return the trees over the original words; their log-probability counts spellings, as that of the sentence."""
+    spelled = (sum(map(run.spelling_log_probability, item.tokens)) for _, item in prepared)
     return [
-        [ScoredTree(labelled_tree(words, item, tree), tree.log_probability) for tree in trees]
-        for (words, item), trees in zip(prepared, answers, strict=True)
+        [ScoredTree(labelled_tree(words, item, tree), tree.log_probability + spelling) for tree in trees]
+        for (words, item), trees, spelling in zip(prepared, answers, spelled, strict=True)
     ]
 
 
@@ -100,7 +104,7 @@ def sampled_trees(run: TrainedModel, prepared: Words, samples: int, seed: int, b
 
     with torch.no_grad():
         answers = in_batches(run, [item.tokens for _, item in prepared], compute, lambda: [NO_TREE] * samples)
-    return _over_words(prepared, answers)
+    return _over_words(run, prepared, answers)
 
 
 def seeded(device: torch.device, seed: int) -> torch.Generator:
