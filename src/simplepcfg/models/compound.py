@@ -19,7 +19,7 @@ class CompoundConfig:
     """Sizes that every compound model has."""
 
     latent: int = setting(64, "Width of the sentence vector z.")
-    encoder: int = setting(512, "Width of the encoder's word embeddings and of its LSTM, each way.")
+    encoder: int = setting(512, "Width of the encoder's word embeddings and LSTM, each way.")
 
     def check_compound(self) -> None:
         """Raise InputError for a size that no model can have."""

@@ -15,13 +15,12 @@ BLOCKS = 2  # residual blocks of the networks of root and emissions
 class DensePCFGConfig(SymbolConfig):
     """Sizes of a model with one probability for every rule A → B C."""
 
-    nonterminals: int = setting(30, "Number of nonterminal symbols, N.")
-    preterminals: int = setting(60, "Number of preterminal symbols, P.")
-    embedding: int = setting(256, "Width of symbol and word embeddings and of the networks.")
+    nonterminals: int = setting(30, "Number of nonterminals, N.")
+    preterminals: int = setting(60, "Number of preterminals, P.")
+    embedding: int = setting(256, "Width of embeddings and networks.")
     init_logit_std: float = setting(
         0.0,
-        "Initial standard deviation of the rule logits; 0 takes the authors' Xavier-uniform "
-        "weights, whose logits are all near 0.",
+        "Initial standard deviation of the logits; 0 takes the authors' initialisation.",
     )
 
     def __post_init__(self) -> None:

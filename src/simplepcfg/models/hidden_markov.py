@@ -19,21 +19,18 @@ class HiddenMarkovConfig(KindConfig):
     needs_eos: ClassVar[bool] = True  # A sentence ends with the word <eos>: the chain itself has no end.
 
     states: int = setting(16384, "Number of hidden states, S.")
-    embedding: int = setting(256, "Width of all embeddings and of the networks.")
+    embedding: int = setting(256, "Width of embeddings and networks.")
     networks: Literal["released", "residual"] = setting(
         "released",
-        "`released`: tables, networks and initialisation of the authors' program. `residual`: this "
-        "package's variant, in which residual networks read fewer tables; the page on models has both.",
+        "`released`: those of the authors' program. `residual`: residual networks, which read fewer tables.",
     )
     rms_norm: bool = setting(
         False,
-        "RMS normalisation, with learned gains, of what the networks give: logits then cannot grow "
-        "by the networks' layers multiplying. For model.networks = `residual`.",
+        "RMS normalisation of the networks' outputs, with learned gains; for model.networks = `residual`.",
     )
     init_logit_std: float = setting(
         0.0,
-        "Initial standard deviation of the logits; 0 takes Xavier-normal embeddings, whose "
-        "logits are all near 0. For model.networks = `residual`.",
+        "Initial standard deviation of the logits, for model.networks = `residual`; 0 takes Xavier-normal embeddings.",
     )
 
     def __post_init__(self) -> None:

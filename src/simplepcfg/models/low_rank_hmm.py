@@ -28,7 +28,7 @@ class LowRankHMMConfig(HiddenMarkovConfig):
     """Sizes of a low-rank HMM, the LHMM."""
 
     kind: Literal["lhmm"] = setting("lhmm", "Which model.")
-    rank: int = setting(4096, "Features of the kernel, r, and so the transitions' rank: at most S.")
+    rank: int = setting(4096, "Kernel features, r, the rank of the transitions: at most S.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

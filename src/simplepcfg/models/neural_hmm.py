@@ -25,7 +25,7 @@ class NeuralHMMConfig(HiddenMarkovConfig):
 
     kind: Literal["hmm"] = setting("hmm", "Which model.")
     states: int = setting(4096, "Number of hidden states, S.")
-    embedding: int = setting(512, "Width of all embeddings and of the networks.")
+    embedding: int = setting(512, "Width of embeddings and networks.")
 
     def sizes(self, batch: int) -> ModelSizes:
         """Return the tensor sizes of a batch."""

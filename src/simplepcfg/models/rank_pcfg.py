@@ -26,23 +26,21 @@ class RankPCFGConfig(SymbolConfig):
     """Sizes of a rank-PCFG."""
 
     kind: Literal["rank-pcfg"] = setting("rank-pcfg", "Which model.")
-    rank: int = setting(128, "Terms of the sum that a rule's probability is, R.")
-    embedding: int = setting(512, "Width of symbol, rank and word embeddings and of the networks.")
+    rank: int = setting(128, "Rank of the rules, R.")
+    embedding: int = setting(512, "Width of embeddings and networks.")
     networks: Literal["released", "residual"] = setting(
         "released",
-        "`released`: the networks of the authors' program: a linear layer and a ReLU for each "
-        "factor, one table of ranks, a bias for each word. `residual`: this package's variant, a residual network "
-        "for each part, two tables of ranks, no bias.",
+        "`released`: those of the authors' program: a linear layer and a ReLU for each factor, "
+        "one table of ranks, a bias for each word. `residual`: a residual network for each part, two tables of "
+        "ranks, no bias.",
     )
     rms_norm: bool = setting(
         False,
-        "RMS normalisation, with learned gains, of what the networks give: logits then cannot grow "
-        "by the networks' layers multiplying. For model.networks = `residual`.",
+        "RMS normalisation of the networks' outputs, with learned gains; for model.networks = `residual`.",
     )
     init_logit_std: float = setting(
         0.0,
-        "Initial standard deviation of the rule logits; 0 takes Xavier-normal embeddings, "
-        "whose logits are all near 0. For model.networks = `residual`.",
+        "Initial standard deviation of the logits, for model.networks = `residual`; 0 takes Xavier-normal embeddings.",
     )
 
     def __post_init__(self) -> None:

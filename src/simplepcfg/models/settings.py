@@ -25,6 +25,6 @@ class KindConfig:
 class SymbolConfig(KindConfig):
     """Sizes of a model with nonterminals and preterminals."""
 
-    nonterminals: int = setting(128, "Number of nonterminal symbols, N.")
-    preterminals: int = setting(256, "Number of preterminal symbols, P.")
-    embedding: int = setting(512, "Width of symbol and word embeddings and of the networks.")
+    nonterminals: int = setting(128, "Number of nonterminals, N.")
+    preterminals: int = setting(256, "Number of preterminals, P.")
+    embedding: int = setting(512, "Width of embeddings and networks.")

@@ -27,19 +27,17 @@ class SimpleCPCFGConfig(CompoundConfig, SymbolConfig):
     kind: Literal["sc-pcfg"] = setting("sc-pcfg", "Which model.")
     networks: Literal["released", "paper"] = setting(
         "released",
-        "`released`: the networks of the authors' program, which gave the paper's figures: no "
-        "network for the root, a bias for each word, Xavier-uniform weights and PyTorch's default biases. "
-        "`paper`: those of the paper's appendix, Xavier-normal weights, biases of 0.",
+        "`released`: the networks of the authors' program, which gave the paper's figures: none "
+        "for the root, a bias for each word, Xavier-uniform weights, PyTorch's default biases. `paper`: those of "
+        "its appendix, Xavier-normal weights, biases of 0.",
     )
     rms_norm: bool = setting(
         False,
-        "RMS normalisation, with learned gains, of the features of parents, children and "
-        "preterminals: logits then cannot grow by the networks' layers multiplying.",
+        "RMS normalisation of the networks' outputs, with learned gains, which bounds the growth of logits.",
     )
     init_logit_std: float = setting(
         0.0,
-        "Initial standard deviation of the rule logits; 0 takes the paper's small "
-        "embeddings, whose logits are all near 0.",
+        "Initial standard deviation of the logits; 0 takes the authors' initialisation.",
     )
 
     def __post_init__(self) -> None:

@@ -32,40 +32,36 @@ class SimpleNPCFGConfig(SymbolConfig):
     kind: Literal["sn-pcfg"] = setting("sn-pcfg", "Which model.")
     networks: Literal["released", "paper"] = setting(
         "released",
-        "`released`: the networks of the authors' program, which gave the paper's figures: no "
-        "network for the root, three residual blocks inside another residual connection for emissions, "
-        "Xavier-uniform weights and PyTorch's default biases. `paper`: those of the paper's appendix, "
-        "Xavier-normal weights, biases of 0.",
+        "`released`: the networks of the authors' program, which gave the paper's figures: none "
+        "for the root, three residual blocks inside another residual connection for emissions, Xavier-uniform "
+        "weights, PyTorch's default biases. `paper`: those of its appendix, Xavier-normal weights, biases of 0.",
     )
-    tied_children: bool = setting(False, "Left and right children have one distribution, L = R: the paper's PCFG-IE.")
+    tied_children: bool = setting(False, "One distribution of left and right children, L = R: the paper's PCFG-IE.")
     shared_embeddings: bool = setting(
         True,
-        "A symbol has one embedding, which all networks read; if false, one for each of its parts "
-        "as parent, left child, right child and preterminal.",
+        "A symbol has one embedding; if false, one each as parent, left child, right child and preterminal.",
     )
     rms_norm: bool = setting(
         False,
-        "RMS normalisation, with learned gains, of the features of parents, children and "
-        "preterminals: logits then cannot grow by the networks' layers multiplying.",
+        "RMS normalisation of the networks' outputs, with learned gains, which bounds the growth of logits.",
     )
     init_logit_std: float = setting(
         0.0,
-        "Initial standard deviation of the rule logits; 0 takes the paper's small embeddings, whose "
-        "logits are all near 0. With many symbols 2 learns much faster, since symbols differ from the first step. "
-        "Set model.rms_norm as well: without it the residual layers make every symbol its own likeliest child.",
+        "Initial standard deviation of the rule logits; 0 takes the paper's small embeddings, "
+        "with logits near 0. Many symbols learn much faster with 2 and model.rms_norm, without which every symbol "
+        "is its own likeliest child.",
     )
     init_emission_logit_std: float = setting(
         0.0,
-        "Initial standard deviation of the emission logits; 0 takes model.init_logit_std. With 2, "
-        "and 0.1 for rules, preterminals differ from the first step and trees are learned later. Needs "
-        "model.rms_norm and model.init_logit_std.",
+        "Initial standard deviation of the emission logits; 0 takes model.init_logit_std. With "
+        "2, and 0.1 for rules, preterminals are learned before trees. Needs model.rms_norm and "
+        "model.init_logit_std.",
     )
     dedicated_preterminals: float = setting(
         0.0,
-        "Share of each nonterminal's left probability that initially goes to dedicated "
-        "preterminals, P / N of them for each: it then has words of its own from the first step, as a state of a "
-        "hidden Markov model has, and initial trees branch to the right. 0 draws all rules alike. Needs "
-        "model.init_logit_std and model.rms_norm.",
+        "Initial share of each nonterminal's left probability for dedicated preterminals, P / N "
+        "each: it then has words of its own, as a state of a hidden Markov model has, and trees branch to the "
+        "right. Needs model.init_logit_std and model.rms_norm.",
     )
 
     def __post_init__(self) -> None:

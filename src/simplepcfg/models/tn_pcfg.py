@@ -25,14 +25,13 @@ class TensorPCFGConfig(SymbolConfig):
     """Sizes of a TN-PCFG."""
 
     kind: Literal["tn-pcfg"] = setting("tn-pcfg", "Which model.")
-    nonterminals: int = setting(250, "Number of nonterminal symbols, N.")
-    preterminals: int = setting(500, "Number of preterminal symbols, P.")
-    rank: int = setting(500, "Terms of the sum that a rule's probability is, R.")
-    embedding: int = setting(256, "Width of symbol embeddings and of the networks.")
+    nonterminals: int = setting(250, "Number of nonterminals, N.")
+    preterminals: int = setting(500, "Number of preterminals, P.")
+    rank: int = setting(500, "Rank of the rules, R.")
+    embedding: int = setting(256, "Width of embeddings and networks.")
     init_logit_std: float = setting(
         0.0,
-        "Initial standard deviation of the logits; 0 takes the authors' initialisation: "
-        "standard normal embeddings and PyTorch's default layers.",
+        "Initial standard deviation of the logits; 0 takes the authors' initialisation.",
     )
 
     def __post_init__(self) -> None:

@@ -10,10 +10,10 @@ from simplepcfg.runs.config.schema import RunConfig
 INHERITED = {
     "data.lowercase": "Lower-case every word.",
     "data.numbers": "`N` writes every number as `N`.",
-    "data.punctuation": "`drop` removes punctuation: by tag in Penn-style trees, else what has no letter or digit.",
+    "data.punctuation": "`drop`: by tag in Penn-style trees, else what has no letter or digit.",
     "data.eos": "End every sentence with the word `<eos>`, as language models do.",
-    "data.tokenize": "Lines are sentences as people write them: `fire.` becomes `fire .` and `don’t` becomes `do n’t`, "
-    "by Penn's conventions. If false, words are what stands between white space.",
+    "data.tokenize": "Split words by Penn's conventions: `fire.` becomes `fire .` and `don’t` becomes `do n’t`. "
+    "If false, words are what stands between white space.",
 }
 
 # The keys that people change first, in the order in which they meet them.
@@ -36,10 +36,9 @@ Change a key of a built-in configuration on the command line:
 
     simplepcfg train sn-pcfg-128 --train train.txt --out runs/mine --set training.epochs=3 --set model.nonterminals=64
 
-Written by `python -m simplepcfg.runs.config.reference`; change the code, not this page. In a file each
-section below is a table; on the command line a key is written in full, as in `--set training.epochs=3`; in the
-environment it is `SIMPLEPCFG_TRAINING__EPOCHS=3`, and a variable `SIMPLEPCFG_…` that names no key is refused. Command
-line beats environment beats file beats default. Paths are relative to the folder from which the command is run."""
+In a file each section below is a table; in the environment a key is `SIMPLEPCFG_TRAINING__EPOCHS=3`, and a variable
+`SIMPLEPCFG_…` that names no key is refused. Command line beats environment beats file beats default. Paths are relative
+to the folder from which the command is run. `python -m simplepcfg.runs.config.reference` writes this page."""
 
 
 HEADER = ("| key | type | default | meaning |", "|---|---|---|---|")

@@ -21,28 +21,26 @@ class DataConfig(Preprocessing):
     )
     valid: str | None = Field(
         default=None,
-        description="Validation file, from which the best epoch is chosen. Without one, a seeded 5 % of the "
-        "training sentences is held out.",
+        description="Validation file, which chooses the best epoch; without one, a seeded 5 % of the training text.",
     )
     raw: bool = Field(
         default=False,
-        description="Files of text are raw: paragraphs, folded or one a line, which are split into sentences and "
-        "words. Needs data.tokenize.",
+        description="Text files are raw paragraphs, to be split into sentences and words. Needs data.tokenize.",
     )
     vocabulary_size: int = Field(
-        default=10_000, ge=0, lt=LIMIT, description="The most frequent training words that are kept; 0 keeps all."
+        default=10_000, ge=0, lt=LIMIT, description="Number of most frequent training words to keep; 0 keeps all."
     )
-    min_count: int = Field(default=1, ge=1, lt=LIMIT, description="A word seen less often than this becomes `<unk>`.")
+    min_count: int = Field(default=1, ge=1, lt=LIMIT, description="Rarer words become `<unk>`.")
     unknown_classes: Literal["none", "signature"] = Field(
         default="none",
-        description="`signature` gives words outside the vocabulary a class each by capital, digit, hyphen and English "
-        "ending, such as `<unk-ing>`, instead of `<unk>` for all. Perplexities with and without are not comparable.",
+        description="`signature` gives unknown words classes by capital, digit, hyphen and English ending, "
+        "such as `<unk-ing>`. Perplexities with and without are not comparable.",
     )
     max_length: int = Field(
         default=40,
         ge=0,
         lt=LIMIT,
-        description="Longer training sentences are left out (validation is never cut); 0 keeps all.",
+        description="Longer training sentences are left out; 0 keeps all. Validation is never cut.",
     )
 
     @model_validator(mode="after")
@@ -67,210 +65,193 @@ class TrainingConfig(BaseModel):
         default=5,
         ge=0,
         lt=LIMIT,
-        description="Stop after this many epochs without a better validation likelihood; 0 never does.",
+        description="Stop after so many epochs without a better validation likelihood; 0: never.",
     )
     max_minutes: float = Field(
         default=0.0,
         ge=0,
         allow_inf_nan=False,
-        description="Begin no further epoch after this many minutes of training; 0 sets no limit. The best epoch so "
-        "far is kept, and a resumed run counts the minutes before.",
+        description="Begin no epoch after so many minutes, earlier parts of a resumed run included; 0: no limit.",
     )
     batch_size: int = Field(default=16, ge=1, lt=LIMIT, description="Sentences a step.")
-    learning_rate: float = Field(
-        default=0.002, gt=0, allow_inf_nan=False, description="Adam's step size at its highest."
-    )
+    learning_rate: float = Field(default=0.002, gt=0, allow_inf_nan=False, description="Adam's highest step size.")
     network_lr_multiplier: float = Field(
         default=1.0,
         gt=0,
         allow_inf_nan=False,
-        description="Multiplier of the learning rate for the weights of the networks; embeddings and a compound "
-        "model's encoder have the full rate. Large grammars need 0.1, since the updates of consecutive layers "
-        "multiply, unless model.rms_norm is true; with model.dedicated_preterminals and embeddings of 512 they need "
-        "0.3 even then.",
+        description="Learning-rate multiplier of the networks; embeddings and a compound model's encoder "
+        "have the full rate. Large grammars need 0.1 without model.rms_norm, and 0.3 with "
+        "model.dedicated_preterminals and embeddings of 512.",
     )
     betas: tuple[float, float] = Field(
         default=(0.75, 0.999),
-        description="Adam's decay rates of the first and the second moment, each in [0, 1).",
+        description="Adam's decay rates of the two moments, each in [0, 1).",
     )
     schedule: Literal["constant", "linear", "plateau"] = Field(
         default="constant",
-        description="`linear` lets the learning rate fall to 0 over all epochs. `plateau` multiplies it by "
-        "training.plateau_factor whenever validation has not become better for training.plateau_epochs.",
+        description="`linear`: the learning rate falls to 0 over all epochs. `plateau`: it is multiplied by "
+        "training.plateau_factor after training.plateau_epochs without a better validation.",
     )
-    plateau_epochs: int = Field(
-        default=3, ge=1, lt=LIMIT, description="Epochs without a gain after which `plateau` lowers the rate."
-    )
-    plateau_factor: float = Field(
-        default=0.5, gt=0, lt=1, description="What `plateau` multiplies the learning rate by each time."
-    )
+    plateau_epochs: int = Field(default=3, ge=1, lt=LIMIT, description="Epochs after which `plateau` lowers the rate.")
+    plateau_factor: float = Field(default=0.5, gt=0, lt=1, description="Factor of `plateau`.")
     warmup_steps: int = Field(
         default=0,
         ge=0,
         lt=LIMIT,
-        description="Steps over which the learning rate rises from 0; 0 starts at full rate.",
+        description="Steps over which the learning rate rises from 0.",
     )
-    clip: float = Field(
-        default=3.0, ge=0, allow_inf_nan=False, description="Largest gradient norm of a step; 0 does not clip."
-    )
+    clip: float = Field(default=3.0, ge=0, allow_inf_nan=False, description="Largest gradient norm; 0 does not clip.")
     weight_decay: float = Field(
         default=0.0,
         ge=0,
         allow_inf_nan=False,
-        description="Share of each weight, times the learning rate, by which a step shrinks it, as in AdamW.",
+        description="Decoupled weight decay, as in AdamW.",
     )
     weight_decay_per_epoch: float = Field(
         default=0.0,
         ge=0,
         allow_inf_nan=False,
-        description="Weight decay that fits every amount of text: training.weight_decay becomes this divided by the "
-        "learning rate and by the steps of an epoch. With 1, weights shrink to 1 / e within an epoch at the full rate "
-        "where no gradient keeps them, but in no fewer than 1,250 steps, several epochs of a short text. 0 takes "
-        "training.weight_decay as it is.",
+        description="Sets training.weight_decay to this divided by the learning rate and by the steps of an "
+        "epoch, at least 1,250: with 1, weights without gradients shrink to 1 / e in an epoch. 0 takes "
+        "training.weight_decay.",
     )
     start_from: str | None = Field(
         default=None,
-        description="A run folder whose best weights this run begins with. It may have fewer symbols: if there are m "
-        "times as many here, N and P alike, each is split into m. Vocabulary and other sizes must be the same.",
+        description="A run folder whose best weights this run begins with. Vocabulary and sizes must be the "
+        "same, except that N and P may both be m times as large here: each symbol is then split into m.",
     )
     start_noise: float = Field(
         default=0.1,
         ge=0,
         allow_inf_nan=False,
-        description="Standard deviation of the noise that is added to the copies of a split symbol, relative to that "
-        "of the embeddings.",
+        description="Standard deviation of the noise of split symbols, relative to that of the embeddings.",
     )
     word_neighbours: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="Initialise word embeddings from each word's neighbours in the training text: words with the same "
-        "neighbours then have similar embeddings, which removes the plateau at the beginning of training. 0 draws "
-        "embeddings at random, 1 uses the neighbours alone. Has no effect where training.start_from is set.",
+        description="Initialise word embeddings from each word's neighbours in the training text, which "
+        "removes the first plateau of training: 0 at random, 1 by neighbours alone. No effect with "
+        "training.start_from.",
     )
     state_dropout: float = Field(
         default=0.0,
         ge=0,
         lt=1,
-        description="Share of the symbols (nonterminals and preterminals each, or states) that every step leaves out, "
-        "drawn anew for each; the rules of the others are normalised without them. It regularises, and the step is "
-        "cheaper. Training perplexities are then those of grammars without the dropped symbols.",
+        description="Share of the symbols (nonterminals and preterminals each, or states) that every step "
+        "leaves out; the rules of the others are normalised without them. Training perplexities are those of the "
+        "smaller grammars.",
     )
     embedding_dropout: float = Field(
         default=0.0,
         ge=0,
         lt=1,
-        description="Share of the numbers in the embeddings of symbols and words that every step sets to 0.",
+        description="Dropout rate of the embeddings of symbols and words.",
     )
     feature_dropout: float = Field(
         default=0.0,
         ge=0,
         lt=1,
-        description="Share of the kernel features of an LHMM that every step leaves out, drawn anew for each.",
+        description="Dropout rate of the kernel features of an LHMM.",
     )
     logit_dropout: float = Field(
         default=0.0,
         ge=0,
         lt=1,
-        description="Share of the single logits in both factors of a Rank HMM's transitions that every step sets to "
-        "−∞, drawn anew for each; with the authors' networks, of the numbers of its start embeddings as well.",
+        description="Share of the logits in both factors of a Rank HMM's transitions that every step sets to "
+        "−∞; with the authors' networks, of its start embeddings as well.",
     )
     branching_bias: float = Field(
         default=0.0,
         ge=-100,
         le=100,
-        description="Branching bias of the first steps: the log-weight of every span of a tree that ends the sentence "
-        "(if negative, its absolute value is that of every span that begins the sentence). 0.4 leads to "
-        "right-branching trees, as English has; with 0 chance decides between left and right.",
+        description="Branching bias of the first steps: log-weight of every span that ends the sentence (if "
+        "negative, its absolute value, of every span that begins it). 0.4 leads to right-branching trees, as in "
+        "English; with 0 chance decides.",
     )
     branching_bias_steps: int = Field(
         default=600,
         ge=0,
-        description="Number of steps with the branching bias, where training.branching_bias is not 0. Their perplexity "
-        "is an upper bound.",
+        description="Steps with the branching bias. Their perplexity is an upper bound.",
     )
     teacher: tuple[str, ...] = Field(
         default=(),
-        description="Run folders (or folders of runs) whose span marginals this run learns from, on average; their "
-        "preprocessing must be the same. They are computed once and kept in `teacher.safetensors`.",
+        description="Run folders (or folders of runs) with the same preprocessing, from whose mean span "
+        "marginals this run learns; kept in `teacher.safetensors`.",
     )
     teacher_form: Literal["prior", "targets"] = Field(
         default="prior",
-        description="`prior`: every span of a tree counts for exp of training.teacher_weight times the teachers' "
-        "marginal of it. `targets`: the loss has training.teacher_weight times the divergence of the model's span "
-        "marginals from the teachers', summed over spans, which takes more time and memory; on a GPU such steps are "
-        "not captured as CUDA graphs.",
+        description="`prior`: training.teacher_weight times the teachers' marginal is a span's log-weight. "
+        "`targets`: the loss has training.teacher_weight times the divergence of the model's span marginals from "
+        "the teachers', which takes more time and memory and is not captured as CUDA graphs.",
     )
-    teacher_weight: float = Field(
-        default=1.0, ge=0, le=100, description="How much the teachers count at the first step."
-    )
+    teacher_weight: float = Field(default=1.0, ge=0, le=100, description="Weight of the teachers at the first step.")
     teacher_steps: int = Field(
         default=0,
         ge=0,
         lt=LIMIT,
-        description="Steps over which training.teacher_weight falls to 0, in equal parts; 0 keeps it to the end. The "
-        "perplexity of training text is an upper bound until then.",
+        description="Steps over which training.teacher_weight falls linearly to 0; 0 keeps it. Training "
+        "perplexity is an upper bound until then.",
     )
     ema_decay: float = Field(
         default=0.0,
         ge=0,
         lt=1,
-        description="Decay of an exponential moving average (EMA) of the weights, which is validated and saved as the "
-        "model: 0.999 averages about the last thousand steps; 0 uses the weights themselves.",
+        description="Decay of an exponential moving average (EMA) of the weights, which becomes the model: "
+        "0.999 averages about a thousand steps; 0: none.",
     )
     curriculum_start: int = Field(
         default=0,
         ge=0,
         lt=LIMIT,
-        description="Longest training sentence of the first epoch; longer ones wait. 0 trains on all from the start.",
+        description="Longest training sentence of the first epoch; 0 trains on all.",
     )
     curriculum_growth: int = Field(
-        default=1, ge=0, lt=LIMIT, description="Words by which that length grows each epoch, where there is a start."
+        default=1, ge=0, lt=LIMIT, description="Words by which that length grows each epoch."
     )
     precision: Precision = Field(
         default="auto",
-        description="Arithmetic of training. `auto`: bf16 on a GPU, fp32 on a CPU. Validation has fp32 rules; "
-        "on a GPU it multiplies with them in TF32 unless this is fp32, the model is compound or its rules are dense. "
-        "Everything else that a trained model computes has fp32 accuracy. "
-        "On a CPU bf16 rounds the operands of networks, rules and emissions; the inside algorithm stays fp32 there.",
+        description="Arithmetic of training. `auto`: bf16 on a GPU, fp32 on a CPU, where bf16 only rounds "
+        "the operands of networks, rules and emissions. Validation has fp32 rules, multiplied in TF32 on a GPU "
+        "unless this is fp32, the model is compound or its rules are dense; a trained model computes everything "
+        "else in fp32 accuracy.",
     )
     device: str = Field(default="auto", description="`auto` (a CUDA GPU if there is one), `cpu`, `cuda` or `cuda:1`.")
     threads: int = Field(
         default=0,
         ge=0,
         le=MAX_THREADS,
-        description="CPU threads; 0 leaves the choice to torch. Bit-for-bit repeats need the same number.",
+        description="CPU threads; 0: torch's choice. Bit-for-bit repeats need the same number.",
     )
     checkpoint_minutes: float = Field(
         default=10.0,
         ge=0,
         allow_inf_nan=False,
-        description="A checkpoint at least this often, besides one an epoch; 0 writes none by the clock.",
+        description="Minutes between checkpoints, besides one an epoch; 0: none.",
     )
     checkpoint_steps: int = Field(
         default=0,
         ge=0,
         lt=LIMIT,
-        description="A checkpoint every so many steps, besides one an epoch; 0 writes none by steps.",
+        description="Steps between checkpoints, besides one an epoch; 0: none.",
     )
     log_every: int = Field(default=100, ge=1, lt=LIMIT, description="Steps between two lines of metrics.jsonl.")
     captured_shapes: int = Field(
         default=96,
         ge=0,
         lt=LIMIT,
-        description="On a GPU: largest number of batch shapes (sentences, length) whose steps are captured as CUDA "
-        "graphs, so that a step is one launch; 0 captures none.",
+        description="Largest number of batch shapes whose steps are captured as CUDA graphs on a GPU; 0: none.",
     )
     stop_at_skipped: bool = Field(
         default=False,
-        description="End the run, with exit code 3, at the first step without a finite loss and gradient. Otherwise "
-        "it is skipped, and twenty in a row end the run. Its sentences are written to `skipped.jsonl` either way.",
+        description="End the run, with exit code 3, at the first step without a finite loss and gradient, "
+        "instead of skipping it (twenty in a row always end the run). `skipped.jsonl` has the sentences.",
     )
     check_identity: bool = Field(
         default=False,
-        description="With every line of metrics, compute `rule_count_ratio` of the last batch by one more pass: its "
-        "expected rule counts over the 3n − 1 of each sentence (2n for dense grammars), which is 1 if the inside "
-        "algorithm is exact. Hidden Markov models have none.",
+        description="Add `rule_count_ratio` to every line of metrics, by one more pass: the expected rule "
+        "counts of a batch over 3n − 1 a sentence (2n for dense grammars), which is 1 if the inside algorithm is "
+        "exact. Not for hidden Markov models.",
     )
 
     @field_validator("teacher", mode="before")
@@ -309,12 +290,12 @@ class RunConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(default="run", description="What the run is called in reports.")
+    name: str = Field(default="run", description="Name in reports.")
     seed: int = Field(
         default=0,
         ge=0,
         lt=2**63,
-        description="The one source of every random draw: weights, batch order, held-out sentences.",
+        description="Source of every random draw: weights, batch order, held-out sentences.",
     )
     data: DataConfig = Field(default_factory=DataConfig, description="The text.")
     model: Annotated[ModelConfig, Field(discriminator="kind"), BeforeValidator(_with_kind)] = Field(
