@@ -1,6 +1,7 @@
 """`simplepcfg serve`: a local page on which trained runs can be tried, and a JSON interface to them."""
 
-from typing import Annotated, Any
+import socket
+from typing import Annotated
 
 import typer
 
@@ -86,9 +87,7 @@ def command(
         listener.close()
 
 
-def _listen(host: str, port: int) -> Any:
-    import socket
-
+def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:

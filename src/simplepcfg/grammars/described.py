@@ -1,12 +1,17 @@
 """The representation of grammars as text: shapes instead of thousands of numbers."""
 
+from __future__ import annotations
+
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
-def described(value: Any) -> str:
+
+def described(value: DataclassInstance) -> str:
     """Return a dataclass as text: its fields, and tensors as their shapes.
 
     >>> import torch
