@@ -11,17 +11,17 @@ import argparse
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from simplepcfg.data.batching import collate, training_batches
 from simplepcfg.errors import InputError, SimplePCFGError
-from simplepcfg.models import build_model
-from simplepcfg.training import load_config, resolve_device
-from simplepcfg.training.config.schema import RunConfig
-from simplepcfg.training.machine.device import set_precision
+from simplepcfg.models import Model, build_model
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.corpus import prepare_corpus
+from simplepcfg.runs.device import resolve_device, set_precision
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.step import Step
-from simplepcfg.training.text.corpus import prepare_corpus
 
 PRECISIONS = ("fp32", "tf32", "bf16")
 
@@ -73,7 +73,7 @@ def compare(config: RunConfig, given: argparse.Namespace) -> None:
         epoch += 1
 
 
-def gradient(model: nn.Module, precision: str, words: Tensor, lengths: Tensor) -> dict[str, Tensor]:
+def gradient(model: Model, precision: str, words: Tensor, lengths: Tensor) -> dict[str, Tensor]:
     """Return the gradient of the mean loss by each weight, computed in this precision."""
     set_precision(model, precision, words.device)
     model.train()

@@ -153,6 +153,22 @@ def test_mistakes_are_one_line(refused: Refused, plan: Path, change: str, argume
     assert message in refused("run.py", str(plan), "--train", "a", "--valid", "a", *arguments)
 
 
+def test_gradients_in_every_precision(started: Program, plan: Path) -> None:
+    """On a CPU all precisions compute in float32, so that their gradients agree at every step that was asked for."""
+    sizes = ["--set", "model.nonterminals=4", "--set", "model.preterminals=8", "--set", "model.embedding=8"]
+    asked = ["--train", str(plan.parent / "text.txt"), "--at", "0,3", "--device", "cpu"]
+    code, out, said = started("gradient_precision.py", "sn-pcfg-small", *asked, *sizes)
+    assert code == 0, said
+    lines = out.splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        "step 0, tf32",
+        "step 0, bf16",
+        "step 3, tf32",
+        "step 3, bf16",
+    ]
+    assert all("symbols 0.0" in line and "emission 0.0" in line for line in lines)
+
+
 def test_the_first_steps_of_dedicated_preterminals(started: Program, plan: Path) -> None:
     """Half of the left productions go to them at first; a rate that moves nothing leaves them all."""
     asked = ["model.nonterminals=16", "model.preterminals=16", "model.embedding=32", "training.batch_size=8"]
