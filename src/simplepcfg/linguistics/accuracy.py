@@ -62,23 +62,21 @@ def accuracy_of_set(
     unknown = sum(item.unknown for item in judgements)
     ties = sum(item.tie for item in judgements)
     known = [item.correct for item in judgements if not item.unknown]
-    known_accuracy = sum(known) / len(known) if known else None
-    share = correct / items
     return Accuracy(
-        model,
-        SET,
-        name,
-        group,
-        counted,
-        items,
-        correct,
-        share,
-        low,
-        high,
-        ties,
-        unknown,
-        unknown / items,
-        known_accuracy,
+        model=model,
+        level=SET,
+        name=name,
+        group=group,
+        counted=counted,
+        items=items,
+        correct=correct,
+        accuracy=correct / items,
+        low=low,
+        high=high,
+        ties=ties,
+        unknown_items=unknown,
+        unknown_share=unknown / items,
+        known_accuracy=sum(known) / len(known) if known else None,
     )
 
 
