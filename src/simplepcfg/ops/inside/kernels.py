@@ -69,7 +69,7 @@ def _gather_wide_range(
     """
     MOST: tl.constexpr = 126.0 if WORK == tl.float32 else 1000.0  # noqa: SIM300 (a type, in capitals)
     inside = columns < N
-    found = tl.zeros((CHUNK,), WORK)
+    gathered = tl.zeros((CHUNK,), WORK)
     for d in range(first, last + 1):
         parent, sibling = _parent_and_sibling(first_rows, offset, b, width, d, True, side, batch, n, EQUAL)
         below = own + tl.load(exponent + sibling)
@@ -82,20 +82,22 @@ def _gather_wide_range(
         half = tl.floor(both * 0.5)
         outside *= tl.exp2(tl.minimum(half, MOST))
         outside *= tl.exp2(tl.minimum(both - half, MOST))
-        found += outside * (beside * tl.exp2(-peak))
-    return found
+        gathered += outside * (beside * tl.exp2(-peak))
+    return gathered
 
 
 @triton.jit
-def _store_child_gradient(chart, by_child, found, row, side, columns, N, CHILD_LIMIT: tl.constexpr, WORK: tl.constexpr):
+def _store_child_gradient(
+    chart, by_child, gradient, row, side, columns, N, CHILD_LIMIT: tl.constexpr, WORK: tl.constexpr
+):
     """Store the derivative of log Z with respect to η (side 0) or ζ (side 1) of a span, at ``columns``.
 
     It is 0 for a state whose stored value is 0. For other states it is a marginal divided by the value, and so bounded.
     """
     target = row * 2 * N + side * N + columns
     mine = tl.load(chart + target, mask=columns < N, other=0.0).to(WORK)
-    found = tl.where(mine > 0, tl.minimum(tl.maximum(found, -CHILD_LIMIT), CHILD_LIMIT), 0.0)
-    tl.store(by_child + target, found.to(by_child.dtype.element_ty), mask=columns < N)
+    gradient = tl.where(mine > 0, tl.minimum(tl.maximum(gradient, -CHILD_LIMIT), CHILD_LIMIT), 0.0)
+    tl.store(by_child + target, gradient.to(by_child.dtype.element_ty), mask=columns < N)
 
 
 @triton.jit
@@ -337,10 +339,10 @@ def inside_split_bwd_kernel(
                 gathered += tl.load(partial + offset * 2 * N + side * N + part, mask=part < rest, other=0.0)
             _store_child_gradient(chart, by_child, gathered, row, side, part, N, CHILD_LIMIT, WORK)
     else:
-        found = tl.sum(total, 0)
+        gathered = tl.sum(total, 0)
         if HAS_PARTIAL:
-            found += tl.load(partial + offset * 2 * N + side * N + columns, mask=columns < rest, other=0.0)
-        _store_child_gradient(chart, by_child, found, row, side, columns, N, CHILD_LIMIT, WORK)
+            gathered += tl.load(partial + offset * 2 * N + side * N + columns, mask=columns < rest, other=0.0)
+        _store_child_gradient(chart, by_child, gathered, row, side, columns, N, CHILD_LIMIT, WORK)
 
 
 @triton.jit(do_not_specialize=["first_row"])

@@ -13,7 +13,7 @@ def _logits(
 ):
     """A tile of a bᵀ, summed in float32. WIDE is for Triton's interpreter, which multiplies bfloat16 as integers."""
     columns = tl.arange(0, BK)
-    found = tl.zeros((BM, BN), tl.float32)
+    product = tl.zeros((BM, BN), tl.float32)
     for start in range(0, D, BK):
         if EVEN:
             x = tl.load(at_a + start)
@@ -23,8 +23,8 @@ def _logits(
             y = tl.load(at_b + start, mask=columns[None, :] < D - start, other=0.0)
         if WIDE:
             x, y = x.to(tl.float32), y.to(tl.float32)
-        found = tl.dot(x, tl.trans(y), found)
-    return found
+        product = tl.dot(x, tl.trans(y), product)
+    return product
 
 
 @triton.jit
@@ -128,10 +128,10 @@ def _total(totals, rows, n, SPLIT: tl.constexpr, SIZE: tl.constexpr):
 @triton.jit
 def _highest(highest, rows, n, SPLIT: tl.constexpr, SIZE: tl.constexpr):
     """The largest logit of each row."""
-    found = tl.full((SIZE,), float("-inf"), tl.float32)
+    largest = tl.full((SIZE,), float("-inf"), tl.float32)
     for split in range(SPLIT):
-        found = tl.maximum(found, tl.load(highest + split * n + rows, mask=rows < n, other=0.0))
-    return found
+        largest = tl.maximum(largest, tl.load(highest + split * n + rows, mask=rows < n, other=0.0))
+    return largest
 
 
 @triton.jit
@@ -143,13 +143,13 @@ def _has_overflowed(total, largest):
 @triton.jit
 def list_overflowed_rows_kernel(totals, overflowed, count, n, largest, SPLIT: tl.constexpr, SIZE: tl.constexpr):
     """Write the rows to be recomputed to the front of ``overflowed`` [n], in order, and their number to ``count``."""
-    found = tl.zeros((), tl.int32)
+    written = tl.zeros((), tl.int32)
     for start in range(0, n, SIZE):
         rows = start + tl.arange(0, SIZE)
         here = (_has_overflowed(_total(totals, rows, n, SPLIT, SIZE), largest) & (rows < n)).to(tl.int32)
-        tl.store(overflowed + found + tl.cumsum(here, 0) - here, rows, mask=here > 0)
-        found += tl.sum(here, 0)
-    tl.store(count, found)
+        tl.store(overflowed + written + tl.cumsum(here, 0) - here, rows, mask=here > 0)
+        written += tl.sum(here, 0)
+    tl.store(count, written)
 
 
 @triton.jit

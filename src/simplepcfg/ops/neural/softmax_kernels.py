@@ -11,10 +11,10 @@ import triton.language as tl
 
 
 @triton.jit
-def _store_raised(target, columns, found, least, S):
+def _store_raised(target, columns, probability, least, S):
     """Store probabilities, raising those below ``least`` to it; NaN stays NaN."""
-    found = tl.where(found < least, least, found)
-    tl.store(target + columns, found.to(target.dtype.element_ty), mask=columns < S)
+    probability = tl.where(probability < least, least, probability)
+    tl.store(target + columns, probability.to(target.dtype.element_ty), mask=columns < S)
 
 
 @triton.jit

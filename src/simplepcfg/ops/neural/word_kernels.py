@@ -81,8 +81,10 @@ def word_log_probabilities_kernel(
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < P
     here = logits + place * P + columns
-    found = tl.load(here, mask=inside, other=0.0) - tl.load(log_sums + sentence * P + columns, mask=inside, other=0.0)
-    tl.store(here, tl.where(found > 0.0, 0.0, found), mask=inside)  # NaN stays NaN
+    log_probability = tl.load(here, mask=inside, other=0.0) - tl.load(
+        log_sums + sentence * P + columns, mask=inside, other=0.0
+    )
+    tl.store(here, tl.where(log_probability > 0.0, 0.0, log_probability), mask=inside)  # NaN stays NaN
     if CLEARS:
         target = exponentials + (sentence * P + columns) * stride + tl.load(rows + place)
         tl.store(target, tl.zeros((BLOCK,), exponentials.dtype.element_ty), mask=inside)
@@ -108,17 +110,17 @@ def word_logit_gradients_kernel(
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < P
     here = (sentence * W + own) * P + columns
-    found = tl.zeros((BLOCK,), log_sums.dtype.element_ty)
+    gradient = tl.zeros((BLOCK,), log_sums.dtype.element_ty)
     if tl.load(firsts + sentence * W + own) > 0:
-        found = _sum_over_positions(
+        gradient = _sum_over_positions(
             grad + sentence * W * P, links + sentence * W, own, columns, W, P, log_sums.dtype.element_ty, BLOCK
         )
         log_probability = tl.load(log_probabilities + here, mask=inside, other=0.0)
         normaliser = tl.load(log_sums + sentence * P + columns, mask=inside, other=0.0)
         is_certain = log_probability >= -ROUNDING * (4.0 + tl.abs(normaliser))
         probability = tl.exp(tl.where(is_certain, 0.0, log_probability))
-        found += probability * tl.load(by_log_sums + sentence * P + columns, mask=inside, other=0.0)
-    tl.store(out + here, found.to(out.dtype.element_ty), mask=inside)
+        gradient += probability * tl.load(by_log_sums + sentence * P + columns, mask=inside, other=0.0)
+    tl.store(out + here, gradient.to(out.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -137,7 +139,7 @@ def scale_rows_kernel(
     for start in range(0, D, BLOCK):
         columns = start + tl.arange(0, BLOCK)
         inside = columns < D
-        found = tl.load(rows + row * D + columns, mask=inside, other=0.0).to(tl.float32) * scale
+        scaled = tl.load(rows + row * D + columns, mask=inside, other=0.0).to(tl.float32) * scale
         if HAS_ADDED:
-            found += tl.load(added + row * D + columns, mask=inside, other=0.0).to(tl.float32)
-        tl.store(out + row * D + columns, found.to(out.dtype.element_ty), mask=inside)
+            scaled += tl.load(added + row * D + columns, mask=inside, other=0.0).to(tl.float32)
+        tl.store(out + row * D + columns, scaled.to(out.dtype.element_ty), mask=inside)

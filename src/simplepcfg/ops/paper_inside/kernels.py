@@ -54,9 +54,9 @@ def merge_fwd_kernel(
         place = tl.where(higher > NEG_INF, higher, 0.0)
         total = total * tl.exp(top - place) + tl.sum(tl.exp(both - place[None, :]), 0)
         top = higher
-    found = tl.where(total > 0, top + tl.log(tl.where(total > 0, total, 1.0)), NEG_INF)
-    tl.store(log_beta + _row(width, b, i, B, n) * N + columns, found, mask=inside)
-    tl.store(maxima + span * tl.num_programs(1) + tl.program_id(1), tl.max(tl.where(inside, found, NEG_INF), 0))
+    log_sum = tl.where(total > 0, top + tl.log(tl.where(total > 0, total, 1.0)), NEG_INF)
+    tl.store(log_beta + _row(width, b, i, B, n) * N + columns, log_sum, mask=inside)
+    tl.store(maxima + span * tl.num_programs(1) + tl.program_id(1), tl.max(tl.where(inside, log_sum, NEG_INF), 0))
 
 
 @triton.jit(do_not_specialize=["width"])
@@ -112,8 +112,8 @@ def normalise_kernel(logs, maxima, values, N, BLOCK: tl.constexpr):
     inside = columns < N
     top = tl.load(maxima + row)
     top = tl.where(top > NEG_INF, top, 0.0)
-    found = tl.exp(tl.load(logs + row * N + columns, mask=inside, other=NEG_INF) - top)
-    tl.store(values + row * N + columns, found, mask=inside)
+    scaled = tl.exp(tl.load(logs + row * N + columns, mask=inside, other=NEG_INF) - top)
+    tl.store(values + row * N + columns, scaled, mask=inside)
 
 
 @triton.jit
@@ -142,9 +142,9 @@ def log_bwd_kernel(log_eta, log_zeta, maxima, by_eta, by_zeta, N, BLOCK: tl.cons
     place = row * N + columns
     x = tl.load(log_eta + place, mask=inside, other=NEG_INF)
     slope = tl.load(by_eta + place, mask=inside, other=0.0)
-    found = slope * tl.exp(top - tl.where(x > NEG_INF, x, top))
-    tl.store(by_eta + place, tl.where(x > NEG_INF, found, 0.0), mask=inside)
+    derivative = slope * tl.exp(top - tl.where(x > NEG_INF, x, top))
+    tl.store(by_eta + place, tl.where(x > NEG_INF, derivative, 0.0), mask=inside)
     x = tl.load(log_zeta + place, mask=inside, other=NEG_INF)
     slope = tl.load(by_zeta + place, mask=inside, other=0.0)
-    found = slope * tl.exp(top - tl.where(x > NEG_INF, x, top))
-    tl.store(by_zeta + place, tl.where(x > NEG_INF, found, 0.0), mask=inside)
+    derivative = slope * tl.exp(top - tl.where(x > NEG_INF, x, top))
+    tl.store(by_zeta + place, tl.where(x > NEG_INF, derivative, 0.0), mask=inside)

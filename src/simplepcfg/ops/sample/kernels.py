@@ -16,7 +16,7 @@ def _draw_child(values, rules, count, uniform, WORK: tl.constexpr, BLOCK: tl.con
         value = tl.load(values + index, mask=index < count, other=0.0).to(WORK)
         total += value * tl.load(rules + index, mask=index < count, other=0.0).to(WORK)
     goal = (tl.sum(total, 0).to(tl.float64) * uniform).to(WORK)
-    found = tl.full((BLOCK,), 0, tl.int32) + NONE
+    first = tl.full((BLOCK,), 0, tl.int32) + NONE
     possible = tl.full(
         (BLOCK,), 0, tl.int32
     )  # the last symbol with a positive weight, in case rounding leaves the goal out of reach
@@ -26,10 +26,10 @@ def _draw_child(values, rules, count, uniform, WORK: tl.constexpr, BLOCK: tl.con
         value = tl.load(values + index, mask=index < count, other=0.0).to(WORK)
         weight = value * tl.load(rules + index, mask=index < count, other=0.0).to(WORK)
         sums = before + tl.cumsum(weight, 0)
-        found = tl.where((sums > goal) & (weight > 0), tl.minimum(found, index), found)
+        first = tl.where((sums > goal) & (weight > 0), tl.minimum(first, index), first)
         possible = tl.where(weight > 0, index, possible)
         before += tl.sum(weight, 0)
-    return tl.minimum(tl.min(found, 0), tl.max(possible, 0))
+    return tl.minimum(tl.min(first, 0), tl.max(possible, 0))
 
 
 @triton.jit(do_not_specialize=["step", "n", "samples", "draws"])

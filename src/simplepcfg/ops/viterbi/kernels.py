@@ -100,16 +100,16 @@ def split_maxima_kernel(
     b = tl.load(sentence_of_row + row).to(tl.int64)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < N
-    found = tl.full((BLOCK,), float("-inf"), best.dtype.element_ty)
+    highest = tl.full((BLOCK,), float("-inf"), best.dtype.element_ty)
     for k in range(1, width):
         before = offset + tl.load(first_rows + k) + b * (width - k)
         after = offset + tl.load(first_rows + width - k) + b * k + k
         eta = tl.load(children + before * 2 * N + columns, mask=inside, other=float("-inf"))
         zeta = tl.load(children + after * 2 * N + N + columns, mask=inside, other=float("-inf"))
-        found = tl.maximum(found, eta + zeta)
+        highest = tl.maximum(highest, eta + zeta)
     if HAS_BONUS:
-        found += tl.load(bonus + row - words)
-    tl.store(best + row * N + columns, found, mask=inside)
+        highest += tl.load(bonus + row - words)
+    tl.store(best + row * N + columns, highest, mask=inside)
 
 
 @triton.jit
