@@ -14,7 +14,7 @@ FILES = {str(path.relative_to(SOURCE)): path.read_text(encoding="utf-8") for pat
 
 
 def folder_of(file: str) -> str:
-    """`ops.inside` of ops/inside/plan.py; the package's own folder is empty."""
+    """`ops.inside` of ops/inside/layout.py; the package's own folder is empty."""
     return ".".join(Path(file).parent.parts)
 
 
@@ -65,7 +65,7 @@ def borrowed_names(files: dict[str, str]) -> list[str]:
 
 
 def test_private_names_stay_in_their_folder() -> None:
-    assert {"inference/run.py", "ops/inside/plan.py"} <= set(FILES)
+    assert {"inference/run.py", "ops/inside/layout.py"} <= set(FILES)
     assert borrowed_names(FILES) == []
 
 

@@ -6,7 +6,7 @@ import torch
 from random_grammars import random_case
 from simplepcfg.errors import ResourceError
 from simplepcfg.ops.inside import inside, packed_chart, span_marginals
-from simplepcfg.ops.inside.plan import make_plan
+from simplepcfg.ops.inside.layout import make_layout
 
 
 @pytest.mark.parametrize("lengths", [[5, 5], [3, 5]])
@@ -49,18 +49,18 @@ def test_more_states_than_a_block(monkeypatch: pytest.MonkeyPatch, paired: bool,
 def test_rows_of_the_plan() -> None:
     """The row of every span is where the formula says, and whole sentences are the last rows of their width."""
     lengths = (4, 6, 2, 6)
-    plan = make_plan(6, lengths, torch.device("cpu"))
-    assert plan.sentences == (1, 3, 0, 2)
-    words = plan.words_before.tolist()
+    layout = make_layout(6, lengths, torch.device("cpu"))
+    assert layout.sentences == (1, 3, 0, 2)
+    words = layout.words_before.tolist()
     seen = []
     for width in range(1, 7):
-        for b, length in enumerate(plan.lengths):
+        for b, length in enumerate(layout.lengths):
             for i in range(length - width + 1):
-                row = plan.first[width] + words[b] - b * (width - 1) + i
-                assert plan.sentence_of_row[row] == b
-                assert (row < plan.first[width] + plan.inner[width]) == (width < length)
+                row = layout.first[width] + words[b] - b * (width - 1) + i
+                assert layout.sentence_of_row[row] == b
+                assert (row < layout.first[width] + layout.inner[width]) == (width < length)
                 seen.append(row)
-    assert seen == list(range(plan.rows))
+    assert seen == list(range(layout.rows))
 
 
 def test_too_little_memory_says_how_much(monkeypatch: pytest.MonkeyPatch) -> None:

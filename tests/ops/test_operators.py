@@ -146,12 +146,12 @@ def charts(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref]:
     """Every chart that is made from now on."""
     made: list[weakref.ref] = []
 
-    class Watched(autograd.TorchChart):
+    class Watched(autograd.DifferentiableChart):
         def __init__(self, arguments: object) -> None:
             super().__init__(arguments)
             made.append(weakref.ref(self))
 
-    monkeypatch.setattr(autograd, "TorchChart", Watched)
+    monkeypatch.setattr(autograd, "DifferentiableChart", Watched)
     return made
 
 

@@ -60,7 +60,7 @@ def test_products_at_full_size() -> None:
     chart.fill()
     rules = torch.cat(on_gpu(case)[2:]).log()
     for width in range(1, 9):
-        rows = chart.plan.with_parents(width)
+        rows = chart.layout.with_parents(width)
         values = chart.emit[rows] if width == 1 else chart.best[rows]
         expected = torch.empty_like(chart.children[rows])
         max_plus(values, rules[:, 1000:] if width == 1 else rules[:, :1000], expected)

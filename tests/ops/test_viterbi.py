@@ -126,7 +126,7 @@ def test_weights_above_one(batched: bool) -> None:
 @pytest.mark.parametrize("junk", [torch.nan, torch.inf, 1e8])
 def test_a_bonus_beyond_the_end_has_no_influence(junk: float) -> None:
     """In a chart of mixed lengths in the rows of equal ones, as CUDA graphs have it."""
-    from simplepcfg.ops.inside.plan import padded_tables
+    from simplepcfg.ops.inside.layout import padded_tables
     from simplepcfg.ops.viterbi.replayed import _best_trees
 
     emissions, root, left, right = random_case(2, 6, 5, 6, scale=3.0, dtype=torch.float32).tensors()

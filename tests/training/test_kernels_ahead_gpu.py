@@ -7,7 +7,7 @@ from triton import knobs
 from simplepcfg.models import SimpleNPCFGConfig
 from simplepcfg.ops.capture import GraphCapturer, side_stream
 from simplepcfg.ops.compile_ahead import compile_kernels
-from simplepcfg.ops.inside.plan import make_plan
+from simplepcfg.ops.inside.layout import make_layout
 from simplepcfg.training.step.kernels_ahead import compile_first_kernels
 from step_checks import WORDS, largest_difference, make_step, mixed_batches, run_steps, tiny_model, weights
 
@@ -51,7 +51,7 @@ def test_what_cannot_be_recorded_counts_up_to_there(compiled: list[str]) -> None
     sizes = SimpleNPCFGConfig(nonterminals=40, preterminals=72, embedding=32)
     model = tiny_model("cuda", "bf16", torch.float32, sizes)
     words = torch.randint(1, WORDS, (4, 6), device=GPU)
-    make_plan(6, (6,) * 4, GPU)
+    make_layout(6, (6,) * 4, GPU)
 
     def waits() -> None:
         losses = model.loss(words, None) * torch.nn.functional.dropout(words.float(), 0.5).mean(1)
@@ -70,5 +70,5 @@ def test_what_cannot_be_recorded_counts_up_to_there(compiled: list[str]) -> None
 
 def test_a_plan_is_not_made_while_a_graph_is_captured() -> None:
     with side_stream(GPU), pytest.raises(RuntimeError, match="was not made before"):
-        GraphCapturer(GPU).capture(lambda: make_plan(9, (9, 8, 7), GPU))
-    assert make_plan(9, (9, 8, 7), GPU).rows > 0
+        GraphCapturer(GPU).capture(lambda: make_layout(9, (9, 8, 7), GPU))
+    assert make_layout(9, (9, 8, 7), GPU).rows > 0

@@ -17,7 +17,7 @@ Function = Callable[..., tuple[Results, object]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RecurringTensors:
     """Large arguments that are often the same tensors in many calls, such as the rules of one grammar.
 
     A graph reads them where they are if the shape recurs with them at the same addresses, and otherwise from copies,
@@ -27,7 +27,7 @@ class Rules:
     tensors: tuple[Tensor, ...]
 
 
-Argument = Tensor | Rules | None
+Argument = Tensor | RecurringTensors | None
 
 
 def usable_graphs(device: torch.device) -> DeviceGraphs | None:
@@ -51,7 +51,7 @@ def replayed(
         question: whatever determines the computation besides the tensors: its name and its settings.
         function: computes tensors from tensors; see ``Function``. It must not wait for the device, read a value on the
             host or modify its arguments. It is called with one argument for each one here: a tensor, None, or for
-            ``Rules`` a tuple of tensors.
+            ``RecurringTensors`` a tuple of tensors.
         arguments: tensors, on the device or in pinned memory of the host.
         room: the estimated number of bytes that the function allocates.
 
@@ -60,7 +60,7 @@ def replayed(
     """
     shapes = tuple(map(_layout, arguments))
     shape: Key = (question, shapes)
-    places = tuple(t.data_ptr() for each in arguments if isinstance(each, Rules) for t in each.tensors)
+    places = tuple(t.data_ptr() for each in arguments if isinstance(each, RecurringTensors) for t in each.tensors)
     in_place: Key = (*shape, places)
     with graphs.lock, graphs.on_device(), torch.no_grad():
         # A graph that copies serves every call, so that no other one is captured beside it.
@@ -81,18 +81,18 @@ def replayed(
 class ReplayedFunction:
     """A function whose arguments are copied into buffers that its graph reads.
 
-    Results are part of the memory that all graphs share, and are copied at once. Rules that are read where they are
-    belong to the caller: they are referred to during a call only.
+    Results are part of the memory that all graphs share, and are copied at once. Recurring tensors that are read
+    in place belong to the caller: they are referred to during a call only.
     """
 
     is_free = True
 
     def __init__(
-        self, function: Function, arguments: Sequence[Argument], copies_rules: bool, room: int, device: torch.device
+        self, function: Function, arguments: Sequence[Argument], copies_recurring: bool, room: int, device: torch.device
     ) -> None:
-        self.bytes = room + _bytes(arguments, copies_rules)
-        self._function, self._copies_rules = function, copies_rules
-        self._buffers = [_buffer(each, copies_rules, device) for each in arguments]
+        self.bytes = room + _bytes(arguments, copies_recurring)
+        self._function, self._copies_recurring = function, copies_recurring
+        self._buffers = [_buffer(each, copies_recurring, device) for each in arguments]
         self._given: list[Argument] = []
         self._results: Results = ()
         self._kept: object = None
@@ -126,14 +126,14 @@ class ReplayedFunction:
             if isinstance(given, Tensor):
                 assert isinstance(buffer, Tensor)
                 buffer.copy_(given, non_blocking=True)
-            elif given is not None and self._copies_rules:
+            elif given is not None and self._copies_recurring:
                 assert isinstance(buffer, tuple)
                 for part, tensor in zip(buffer, given.tensors, strict=True):
                     part.copy_(tensor)
 
     def _compute(self) -> tuple[Results, object]:
         reads = [
-            given.tensors if isinstance(given, Rules) and not self._copies_rules else buffer
+            given.tensors if isinstance(given, RecurringTensors) and not self._copies_recurring else buffer
             for buffer, given in zip(self._buffers, self._given, strict=True)
         ]
         return self._function(*reads)
@@ -142,20 +142,20 @@ class ReplayedFunction:
 def _layout(argument: Argument) -> object:
     if argument is None:
         return None
-    tensors = argument.tensors if isinstance(argument, Rules) else (argument,)
-    return tuple((t.shape, t.stride() if isinstance(argument, Rules) else None, t.dtype) for t in tensors)
+    tensors = argument.tensors if isinstance(argument, RecurringTensors) else (argument,)
+    return tuple((t.shape, t.stride() if isinstance(argument, RecurringTensors) else None, t.dtype) for t in tensors)
 
 
 def _plain(argument: Argument, device: torch.device) -> Tensor | tuple[Tensor, ...] | None:
-    if isinstance(argument, Rules):
+    if isinstance(argument, RecurringTensors):
         return tuple(tensor.detach() for tensor in argument.tensors)
     return None if argument is None else argument.detach().to(device, non_blocking=True).contiguous()
 
 
-def _buffer(argument: Argument, copies_rules: bool, device: torch.device) -> Tensor | tuple[Tensor, ...] | None:
+def _buffer(argument: Argument, copies_recurring: bool, device: torch.device) -> Tensor | tuple[Tensor, ...] | None:
     if isinstance(argument, Tensor):
         return torch.empty(argument.shape, dtype=argument.dtype, device=device)
-    if argument is None or not copies_rules:
+    if argument is None or not copies_recurring:
         return None
     first, count = argument.tensors[0], len(argument.tensors)
     if all(t.shape == first.shape and t.dtype == first.dtype and _has_whole_rows(t) for t in argument.tensors):
@@ -174,12 +174,12 @@ def _has_whole_rows(tensor: Tensor) -> bool:
     return tensor.dim() >= 2 and tensor.stride()[-2:] == (tensor.shape[-1], 1)
 
 
-def _bytes(arguments: Sequence[Argument], copies_rules: bool) -> int:
+def _bytes(arguments: Sequence[Argument], copies_recurring: bool) -> int:
     """Return the size of the buffers."""
     total = 0
     for each in arguments:
         if isinstance(each, Tensor):
             total += each.nbytes
-        elif each is not None and copies_rules:
+        elif each is not None and copies_recurring:
             total += sum(tensor.nbytes for tensor in each.tensors)
     return total

@@ -12,7 +12,7 @@ from simplepcfg.ops.forward.arguments import ForwardArguments
 from simplepcfg.ops.forward.scaled import Alphas, log_sentences, scaled_alphas, scaled_gradients
 from simplepcfg.ops.graphs import DeviceGraphs
 from simplepcfg.ops.products import wide_type
-from simplepcfg.ops.replay import Results, Rules, replayed, usable_graphs
+from simplepcfg.ops.replay import RecurringTensors, Results, replayed, usable_graphs
 
 Factors = tuple[Tensor, ...]
 # Of one position, which take a GPU about as long as its launches take the host.
@@ -31,7 +31,7 @@ def alphas_and_logs(
         alphas = scaled_alphas(arguments, factors)
         return alphas, log_sentences(alphas)
     question = ("forward", arguments.precision)
-    given = (arguments.log_emissions, arguments.start, Rules(factors), lengths_table(arguments))
+    given = (arguments.log_emissions, arguments.start, RecurringTensors(factors), lengths_table(arguments))
     log_p, alpha, best, scales, sums, *between = replayed(
         graphs, question, partial(_run_alphas, arguments.precision), given, 3 * _chart_bytes(arguments, factors)
     )
@@ -50,7 +50,7 @@ def gradients(
         return scaled_gradients(arguments, factors, alphas, grad)
     question = ("forward gradients", arguments.precision)
     given = (
-        *(arguments.log_emissions, arguments.start, Rules(factors), lengths_table(arguments), grad),
+        *(arguments.log_emissions, arguments.start, RecurringTensors(factors), lengths_table(arguments), grad),
         *(alphas.alpha, alphas.best, alphas.scales, alphas.sums, alphas.between),
     )
     by_factors = sum(factor.numel() * wide_type(factor.dtype).itemsize for factor in factors)

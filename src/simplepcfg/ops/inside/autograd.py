@@ -21,7 +21,7 @@ from simplepcfg.ops.autograd_context import Context
 from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.graphs import graphs_of
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
-from simplepcfg.ops.inside.scaled_backward import TorchChart
+from simplepcfg.ops.inside.scaled_backward import DifferentiableChart
 
 
 class FilledChart(Protocol):
@@ -79,7 +79,7 @@ def chart_of(handle: Tensor) -> FilledChart | None:
 def chart_class(backend: str) -> type[Chart]:
     """Return the chart of a backend. Triton is imported on first use only, so that "torch" works without it."""
     if backend == "torch":
-        return TorchChart
+        return DifferentiableChart
     from simplepcfg.ops.inside.packed_chart import PackedChart
 
     return PackedChart

@@ -141,7 +141,7 @@ class GraphedChart:
         need_words, need_rules, has_marginals = kind
         if has_marginals:
             if self._marginals is None:
-                posts = self._chart.plan.n + 1
+                posts = self._chart.layout.n + 1
                 self._marginals = self._grad.new_zeros(self._chart.batch, posts, posts)
             self._marginals.zero_()
         chart, marginals = self._chart, self._marginals if has_marginals else None

@@ -11,7 +11,7 @@ from torch import Tensor
 from simplepcfg.errors import ResourceError
 from simplepcfg.ops.arguments import InsideArguments, Needs
 from simplepcfg.ops.inside import end_kernels, kernels, pair_kernels
-from simplepcfg.ops.inside.plan import Plan, make_plan
+from simplepcfg.ops.inside.layout import ChartLayout, make_layout
 from simplepcfg.ops.products import matrix_mode, mm_wide
 from simplepcfg.ops.scales import precision_of
 
@@ -51,24 +51,24 @@ class PackedChart:
         self.precision = precision_of(arguments)
         self.gradient_dtype = arguments.left.dtype  # of the gradient of the rules; autograd would convert to it
         lengths = (n,) * self.batch if arguments.lengths is None else tuple(arguments.lengths.tolist())
-        self.plan: Plan = make_plan(n, lengths, self.device)
-        self.plan.use_on_current_stream()
+        self.layout: ChartLayout = make_layout(n, lengths, self.device)
+        self.layout.use_on_current_stream()
         stored, work = self.precision.stored, self.precision.work
-        rows = self.plan.rows
+        rows = self.layout.rows
         try:
             self.rules = stacked_rules(arguments.left, arguments.right, stored)  # [(B,) 2N, N + P]
-            self.emit = self._empty(self.plan.words, self.tags, dtype=stored)
+            self.emit = self._empty(self.layout.words, self.tags, dtype=stored)
             self.beta = self._empty(rows, self.states, dtype=stored)
             self.chart = self._empty(rows, 2 * self.states, dtype=stored)
         except torch.cuda.OutOfMemoryError as error:
             raise self._out_of_memory_error() from error
         self.exponent = self._empty(rows, dtype=work)
         self.reach = self._empty(rows, dtype=work)
-        self.best = self._empty(self.plan.words, dtype=torch.float64)
+        self.best = self._empty(self.layout.words, dtype=torch.float64)
         self.log_top = self._empty(self.batch, dtype=torch.float64)
         self.bonus = self.row_bonus()
         self.kinds = {"WORK": tl.float64 if work == torch.float64 else tl.float32}
-        # With equal lengths, row numbers are computed instead of loaded from the tables of the plan.
+        # With equal lengths, row numbers are computed instead of loaded from the tables of the layout.
         self.equal = {"EQUAL": arguments.lengths is None}
         self.padded = {"PADDED": False}  # whether rows of words beyond the end of a sentence are in the chart
         self.partial: tuple[Tensor, Tensor] | None = None  # partial sums of the next width, from a pair kernel
@@ -76,32 +76,32 @@ class PackedChart:
 
     def fill(self) -> Tensor:
         """Run the forward pass and return log Z of each sentence, in the order of the batch."""
-        plan, states = self.plan, self.states
+        layout, states = self.layout, self.states
         emissions = self.arguments.log_emissions.contiguous()
-        end_kernels.words_kernel[(plan.words,)](
-            emissions, self.emit, self.best, self.exponent, self.reach, plan.sentence_of_row, plan.words_before,
-            plan.order, self.tags, *emissions.stride()[:2], PEAK=self.precision.peak,
+        end_kernels.words_kernel[(layout.words,)](
+            emissions, self.emit, self.best, self.exponent, self.reach, layout.sentence_of_row, layout.words_before,
+            layout.order, self.tags, *emissions.stride()[:2], PEAK=self.precision.peak,
             BLOCK=_block_size(self.tags, 1024), **self.kinds,
         )  # fmt: skip
-        self._multiply(self.emit, self.rules[..., states:], plan.with_parents(1), 1)
-        for width in range(2, plan.n + 1):
+        self._multiply(self.emit, self.rules[..., states:], layout.with_parents(1), 1)
+        for width in range(2, layout.n + 1):
             self._split_sums(width)
-            if plan.inner[width]:
+            if layout.inner[width]:
                 self._multiply(
-                    self.beta[plan.with_parents(width)], self.rules[..., :states], plan.with_parents(width), width
+                    self.beta[layout.with_parents(width)], self.rules[..., :states], layout.with_parents(width), width
                 )
         log_z = self._empty(self.batch, dtype=self.arguments.log_emissions.dtype)
         root = self.arguments.root.contiguous()
         end_kernels.top_fwd_kernel[(self.batch,)](
-            self.beta, self.exponent, self.best, root, self.log_top, log_z, plan.top_rows, plan.words_before,
-            plan.length_of_sentence, plan.order, states, states if root.dim() == 2 else 0,
+            self.beta, self.exponent, self.best, root, self.log_top, log_z, layout.top_rows, layout.words_before,
+            layout.length_of_sentence, layout.order, states, states if root.dim() == 2 else 0,
             BLOCK=_block_size(states, 4096), num_warps=16, **self.kinds,
         )  # fmt: skip
         return log_z
 
     def _split_sums(self, width: int) -> None:
-        plan = self.plan
-        rows = plan.width(width)
+        layout = self.layout
+        rows = layout.width(width)
         spans = rows.stop - rows.start
         paired = self._uses_pair_kernel(width, spans)
         block = _block_size(self.states, PAIRED_STATES if paired else STATES_AT_ONCE)
@@ -111,30 +111,30 @@ class PackedChart:
         choices = {"SAFE": self.precision.safe, "HAS_BONUS": self.arguments.span_bonus is not None}
         splits = max(LEAST_SPLITS, triton.next_power_of_2(width - 1))
         if paired:
-            after = plan.width(width + 1)
+            after = layout.width(width + 1)
             self.partial = (
                 self._empty(after.stop - after.start, self.states, dtype=self.precision.work),
                 self._empty(after.stop - after.start, dtype=self.precision.work),
             )
             pair_kernels.inside_pair_fwd_kernel[(triton.cdiv(spans, 2), blocks)](
-                self.chart, self.beta, *self.partial, self.exponent, self.reach, peaks, plan.first_rows,
-                plan.sentence_of_row, plan.words_before, plan.length_of_sentence, width, self.batch, plan.n, rows.start,
-                spans, self.states, SPLITS=splits, BLOCK=block, EVEN=self.states % block == 0,
+                self.chart, self.beta, *self.partial, self.exponent, self.reach, peaks, layout.first_rows,
+                layout.sentence_of_row, layout.words_before, layout.length_of_sentence, width, self.batch, layout.n,
+                rows.start, spans, self.states, SPLITS=splits, BLOCK=block, EVEN=self.states % block == 0,
                 num_warps=PAIRED_WARPS, **places, **self.padded,
             )  # fmt: skip
         else:
             partial, self.partial = self.partial, None
             kernels.inside_split_fwd_kernel[(spans, blocks)](
                 self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, *(partial or (peaks, peaks)),
-                plan.first_rows, plan.sentence_of_row, width, self.batch, plan.n, rows.start, self.states,
+                layout.first_rows, layout.sentence_of_row, width, self.batch, layout.n, rows.start, self.states,
                 HAS_PARTIAL=partial is not None, ONE_BLOCK=blocks == 1, SPLITS=splits,
                 BLOCK_K=2 if partial else SPLITS_AT_ONCE, BLOCK=block, **_warp_options(block),
                 **choices, **places, **self.padded,
             )  # fmt: skip
         if paired or blocks > 1:
             kernels.finish_rows_fwd_kernel[(spans,)](
-                self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, plan.first_rows,
-                plan.sentence_of_row, width, self.batch, plan.n, rows.start, self.states, blocks,
+                self.chart, self.beta, self.exponent, self.reach, peaks, self.bonus, layout.first_rows,
+                layout.sentence_of_row, width, self.batch, layout.n, rows.start, self.states, blocks,
                 BLOCKS=triton.next_power_of_2(blocks), BLOCK=1024, **choices, **places,
             )  # fmt: skip
 
@@ -143,7 +143,7 @@ class PackedChart:
         if self.partial is not None or self.arguments.span_bonus is not None:
             return False  # this width has partial sums already, or there is a bonus, which pair kernels do not support
         tiles = triton.cdiv(spans, 2) * triton.cdiv(self.states, STATES_AT_ONCE)
-        return self.states > STATES_AT_ONCE and tiles >= self.least_tiles and PAIRED_FROM <= width < self.plan.n
+        return self.states > STATES_AT_ONCE and tiles >= self.least_tiles and PAIRED_FROM <= width < self.layout.n
 
     def _multiply(self, left: Tensor, rules: Tensor, rows: slice, width: int) -> None:
         """Compute η and ζ of a width: its β times [L | R]."""
@@ -151,7 +151,7 @@ class PackedChart:
             if rules.dim() == 2:
                 torch.mm(left[: rows.stop - rows.start], rules.T, out=self.chart[rows])
             else:
-                for here, sentence in self.plan.sentence_rows(width):
+                for here, sentence in self.layout.sentence_rows(width):
                     part = slice(here.start - rows.start, here.stop - rows.start)
                     torch.mm(left[part], rules[sentence].T, out=self.chart[here])
 
@@ -168,23 +168,23 @@ class PackedChart:
         Rows of words are computed if ``of_words`` is true. ``marginals`` [B, n + 1, n + 1] is filled if it is given.
         """
         self.partial = None
-        plan, states, stored = self.plan, self.states, self.precision.stored
+        layout, states, stored = self.layout, self.states, self.precision.stored
         try:
-            alpha = self._empty(plan.rows, states, dtype=stored)
-            by_child = self._empty(plan.rows, 2 * states, dtype=stored)
+            alpha = self._empty(layout.rows, states, dtype=stored)
+            by_child = self._empty(layout.rows, 2 * states, dtype=stored)
         except torch.cuda.OutOfMemoryError as error:
             raise self._out_of_memory_error() from error
         by_root = self._empty(self.batch, states, dtype=self.precision.work)
         self.whole_sentences(grad.contiguous(), alpha, by_root)
-        for width in range(plan.n, 1, -1):
+        for width in range(layout.n, 1, -1):
             self.outside(width, alpha, by_child)
         if marginals is not None:
-            marginal = self._empty(plan.rows, dtype=self.precision.work)
-            kernels.span_marginal_kernel[(plan.rows - plan.words,)](
-                self.beta, alpha, marginal, plan.words, states, BLOCK=_block_size(states, 1024),
+            marginal = self._empty(layout.rows, dtype=self.precision.work)
+            kernels.span_marginal_kernel[(layout.rows - layout.words,)](
+                self.beta, alpha, marginal, layout.words, states, BLOCK=_block_size(states, 1024),
                 LIMIT=self.precision.limit, **self.kinds,
             )  # fmt: skip
-            marginals.view(-1)[plan.cells] = marginal[plan.words :].to(marginals.dtype)
+            marginals.view(-1)[layout.cells] = marginal[layout.words :].to(marginals.dtype)
         if of_words:
             self._gather(1, alpha, by_child)
         return by_root if self.arguments.root.dim() == 2 else by_root.sum(0), by_child
@@ -194,14 +194,14 @@ class PackedChart:
         root = self.arguments.root.contiguous()
         block = _block_size(self.states, 1024)
         end_kernels.top_bwd_kernel[(self.batch, triton.cdiv(self.states, block))](
-            self.beta, root, self.log_top, grad, alpha, by_root, self.plan.top_rows, self.plan.order, self.states,
+            self.beta, root, self.log_top, grad, alpha, by_root, self.layout.top_rows, self.layout.order, self.states,
             self.states if root.dim() == 2 else 0, BLOCK=block, LIMIT=self.precision.limit, **self.kinds,
         )  # fmt: skip
 
     def outside(self, width: int, alpha: Tensor, by_child: Tensor) -> None:
         """Compute d log Z / d β of the spans of a width that have parents."""
-        rows = self.plan.with_parents(width)
-        tops = slice(rows.stop, self.plan.width(width).stop)
+        rows = self.layout.with_parents(width)
+        tops = slice(rows.stop, self.layout.width(width).stop)
         by_child[tops].zero_()  # whole sentences have no parent; the rule gradient reads these rows
         if rows.stop == rows.start:
             return
@@ -211,7 +211,7 @@ class PackedChart:
             if rules.dim() == 2:
                 self.outside_product(by_child[rows], rules, alpha[rows])
             else:
-                for here, sentence in self.plan.sentence_rows(width):
+                for here, sentence in self.layout.sentence_rows(width):
                     self.outside_product(by_child[here], rules[sentence], alpha[here])
 
     def outside_product(self, by_child: Tensor, rules: Tensor, alpha: Tensor) -> None:
@@ -219,36 +219,36 @@ class PackedChart:
         torch.mm(by_child, rules, out=alpha)
 
     def _gather(self, width: int, alpha: Tensor, by_child: Tensor) -> None:
-        plan = self.plan
-        rows = plan.with_parents(width)
+        layout = self.layout
+        rows = layout.with_parents(width)
         if width == 1:
-            by_child[rows.stop : plan.words].zero_()
+            by_child[rows.stop : layout.words].zero_()
         spans = rows.stop - rows.start
         if spans == 0:
             return
-        paired = width > 1 and self._uses_pair_kernel(plan.n - width, 2 * spans)
+        paired = width > 1 and self._uses_pair_kernel(layout.n - width, 2 * spans)
         block = _block_size(self.states, PAIRED_STATES_BACK if paired else STATES_AT_ONCE)
         blocks = triton.cdiv(self.states, block)
-        tables = (plan.first_rows, plan.sentence_of_row, plan.words_before, plan.length_of_sentence)
+        tables = (layout.first_rows, layout.sentence_of_row, layout.words_before, layout.length_of_sentence)
         # Derivatives of η and ζ are clamped so that their products with the rules cannot overflow.
         bound = self.precision.limit / _block_size(4 * self.states, 2**40)
         choices = {**self.equal, **self.padded, **self.kinds}
         choices |= {"BLOCK": block, "CHUNK": min(block, WIDE_RANGE_STATES_AT_ONCE)}
         choices |= {"HEAD": self.precision.head, "CHILD_LIMIT": bound}
         if paired:
-            below = plan.width(width - 1)
+            below = layout.width(width - 1)
             rest = self._empty(below.stop - below.start, 2 * self.states, dtype=self.precision.work)
             self.partial = (rest, rest)
             pair_kernels.inside_pair_bwd_kernel[(triton.cdiv(spans, 2), blocks, 2)](
-                self.chart, alpha, by_child, rest, self.exponent, *tables, width, self.batch, plan.n, rows.start, spans,
-                self.states, EVEN=self.states % block == 0, num_warps=PAIRED_WARPS_BACK,
+                self.chart, alpha, by_child, rest, self.exponent, *tables, width, self.batch, layout.n, rows.start,
+                spans, self.states, EVEN=self.states % block == 0, num_warps=PAIRED_WARPS_BACK,
                 **self._register_limit(PAIRED_REGISTERS_BACK), **choices,
             )  # fmt: skip
             return
         partial, self.partial = self.partial, None
         kernels.inside_split_bwd_kernel[(spans, blocks, 2)](
             self.chart, alpha, by_child, self.exponent, self.bonus, partial[0] if partial else alpha, *tables, width,
-            self.batch, plan.n, rows.start, self.states, HAS_BONUS=self.arguments.span_bonus is not None,
+            self.batch, layout.n, rows.start, self.states, HAS_BONUS=self.arguments.span_bonus is not None,
             HAS_PARTIAL=partial is not None, BLOCK_K=1 if partial else SPLITS_AT_ONCE, **_warp_options(block),
             **({} if block <= FEW_STATES else self._register_limit(REGISTERS_BACK)), **choices,
         )  # fmt: skip
@@ -278,30 +278,30 @@ class PackedChart:
 
     def rule_gradient_rows(self, by_child: Tensor, rows: slice, out: Tensor) -> None:
         """Compute the gradient of some rows of unbatched rules [left; right] into ``out`` [rows, N + P]."""
-        words = self.plan.words
+        words = self.layout.words
         with self._matrix_mode():
             mm_wide(by_child[words:, rows].T, self.beta[words:], out[:, : self.states])
             mm_wide(by_child[:words, rows].T, self.emit, out[:, self.states :])
 
     def emission_gradients(self, by_child: Tensor) -> Tensor:
         """Compute the gradient of the log-emissions, [B, n, P]."""
-        plan = self.plan
+        layout = self.layout
         emissions = self.arguments.log_emissions
-        by_emit = self._empty(plan.words, self.tags, dtype=self.precision.work)
+        by_emit = self._empty(layout.words, self.tags, dtype=self.precision.work)
         rules = self.rules[..., self.states :]
         with self._matrix_mode():
             if rules.dim() == 2:
-                mm_wide(by_child[: plan.words], rules, by_emit)
+                mm_wide(by_child[: layout.words], rules, by_emit)
             else:
                 by_emit.zero_()
-                for rows, sentence in self.plan.sentence_rows(1):
+                for rows, sentence in self.layout.sentence_rows(1):
                     mm_wide(by_child[rows], rules[sentence], by_emit[rows])
         padded = self.arguments.lengths is not None  # positions beyond the end of a sentence have no gradient
         made = torch.zeros_like if padded else torch.empty_like
         gradients = made(emissions, memory_format=torch.contiguous_format)
         block = _block_size(self.tags, 1024)
-        end_kernels.words_bwd_kernel[(plan.words, triton.cdiv(self.tags, block))](
-            by_emit, self.emit, gradients, plan.sentence_of_row, plan.words_before, plan.order, self.tags,
+        end_kernels.words_bwd_kernel[(layout.words, triton.cdiv(self.tags, block))](
+            by_emit, self.emit, gradients, layout.sentence_of_row, layout.words_before, layout.order, self.tags,
             *gradients.stride()[:2], LIMIT=self.precision.limit, BLOCK=block, **self.kinds,
         )  # fmt: skip
         return gradients
@@ -309,8 +309,8 @@ class PackedChart:
     def _rows_with_parents(self) -> list[list[slice]]:
         """Return the rows that have a parent of each sentence, width by width; none for a sentence of one word."""
         rows_by_sentence: list[list[slice]] = [[] for _ in range(self.batch)]
-        for width in range(1, self.plan.n):
-            for rows, sentence in self.plan.sentence_rows(width):
+        for width in range(1, self.layout.n):
+            for rows, sentence in self.layout.sentence_rows(width):
                 rows_by_sentence[sentence].append(rows)
         return rows_by_sentence
 
@@ -318,9 +318,9 @@ class PackedChart:
         """Return log2 of the weight of each row, DEAD for forbidden spans; an unused tensor if there is no bonus."""
         if self.arguments.span_bonus is None:
             return self.exponent
-        bonus = self._empty(self.plan.rows, dtype=self.precision.work).zero_()
-        cells = self.arguments.span_bonus.detach().reshape(-1)[self.plan.cells] / math.log(2)
-        bonus[self.plan.words :] = cells.clamp(min=DEAD)
+        bonus = self._empty(self.layout.rows, dtype=self.precision.work).zero_()
+        cells = self.arguments.span_bonus.detach().reshape(-1)[self.layout.cells] / math.log(2)
+        bonus[self.layout.words :] = cells.clamp(min=DEAD)
         return bonus
 
     def _empty(self, *size: int, dtype: torch.dtype) -> Tensor:
@@ -332,12 +332,12 @@ class PackedChart:
 
     def _out_of_memory_error(self) -> ResourceError:
         item = self.precision.stored.itemsize
-        chart = 6 * self.states * self.plan.rows * item
+        chart = 6 * self.states * self.layout.rows * item
         rules = 2 * self.states * (self.states + self.tags)
         gradient = rules * self.arguments.left.element_size() / 1e9
         more = f", and the rules' gradient {gradient:.1f} GB more" if self._holds_gradient else ""
         return ResourceError(
-            f"the chart of {self.batch} sentences of up to {self.plan.n} words at N = {self.states} needs "
+            f"the chart of {self.batch} sentences of up to {self.layout.n} words at N = {self.states} needs "
             f"{chart / 1e9:.1f} GB{more}; reduce the batch, the length or the number of nonterminals"
         )
 

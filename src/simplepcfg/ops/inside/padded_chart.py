@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.arguments import InsideArguments
+from simplepcfg.ops.inside.layout import padded_tables
 from simplepcfg.ops.inside.packed_chart import PackedChart
-from simplepcfg.ops.inside.plan import padded_tables
-from simplepcfg.ops.replay import Argument, Rules
+from simplepcfg.ops.replay import Argument, RecurringTensors
 from simplepcfg.ops.scales import precision_of
 
 MOST_FLOPS, MOST_FLOPS_BF16 = 1.2e12, 6e12  # of a call that is bound by its launches
@@ -73,24 +73,24 @@ class PaddedChart(PackedChart):
 
     def __init__(self, arguments: InsideArguments) -> None:
         super().__init__(arguments)
-        # The tables of a plan are shared by all charts of the shape, and these two change.
-        lengths = torch.full((self.batch,), self.plan.n, dtype=torch.int32, device=self.device)
-        self.plan = replace(self.plan, top_rows=self.plan.top_rows.clone(), length_of_sentence=lengths)
+        # The tables of a layout are shared by all charts of the shape, and these two change.
+        lengths = torch.full((self.batch,), self.layout.n, dtype=torch.int32, device=self.device)
+        self.layout = replace(self.layout, top_rows=self.layout.top_rows.clone(), length_of_sentence=lengths)
         self.padded = {"PADDED": True}
-        self._positions = torch.arange(self.plan.n, dtype=torch.int32, device=self.device)
+        self._positions = torch.arange(self.layout.n, dtype=torch.int32, device=self.device)
 
     def set_lengths(self, lengths: Tensor) -> None:
         """Copy lengths [B] from the host, without waiting for the device."""
-        self.set_tables(padded_tables(lengths, self.plan.n, self.device).to(self.device, non_blocking=True))
+        self.set_tables(padded_tables(lengths, self.layout.n, self.device).to(self.device, non_blocking=True))
 
     def set_tables(self, tables: Tensor) -> None:
         """Copy the result of ``padded_tables``, on the device."""
-        self.plan.length_of_sentence.copy_(tables[0])
-        self.plan.top_rows.copy_(tables[1])
+        self.layout.length_of_sentence.copy_(tables[0])
+        self.layout.top_rows.copy_(tables[1])
 
     def fill(self) -> Tensor:
         """Run the forward pass; see ``Chart.fill``."""
-        beyond = self._positions >= self.plan.length_of_sentence[:, None]  # [B, n]
+        beyond = self._positions >= self.layout.length_of_sentence[:, None]  # [B, n]
         self.arguments.log_emissions.masked_fill_(beyond[:, :, None], -torch.inf)
         return super().fill()
 
@@ -117,7 +117,7 @@ def chart_inputs(arguments: InsideArguments) -> tuple[Argument, ...]:
     return (
         arguments.log_emissions,
         arguments.root,
-        Rules((arguments.left, arguments.right)),
+        RecurringTensors((arguments.left, arguments.right)),
         arguments.span_bonus,
         None if arguments.lengths is None else padded_tables(arguments.lengths, n, device),
     )

@@ -1,7 +1,7 @@
 """Functions of Triton kernels that find rows of a packed chart: of a span's sentence, its children and its parents.
 
 Rows are sorted by width, then by sentence, then by the first word. If all sentences have n words (EQUAL), rows are
-computed; otherwise they are loaded from the plan.
+computed; otherwise they are loaded from the layout.
 """
 
 # mypy: ignore-errors
@@ -12,7 +12,7 @@ import triton.language as tl
 
 @triton.jit
 def _first_row(first_rows, width, mask, batch, n, EQUAL: tl.constexpr):
-    """The first row of a width: computed if all sentences have n words (EQUAL), else loaded from the plan."""
+    """The first row of a width: computed if all sentences have n words (EQUAL), else loaded from the layout."""
     if EQUAL:
         narrower = width - 1
         return (batch * (narrower * n - narrower * (narrower - 1) // 2)).to(tl.int64)

@@ -30,18 +30,18 @@ def packed_rows(arguments: InsideArguments) -> tuple[Tensor, Iterator[Rows]]:
 
 
 def _rows(chart: _KeepingChart) -> Iterator[Rows]:
-    plan = chart.plan
-    for width in range(plan.n, 1, -1):
-        rows = plan.width(width)
-        cells = plan.cells[rows.start - plan.words : rows.stop - plan.words]
+    layout = chart.layout
+    for width in range(layout.n, 1, -1):
+        rows = layout.width(width)
+        cells = layout.cells[rows.start - layout.words : rows.stop - layout.words]
         yield Rows(width, cells, chart.beta[rows], chart.alpha[rows], chart.by_child[rows])
-    words = slice(0, plan.words)
+    words = slice(0, layout.words)
     yield Rows(1, _word_cells(chart), chart.emit, None, chart.by_child[words])
 
 
 def _word_cells(chart: _KeepingChart) -> Tensor:
     """Return the flat index of (sentence, i, i + 1) in [B, n + 1, n + 1] for each word."""
-    plan, posts = chart.plan, chart.plan.n + 1
-    rank = plan.sentence_of_row[: plan.words].long()
-    starts = torch.arange(plan.words, device=rank.device) - plan.words_before[rank].long()
-    return plan.order[rank].long() * posts * posts + starts * (posts + 1) + 1
+    layout, posts = chart.layout, chart.layout.n + 1
+    rank = layout.sentence_of_row[: layout.words].long()
+    starts = torch.arange(layout.words, device=rank.device) - layout.words_before[rank].long()
+    return layout.order[rank].long() * posts * posts + starts * (posts + 1) + 1

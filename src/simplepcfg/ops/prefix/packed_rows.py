@@ -39,11 +39,11 @@ class PackedRows:
         return there, exponents.masked_fill((rows < 0) | (exponents < ALIVE.value), DEAD)
 
     def _table(self) -> Tensor:
-        plan, posts = self.chart.plan, self.chart.plan.n + 1
+        layout, posts = self.chart.layout, self.chart.layout.n + 1
         table = torch.full((self.chart.batch * posts * posts,), -1, dtype=torch.int64, device=self.chart.device)
-        table[plan.cells] = torch.arange(plan.words, plan.rows, device=self.chart.device)
-        words = torch.arange(plan.words, device=self.chart.device)
-        ranks = plan.sentence_of_row[: plan.words].long()
-        starts = words - plan.words_before[ranks]
-        table[(plan.order[ranks] * posts + starts) * posts + starts + 1] = words
+        table[layout.cells] = torch.arange(layout.words, layout.rows, device=self.chart.device)
+        words = torch.arange(layout.words, device=self.chart.device)
+        ranks = layout.sentence_of_row[: layout.words].long()
+        starts = words - layout.words_before[ranks]
+        table[(layout.order[ranks] * posts + starts) * posts + starts + 1] = words
         return table.view(self.chart.batch, posts, posts)

@@ -18,16 +18,16 @@ CHILDREN_AT_ONCE = 1024
 def draw_from_chart(arguments: InsideArguments, samples: int, uniforms: Tensor) -> Nodes:
     """Draw ``samples`` trees of each sentence; ``uniforms`` has one row for each tree, sentence by sentence."""
     chart = PackedChart(arguments)
-    return draw_from_packed_chart(chart, chart.plan.length_of_sentence, samples, uniforms)
+    return draw_from_packed_chart(chart, chart.layout.length_of_sentence, samples, uniforms)
 
 
 def draw_from_packed_chart(chart: PackedChart, lengths: Tensor, samples: int, uniforms: Tensor) -> Nodes:
-    """Fill a chart and draw trees from it; ``lengths`` are those of the sentences in the order of its plan."""
+    """Fill a chart and draw trees from it; ``lengths`` are those of the sentences in the order of its layout."""
     batch, n, states, tags = chart.arguments.sizes
     log_z = chart.fill()
-    plan = chart.plan
-    places = plan.order.long().argsort()
-    top = chart.beta[plan.top_rows.clamp(min=0).long()][places]
+    layout = chart.layout
+    places = layout.order.long().argsort()
+    top = chart.beta[layout.top_rows.clamp(min=0).long()][places]
     roots = root_symbols(chart.arguments, top, log_z, uniforms[:, 1].view(batch, samples))
     lengths = lengths.long()[places][:, None].expand(-1, samples).reshape(-1)
     nodes = Nodes.begin(roots.view(-1), lengths, n)
@@ -36,7 +36,7 @@ def draw_from_packed_chart(chart: PackedChart, lengths: Tensor, samples: int, un
         nodes,
         (chart.chart, chart.beta, chart.emit, chart.exponent, chart.rules),
         uniforms,
-        (plan.first_rows, plan.words_before, places),
+        (layout.first_rows, layout.words_before, places),
         (states, tags),
         strides,
         by_width=False,

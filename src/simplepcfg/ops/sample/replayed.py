@@ -12,8 +12,8 @@ from torch import Tensor
 
 from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.graphs import DeviceGraphs
+from simplepcfg.ops.inside.layout import ChartLayout
 from simplepcfg.ops.inside.padded_chart import chart_inputs, forward_room, make_chart
-from simplepcfg.ops.inside.plan import Plan
 from simplepcfg.ops.replay import Results, replayed
 from simplepcfg.ops.sample.fused import draw_from_packed_chart
 from simplepcfg.ops.trees import tree_log_probabilities
@@ -27,10 +27,10 @@ def replayed_trees(graphs: DeviceGraphs, arguments: InsideArguments, samples: in
     return replayed(graphs, question, run, (uniforms, *chart_inputs(arguments)), room)
 
 
-def _run(precision: str | None, samples: int, uniforms: Tensor, *inputs: Any) -> tuple[Results, Plan]:
+def _run(precision: str | None, samples: int, uniforms: Tensor, *inputs: Any) -> tuple[Results, ChartLayout]:
     chart = make_chart(precision, *inputs)
     tables: Tensor | None = inputs[-1]
-    lengths = chart.plan.length_of_sentence if tables is None else tables[0]
+    lengths = chart.layout.length_of_sentence if tables is None else tables[0]
     trees = draw_from_packed_chart(chart, lengths, samples, uniforms).to_tensors()
     sentence = torch.arange(chart.batch * samples, device=chart.device) // samples
-    return (*trees, tree_log_probabilities(chart.arguments, sentence, *trees)), chart.plan
+    return (*trees, tree_log_probabilities(chart.arguments, sentence, *trees)), chart.layout

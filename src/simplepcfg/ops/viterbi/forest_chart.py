@@ -25,20 +25,20 @@ class ForestChart(ViterbiChart):
     def rule_row(self, b: int, rule: int, wide: bool) -> Tensor:
         arguments, states = self.arguments, self.states
         rules = arguments.left if rule < states else arguments.right
-        rules = rules[self.plan.sentences[b]] if rules.dim() == 3 else rules
+        rules = rules[self.layout.sentences[b]] if rules.dim() == 3 else rules
         row = rules[rule % states, :states] if wide else rules[rule % states, states:]
         return row.to(self.dtype).log()
 
     def fill(self) -> Tensor:
-        """Write the values of the forest to the chart; return the best log-probabilities, in the order of the plan."""
-        forest, plan = self.forest, self.plan
+        """Write the values of the forest to the chart; return the best log-probabilities, in the layout's order."""
+        forest, layout = self.forest, self.layout
         best = forest.maximise()
-        place = plan.order.long().argsort()
+        place = layout.order.long().argsort()
         for width, level in forest.levels.items():
             assert level.values is not None
             rows = self.rows_of(place[level.b], level.i, torch.full_like(level.i, width))
             (self.emit if width == 1 else self.best)[rows[level.nodes], level.symbols] = level.values
             sides = forest.side_values[level.first_side : level.first_side + len(level.sides)]
             self.children[rows[level.sides], level.side_rules] = sides
-        self.top = self.best[plan.top_rows.clamp(min=0).long()] + self._root()
-        return best[plan.order.long()]
+        self.top = self.best[layout.top_rows.clamp(min=0).long()] + self._root()
+        return best[layout.order.long()]

@@ -37,7 +37,7 @@ class FusedViterbiChart(ViterbiChart):
     def __init__(self, arguments: InsideArguments) -> None:
         try:
             super().__init__(arguments)
-            columns = triton.cdiv(self.plan.words, TILE_ROWS) * TILE_ROWS
+            columns = triton.cdiv(self.layout.words, TILE_ROWS) * TILE_ROWS
             room = (max(self.states, self.tags) + SYMBOLS_AT_ONCE) * columns
             self.values = torch.empty(room, dtype=self.dtype, device=self.device)
         except torch.cuda.OutOfMemoryError as error:
@@ -65,29 +65,29 @@ class FusedViterbiChart(ViterbiChart):
 
     def rule_row(self, b: int, rule: int, wide: bool) -> Tensor:
         """Return one row of the log-rules, which is a column of the transposed ones; see the base class."""
-        rules = self.rules if self.rules.dim() == 2 else self.rules[self.plan.sentences[b]]
+        rules = self.rules if self.rules.dim() == 2 else self.rules[self.layout.sentences[b]]
         return rules[: self.states, rule] if wide else rules[self.states : self.states + self.tags, rule]
 
     def split_maxima(self, width: int) -> None:
         """Compute β* of a width."""
-        plan = self.plan
-        rows = plan.width(width)
+        layout = self.layout
+        rows = layout.width(width)
         block = min(triton.next_power_of_2(self.states), SPLIT_BLOCK)
         kernels.split_maxima_kernel[(rows.stop - rows.start, triton.cdiv(self.states, block))](
-            self.children, self.best, self.best if self.bonus is None else self.bonus, plan.first_rows,
-            plan.sentence_of_row, width, rows.start, plan.words, self.states,
+            self.children, self.best, self.best if self.bonus is None else self.bonus, layout.first_rows,
+            layout.sentence_of_row, width, rows.start, layout.words, self.states,
             HAS_BONUS=self.bonus is not None, BLOCK=block,
         )  # fmt: skip
 
     def multiply(self, width: int) -> None:
         """Compute η* and ζ* of the rows of a width that have parents."""
-        rows = self.plan.with_parents(width)
+        rows = self.layout.with_parents(width)
         values = self.emit if width == 1 else self.best
         first = self.states if width == 1 else 0
         if self.rules.dim() == 2:
             self._product(values[rows], self.rules[first:], self.children[rows])
             return
-        for part, sentence in self.plan.sentence_rows(width):
+        for part, sentence in self.layout.sentence_rows(width):
             self._product(values[part], self.rules[sentence, first:], self.children[part])
 
     def _product(self, values: Tensor, rules: Tensor, out: Tensor) -> None:
@@ -116,15 +116,15 @@ class FusedViterbiChart(ViterbiChart):
 
     def descend(self, nodes: Nodes) -> None:
         """Add all nodes below the first of each tree, by one launch for each node."""
-        plan = self.plan
+        layout = self.layout
         block = min(triton.next_power_of_2(max(self.states, self.tags)), CHILD_BLOCK)
         stride = self.rules.stride()
-        for step in range(plan.n - 1):
+        for step in range(layout.n - 1):
             kernels.descend_kernel[(self.batch, 2)](
                 self.children, self.best, self.emit, self.rules, nodes.starts, nodes.ends, nodes.splits, nodes.labels,
-                nodes.tags, plan.first_rows, plan.words_before, plan.order, step, plan.n, self.states, self.tags,
-                stride[-2], stride[0] if self.rules.dim() == 3 else 0,
-                SPLITS=triton.next_power_of_2(max(plan.n - 1, 2)), BLOCK=block,
+                nodes.tags, layout.first_rows, layout.words_before, layout.order, step, layout.n, self.states,
+                self.tags, stride[-2], stride[0] if self.rules.dim() == 3 else 0,
+                SPLITS=triton.next_power_of_2(max(layout.n - 1, 2)), BLOCK=block,
             )  # fmt: skip
 
     def _out_of_memory_error(self) -> ResourceError:

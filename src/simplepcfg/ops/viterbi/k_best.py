@@ -66,7 +66,7 @@ def _k_best_of_chart(chart: ViterbiChart, k: int, chosen: Sequence[bool] | None 
     """Fill a chart; return up to k trees of each sentence, or of the chosen ones."""
     best = chart.fill().tolist()
     lists: list[list[LabelledTree]] = [[] for _ in range(chart.batch)]
-    for place, sentence in enumerate(chart.plan.sentences):
+    for place, sentence in enumerate(chart.layout.sentences):
         if best[place] > -math.inf and (chosen is None or chosen[sentence]):
             trees = _Search(chart, place).trees(k)
             # Scores of the search may differ in the last digit.
@@ -177,15 +177,15 @@ class _Search:
 
     def __init__(self, chart: ViterbiChart, place: int) -> None:
         self.chart, self.place, self.states = chart, place, chart.states
-        self.before = sum(chart.plan.lengths[:place])
-        self.length = chart.plan.lengths[place]
+        self.before = sum(chart.layout.lengths[:place])
+        self.length = chart.layout.lengths[place]
         self.nodes: dict[tuple[int, int, int], Node] = {}
         self.lists: dict[tuple[int, int, int], Side] = {}
         self.known: dict[tuple[int, int], Tensor] = {}  # log β* of spans on the host
 
     def row(self, i: int, j: int) -> int:
         """Return the row of a span in the chart."""
-        return self.chart.plan.first[j - i] + self.before - self.place * (j - i - 1) + i
+        return self.chart.layout.first[j - i] + self.before - self.place * (j - i - 1) + i
 
     def best(self, i: int, j: int, symbol: int) -> float:
         """Return β* of a span and a symbol."""
@@ -217,7 +217,7 @@ class _Search:
         chart = self.chart
         before = [self.row(i, k) for k in range(i + 1, j)]
         after = [self.row(k, j) for k in range(i + 1, j)]
-        bonus = 0.0 if chart.bonus is None else float(chart.bonus[self.row(i, j) - chart.plan.words])
+        bonus = 0.0 if chart.bonus is None else float(chart.bonus[self.row(i, j) - chart.layout.words])
         scores = chart.children[before, symbol] + chart.children[after, self.states + symbol] + bonus
         return scores.tolist(), bonus
 

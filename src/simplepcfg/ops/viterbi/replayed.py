@@ -7,8 +7,8 @@ from torch import Tensor
 
 from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.graphs import DeviceGraphs
+from simplepcfg.ops.inside.layout import ChartLayout
 from simplepcfg.ops.inside.padded_chart import chart_inputs
-from simplepcfg.ops.inside.plan import Plan
 from simplepcfg.ops.replay import Results, replayed
 from simplepcfg.ops.trees import tree_log_probabilities
 from simplepcfg.ops.viterbi.fused import FusedViterbiChart
@@ -41,15 +41,15 @@ def replayed_trees(graphs: DeviceGraphs, arguments: InsideArguments) -> Results:
 
 def _best_trees(
     log_emissions: Tensor, root: Tensor, rules: tuple[Tensor, Tensor], span_bonus: Tensor | None, tables: Tensor | None
-) -> tuple[Results, Plan]:
+) -> tuple[Results, ChartLayout]:
     arguments = InsideArguments(log_emissions, root, *rules, None, span_bonus, None)
     chart = FusedViterbiChart(arguments)
     if tables is not None:
         lengths, tops = tables
-        chart.plan = replace(chart.plan, length_of_sentence=lengths, top_rows=tops)
+        chart.layout = replace(chart.layout, length_of_sentence=lengths, top_rows=tops)
     trees = chart.trees(chart.fill())
     sentence = torch.arange(chart.batch, device=chart.device)
-    return (*trees, tree_log_probabilities(arguments, sentence, *trees)), chart.plan
+    return (*trees, tree_log_probabilities(arguments, sentence, *trees)), chart.layout
 
 
 def _additions(arguments: InsideArguments, lengths: list[int]) -> int:

@@ -13,7 +13,7 @@ from simplepcfg.ops.capture import Capturer, Launch
 from simplepcfg.ops.deferred_checks import DeferredChecks, deferring_checks
 from simplepcfg.ops.graph_cache import GraphCache
 from simplepcfg.ops.inside import without_graphs
-from simplepcfg.ops.inside.plan import make_plan
+from simplepcfg.ops.inside.layout import make_layout
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.gradients import Gradients
 from simplepcfg.training.step.span_prior import SpanPrior
@@ -161,7 +161,7 @@ class BatchGradientRunner:
         batch, n = words.shape
         static = words.to(self._device)
         # The cache of tables in ops is bounded, too, but what a graph reads must live as long as the graph.
-        tables = make_plan(n, (n,) * batch if lengths is None else tuple(lengths.tolist()), static.device)
+        tables = make_layout(n, (n,) * batch if lengths is None else tuple(lengths.tolist()), static.device)
         if lengths is not None:
             lengths = pinned(lengths, self._device)  # memory cannot be pinned while a graph is captured
         moved = None if prior is None else prior.to(self._device)

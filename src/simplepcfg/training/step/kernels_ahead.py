@@ -12,7 +12,7 @@ from simplepcfg.models import Model
 from simplepcfg.ops.capture import Launch
 from simplepcfg.ops.compile_ahead import compile_kernels
 from simplepcfg.ops.deferred_checks import DeferredChecks, deferring_checks
-from simplepcfg.ops.inside.plan import make_plan
+from simplepcfg.ops.inside.layout import make_layout
 from simplepcfg.training.step.step import Step
 
 SENTENCES = 8  # of a validation batch that stands for all of them
@@ -44,7 +44,7 @@ def compile_first_kernels(
 
 def _validation(model: Model, batch: Batch, precision: str | None, device: torch.device) -> Launch:
     words, lengths = batch.to(device).words, pinned(batch.lengths, device)
-    make_plan(words.shape[1], tuple(batch.lengths.tolist()), words.device)  # it cannot be made while it is captured
+    make_layout(words.shape[1], tuple(batch.lengths.tolist()), words.device)  # it cannot be made while it is captured
     checks = DeferredChecks(device)
 
     def run() -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Plan:
+class ChartLayout:
     """The rows of the packed chart of one batch, whose sentences are sorted by decreasing length.
 
     The span of width w that starts at word i of sentence b has row ``first[w] + words_before[b] − b (w − 1) + i``.
@@ -75,13 +75,13 @@ class Plan:
 
 
 @lru_cache(maxsize=256)
-def make_plan(n: int, lengths: tuple[int, ...], device: torch.device) -> Plan:
-    """Return the plan of a batch of these lengths, cached because it cannot be created during CUDA graph capture.
+def make_layout(n: int, lengths: tuple[int, ...], device: torch.device) -> ChartLayout:
+    """Return the layout of a batch of these lengths, cached because it cannot be created during CUDA graph capture.
 
-    Raises RuntimeError if it is: the tables of a cached plan would be written by replays of that graph alone.
+    Raises RuntimeError if it is: the tables of a cached layout would be written by replays of that graph alone.
     """
     if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-        raise RuntimeError(f"the plan of a chart of {n} words was not made before a CUDA graph is captured")
+        raise RuntimeError(f"the layout of a chart of {n} words was not made before a CUDA graph is captured")
     sizes = torch.tensor(lengths)
     falling, order = sizes.sort(descending=True, stable=True)
     batch = len(lengths)
@@ -103,7 +103,7 @@ def make_plan(n: int, lengths: tuple[int, ...], device: torch.device) -> Plan:
     if device.type == "cuda":
         packed = packed.pin_memory().to(device, non_blocking=True)
     parts = packed.to(device).split([len(table) for table in tables])
-    plan = Plan(
+    layout = ChartLayout(
         n,
         tuple(falling.tolist()),
         tuple(order.tolist()),
@@ -118,10 +118,10 @@ def make_plan(n: int, lengths: tuple[int, ...], device: torch.device) -> Plan:
         cells=parts[6],
         made=(torch.cuda.current_stream(device), torch.cuda.Event()) if device.type == "cuda" else None,
     )
-    if plan.made is not None:
-        stream, event = plan.made
+    if layout.made is not None:
+        stream, event = layout.made
         event.record(stream)
-    return plan
+    return layout
 
 
 def padded_tables(lengths: Tensor, n: int, device: torch.device) -> Tensor:
