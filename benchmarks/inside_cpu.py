@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from measuring import measure_in_turns
-from simplepcfg.benchmarking.memory import peak_on_cpu
+from simplepcfg.benchmarking.peak_memory import peak_on_cpu
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.timing import Times

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import torch
 
-from simplepcfg.benchmarking.memory import release
+from simplepcfg.benchmarking.peak_memory import release
 from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.timing import Times, captured, measure
 from simplepcfg.ops.graphs import clear_graphs, graphs_of, without_graphs

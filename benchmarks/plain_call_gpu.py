@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from measuring import FIGURES, WAYS, measure_ways, mixed_lengths
-from simplepcfg.benchmarking.memory import release
+from simplepcfg.benchmarking.peak_memory import release
 from simplepcfg.benchmarking.report import append_rows, check_columns, environment
 from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.workload import forward_backward

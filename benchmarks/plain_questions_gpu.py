@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from measuring import FIGURES, WAYS, measure_ways
-from simplepcfg.benchmarking.memory import release
+from simplepcfg.benchmarking.peak_memory import release
 from simplepcfg.benchmarking.report import append_rows, check_columns, environment
 from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.errors import is_out_of_memory

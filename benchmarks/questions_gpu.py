@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from simplepcfg.benchmarking.memory import peak_on_gpu, release
+from simplepcfg.benchmarking.peak_memory import peak_on_gpu, release
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.timing import Times, measure

@@ -13,7 +13,7 @@ from simplepcfg.models import build_model
 from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.run_folder import load_run
 from simplepcfg.training import train
-from simplepcfg.training.memory import estimate
+from simplepcfg.training.memory_estimate import estimate
 from simplepcfg.training.step.rule_count_check import rule_count_ratio
 from tiny_runs import short_trees
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from simplepcfg.benchmarking.memory import peak_on_cpu, peak_on_gpu, release
+from simplepcfg.benchmarking.peak_memory import peak_on_cpu, peak_on_gpu, release
 from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.timing import DTYPES, Machine, Times, captured, matrix_mode, measure
 from simplepcfg.benchmarking.workload import forward_backward

@@ -23,7 +23,7 @@ from simplepcfg.runs.metrics import check_length, is_intact
 from simplepcfg.runs.run_folder import FORMAT, RunFolder, run_facts
 from simplepcfg.runs.tensor_files import read_checked_tensor_file, stored_vocabulary, write_tensor_file
 from simplepcfg.training.loop import Trainer
-from simplepcfg.training.memory import Needs, require_memory
+from simplepcfg.training.memory_estimate import Needs, require_memory
 from simplepcfg.training.neighbour_embeddings import set_neighbour_embeddings
 from simplepcfg.training.recommendation import time_note
 from simplepcfg.training.reporting.progress import Reporter

@@ -39,7 +39,7 @@ def peak_on_cpu(size: Size, backend: str, precision: str) -> float:
     job = json.dumps([astuple(size), backend, precision, torch.get_num_threads()])
     source = str(Path(__file__).parents[2])
     paths = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-m", "simplepcfg.benchmarking.memory", job]
+    command = [sys.executable, "-m", "simplepcfg.benchmarking.peak_memory", job]
     child = subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": paths}
     )

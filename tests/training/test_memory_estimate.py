@@ -12,13 +12,14 @@ from simplepcfg.errors import ResourceError
 from simplepcfg.models import KINDS, SimpleNPCFGConfig, build_model
 from simplepcfg.runs.corpus import Corpus
 from simplepcfg.runs.device import ALLOCATOR_SETTINGS, use_expandable_segments
-from simplepcfg.training import PlainReporter, memory, train
+from simplepcfg.training import PlainReporter, memory_estimate, train
+from simplepcfg.training.memory_estimate import estimate
 
 
 def test_estimate_counts_what_it_says() -> None:
     config = SimpleNPCFGConfig(nonterminals=3, preterminals=5, embedding=4, networks="paper")
     weights = sum(parameter.numel() for parameter in build_model(config, 11).parameters())
-    sizes = {part.what: part.size for part in memory.estimate(config, 11, batch=2, longest=6)}
+    sizes = {part.what: part.size for part in estimate(config, 11, batch=2, longest=6)}
     networks = (2 * (3 * 3 + 2 * 5) + 5 * (1 + 3 * 2)) * 4
     assert sizes == {
         "weights": 4 * 4 * weights,
@@ -27,10 +28,10 @@ def test_estimate_counts_what_it_says() -> None:
         "emissions": 4 * 3 * 5 * 11,
         "chart": 4 * 4 * 3 * 2 * 7**2,
     }
-    averaged = memory.estimate(config, 11, batch=2, longest=6, averaged=True)
+    averaged = estimate(config, 11, batch=2, longest=6, averaged=True)
     assert averaged[0].size == 5 * 4 * weights
     for precision, item in (("bf16", 2), ("fp32", 4)):
-        sizes = {part.what: part.size for part in memory.estimate(config, 11, 2, 6, "cuda", precision)}
+        sizes = {part.what: part.size for part in estimate(config, 11, 2, 6, "cuda", precision)}
         assert sizes == {
             "weights": 5 * 4 * weights + (2 * weights if item == 2 else 0),
             "networks": item * networks,
@@ -45,8 +46,7 @@ def test_a_large_vocabulary_is_not_held_under_every_preterminal() -> None:
     config = SimpleNPCFGConfig(nonterminals=4096, preterminals=4096, embedding=512)
     for device in ("cpu", "cuda"):
         sizes = [
-            {part.what: part.size for part in memory.estimate(config, words, 16, 40, device)}
-            for words in (50_000, 500_000)
+            {part.what: part.size for part in estimate(config, words, 16, 40, device)} for words in (50_000, 500_000)
         ]
         assert sizes[0]["emissions"] == sizes[1]["emissions"] < 2**30
         assert sizes[1]["weights"] > 5 * sizes[0]["weights"]
@@ -56,7 +56,7 @@ def test_a_large_vocabulary_is_not_held_under_every_preterminal() -> None:
 def test_every_model_has_an_estimate(kind: str) -> None:
     """Each part is there, and grows with what it is said to grow with."""
     small, large, long = (
-        {part.what: part.size for part in memory.estimate(KINDS[kind](), words, batch, longest, device, "bf16")}
+        {part.what: part.size for part in estimate(KINDS[kind](), words, batch, longest, device, "bf16")}
         for words, batch, longest, device in ((101, 2, 6, "cuda"), (1001, 8, 6, "cuda"), (101, 2, 60, "cuda"))
     )
     assert min(small.values()) > 0
@@ -67,7 +67,7 @@ def test_every_model_has_an_estimate(kind: str) -> None:
 
 def test_estimate_draws_nothing() -> None:
     before = torch.get_rng_state()
-    memory.estimate(SimpleNPCFGConfig(init_logit_std=1.0), 11, batch=2, longest=6)
+    estimate(SimpleNPCFGConfig(init_logit_std=1.0), 11, batch=2, longest=6)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -79,7 +79,7 @@ def test_estimate_draws_nothing() -> None:
     ],
 )
 def test_too_large_a_model_is_refused(make_config, tmp_path: Path, setting: str, advice: str, monkeypatch) -> None:
-    monkeypatch.setattr(memory, "available_memory", lambda device: 64 * 2**30)
+    monkeypatch.setattr(memory_estimate, "available_memory", lambda device: 64 * 2**30)
     with pytest.raises(ResourceError, match=rf"training would take about [\d,.]+ GiB, .*{advice}") as caught:
         train(make_config(setting), tmp_path / "run")
     assert caught.value.exit_code == 4
@@ -87,19 +87,19 @@ def test_too_large_a_model_is_refused(make_config, tmp_path: Path, setting: str,
 
 
 def test_long_batches_are_refused(make_config, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(memory, "available_memory", lambda device: 2**20)
+    monkeypatch.setattr(memory_estimate, "available_memory", lambda device: 2**20)
     lines = [" ".join("ab"[k % 2] for k in range(300))] * 4
     with pytest.raises(ResourceError, match=r"for the chart, .*; lower training\.batch_size or data\.max_length"):
         train(make_config("data.max_length=0"), tmp_path / "run", train_text=lines)
 
 
 def test_unknown_memory_refuses_nothing(make_config, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(memory, "available_memory", lambda device: None)
+    monkeypatch.setattr(memory_estimate, "available_memory", lambda device: None)
     assert train(make_config("training.epochs=1"), tmp_path / "run").epochs == 1
 
 
 def test_estimate_is_said_before_training(make_config, tmp_path: Path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(memory, "available_memory", lambda device: 2**34)
+    monkeypatch.setattr(memory_estimate, "available_memory", lambda device: 2**34)
     train(make_config("training.epochs=1"), tmp_path / "run", reporter=PlainReporter())
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("memory: about ")]
     assert re.match(r"memory: about [\d.]+ MiB of 16\.0 GiB free on cpu \(.*weights [\d.]+ MiB.*\)$", line)
@@ -111,20 +111,20 @@ def test_validation_needs_room_for_rules_and_charts(make_config, monkeypatch) ->
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for valid, charts in (([[2] * 10], 6 * 32768 * 100), ([[2] * 40] * 3000, None)):
         corpus = Corpus(EncodedText.of([[2] * 20] * 16), EncodedText.of(valid), Vocabulary.from_sentences([["a"]]))
-        parts = memory.estimate(config.model, len(corpus.vocabulary), 16, 20, "cuda", "bf16")
+        parts = estimate(config.model, len(corpus.vocabulary), 16, 20, "cuda", "bf16")
         rules = 4 * 2 * 32768 * (32768 + 65536)
         step = sum(part.size for part in parts) - parts[0].size
         assert rules > step
         share = charts if charts is not None else 10**12 // 8 // (16 * 32768) * 6 * 32768
-        monkeypatch.setattr(memory, "available_memory", lambda device: 10**12)
-        needs = memory.require_memory(config, corpus, torch.device("cuda"))
+        monkeypatch.setattr(memory_estimate, "available_memory", lambda device: 10**12)
+        needs = memory_estimate.require_memory(config, corpus, torch.device("cuda"))
         assert needs.size == pytest.approx(parts[0].size + rules + share + step)
         assert f"; validation {(rules + share) / 2**30:.1f} GiB" in needs.note
-    monkeypatch.setattr(memory, "available_memory", lambda device: parts[0].size + rules)
+    monkeypatch.setattr(memory_estimate, "available_memory", lambda device: parts[0].size + rules)
     with pytest.raises(
         ResourceError, match=r"24\.0 GiB for validation's rules in float32, .*; lower model\.nonterminals"
     ):
-        memory.require_memory(config, corpus, torch.device("cuda"))
+        memory_estimate.require_memory(config, corpus, torch.device("cuda"))
 
 
 def test_steps_are_captured_only_if_both_ways_fit(make_config, monkeypatch) -> None:
@@ -132,25 +132,25 @@ def test_steps_are_captured_only_if_both_ways_fit(make_config, monkeypatch) -> N
     corpus = Corpus(EncodedText.of([[2] * 20] * 16), EncodedText.of([[2, 2]]), Vocabulary.from_sentences([["a"]]))
     needs = []
     for free in (10**12, None):
-        monkeypatch.setattr(memory, "available_memory", lambda device, free=free: free)
-        needs.append(memory.require_memory(config, corpus, torch.device("cuda")))
+        monkeypatch.setattr(memory_estimate, "available_memory", lambda device, free=free: free)
+        needs.append(memory_estimate.require_memory(config, corpus, torch.device("cuda")))
         assert needs[-1].capture
         assert "twice" in needs[-1].note
-    monkeypatch.setattr(memory, "available_memory", lambda device: needs[0].size - 1)
-    tight = memory.require_memory(config, corpus, torch.device("cuda"))
+    monkeypatch.setattr(memory_estimate, "available_memory", lambda device: needs[0].size - 1)
+    tight = memory_estimate.require_memory(config, corpus, torch.device("cuda"))
     assert not tight.capture
     assert tight.size < needs[0].size
     assert "launched one by one" in tight.note
-    monkeypatch.setattr(memory, "available_memory", lambda device: tight.size - 1)
+    monkeypatch.setattr(memory_estimate, "available_memory", lambda device: tight.size - 1)
     with pytest.raises(ResourceError, match=r"free on cuda; lower model\.nonterminals"):
-        memory.require_memory(config, corpus, torch.device("cuda"))
+        memory_estimate.require_memory(config, corpus, torch.device("cuda"))
 
 
 def test_processes_share_a_batch_and_a_machine(make_config, monkeypatch) -> None:
     corpus = Corpus(EncodedText.of([[2] * 20] * 16), EncodedText.of([[2, 2]]), Vocabulary.from_sentences([["a"]]))
-    monkeypatch.setattr(memory, "available_memory", lambda device: 2**33)
-    alone = memory.require_memory(make_config(), corpus, torch.device("cpu"))
-    two = memory.require_memory(make_config(), corpus, torch.device("cpu"), processes=2, here=2)
+    monkeypatch.setattr(memory_estimate, "available_memory", lambda device: 2**33)
+    alone = memory_estimate.require_memory(make_config(), corpus, torch.device("cpu"))
+    two = memory_estimate.require_memory(make_config(), corpus, torch.device("cpu"), processes=2, here=2)
     assert two.size < alone.size
     assert "of 4.0 GiB free" in two.note
 
