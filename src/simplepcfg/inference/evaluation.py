@@ -15,7 +15,7 @@ from simplepcfg.evaluation.perplexity import perplexity
 from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport, VocabularyUse
 from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.files import Record
-from simplepcfg.inference.labelled_trees import best_trees
+from simplepcfg.inference.labelled_trees import viterbi_trees
 from simplepcfg.inference.parsing import check_decoder, mbr_spans, viterbi_spans
 from simplepcfg.inference.scoring import importance_log_probabilities, log_probabilities
 from simplepcfg.inference.sentences import Sentence, as_tree, listed, split_sentences
@@ -87,7 +87,7 @@ def labels_of(run: TrainedModel, treebank: Treebank) -> LabelReport | None:
         return None
     prepared = [(tree.words, item) for tree, item in zip(treebank.original, treebank.prepared, strict=True)]
     try:
-        trees = best_trees(run, prepared, lambda batch: None)
+        trees = viterbi_trees(run, prepared, lambda batch: None)
     except InputError:
         return None
     return treebank.labels(trees)

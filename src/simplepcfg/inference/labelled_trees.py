@@ -55,7 +55,7 @@ class SampledText:
     kept: float
 
 
-def best_trees(run: TrainedModel, prepared: Words, bonus: Bonus) -> list[SpanTree]:
+def viterbi_trees(run: TrainedModel, prepared: Words, bonus: Bonus) -> list[SpanTree]:
     """Return the most probable tree of each sentence with its symbols; see ``Run.parse``."""
 
     def compute(batch: Batch) -> list[LabelledTree]:

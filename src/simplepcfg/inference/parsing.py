@@ -11,7 +11,7 @@ from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.treebank import Spans
 from simplepcfg.inference.batches import blocks, in_batches
-from simplepcfg.inference.labelled_trees import ScoredTree, best_trees, k_best_trees
+from simplepcfg.inference.labelled_trees import ScoredTree, k_best_trees, viterbi_trees
 from simplepcfg.inference.marginals import Bonus, ConstraintList, Words, make_bonus
 from simplepcfg.inference.sentences import Sentence, original_tree
 from simplepcfg.inference.trained_model import TrainedModel
@@ -58,7 +58,7 @@ def prepared_blocks(
 
 def _trees(run: TrainedModel, prepared: Words, bonus: Bonus, decode: str) -> list[SpanTree]:
     if decode == "viterbi":
-        return best_trees(run, prepared, bonus)
+        return viterbi_trees(run, prepared, bonus)
     decoded = mbr_spans(run, [item.tokens for _, item in prepared], bonus)
     return [original_tree(words, item, spans) for (words, item), spans in zip(prepared, decoded, strict=True)]
 

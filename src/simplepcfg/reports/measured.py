@@ -17,11 +17,11 @@ from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.symbol_labels import SymbolLabels
 from simplepcfg.evaluation.treebank import BASELINES, Spans, Treebank
 from simplepcfg.inference.evaluation import report_of
-from simplepcfg.inference.labelled_trees import best_trees
+from simplepcfg.inference.labelled_trees import viterbi_trees
 from simplepcfg.inference.marginals import span_marginals
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.scoring import log_probabilities
-from simplepcfg.ops.mbr import best_trees as mbr_trees
+from simplepcfg.ops.mbr import best_trees
 from simplepcfg.runs.history import duration
 
 FIRST_BLOCK, BLOCK = 8, 32  # sentences; the time that the first takes is the first estimate
@@ -102,11 +102,11 @@ def _compute(run: Run, treebank: Treebank, block: slice, answers: _Answers) -> N
     prepared: list[tuple[Sequence[str], Prepared]] = [(tree.words, item) for tree, item in pairs]
     marginals = span_marginals(run, prepared, None)
     answers.marginals += marginals
-    answers.spans += [mbr_trees(table[None])[0] if len(table) > 1 else [] for table in marginals]
+    answers.spans += [best_trees(table[None])[0] if len(table) > 1 else [] for table in marginals]
     answers.scores += log_probabilities(run, [item.tokens for _, item in prepared])
     if answers.labelled is not None:
         try:
-            answers.labelled += best_trees(run, prepared, lambda batch: None)
+            answers.labelled += viterbi_trees(run, prepared, lambda batch: None)
         except InputError:  # a large rank grammar has no symbols to show
             answers.labelled = None
 
