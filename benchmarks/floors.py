@@ -29,6 +29,7 @@ class StepSize:
     inside: Size
     embedding: int
     words: int
+    emission_blocks: int  # residual blocks of the emission network, as the model's configuration has them
     item: int = BF16
 
     def forward(self) -> dict[str, Work]:
@@ -36,10 +37,13 @@ class StepSize:
         states, tags = self.inside.nonterminals, self.inside.preterminals
         symbols, width = states + tags, self.embedding
         rows = states + 2 * symbols  # parents, left and right children: one layer each
-        # The paper's emission network has five layers. The forward pass writes activations that the backward pass
-        # reads: two for each residual layer, and for emissions the first output and three for each of its blocks.
+        # The emission network is a linear layer and blocks of two. The forward pass writes activations that the
+        # backward pass reads: two for each residual layer, and for emissions the first output and three for each block.
+        layers, activations = 1 + 2 * self.emission_blocks, 1 + 3 * self.emission_blocks
         return {
-            "networks": Work(2.0 * (rows + 5 * tags) * width * width, (2.0 * rows + 7.0 * tags) * width * self.item),
+            "networks": Work(
+                2.0 * (rows + layers * tags) * width * width, (2.0 * rows + activations * tags) * width * self.item
+            ),
             "rules": Work(4.0 * states * symbols * width, 2.0 * states * symbols * self.item),
             "emissions": Work(
                 2.0 * tags * (self.words + self.inside.words) * width, 1.0 * tags * self.words * self.item

@@ -138,14 +138,12 @@ def all_parts(arguments: argparse.Namespace, states: int) -> list[Part]:
     precision = arguments.precision
     tags, symbols, count = 2 * states, 3 * states, arguments.words
     inside = Size(arguments.batch, arguments.length, states, tags)
-    size = StepSize(inside, WIDTH, count, BF16 if precision == "bf16" else FP32)
+    config = SimpleNPCFGConfig(
+        nonterminals=states, preterminals=tags, embedding=WIDTH, init_logit_std=arguments.init_logit_std
+    )
+    size = StepSize(inside, WIDTH, count, config.emission_blocks, BF16 if precision == "bf16" else FP32)
     torch.manual_seed(0)
-    model = SimpleNPCFG(
-        SimpleNPCFGConfig(
-            nonterminals=states, preterminals=tags, embedding=WIDTH, init_logit_std=arguments.init_logit_std
-        ),
-        count + 1,
-    ).to(DEVICE)
+    model = SimpleNPCFG(config, count + 1).to(DEVICE)
     model.precision = precision
     model.train()
     networks = (model.parent, model.left_child, model.right_child, model.emission)

@@ -201,7 +201,7 @@ def above_floor(
         return {"floor_ms": None, "ratio": None}
     inside = Size(arguments.batch, arguments.length, model.nonterminals, model.preterminals)
     words = len(Vocabulary.load(RunFolder(folder).vocabulary))
-    floor = StepSize(inside, model.embedding, words).step().floor_ms()
+    floor = StepSize(inside, model.embedding, words, model.emission_blocks).step().floor_ms()
     return {"floor_ms": round(floor, 4), "ratio": milliseconds and round(milliseconds / floor, 3)}
 
 
