@@ -37,8 +37,9 @@ def test_of_conllu_the_words_are_prepared_and_evaluated(call: Call, tiny_run: Pa
     assert call("prepare", "text", tmp_path / "train.txt", "--out", tmp_path / "out").code == 0
     assert "the dog" in (tmp_path / "out" / "train.txt").read_text()
     (plain,) = json.loads(call("evaluate", tiny_run, "-", "--json", "-", stdin="the dog\n").out)
-    (found,) = json.loads(call("evaluate", tiny_run, tmp_path / "train.txt", "--json", "-").out)
+    found, *baselines = json.loads(call("evaluate", tiny_run, tmp_path / "train.txt", "--json", "-").out)
     assert found["perplexity"] == plain["perplexity"]
+    assert [system["name"] for system in baselines] == ["left-branching", "right-branching", "random"]  # it has heads
 
 
 @pytest.mark.parametrize("options", [["score"], ["score", "--surprisal"], ["parse"]])

@@ -105,7 +105,7 @@ def command(request: DistilRequest) -> None:
 
 def _settings(request: DistilRequest) -> list[str]:
     """Return the settings of all configurations. Raises InputError for text that cannot be read again and again."""
-    from simplepcfg.data.readers import sniff
+    from simplepcfg.data.readers import has_dependencies, sniff
 
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("torchrun's processes share one run; distil without it, with --jobs K")
@@ -114,8 +114,8 @@ def _settings(request: DistilRequest) -> list[str]:
         raise InputError("text from standard input can be read once, and every run reads it; save it to a file")
     for path in texts.values():
         sniff(path)  # A file that cannot be read is refused before a folder is begun for it.
-    if request.trees is not None and sniff(request.trees) != "trees":
-        raise InputError(f"--test {request.trees} holds no bracketed trees; give a file of trees, or leave it out")
+    if request.trees is not None and sniff(request.trees) != "trees" and not has_dependencies(request.trees):
+        raise InputError(f"--test {request.trees} holds no bracketed trees; give a file of trees, CoNLL-U or none")
     changes = list(request.settings or [])
     refuse_set_twice(changes, texts)
     changes += [f"{key}={json.dumps(path, ensure_ascii=False)}" for key, path in texts.items()]

@@ -28,7 +28,7 @@ class EvaluateRequest:
         arg(
             "[RUN]... FILE",
             "Run folders, folders of runs, n-gram models, LSTMs, left-branching, right-branching, random, oracle; "
-            "last, trees or text.",
+            "last, trees, a dependency treebank (CoNLL-U) or text.",
         ),
     ]
     predictions: Annotated[
@@ -89,7 +89,7 @@ class EvaluateRequest:
 
 @takes(EvaluateRequest)
 def command(request: EvaluateRequest) -> None:
-    """Evaluate on bracketed trees (F1 and perplexity) or on plain text (perplexity alone).
+    """Evaluate on bracketed trees (F1 and perplexity), a dependency treebank, or plain text (perplexity alone).
 
     Each run's own preprocessing is applied to the file first; baselines and predictions take that of the
     first run, or the usual one (punctuation dropped, lower-cased). Perplexity has its denominator beside it.
@@ -97,11 +97,15 @@ def command(request: EvaluateRequest) -> None:
     vocabularies are not compared. Runs without trees (hidden Markov models), n-gram
     models and LSTMs have perplexity alone.
 
+    CoNLL-U with heads is a dependency treebank, in any language: the table has the recall of the spans of its
+    subtrees and the share of brackets that cross one, beside left, right branching and random trees.
+
     \b
     Example:
       simplepcfg evaluate runs/demo left-branching right-branching test.trees
       simplepcfg evaluate runs/demo test.txt --json scores.json
       simplepcfg evaluate english novel.txt --raw
+      simplepcfg evaluate runs/spanish es_gsd-ud-test.conllu
       simplepcfg evaluate english test.trees --sentences rows.tsv --csv table.csv
       simplepcfg evaluate --predictions parsed.trees test.trees
       simplepcfg evaluate runs/demo test.trees --labels --write-labels labels.json
@@ -112,7 +116,8 @@ def command(request: EvaluateRequest) -> None:
     _refuse_contradictions(request)
     from simplepcfg.inference.systems import System
 
-    systems = [*map(System.named, request.names), *map(System.group, request.groups or ())]
+    systems = [*map(System.named, [*request.names, *_added_baselines(request)])]
+    systems += map(System.group, request.groups or ())
     columns = _evaluate(request, systems)
     _print(request, columns)
     _write(request, columns, systems)
@@ -132,6 +137,15 @@ def _refuse_contradictions(request: EvaluateRequest) -> None:
         raise InputError("--ensemble combines span marginals; leave out --decode viterbi")
     if not request.ensemble and (request.by != "geometric" or request.weigh != "equal"):
         raise InputError("--by and --weigh are for runs together; give --ensemble, too")
+
+
+def _added_baselines(request: EvaluateRequest) -> list[str]:
+    """Return the baselines beside which trees are shown on a dependency treebank, where no single figure says much."""
+    from simplepcfg.data.readers import has_dependencies
+    from simplepcfg.evaluation.treebank import BASELINES
+
+    judged = has_dependencies(request.file) and not request.write_labels
+    return [name for name in BASELINES[:3] if judged and name not in request.names]
 
 
 def _evaluate(request: EvaluateRequest, systems: "list[System]") -> "list[Column]":

@@ -165,11 +165,18 @@ def has_penn_tags(trees: Iterable[SpanTree]) -> bool:
     return 2 * penn >= words
 
 
-def with_word_tags(trees: Sequence[SpanTree]) -> list[SpanTree]:
-    """Return the trees if their tags are Penn's, else with tags that tell words from punctuation by characters."""
-    if has_penn_tags(trees):
+def with_word_tags(trees: Sequence[SpanTree], punctuation: str | None = None) -> list[SpanTree]:
+    """Return the trees if their tags are Penn's, else with tags that tell words from punctuation.
+
+    Punctuation is what has the tag `punctuation`, if one is given, and else known by its characters.
+    """
+    if punctuation is not None:
+        marks = [[tag == punctuation for tag in tree.tags] for tree in trees]
+    elif has_penn_tags(trees):
         return list(trees)
+    else:
+        marks = [[is_punctuation(word) for word in tree.words] for tree in trees]
     return [
-        SpanTree(tree.words, tuple("." if is_punctuation(word) else "NN" for word in tree.words), tree.spans)
-        for tree in trees
+        SpanTree(tree.words, tuple("." if mark else "NN" for mark in of_tree), tree.spans)
+        for tree, of_tree in zip(trees, marks, strict=True)
     ]

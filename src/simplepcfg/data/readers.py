@@ -17,11 +17,13 @@ from os import PathLike, fspath
 from typing import IO, Literal
 
 from simplepcfg.data.brackets import parse_trees
-from simplepcfg.data.conllu import named_conllu, parse_conllu
+from simplepcfg.data.conllu import has_heads, named_conllu, parse_conllu, parse_dependencies
+from simplepcfg.data.dependencies import DependencyTree
 from simplepcfg.data.formats import (
     CONLLU,
     first_lines,
     recognise_bytes,
+    recognise_lines,
     recognised,
     refuse,
     refuse_other_formats,
@@ -95,20 +97,36 @@ def read_trees(path: Path) -> Iterator[SpanTree]:
     return _trees_or_error(refuse_other_formats(open_text(path), name), name)
 
 
+def read_dependencies(path: Path) -> Iterator[DependencyTree]:
+    """Yield the dependency trees of a CoNLL-U file; InputError names a line that is wrong."""
+    return parse_dependencies(open_text(path), _display_name(path))
+
+
 def sniff(path: Path) -> Literal["trees", "text"]:
     """Return whether a file holds bracketed trees or plain sentences, by its first lines, which can be read again."""
+    start = "\n".join(line for line in _first_lines_of(path) if line.strip())
+    return "trees" if _begins_with_trees(start.removeprefix("\ufeff")) else "text"
+
+
+def has_dependencies(path: Path) -> bool:
+    """Return whether a file is CoNLL-U with heads, by its first lines, which can be read again."""
+    lines = _first_lines_of(path)
+    return (recognise_lines(lines) is CONLLU or named_conllu(fspath(path))) and has_heads(lines)
+
+
+def _first_lines_of(path: Path) -> list[str]:
+    """Return the first lines of a file, which stay there for whoever reads it next."""
     if fspath(path) == STDIN:
         # A stream without peek cannot be inspected before it is read, so it is taken for plain text.
         peek = getattr(sys.stdin.buffer, "peek", None)
-        start = peek(_SNIFFED_BYTES)[:_SNIFFED_BYTES].decode("utf-8", "replace") if peek else ""
-    else:
-        pipe = _pipe_identity(path)
-        lines = open_text(path)
-        taken = first_lines(lines)
-        if pipe is not None:
-            _sniffed_pipes[pipe] = chain(taken, lines)
-        start = "\n".join(line for line in taken if line.strip())
-    return "trees" if _begins_with_trees(start.removeprefix("\ufeff")) else "text"
+        start: str = peek(_SNIFFED_BYTES)[:_SNIFFED_BYTES].decode("utf-8", "replace") if peek else ""
+        return start.split("\n")
+    pipe = _pipe_identity(path)
+    lines = open_text(path)
+    taken = first_lines(lines)
+    if pipe is not None:
+        _sniffed_pipes[pipe] = chain(taken, lines)
+    return taken
 
 
 def _begins_with_trees(start: str) -> bool:

@@ -12,6 +12,7 @@ from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.resampling import RESAMPLES, Comparison, Interval, compare, intervals, vocabulary_of
 
 OTHER_VOCABULARY = "other vocabulary"
+MEANS = ("sentence_f1", "corpus_f1", "subtree_recall", "crossing_brackets", "perplexity")  # of a group of runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Column:
 
     def _group_dict(self) -> dict[str, object]:
         runs = [report.to_dict() for report in self.reports]
-        spreads = {name: Spread.of(run[name] for run in runs) for name in ("sentence_f1", "corpus_f1", "perplexity")}
+        spreads = {name: Spread.of(run[name] for run in runs) for name in MEANS}
         if any(run["impossible_sentences"] for run in runs):
             spreads["perplexity"] = None
         return {

@@ -25,6 +25,8 @@ SYSTEM_COLUMNS = (
     "unknown_words",
     "unknown_share",
     "impossible_sentences",
+    "subtree_recall",
+    "crossing_brackets",
 )
 
 

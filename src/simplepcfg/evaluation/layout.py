@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from simplepcfg.evaluation.columns import OTHER_VOCABULARY, Column, Spread
+from simplepcfg.evaluation.dependency_report import DependencyReport
 from simplepcfg.evaluation.f1 import F1Report
 from simplepcfg.evaluation.perplexity import PerplexityReport
 from simplepcfg.evaluation.report import EvaluationReport
@@ -13,7 +14,13 @@ from simplepcfg.evaluation.symbol_labels import SymbolLabels
 
 SHOWN_LABELS = 8
 NOTHING = "–"
-MEASURE_NAMES = {"sentence_f1": "S-F1", "corpus_f1": "corpus F1", "perplexity": "perplexity"}
+MEASURE_NAMES = {
+    "sentence_f1": "S-F1",
+    "corpus_f1": "corpus F1",
+    "subtree_recall": "recall of subtrees",
+    "crossing_brackets": "brackets that cross one",
+    "perplexity": "perplexity",
+}
 
 Row = tuple[str, list[str]]
 Reports = Sequence[EvaluationReport]
@@ -32,6 +39,7 @@ def sections(columns: Sequence[Column]) -> list[Section]:
     every = [report for column in columns for report in column.reports]
     parts = [
         Section("F1 (0-100)", _f1_rows(columns)),
+        Section("dependency subtrees (0-100)", _subtree_rows(columns)),
         Section("F1 by length", _length_rows(columns, every)),
         Section("recall by label", _label_rows(columns, every)),
         Section("symbols of the most probable trees as gold labels (0-100)", _symbol_rows(columns)),
@@ -51,6 +59,16 @@ def _f1_rows(columns: Sequence[Column]) -> list[Row]:
     ]
 
 
+def _subtree_rows(columns: Sequence[Column]) -> list[Row]:
+    def of(value: Callable[[DependencyReport], float | None]) -> list[str]:
+        return _numbers(columns, lambda report: value(report.dependencies) if report.dependencies else None)
+
+    return [
+        ("recall of subtrees", of(lambda report: report.recall)),
+        ("brackets that cross one", of(lambda report: report.crossing)),
+    ]
+
+
 def _length_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
     sizes: dict[str, int] = {}
     for report in every:
@@ -66,14 +84,14 @@ def _length_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
 def _label_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
     totals: dict[str, int] = {}
     for report in every:
-        for label in report.f1.recall_by_label if report.f1 else ():
+        for label in report.recall_by_label:
             totals[label.label] = max(totals.get(label.label, 0), label.total)
     frequent = sorted(totals, key=lambda name: (-totals[name], name))[:SHOWN_LABELS]
 
-    def of(name: str) -> Callable[[F1Report], float | None]:
-        return lambda f1: next((label.recall for label in f1.recall_by_label if label.label == name), None)
+    def of(name: str) -> Callable[[EvaluationReport], float | None]:
+        return lambda report: next((label.recall for label in report.recall_by_label if label.label == name), None)
 
-    return [(f"{name} ({totals[name]:,})", _f1_numbers(columns, of(name))) for name in frequent]
+    return [(f"{name} ({totals[name]:,})", _numbers(columns, of(name))) for name in frequent]
 
 
 def _symbol_rows(columns: Sequence[Column]) -> list[Row]:
@@ -184,6 +202,14 @@ def _data_rows(columns: Sequence[Column]) -> list[Row]:
         (
             "one-word sentences left out of F1",
             _counts(columns, lambda report: (report.f1.skipped_one_word or None) if report.f1 else None),
+        ),
+        (
+            "subtrees that are counted",
+            _counts(columns, lambda report: report.dependencies.subtrees if report.dependencies else None),
+        ),
+        (
+            "words with a subtree in pieces, left out",
+            _counts(columns, lambda report: report.dependencies.discontinuous if report.dependencies else None),
         ),
     ]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from simplepcfg.evaluation.f1 import F1Report
+from simplepcfg.evaluation.dependency_report import DependencyReport
+from simplepcfg.evaluation.f1 import F1Report, LabelRecall
 from simplepcfg.evaluation.label_report import LabelReport
 from simplepcfg.evaluation.perplexity import PerplexityReport
 from simplepcfg.files import Record
@@ -32,7 +33,10 @@ class VocabularyUse:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationReport:
-    """F1, if there are gold trees, and perplexity, if there is a model; `tokens` are words after preprocessing."""
+    """F1, if there are gold trees, and perplexity, if there is a model; `tokens` are words after preprocessing.
+
+    Gold trees of dependencies have recall and crossing brackets in place of F1.
+    """
 
     name: str
     sentences: int
@@ -44,6 +48,7 @@ class EvaluationReport:
     importance_samples: int | None = None  # for each sentence
     vocabulary: VocabularyUse | None = None  # what the perplexity is over
     labels: LabelReport | None = None  # symbols against gold labels, where that was asked for
+    dependencies: DependencyReport | None = None  # against dependency trees
 
     @property
     def sentence_f1(self) -> float | None:
@@ -55,9 +60,16 @@ class EvaluationReport:
         """Micro-averaged F1, 0 to 100."""
         return self.f1.corpus_f1 if self.f1 else None
 
+    @property
+    def recall_by_label(self) -> tuple[LabelRecall, ...]:
+        """Recall of constituents by label, or of dependency subtrees by relation."""
+        if self.dependencies:
+            return self.dependencies.recall_by_relation
+        return self.f1.recall_by_label if self.f1 else ()
+
     def to_dict(self) -> Record:
         """Return plain values for JSON; None for numbers that do not apply and for an infinite perplexity."""
-        f1, perplexity = self.f1, self.perplexity
+        f1, perplexity, dependencies = self.f1, self.perplexity, self.dependencies
         return {
             "name": self.name,
             "sentences": self.sentences,
@@ -73,9 +85,13 @@ class EvaluationReport:
             or None,
             "recall_by_label": {
                 label.label: {"found": label.found, "total": label.total, "recall": label.recall}
-                for label in (f1.recall_by_label if f1 else ())
+                for label in self.recall_by_label
             }
             or None,
+            "subtree_recall": dependencies.recall if dependencies else None,
+            "crossing_brackets": dependencies.crossing if dependencies else None,
+            "subtrees": dependencies.subtrees if dependencies else None,
+            "discontinuous_subtrees": dependencies.discontinuous if dependencies else None,
             "labels": self.labels.to_dict() if self.labels else None,
             "log_likelihood_nats": perplexity.log_likelihood if perplexity else None,
             "perplexity": _finite(perplexity.perplexity) if perplexity else None,

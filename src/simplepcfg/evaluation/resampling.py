@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
+from simplepcfg.evaluation.dependency_report import SubtreeCounts
 from simplepcfg.evaluation.report import EvaluationReport
 
 RESAMPLES = 1000
@@ -72,6 +73,23 @@ def _corpus_f1_rows(report: EvaluationReport) -> tuple[list[int], Tensor] | None
     return [item.place for item in report.f1.by_sentence], torch.tensor(rows, dtype=torch.float64)
 
 
+def _subtree_rows(report: EvaluationReport) -> tuple[list[int], Tensor] | None:
+    return _dependency_rows(report, lambda item: (item.recalled, item.subtrees, item.subtrees))
+
+
+def _crossing_rows(report: EvaluationReport) -> tuple[list[int], Tensor] | None:
+    return _dependency_rows(report, lambda item: (item.crossing, item.brackets, item.subtrees))
+
+
+def _dependency_rows(
+    report: EvaluationReport, row: Callable[[SubtreeCounts], tuple[int, int, int]]
+) -> tuple[list[int], Tensor] | None:
+    if report.dependencies is None or not report.dependencies.subtrees:
+        return None
+    counts = report.dependencies.by_sentence
+    return [item.place for item in counts], torch.tensor([row(item) for item in counts], dtype=torch.float64)
+
+
 def _perplexity_rows(report: EvaluationReport) -> tuple[list[int], Tensor] | None:
     if report.perplexity is None or not report.perplexity.by_sentence:
         return None
@@ -91,9 +109,16 @@ def _corpus_f1(sums: Tensor) -> Tensor:
     return torch.where(brackets > 0, 200 * hits / brackets, 100.0)
 
 
+def _percentage(sums: Tensor) -> Tensor:
+    """Return the share of the second column that the first one is, 0 to 100, and 0 where there is nothing."""
+    return torch.where(sums[..., 1] > 0, 100 * sums[..., 0] / sums[..., 1], 0.0)
+
+
 MEASURES = (
     Measure("sentence_f1", _sentence_f1_rows, lambda sums: sums[..., 0] / sums[..., 1], (1, 2)),
     Measure("corpus_f1", _corpus_f1_rows, _corpus_f1, (2,)),
+    Measure("subtree_recall", _subtree_rows, _percentage, (2,)),
+    Measure("crossing_brackets", _crossing_rows, _percentage, (2,)),
     Measure("perplexity", _perplexity_rows, lambda sums: torch.exp(-sums[..., 0] / sums[..., 1]), (1,), vocabulary_of),
 )
 

@@ -26,13 +26,20 @@ Spans = list[tuple[int, int]]
 class Treebank:
     """Gold trees as in their file and after a run's preprocessing.
 
-    Where the tags are not Penn's, punctuation is recognised by its characters. Errors name `source`. Raises InputError
-    if no tree has two words after preprocessing.
+    Punctuation is what has the tag `punctuation`, if one is given; where the tags are not Penn's, it is recognised by
+    its characters. Errors name `source`. Raises InputError if no tree has two words after preprocessing.
     """
 
-    def __init__(self, trees: Iterable[SpanTree], preprocessing: Preprocessing, source: str | None = None) -> None:
+    def __init__(
+        self,
+        trees: Iterable[SpanTree],
+        preprocessing: Preprocessing,
+        source: str | None = None,
+        *,
+        punctuation: str | None = None,
+    ) -> None:
         given = list(trees)
-        self.original = with_word_tags(given)
+        self.original = with_word_tags(given, punctuation)
         self.prepared: list[Prepared] = [preprocessing.apply(tree.words, tree.tags) for tree in self.original]
         self.gold = [preprocessing.prepare_tree(tree) for tree in self.original]
         self.gold_tags = _tags_of(given, self.prepared)

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
 
-from simplepcfg.data.readers import read_sentences, read_trees, sniff
+from simplepcfg.data.readers import has_dependencies, read_dependencies, read_sentences, read_trees, sniff
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import EOS, Vocabulary
 from simplepcfg.errors import InputError
+from simplepcfg.evaluation.dependency_treebank import DependencyTreebank
 from simplepcfg.evaluation.label_report import LabelReport
 from simplepcfg.evaluation.perplexity import perplexity
 from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport, VocabularyUse
@@ -33,6 +34,9 @@ def evaluate(
 ) -> EvaluationReport:
     """Return F1 and perplexity on trees, sentences or a file; see ``Run.evaluate``."""
     check_decoder(decode)
+    if isinstance(data, str | PathLike) and has_dependencies(data):
+        treebank = DependencyTreebank(read_dependencies(data), run.preprocessing, fspath(data))
+        return evaluate_treebank(run, treebank, name, decode, importance, labels)
     if isinstance(data, str | PathLike):
         items: Sequence[object] = list(
             read_trees(data) if sniff(data) == "trees" else read_sentences(data, split=run.preprocessing.split)

@@ -316,9 +316,11 @@ class Run(TrainedModel):
 
         `decode` chooses trees as in `parse`. A compound model has no exact log p; `importance` samples of each
         sentence's vector z estimate it as well. A hidden Markov model has no trees and hence no F1. With `labels` the
-        report also says how the symbols of the most probable trees match gold labels.
+        report also says how the symbols of the most probable trees match gold labels. A CoNLL-U file with heads is a
+        dependency treebank: recall of its subtrees and crossing brackets take the place of F1.
 
             run.evaluate("test.trees").sentence_f1
+            run.evaluate("test.conllu").dependencies.recall
         """
         return evaluate(self, data, name or self.name, decode, importance, labels)
 

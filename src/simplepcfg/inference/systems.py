@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from simplepcfg.data.dependencies import DependencyTree
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.raw_text import LOOKED_AT, paragraph_remark, untokenized_remark
-from simplepcfg.data.readers import read_sentences, read_trees, sniff
+from simplepcfg.data.readers import has_dependencies, read_sentences, read_trees, sniff
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError, SimplePCFGError
 from simplepcfg.evaluation.columns import Column
+from simplepcfg.evaluation.dependency_treebank import GoldTree, make_treebank, read_gold
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import BASELINES, Treebank, check_baseline_name
 from simplepcfg.inference.evaluation import evaluate_sequence_model
@@ -99,14 +101,15 @@ def evaluate_systems(
     Each run's own preprocessing is applied to the file; baselines and predictions take that of the first run. Runs
     without trees (hidden Markov models), n-gram models and LSTMs have perplexity alone. With `labels` the symbols of
     the runs' most probable trees, and those of predictions, are compared with gold labels. With `raw` the file holds
-    paragraphs, which are split into sentences and words.
+    paragraphs, which are split into sentences and words. A CoNLL-U file with heads is a dependency treebank: systems
+    have the recall of its subtrees and the share of brackets that cross one in place of F1.
     """
     systems = [System.named(system) if isinstance(system, str) else system for system in asked]
     folders = _run_folders(systems, predictions, together)
     compound = _compound_runs(folders) if importance else set()
     if importance and not compound:
         raise InputError(f"importance = {importance} but no compound run; log p of the others is exact, leave it out")
-    is_text = sniff(file) == "text"
+    is_text = sniff(file) == "text" and not has_dependencies(file)
     if is_text:
         if labels:
             raise InputError(f"--labels needs gold trees but {file} is plain text; leave it out")
@@ -118,9 +121,8 @@ def evaluate_systems(
     common = each[0] if each else Preprocessing()
     if is_text and any(preprocessing.tokenize != common.tokenize for preprocessing in each):
         raise InputError("some of the runs tokenise text and others do not; evaluate them one after the other")
-    trees = [] if is_text else list(read_trees(file))
-    items: Sequence[Sentence] = _read_text(file, common, raw, remark) if is_text else trees
-    treebanks, runs = _Treebanks(trees, file), _Runs(device, keep=together)
+    treebanks, runs = _Treebanks([] if is_text else read_gold(file), file), _Runs(device, keep=together)
+    items: Sequence[Sentence] = _read_text(file, common, raw, remark) if is_text else treebanks.get(common).original
     reports: dict[str, EvaluationReport] = {}
     for folder in folders:
         run, samples = runs.get(folder), importance if folder in compound else 0
@@ -149,7 +151,7 @@ def evaluate_systems(
         members = {folder: runs.get(folder) for folder in ensemble_of or folders}
         columns.append(_alone(_evaluate_together(members, by, weigh, treebanks.get(common), remark)))
     for path in predictions:
-        guesses = trees if path == file else list(read_trees(path))  # A pipe cannot be read twice.
+        guesses = list(treebanks.trees() if path == file else read_trees(path))  # A pipe cannot be read twice.
         columns.append(_alone(_evaluate_predictions(path, guesses, treebanks.get(common), file, labels, remark)))
     return columns
 
@@ -237,13 +239,16 @@ class _Runs:
 class _Treebanks:
     """Gold trees by preprocessing, each preprocessed once."""
 
-    def __init__(self, trees: Sequence[SpanTree], source: str) -> None:
-        self._trees, self._source = trees, source
+    def __init__(self, gold: Sequence[GoldTree], source: str) -> None:
+        self._gold, self._source = gold, source
         self._prepared: dict[Preprocessing, Treebank] = {}
+
+    def trees(self) -> Iterator[SpanTree]:
+        return (item.tree if isinstance(item, DependencyTree) else item for item in self._gold)
 
     def get(self, preprocessing: Preprocessing) -> Treebank:
         if preprocessing not in self._prepared:
-            self._prepared[preprocessing] = Treebank(self._trees, preprocessing, self._source)
+            self._prepared[preprocessing] = make_treebank(self._gold, preprocessing, self._source)
         return self._prepared[preprocessing]
 
 
