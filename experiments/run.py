@@ -179,7 +179,7 @@ def run_one(plan: Plan, job: Training, arguments: argparse.Namespace, until: flo
         "skipped_steps": result.skipped_steps,
     }
     run = load(folder.path)
-    if hasattr(run.grammar, "left"):
+    if run.shares_rules and hasattr(run.grammar, "left"):
         usage = run.symbols(first_lines(arguments.valid, 300), top=1)
         row["nonterminals_used"] = rounded(usage.nonterminal_usage.perplexity)
         row["preterminals_used"] = rounded(usage.preterminal_usage.perplexity)

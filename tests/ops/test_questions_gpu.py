@@ -44,8 +44,8 @@ def test_marginals(batched: bool, dtype: torch.dtype) -> None:
     gpu, host = pair(batched, dtype=dtype)
     close = {"rtol": 1e-3, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 1e-8, "atol": 1e-9}
     for question in (symbol_marginals, tag_marginals):
-        found = question(*gpu, lengths=LENGTHS, span_bonus=bonus().cuda())[1]
-        truth = question(*host, lengths=LENGTHS, span_bonus=bonus().double())[1]
+        found = question(*rules_and_sentences(*gpu, lengths=LENGTHS, span_bonus=bonus().cuda()))[1]
+        truth = question(*rules_and_sentences(*host, lengths=LENGTHS, span_bonus=bonus().double()))[1]
         torch.testing.assert_close(found.cpu().double(), truth, **close)
     found = rule_counts(*rules_and_sentences(*gpu, lengths=LENGTHS))[1]
     truth = rule_counts(*rules_and_sentences(*host, lengths=LENGTHS))[1]
