@@ -1,6 +1,7 @@
 """`simplepcfg score --surprisal`: a table of words."""
 
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,10 @@ from simplepcfg import load
 from simplepcfg.inference import surprisal
 from tiny_runs import tiny_sentences
 
-HEADER = "sentence\tposition\tword\ttoken\tsurprisal_bits\tentropy_bits"
+HEADER = (
+    "sentence\tposition\tword\ttoken\tsurprisal_bits\tentropy_bits"
+    "\tsyntactic_surprisal_bits\tlexical_surprisal_bits\tentropy_reduction_bits"
+)
 
 
 def table(text: str) -> list[list[str]]:
@@ -66,6 +70,26 @@ def test_records_from_python(tiny_run: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["tiny_run", "eos_run"])
+def test_parts_of_every_row_add_up(call: Call, name: str, request: pytest.FixtureRequest) -> None:
+    """Also of unknown words, of the end, and of a one-word sentence, whose end is impossible without <eos>."""
+    text = "\n".join([*tiny_sentences(12, seed=5), "dog", "the xyzzy sees a cat .", ". ,"])
+    rows = table(call("score", request.getfixturevalue(name), "--surprisal", "--quiet", stdin=text).out)
+    for row in rows:
+        if row[3] == "NA":
+            assert row[4:] == ["NA"] * 5
+            continue
+        surprisal, _, syntactic, lexical = map(float, row[4:8])
+        assert syntactic >= 0
+        assert lexical >= 0
+        assert syntactic + lexical == pytest.approx(surprisal, abs=2e-6)
+        if row[2] == "<end>":
+            assert (syntactic, lexical, row[8]) == (surprisal, 0, "NA")
+    scored = [row for row in rows if row[0] == "1" and row[3] != "NA"]
+    for row, after in pairwise(scored):
+        assert float(row[8]) == pytest.approx(max(0, float(row[5]) - float(after[5])), abs=2e-6)
+
+
+@pytest.mark.parametrize("name", ["tiny_run", "eos_run"])
 def test_records_without_ends(name: str, request: pytest.FixtureRequest) -> None:
     run = load(request.getfixturevalue(name))
     sentences = [*tiny_sentences(12, seed=5), "dog", "the dog , in the garden .", "."]
@@ -98,9 +122,7 @@ def test_baselines_and_missing_files_are_refused(call: Call, tiny_run: Path) -> 
     result = call("score", tiny_run, "nowhere.txt", "--surprisal")
     assert (result.code, result.out) == (2, "")
     assert result.err.count("\n") == 1
-    assert call("score", tiny_run, "--surprisal").lines == [
-        "sentence\tposition\tword\ttoken\tsurprisal_bits\tentropy_bits"
-    ]
+    assert call("score", tiny_run, "--surprisal").lines == [HEADER]
 
 
 def test_escaped_brackets_as_prepare_writes_them_are_left_out(call: Call, tiny_run: Path) -> None:

@@ -4,30 +4,13 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
 
-from random_grammars import random_case, rules_and_sentences
-from simplepcfg.grammars import DenseEmissions, Emissions, FactoredEmissions, SimpleGrammar, prefix
-from simplepcfg.ops.prefix import prefix_log_probabilities
+from random_grammars import random_case
+from random_grammars import simple_grammar as grammar
+from simplepcfg.grammars import DenseEmissions, SimpleGrammar, prefix
 
 WORDS = torch.tensor([[1, 2, 3, 4, 5, 1], [6, 5, 0, 0, 0, 0], [3, 3, 3, 1, 0, 0], [2, 0, 0, 0, 0, 0]])
 LENGTHS = torch.tensor([6, 2, 4, 1])
-
-
-def grammar(emissions: str = "dense", dtype: torch.dtype = torch.float64) -> SimpleGrammar:
-    case = random_case(4, 6, 5, 7, scale=2.0, batched=emissions == "batched", dtype=dtype)
-    generator = torch.Generator().manual_seed(1)
-
-    def logits(*size: int) -> Tensor:
-        return torch.randn(*size, generator=generator, dtype=dtype)
-
-    found: Emissions
-    if emissions == "factored":
-        found = FactoredEmissions.normalised(logits(7, 3), logits(8, 3))
-    else:
-        found = DenseEmissions(logits(*((4,) if emissions == "batched" else ()), 7, 9).log_softmax(-1))
-    root, left, right = (tensor.detach() for tensor in case.tensors()[1:])
-    return SimpleGrammar(root, left, right, found)
 
 
 @pytest.mark.parametrize("emissions", ["dense", "batched", "factored"])
@@ -141,35 +124,3 @@ def test_float32() -> None:
     torch.testing.assert_close(found, exact.surprisal(WORDS, LENGTHS), rtol=0, atol=2e-6)
     entropies = rounded.next_word_entropy(WORDS, LENGTHS)
     torch.testing.assert_close(entropies, exact.next_word_entropy(WORDS, LENGTHS), rtol=0, atol=2e-6)
-
-
-@pytest.mark.parametrize("emissions", ["dense", "batched", "factored"])
-def test_syntactic_surprisal_by_prefixes_that_end_in_a_known_preterminal(emissions: str) -> None:
-    """P(preterminal T | prefix) is what a last word has that T alone emits, with probability 1."""
-    one = grammar(emissions)
-    found = one.syntactic_surprisal(WORDS, LENGTHS)
-    logs = one.log_emissions(WORDS, LENGTHS)
-    rules = (one.root, one.left, one.right)
-    for sentence, length in enumerate(LENGTHS.tolist()):
-        mine = [rule[sentence] if rule.dim() == 3 or (rule is one.root and rule.dim() == 2) else rule for rule in rules]
-        for place in range(length):
-            before = (
-                prefix_log_probabilities(*rules_and_sentences(logs[sentence : sentence + 1, :place], *mine))[0, place]
-                if place
-                else 0.0
-            )
-            ended = logs[sentence, : place + 1].repeat(7, 1, 1)
-            ended[:, place] = torch.eye(7, dtype=torch.float64).log()
-            log_tags = prefix_log_probabilities(*rules_and_sentences(ended, *mine))[:, place + 1] - before
-            posterior = (log_tags + logs[sentence, place]).softmax(0)
-            torch.testing.assert_close(found[sentence, place], -(posterior * log_tags).sum(), rtol=0, atol=1e-10)
-    assert not found[1, 2:].any()
-
-
-def test_syntactic_surprisal_of_an_impossible_word_is_infinite() -> None:
-    case = random_case(1, 2, 3, 4)
-    table = torch.zeros(4, 3, dtype=torch.float64).log_softmax(-1)
-    table[:, 2] = -math.inf
-    root, left, right = (tensor.detach().double() for tensor in case.tensors()[1:])
-    one = SimpleGrammar(root, left, right, DenseEmissions(table))
-    assert one.syntactic_surprisal(torch.tensor([[1, 2]]))[0, 1] == math.inf

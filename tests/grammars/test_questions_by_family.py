@@ -146,7 +146,7 @@ def test_autocast_changes_no_answer(family: type[Grammar]) -> None:
 def test_lengths_as_a_list(family: type[Grammar]) -> None:
     grammar = family(*FACTORS[family], DenseEmissions(rules(P, VOCABULARY).log()))
     questions = {"log_partition", "span_marginals", "tag_marginals", "prefix_log_probabilities", "surprisal"}
-    questions |= {"syntactic_surprisal", "next_word_log_probabilities", "next_word_entropy", "entropy", "decode"}
+    questions |= {"next_word_log_probabilities", "next_word_entropy", "entropy", "decode"}
     for question in questions - UNSUPPORTED.get(family, set()):
         found, expected = (getattr(grammar, question)(WORDS, each) for each in (LENGTHS.tolist(), LENGTHS))
         assert found == expected if isinstance(found, list) else torch.equal(found, expected), question

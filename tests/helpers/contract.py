@@ -39,7 +39,7 @@ QUESTIONS: dict[str, Ask] = {
     "tree_kl_divergence": lambda g, words, lengths: g.tree_kl_divergence(g, words, lengths),
     "prefix_log_probabilities": lambda g, words, lengths: g.prefix_log_probabilities(words, lengths),
     "surprisal": lambda g, words, lengths: g.surprisal(words, lengths),
-    "syntactic_surprisal": lambda g, words, lengths: g.syntactic_surprisal(words, lengths),
+    "surprisal_parts": lambda g, words, lengths: g.surprisal_parts(words, lengths),
     "prefix_states": lambda g, words, lengths: g.prefix_states(words, lengths).log_prefix,
     "next_word_log_probabilities": lambda g, words, lengths: g.next_word_log_probabilities(words, lengths),
     "next_word_entropy": lambda g, words, lengths: g.next_word_entropy(words, lengths),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from simplepcfg.grammars import DenseEmissions, Emissions, FactoredEmissions, SimpleGrammar
 from simplepcfg.ops.arguments import Sentences, SimpleRules
 
 
@@ -84,3 +85,20 @@ def rules_and_sentences(
 ) -> tuple[SimpleRules, Sentences]:
     """The arguments of ``inside`` as the two values that other operations take."""
     return SimpleRules(root, left, right, precision), Sentences(log_emissions, lengths, span_bonus)
+
+
+def simple_grammar(emissions: str = "dense", dtype: torch.dtype = torch.float64) -> SimpleGrammar:
+    """Five nonterminals, seven preterminals and nine words, of which 0 is padding; "batched" has four grammars."""
+    case = random_case(4, 6, 5, 7, scale=2.0, batched=emissions == "batched", dtype=dtype)
+    generator = torch.Generator().manual_seed(1)
+
+    def logits(*size: int) -> Tensor:
+        return torch.randn(*size, generator=generator, dtype=dtype)
+
+    table: Emissions
+    if emissions == "factored":
+        table = FactoredEmissions.normalised(logits(7, 3), logits(8, 3))
+    else:
+        table = DenseEmissions(logits(*((4,) if emissions == "batched" else ()), 7, 9).log_softmax(-1))
+    root, left, right = (tensor.detach() for tensor in case.tensors()[1:])
+    return SimpleGrammar(root, left, right, table)

@@ -42,10 +42,14 @@ def test_sentences_of_rows(tmp_path: Path) -> None:
     assert [score.surprisal for score in scores] == [2.0, 1.0, 3.0, 10.0, 1.0]
     header, *found = scored_rows(table, scores, 1)
     assert header[5:] == [
-        "tokens", "surprisal_bits", "entropy_bits", "unknown", "surprisal_bits_prev1", "unknown_prev1"
+        "tokens", "surprisal_bits", "entropy_bits", "syntactic_surprisal_bits", "lexical_surprisal_bits",
+        "entropy_reduction_bits", "unknown", "surprisal_bits_prev1", "unknown_prev1"
     ]  # fmt: skip
-    assert found[0] == ["1", "a", "1", "The dog", "300", "the dog", "2.885390", "2.885390", "0", "NA", "NA"]
-    assert found[3] == ["1", "b", "2", "zorks.", "NA", "<unk>", "14.426950", "5.770780", "1", "1.442695", "0"]
+    parts = ["NA", "NA"]  # the model has no preterminals, and no entropy is known after the last word
+    assert found[0][:8] == ["1", "a", "1", "The dog", "300", "the dog", "2.885390", "2.885390"]
+    assert found[0][8:] == [*parts, "0.000000", "0", "NA", "NA"]
+    assert found[3][:8] == ["1", "b", "2", "zorks.", "NA", "<unk>", "14.426950", "5.770780"]
+    assert found[3][8:] == [*parts, "NA", "1", "1.442695", "0"]
 
 
 def test_the_end_is_asked_for_where_a_last_region_has_no_tokens(tmp_path: Path) -> None:
@@ -68,7 +72,7 @@ def test_words_without_tokens_and_of_probability_zero(tmp_path: Path) -> None:
     model = UnigramModel({"the": float("inf"), "dog": 2.0})
     table = read_item_table(written(tmp_path, "item\tword\n1\tThe\n1\t—\n1\tdog.\n"))
     _, *found = scored_rows(table, score_item_table(model, table))
-    assert [row[2:] for row in found] == [
+    assert [row[2:5] + row[-1:] for row in found] == [
         ["the", "Inf", "2.885390", "0"],
         ["NA", "NA", "NA", "0"],
         ["dog", "2.885390", "4.328085", "0"],

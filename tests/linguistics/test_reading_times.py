@@ -2,6 +2,8 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,7 @@ from simplepcfg.linguistics.regression import (
     least_squares,
     sentence_folds,
 )
+from simplepcfg.linguistics.word_model import WordSurprisal
 from simplepcfg.linguistics.word_predictors import (
     Predictor,
     log_frequencies,
@@ -171,7 +174,7 @@ def test_entropies_of_words(tmp_path: Path) -> None:
     values = model_predictors(UnigramModel(WORDS), read_item_table(path), wanted).values
     bits = 1 / math.log(2)
     assert values[Predictor.entropy].tolist() == pytest.approx([2 * bits, 3 * bits, math.nan, 4 * bits], nan_ok=True)
-    assert values[Predictor.entropy_reduction].tolist() == pytest.approx([0, math.nan, math.nan, math.nan], nan_ok=True)
+    assert values[Predictor.entropy_reduction].tolist() == pytest.approx([0, 0, math.nan, math.nan], nan_ok=True)
     assert values[Predictor.surprisal].tolist() == pytest.approx(
         [WORDS["aaaaa"] * bits, WORDS["bbbbb"] * bits, math.nan, WORDS["ccccc"] * bits], nan_ok=True
     )
@@ -194,9 +197,13 @@ class WithTrees(UnigramModel):
 class WithPreterminals(UnigramModel):
     """The syntactic surprisal of a word is its place in the sentence; a mark has none."""
 
-    def syntactic_surprisal(self, sentences: list[list[str]]) -> list[list[float | None]]:
+    def surprisal(self, sentences: Sequence[Sequence[str]], *, ends: bool = True) -> list[list[WordSurprisal]]:
         return [
-            [None if word in ",." else math.log(2) * place for place, word in enumerate(words)] for words in sentences
+            [
+                record if record.token is None else replace(record, syntactic_surprisal=math.log(2) * place)
+                for place, record in enumerate(records)
+            ]
+            for records in super().surprisal(sentences)
         ]
 
 

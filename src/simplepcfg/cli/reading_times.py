@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
 NAME = "reading-times"
 SUMMARY = "Does surprisal predict how long people read a word?"
-PREDICTORS = ("surprisal", "entropy", "entropy-reduction", "syntactic-surprisal", "depth", "open-constituents")
+PREDICTORS = (
+    "surprisal",
+    "entropy",
+    "entropy-reduction",
+    "syntactic-surprisal",
+    "lexical-surprisal",
+    "depth",
+    "open-constituents",
+)
 SHAPES = ("linear", "quadratic", "spline")
 
 

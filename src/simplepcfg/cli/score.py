@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 NAME = "score"
 SUMMARY = "Print the log-probability of each sentence, or of each word."
-COLUMNS = ("sentence", "position", "word", "token", "surprisal_bits", "entropy_bits")
 NOTHING = "NA"
 EXACT = "natural log-probability"
 # What a compound run has instead; docs/models.md compares it with log p.
@@ -62,15 +61,17 @@ def command(request: ScoreRequest) -> None:
 
     With --surprisal, a tab-separated table instead: a row for each word and one, <end>, for the end of each sentence.
     surprisal_bits is -log2 P(word | the words before it), summed over all trees; entropy_bits is that of what could
-    have come in its place. token is the word as the model sees it; words that the run drops have NA. A word with a
-    quotation mark is quoted and the mark doubled, as pandas.read_csv(sep="\\t") and spreadsheets read it.
+    have come in its place. Surprisal is the sum of syntactic_surprisal_bits, by how much the word changes what is known
+    of its preterminal, and lexical_surprisal_bits, the choice of the word; entropy_reduction_bits is how far entropy
+    falls through the word, or 0. token is the word as the model sees it; words that the run drops have NA. A word with
+    a quotation mark is quoted and the mark doubled, as pandas.read_csv(sep="\\t") and spreadsheets read it.
 
     With --regions, FILE is a table with a header, separated by tabs, or by commas or semicolons as CSV, with a row a
     word or region as readers saw it: columns item and word or region, perhaps condition, sentence, zone and any others,
     which are passed through. Rows of the same item, condition and sentence are tokenised as one running sentence. Added
-    are tokens, surprisal_bits (summed over the tokens), entropy_bits (before the first) and unknown, how many of the
-    tokens are <unk>; with --spillover N also surprisal_bits_prev1 … of the rows before. Missing values are NA. The
-    printed table is tab-separated.
+    are tokens, the columns of --surprisal (surprisals summed over the tokens, entropy before the first) and unknown,
+    how many of the tokens are <unk>; with --spillover N also surprisal_bits_prev1 … of the rows before. Missing values
+    are NA. The printed table is tab-separated.
 
     \b
     Example:
@@ -113,7 +114,10 @@ def _score_regions(request: ScoreRequest, model: "WordModel", unknown: UnknownWo
 
 def _print_surprisals(request: ScoreRequest, model: "WordModel", unknown: UnknownWords) -> None:
     """Print a row for each word."""
-    numbers, header = count(1), ["\t".join(COLUMNS)]
+    from simplepcfg.linguistics.word_model import INFORMATION
+
+    names = ("sentence", "position", "word", "token", *(f"{name}_bits" for name in INFORMATION))
+    numbers, header = count(1), ["\t".join(names)]
     for chunk in _chunks(request, model, unknown):
         tables = model.surprisal(chunk)
         write_lines(header)  # not before something was read and computed: a refusal prints nothing
@@ -154,9 +158,12 @@ def _chunks(request: ScoreRequest, model: "WordModel", unknown: UnknownWords) ->
 
 def surprisal_rows(sentence: int, records: Sequence["WordSurprisal"]) -> Iterator[str]:
     """Yield a sentence's rows of the table; sentences and positions count from 1."""
+    from simplepcfg.linguistics.word_model import INFORMATION
+
     for position, record in enumerate(records, start=1):
         token = NOTHING if record.token is None else record.token
-        yield table_row([str(sentence), str(position), record.word, token, *_bits(record.surprisal, record.entropy)])
+        numbers = (_bits(getattr(record, name)) for name in INFORMATION)
+        yield table_row([str(sentence), str(position), record.word, token, *numbers])
 
 
 def _begins_a_table(sentence: object) -> bool:
@@ -167,5 +174,5 @@ def _begins_a_table(sentence: object) -> bool:
     return "item" in names and not names.isdisjoint(("region", "word"))
 
 
-def _bits(*nats: float | None) -> list[str]:
-    return [NOTHING if value is None else f"{value / math.log(2):.6f}" for value in nats]
+def _bits(nats: float | None) -> str:
+    return NOTHING if nats is None else f"{nats / math.log(2):.6f}"

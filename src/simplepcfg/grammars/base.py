@@ -14,10 +14,11 @@ from simplepcfg.grammars.emissions import Emissions, check_words
 from simplepcfg.grammars.prefix import (
     GrowingPrefixes,
     PrefixTable,
+    SurprisalParts,
     log_words_after,
     next_word_entropies,
+    surprisal_parts,
     surprisals,
-    syntactic_surprisals,
 )
 from simplepcfg.grammars.tensor_fields import with_tensors
 from simplepcfg.ops.arguments import Sentences
@@ -246,15 +247,17 @@ class Grammar(Algorithms[Sampled, Counts]):
         return surprisals(self._prefix_log_probabilities(sentences), sentences.lengths)
 
     @without_autocast
-    def syntactic_surprisal(self, words: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Compute the expected −log P(preterminal of a word | the words before it): [B, n] float64.
+    def surprisal_parts(self, words: Tensor, lengths: Tensor | None = None) -> SurprisalParts:
+        """Split the surprisal of each word into a syntactic and a lexical part: [B, n] float64 each.
 
-        The expectation is over the preterminals of the word given it and the words before it.
+        The syntactic part is KL(P(T | the words up to this one) ‖ P(T | the words before it)) over the preterminal T of
+        the word, the lexical one the expected −log P(word | T) under the first of the two. Their sum is the surprisal,
+        and neither is negative; a grammar whose preterminals are split into equal copies has the same parts.
         """
         with torch.no_grad():
             sentences = self._sentences(words, lengths)
             states = self._prefix_states(sentences, ends=False)
-        return syntactic_surprisals(states, sentences.log_emissions, sentences.lengths)
+        return surprisal_parts(states, sentences.log_emissions, sentences.lengths)
 
     @without_autocast
     def prefix_states(self, words: Tensor, lengths: Tensor | None = None, *, ends: bool = True) -> PrefixTable:

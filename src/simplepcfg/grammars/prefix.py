@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -69,31 +70,37 @@ def next_word_entropies(states: PrefixTable, emissions: Emissions) -> Tensor:
         return entropy
 
 
-def syntactic_surprisals(states: PrefixTable, log_emissions: Tensor, lengths: Tensor | None = None) -> Tensor:
-    """Compute the expected −log P(preterminal of a word | the words before it), in nats: [B, n] float64.
+class SurprisalParts(NamedTuple):
+    """Surprisals in two parts, neither of which is negative: [B, n] float64 each, in nats."""
 
-    The expectation is over the preterminals that the word may have, given it and the words before it:
-    Σ_T P(T | w_0 … w_m) · −log P(T | w_0 … w_{m−1}). It is inf for an impossible word, and 0 beyond the length.
+    syntactic: Tensor  # KL(preterminals given the word and those before ‖ given those before)
+    lexical: Tensor  # the expected −log P(word | preterminal), given the word and those before
+
+
+def surprisal_parts(states: PrefixTable, log_emissions: Tensor, lengths: Tensor | None = None) -> SurprisalParts:
+    """Split surprisals into a syntactic and a lexical part; docs/conventions/surprisal.md proves that they add up.
+
+    Both are inf for an impossible word and what follows it, and 0 beyond the length.
 
     Args:
         states: what follows each prefix of the sentences.
-        log_emissions: of the same sentences, [B, n, P].
+        log_emissions: of the same sentences, [B, n, P]; log-probabilities, hence at most 0.
         lengths: of the sentences, [B]; None where all have n words.
     """
     with torch.no_grad():
         batch, n, preterminals = log_emissions.shape
-        values = log_emissions.new_zeros(batch, n, dtype=torch.float64)
+        total = surprisals(states.log_prefix, lengths)
+        lexical = torch.zeros_like(total)
         for positions in _chunks(n, 24 * batch * preterminals, PREFIX_BYTES):
-            before = states.next_tags(positions)
-            joint = before.log() + log_emissions[:, positions].double()
-            impossible = (joint == -math.inf).all(-1)
-            posterior = joint.masked_fill(impossible[..., None], 0.0).softmax(-1)
-            expected = -torch.special.xlogy(posterior, before).sum(-1)
-            values[:, positions] = expected.masked_fill(impossible, math.inf)
-        if lengths is None:
-            return values
-        beyond = torch.arange(n, device=values.device) >= lengths.to(values.device)[:, None]
-        return values.masked_fill(beyond, 0.0)
+            words = log_emissions[:, positions]
+            joint = states.next_tags(positions, words.dtype).log() + words
+            posterior = joint.masked_fill((joint == -math.inf).all(-1, keepdim=True), 0.0).softmax(-1)
+            lexical[:, positions] = -torch.where(posterior > 0, posterior * words, 0.0).sum(-1, dtype=torch.float64)
+        # Rounding can make a sum over preterminals larger than the surprisal, which comes from another sum.
+        lexical = torch.minimum(lexical, total)
+        possible = total < math.inf
+        lexical, syntactic = (part.where(possible, total) for part in (lexical, total - lexical))
+        return SurprisalParts(syntactic, lexical)
 
 
 def _next_words(emissions: Emissions, tags: Tensor) -> Iterator[Tensor]:

@@ -32,7 +32,7 @@ from simplepcfg.inference.parsing import k_best_blocks, parse_blocks, parse_span
 from simplepcfg.inference.scoring import log_probabilities
 from simplepcfg.inference.sentences import Sentence, nltk_trees, region_texts, split_sentences
 from simplepcfg.inference.span_chart import SpanChart, make_chart
-from simplepcfg.inference.surprisal import surprisal_records, syntactic_surprisals
+from simplepcfg.inference.surprisal import surprisal_records
 from simplepcfg.inference.surprisal_tables import RegionTables, SurprisalTables
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.linguistics.regions import region_surprisals
@@ -94,7 +94,8 @@ class Run(TrainedModel):
     ) -> SurprisalTables | RegionTables:
         """Return, for each sentence, the surprisal of each word and of the end, and the entropy before it, in nats.
 
-        They are exact, over all trees: the surprisals of a sentence and its end sum to −log p of the sentence.
+        They are exact, over all trees: the surprisals of a sentence and its end sum to −log p of the sentence. Each is
+        the sum of `syntactic_surprisal` and `lexical_surprisal`, neither of which is negative.
 
             for item in run.surprisal(["the dog barks ."])[0]:
                 print(item.word, item.surprisal)
@@ -107,14 +108,6 @@ class Run(TrainedModel):
         if not regions:
             return surprisal_records(self, sentences, ends)
         return RegionTables(region_surprisals(self, region_texts(sentences)))
-
-    def syntactic_surprisal(self, sentences: Iterable[Sentence]) -> list[list[float | None]]:
-        """Return, for each word of each sentence, how unexpected its preterminal was, in nats.
-
-        That is −log P(preterminal | the words before), in expectation over the preterminals that the word may have,
-        given it and the words before; None where the run does not look at a word.
-        """
-        return syntactic_surprisals(self, sentences)
 
     def complete(
         self,

@@ -12,13 +12,14 @@ from simplepcfg.errors import NumericalError
 from simplepcfg.evaluation.likelihood import MAX_CELLS
 from simplepcfg.grammars import SimpleGrammar
 from simplepcfg.grammars.emissions import tabulated
-from simplepcfg.grammars.prefix import next_word_entropies, surprisals
+from simplepcfg.grammars.prefix import next_word_entropies, surprisal_parts, surprisals
 from simplepcfg.inference.batches import cells_a_batch, in_batches
 from simplepcfg.inference.sentences import Sentence
 from simplepcfg.inference.surprisal_tables import SurprisalTable, SurprisalTables
 from simplepcfg.inference.trained_model import TrainedModel
-from simplepcfg.linguistics.word_model import END, WordSurprisal
+from simplepcfg.linguistics.word_model import END, WordSurprisal, with_entropy_reductions
 
+Values = tuple[float, float, float, float]  # surprisal, entropy, and the syntactic and lexical parts of surprisal
 # Bytes of the chart of a batch on a CPU, a float32 number a cell for each nonterminal.
 CHART_BYTES = 1 << 30
 # Larger batches hardly pay: with 1024 nonterminals, twelve times as large took 4 % less time and twice the memory.
@@ -36,42 +37,26 @@ def surprisal_records(run: TrainedModel, sentences: Iterable[Sentence], ends: bo
     if run.device.type == "cpu" and sum(len(item) ** 2 for item in tokens) > cells:
         emissions = tabulated(emissions, EMISSION_BYTES)  # each of several batches needs those of all words
 
-    def compute(batch: Batch) -> list[tuple[list[float], list[float]]]:
-        states = run.grammar.prefix_states(batch.words, batch.lengths, ends=ends)
+    def compute(batch: Batch) -> list[list[Values]]:
+        log_emissions = run.grammar.log_emissions(batch.words, batch.lengths)
+        states = run.grammar.prefix_states(log_emissions, batch.lengths, ends=ends)
+        parts = surprisal_parts(states, log_emissions, batch.lengths)
         entropies = next_word_entropies(states, emissions).tolist()
-        words = surprisals(states.log_prefix).tolist()
+        columns = [surprisals(states.log_prefix).tolist(), entropies, *(part.tolist() for part in parts)]
         lengths = batch.lengths.tolist()
-        if not ends:
-            return [(words[b][:n], entropies[b][:n]) for b, n in enumerate(lengths)]
-        last = (states.log_prefix - states.log_sentence).nan_to_num(math.inf, posinf=math.inf).tolist()
-        return [([*words[b][:n], last[b][n]], entropies[b][: n + 1]) for b, n in enumerate(lengths)]
+        values = [list(zip(*(column[b][:n] for column in columns), strict=True)) for b, n in enumerate(lengths)]
+        if ends:
+            last = (states.log_prefix - states.log_sentence).nan_to_num(math.inf, posinf=math.inf).tolist()
+            for b, n in enumerate(lengths):  # no word is chosen at the end: its surprisal is syntactic
+                values[b].append((last[b][n], entropies[b][n], last[b][n], 0.0))
+        return values
 
-    answers = in_batches(run, tokens, compute, lambda: ([], []), least=1, cells=cells)
-    if any(math.isnan(value) for values, _ in answers for value in values):
+    answers = in_batches(run, tokens, compute, list[Values], least=1, cells=cells)
+    if any(math.isnan(values[0]) for answer in answers for values in answer):
         raise NumericalError(f"{run.name}: surprisals are NaN; its weights are damaged, train it again")
     return SurprisalTables(
-        _records(run, words, item, *values, ends) for (words, item), values in zip(prepared, answers, strict=True)
+        _records(run, words, item, values, ends) for (words, item), values in zip(prepared, answers, strict=True)
     )
-
-
-def syntactic_surprisals(run: TrainedModel, sentences: Iterable[Sentence]) -> list[list[float | None]]:
-    """Return the syntactic surprisal of each word of each sentence; see ``Run.syntactic_surprisal``."""
-    prepared = run.prepare(sentences)
-
-    def compute(batch: Batch) -> list[list[float]]:
-        values = run.grammar.syntactic_surprisal(batch.words, batch.lengths).tolist()
-        return [row[:n] for row, n in zip(values, batch.lengths.tolist(), strict=True)]
-
-    answers = in_batches(
-        run, [item.tokens for _, item in prepared], compute, list[float], least=1, cells=_cells_a_batch(run)
-    )
-    tables: list[list[float | None]] = []
-    for (words, item), values in zip(prepared, answers, strict=True):
-        table: list[float | None] = [None] * len(words)
-        for place, value in zip(item.kept, values, strict=False):  # an <eos> that was added has no place
-            table[place] = value
-        tables.append(table)
-    return tables
 
 
 def _cells_a_batch(run: TrainedModel) -> int:
@@ -88,16 +73,18 @@ def _cells_a_batch(run: TrainedModel) -> int:
 
 
 def _records(
-    run: TrainedModel, words: Sequence[str], item: Prepared, values: list[float], entropies: list[float], ends: bool
+    run: TrainedModel, words: Sequence[str], item: Prepared, values: Sequence[Values], ends: bool
 ) -> SurprisalTable:
     """Return a record for every original word and, with ``ends``, for an added `<eos>` and for the end."""
-    tokens = [token if token in run.vocabulary else UNK for token in item.tokens]
-    spelled = [value - run.spelling_log_probability(token) for token, value in zip(item.tokens, values, strict=False)]
-    scored = [*zip(tokens, spelled, entropies, strict=False)]
-    records = SurprisalTable(WordSurprisal(word, None, None, None) for word in words)
+    scored = []
+    for token, (surprisal, entropy, syntactic, lexical) in zip(item.tokens, values, strict=False):
+        spelling = -run.spelling_log_probability(token)
+        known = token if token in run.vocabulary else UNK
+        scored.append((known, surprisal + spelling, entropy, syntactic, lexical + spelling))
+    records = [WordSurprisal(word, None, None, None) for word in words]
     for index, place in enumerate(item.kept):
         records[place] = WordSurprisal(words[place], *scored[index])
     records += [WordSurprisal(EOS, *rest) for rest in scored[len(item.kept) :]]
     if values and ends:
-        records.append(WordSurprisal(END, END, values[-1], entropies[-1]))
-    return records
+        records.append(WordSurprisal(END, END, *values[-1]))
+    return SurprisalTable(with_entropy_reductions(records))

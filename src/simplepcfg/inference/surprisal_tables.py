@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from simplepcfg.errors import InputError
 from simplepcfg.linguistics.regions import RegionSurprisal
-from simplepcfg.linguistics.word_model import WordSurprisal
+from simplepcfg.linguistics.word_model import INFORMATION, WordSurprisal
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -40,8 +40,7 @@ class SurprisalTables(list[SurprisalTable]):
                 "position": position,
                 "word": record.word,
                 "token": record.token,
-                "surprisal_nats": record.surprisal,
-                "entropy_nats": record.entropy,
+                **_nats(record),
             }
             for number, table in enumerate(self, start=1)
             for position, record in enumerate(table, start=1)
@@ -59,13 +58,17 @@ class RegionTables(list[list[RegionSurprisal]]):
                 "position": position,
                 "region": record.region,
                 "tokens": " ".join(record.tokens),
-                "surprisal_nats": record.surprisal,
-                "entropy_nats": record.entropy,
+                **_nats(record),
                 "unknown": record.unknown,
             }
             for number, table in enumerate(self, start=1)
             for position, record in enumerate(table, start=1)
         )
+
+
+def _nats(record: WordSurprisal | RegionSurprisal) -> dict[str, float | None]:
+    """Return the columns of information that a word or a region has."""
+    return {f"{name}_nats": getattr(record, name) for name in INFORMATION}
 
 
 def _frame(rows: Iterable[Mapping[str, object]]) -> DataFrame:

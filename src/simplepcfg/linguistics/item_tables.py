@@ -13,13 +13,13 @@ from simplepcfg.data.readers import open_text
 from simplepcfg.errors import InputError, counted
 from simplepcfg.linguistics.delimited_rows import delimited_rows
 from simplepcfg.linguistics.regions import RegionSurprisal, region_surprisals, tokenise_regions
-from simplepcfg.linguistics.word_model import WordModel
+from simplepcfg.linguistics.word_model import INFORMATION, WordModel
 
 TEXT_COLUMNS = ("region", "word", "text", "content")  # the first that is there holds the text
 SENTENCE_COLUMNS = ("item", "condition", "sentence")  # rows that agree in all of these make a sentence
 IDENTIFYING_COLUMNS = ("item", "sentence")  # one of these is needed: a condition has many sentences
 PLACE_COLUMNS = ("zone", "position")  # numbers that must grow within a sentence
-ADDED_COLUMNS = ("tokens", "surprisal_bits", "entropy_bits", "unknown")
+ADDED_COLUMNS = ("tokens", *(f"{name}_bits" for name in INFORMATION), "unknown")
 NOTHING = "NA"  # what pandas and R read as missing
 
 
@@ -154,7 +154,8 @@ def scored_rows(table: ItemTable, scores: Sequence[RegionSurprisal], spillover: 
     yield [*table.columns, *added]
     before = previous_rows(table, spillover)
     for index, (row, score) in enumerate(zip(table.rows, scores, strict=True)):
-        cells = [" ".join(score.tokens) or NOTHING, _bits(score.surprisal), _bits(score.entropy), str(score.unknown)]
+        numbers = [_bits(getattr(score, name)) for name in INFORMATION]
+        cells = [" ".join(score.tokens) or NOTHING, *numbers, str(score.unknown)]
         for other in before[index]:
             earlier = None if other is None else scores[other]
             cells += [NOTHING, NOTHING] if earlier is None else [_bits(earlier.surprisal), str(earlier.unknown)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -11,6 +11,7 @@ from simplepcfg.data.vocabulary import UNK
 from simplepcfg.linguistics.word_model import (
     WordModel,
     WordSurprisal,
+    entropy_reductions,
     with_known_marks,
     words_of_item,
 )
@@ -25,6 +26,9 @@ class RegionSurprisal:
     surprisal: float | None
     entropy: float | None  # of what could have stood in place of its first token
     unknown: int  # how many of the tokens are `<unk>`
+    syntactic_surprisal: float | None = None  # summed as surprisal is; None for a model without preterminals
+    lexical_surprisal: float | None = None
+    entropy_reduction: float | None = None  # by how much the entropy falls until the next region, or 0
 
     @property
     def has_unknown(self) -> bool:
@@ -92,16 +96,25 @@ def _of_sentence(
     last = item.region_of[-1] if item.region_of else 0
     if item.region_of and not members[last]:
         members[last] += table[len(item.words) :]  # the end, after an <eos> that was added
-    return [_of_region(region, records) for region, records in zip(regions, members, strict=True)]
+    entropies = [records[0].entropy if records else None for records in members]
+    return list(map(_of_region, regions, members, entropy_reductions(entropies)))
 
 
-def _of_region(region: str, records: Sequence[WordSurprisal]) -> RegionSurprisal:
-    values = [record.surprisal for record in records if record.surprisal is not None]
+def _of_region(region: str, records: Sequence[WordSurprisal], entropy_reduction: float | None) -> RegionSurprisal:
     tokens = tuple(record.token for record in records if record.token is not None)
     return RegionSurprisal(
         region=region,
         tokens=tokens,
-        surprisal=sum(values) if values else None,
+        surprisal=_sum(record.surprisal for record in records),
         entropy=records[0].entropy if records else None,
         unknown=sum(token == UNK for token in tokens),
+        syntactic_surprisal=_sum(record.syntactic_surprisal for record in records),
+        lexical_surprisal=_sum(record.lexical_surprisal for record in records),
+        entropy_reduction=entropy_reduction,
     )
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """Return the sum of those values that are there, or None if there are none."""
+    present = [value for value in values if value is not None]
+    return sum(present) if present else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from simplepcfg.data.penn_words import plain_apostrophes, tokenize
@@ -16,6 +16,8 @@ STRAIGHT_MARK = '"'
 QUOTATION_BEGINS, QUOTATION_ENDS = ("``", "“", STRAIGHT_MARK), ("''", "”", STRAIGHT_MARK)
 _MARKS = {*BRACKETS, *QUOTATION_BEGINS, *QUOTATION_ENDS}
 Words = Sequence[str]
+# What tables have of a word or a region: fields of its record, with the unit behind the name.
+INFORMATION = ("surprisal", "entropy", "syntactic_surprisal", "lexical_surprisal", "entropy_reduction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,9 @@ class WordSurprisal:
     token: str | None  # as the model sees it: prepared, and `<unk>` where the vocabulary does not have it
     surprisal: float | None  # −log P(token | the tokens before it)
     entropy: float | None  # of what could have stood here: any word, or the end
+    syntactic_surprisal: float | None = None  # how far the word changes what is known of its preterminal
+    lexical_surprisal: float | None = None  # the rest: the choice of the word; None for a model without preterminals
+    entropy_reduction: float | None = None  # by how much the entropy falls through the word, or 0
 
 
 class WordModel(Protocol):
@@ -70,7 +75,25 @@ def word_records(
     records = [WordSurprisal(word, None, None, None) for word in words]
     for place, token, numbers in zip(prepared.kept, prepared.tokens, values, strict=False):
         records[place] = WordSurprisal(words[place], token if token in vocabulary else UNK, *numbers)
-    return [*records, WordSurprisal(END, END, *values[-1])] if prepared.tokens else records
+    if prepared.tokens:
+        records.append(WordSurprisal(END, END, *values[-1]))
+    return with_entropy_reductions(records)
+
+
+def with_entropy_reductions(records: Sequence[WordSurprisal]) -> list[WordSurprisal]:
+    """Return the records of a sentence with the entropy reduction of each."""
+    reductions = entropy_reductions([record.entropy for record in records])
+    return [replace(record, entropy_reduction=value) for record, value in zip(records, reductions, strict=True)]
+
+
+def entropy_reductions(entropies: Sequence[float | None]) -> list[float | None]:
+    """Return by how much each entropy is larger than the next one that there is, or 0; None where one is missing."""
+    reductions: list[float | None] = []
+    after: float | None = None
+    for entropy in reversed(entropies):
+        reductions.append(None if entropy is None or after is None else max(0.0, entropy - after))
+        after = after if entropy is None else entropy
+    return reductions[::-1]
 
 
 def words_of_item(text: str) -> list[str]:

@@ -16,7 +16,7 @@ from simplepcfg.data.raw_text import sentences_of_paragraph
 from simplepcfg.errors import InputError
 from simplepcfg.linguistics.item_tables import ItemTable, score_item_table
 from simplepcfg.linguistics.regions import tokenise_regions
-from simplepcfg.linguistics.word_model import WordModel, words_of_item
+from simplepcfg.linguistics.word_model import INFORMATION, WordModel, words_of_item
 
 Array = NDArray[np.float64]
 
@@ -28,10 +28,12 @@ class Predictor(StrEnum):
     entropy = "entropy"
     entropy_reduction = "entropy-reduction"
     syntactic_surprisal = "syntactic-surprisal"
+    lexical_surprisal = "lexical-surprisal"
     depth = "depth"
     open_constituents = "open-constituents"
 
 
+PARTS = frozenset([Predictor.syntactic_surprisal, Predictor.lexical_surprisal])
 FROM_TREES = frozenset([Predictor.depth, Predictor.open_constituents])
 
 
@@ -47,26 +49,22 @@ class ModelPredictors:
 def model_predictors(model: WordModel, table: ItemTable, wanted: Iterable[Predictor]) -> ModelPredictors:
     """Compute the predictors of each row of a table, information in bits.
 
-    `surprisal` is summed over a word's tokens. `entropy` is that of the next token before the word is seen, and
-    `entropy-reduction` by how much it is larger than that after the word, or 0. `syntactic-surprisal` is how unexpected
-    the preterminal of a word was: −log P(preterminal | the words before), in expectation over those that the word may
-    have, summed over its tokens. `depth` is the expected number of
+    `surprisal` and its parts, `syntactic-surprisal` and `lexical-surprisal`, are summed over a word's tokens. `entropy`
+    is that of the next token before the word is seen, and `entropy-reduction` by how much it is larger than that after
+    the word, or 0. `depth` is the expected number of
     constituents of two words or more over the word's last token, `open-constituents` that of those among them which go
     on after it, in the trees of the whole sentence: both depend on words that the reader has not seen.
     """
     chosen = {Predictor.surprisal, *wanted}
     scores = score_item_table(model, table)
-    bits = 1 / math.log(2)
     values = {
-        Predictor.surprisal: _column([score.surprisal for score in scores]) * bits,
-        Predictor.entropy: _column([score.entropy for score in scores]) * bits,
+        Predictor[name]: _column([getattr(score, name) for score in scores]) / math.log(2) for name in INFORMATION
     }
-    after = np.full(len(scores), np.nan)
-    for rows in table.sentences:
-        after[rows[:-1]] = values[Predictor.entropy][rows[1:]]
-    values[Predictor.entropy_reduction] = np.maximum(0.0, values[Predictor.entropy] - after)
-    if Predictor.syntactic_surprisal in chosen:
-        values[Predictor.syntactic_surprisal] = _syntactic_surprisals(model, table) * bits
+    for part in chosen & PARTS:
+        if np.isnan(values[part]).all():
+            raise InputError(
+                f"{model.name}: has no preterminals, hence no {part.value}; ask for other predictors, or give a run"
+            )
     if chosen & FROM_TREES:
         values |= _tree_predictors(model, table)
     unknown = np.array([score.has_unknown for score in scores])
@@ -105,23 +103,6 @@ def token_counts(lines: Iterable[str]) -> Counter[str]:
 def plain_tokens(text: str) -> list[str]:
     """Return the tokens with a letter or digit, in lower case."""
     return [token.lower() for token in words_of_item(text) if any(map(str.isalnum, token))]
-
-
-def _syntactic_surprisals(model: WordModel, table: ItemTable) -> Array:
-    """Return the syntactic surprisal of each row in nats; NaN where the model looks at none of its tokens."""
-    ask: Callable[[list[list[str]]], list[list[float | None]]] | None = getattr(model, "syntactic_surprisal", None)
-    if ask is None:
-        raise InputError(
-            f"{model.name}: has no preterminals, hence no syntactic surprisal; ask for other predictors, or give a run"
-        )
-    items = [tokenise_regions(regions, model) for regions in table.texts()]
-    values = np.full(len(table.rows), np.nan)
-    for rows, item, numbers in zip(table.sentences, items, ask([item.words for item in items]), strict=True):
-        for region, value in zip(item.region_of, numbers, strict=True):
-            if value is not None:
-                row = rows[region]
-                values[row] = value if math.isnan(values[row]) else values[row] + value
-    return values
 
 
 def _tree_predictors(model: WordModel, table: ItemTable) -> dict[Predictor, Array]:

@@ -216,11 +216,13 @@ class TreesReply(_Message):
 
 
 class WordReply(_Message):
-    """A word's surprisal and the entropy before it, in nats; null where the run drops the word."""
+    """A word's surprisal, its two parts and the entropy before it, in nats; null where the run drops the word."""
 
     word: str
     token: str | None
     surprisal: float | None
+    syntactic_surprisal: float | None
+    lexical_surprisal: float | None
     entropy: float | None
 
 

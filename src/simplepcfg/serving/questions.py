@@ -125,6 +125,8 @@ def surprisal(run: Run, request: messages.SurprisalRequest, limits: Limits) -> m
             word=record.word,
             token=record.token,
             surprisal=_finite(record.surprisal),
+            syntactic_surprisal=_finite(record.syntactic_surprisal),
+            lexical_surprisal=_finite(record.lexical_surprisal),
             entropy=_finite(record.entropy),
         )
         for record in records
