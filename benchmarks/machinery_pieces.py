@@ -34,7 +34,7 @@ from simplepcfg.ops.neural import (
 )
 from simplepcfg.ops.products import mm_wide
 from simplepcfg.training import background_writer
-from simplepcfg.training.step import batch_gradients
+from simplepcfg.training.step.step import BatchGradientRunner, CapturedGradient
 
 Change = tuple[object, str, object]  # an object, the name of its attribute, and the value in its place
 
@@ -177,7 +177,7 @@ STEP_PIECES = (
     Piece("pair kernels of the inside algorithm", (pair_kernels,), ((packed_chart, "LEAST_TILES", sys.maxsize),)),
     Piece(
         "capture of steps as CUDA graphs",
-        (capture, deferred_checks, batch_gradients.CapturedGradient, batch_gradients.BatchGradientRunner),
+        (capture, deferred_checks, CapturedGradient, BatchGradientRunner),
         captured=False,
     ),
     Piece(

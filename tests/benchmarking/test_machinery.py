@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
-from simplepcfg.training.step import batch_gradients
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.gradients import Gradients
+from simplepcfg.training.step.step import BatchGradient
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
@@ -32,7 +32,7 @@ def loss_and_gradient(piece: machinery_pieces.Piece | None) -> tuple[torch.Tenso
     model.precision = "bf16"
     gradients, counters = Gradients(list(model.parameters()), flat=True), StepCounters(torch.device("cpu"), 0)
     with machinery_pieces.interpreted(), piece.without() if piece else nullcontext():
-        batch_gradients.BatchGradient(model, gradients, counters)(torch.tensor([[3, 7, 7]]), None, 1)
+        BatchGradient(model, gradients, counters)(torch.tensor([[3, 7, 7]]), None, 1)
     assert gradients.flat is not None
     return counters.batch, gradients.flat
 

@@ -13,8 +13,8 @@ from simplepcfg.models import MODELS, npcfg
 from simplepcfg.ops.deferred_checks import DeferredChecks, condition_holds, current_checks, deferring_checks
 from simplepcfg.ops.neural import rule_softmax
 from simplepcfg.runs.config.schema import TrainingConfig
-from simplepcfg.training.step.batch_gradients import BatchGradientRunner
 from simplepcfg.training.step.state_dropout import StateDropout
+from simplepcfg.training.step.step import BatchGradientRunner
 from step_checks import (
     WORDS,
     FakeCapturer,

@@ -22,8 +22,8 @@ from simplepcfg.training import teachers as module
 from simplepcfg.training.reporting.progress import Reporter, StepReport
 from simplepcfg.training.signals import Interrupted
 from simplepcfg.training.start import train
-from simplepcfg.training.step.batch_gradients import sentence_losses
 from simplepcfg.training.step.span_prior import SpanPrior
+from simplepcfg.training.step.step import sentence_losses
 from simplepcfg.training.step.teacher_loss import TeacherSchedule, TeacherSignal, span_divergence
 from simplepcfg.training.teacher_marginals import TeacherMarginals
 from tiny_runs import SETTINGS, make_tiny_run, tiny_sentences

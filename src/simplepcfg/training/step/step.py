@@ -1,22 +1,209 @@
 """One step of training: the gradients of a batch, their sum over processes, and the optimiser update."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
-from simplepcfg.data.batching import Batch
+from simplepcfg.data.batching import Batch, pinned, to_device
+from simplepcfg.errors import ResourceError
 from simplepcfg.models import Model
 from simplepcfg.ops.capture import Capturer, GraphCapturer, Launch
+from simplepcfg.ops.deferred_checks import DeferredChecks, deferring_checks
+from simplepcfg.ops.graph_cache import GraphCache
+from simplepcfg.ops.inside import without_graphs
+from simplepcfg.ops.inside.layout import make_layout
 from simplepcfg.runs.config.schema import TrainingConfig
-from simplepcfg.training.step.batch_gradients import BatchGradient, BatchGradientRunner
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.gradients import Gradients
 from simplepcfg.training.step.span_prior import SpanPrior, branching_prior
-from simplepcfg.training.step.teacher_loss import TeacherSignal
+from simplepcfg.training.step.teacher_loss import TeacherSignal, span_divergence
 from simplepcfg.training.step.timing import StepTimer
 from simplepcfg.training.step.update import DeviceUpdate, HostUpdate, Update, learning_rate_groups
+
+Shape = tuple[int, int, int, bool]  # batch size, length, divisor, and whether there is a prior
+
+
+class BatchGradient:
+    """Computes gradients of the mean loss per sentence into fixed buffers, and counts the batch."""
+
+    def __init__(self, model: Model, gradients: Gradients, counters: StepCounters) -> None:
+        self._model, self._gradients, self._counters = model, gradients, counters
+        self.targets: TeacherSignal | None = None  # teachers' soft targets; steps with them are never captured
+
+    def __call__(self, words: Tensor, lengths: Tensor | None, total: int, prior: SpanPrior | None = None) -> None:
+        """Compute the gradients of words [B, n] with lengths [B] on the CPU, or None where all have n words.
+
+        The loss is the negative log-likelihood, or with a prior or soft targets an upper bound of it. The mean is over
+        `total` sentences, those of the other processes included.
+        """
+        with without_graphs():  # whole steps are captured, and their memory is estimated without other graphs
+            losses = sentence_losses(self._model, words, lengths, prior, self.targets)  # [B]
+        weights = self._counters.count(losses.detach(), lengths, words.shape[1], total)
+        self._gradients.store(torch.autograd.grad(losses, self._gradients.parameters, weights, allow_unused=True))
+
+
+@dataclass(frozen=True, slots=True)
+class StaticInputs:
+    """Inputs of a captured gradient; a graph knows only the addresses, so they must live as long as the graph."""
+
+    words: Tensor  # [B, n], overwritten before each replay, as the prior is
+    prior: SpanPrior | None
+    tables: object
+    checks: DeferredChecks
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedGradient:
+    """A captured gradient of one shape. Its memory is that of the pool that all captured steps share."""
+
+    replay: Launch
+    inputs: StaticInputs
+    bytes: int = 0
+    is_free: bool = True
+
+
+class BatchGradientRunner:
+    """Runs the gradient of each batch; shapes that have occurred before are replayed from a bounded cache.
+
+    Only batches of equal lengths are captured. `limit` is the largest number of captured shapes, and `note` is called
+    with a remark where capturing fails.
+    """
+
+    def __init__(
+        self,
+        gradient: Callable[[Tensor, Tensor | None, int, SpanPrior | None], None],
+        device: torch.device,
+        capturer: Capturer | None = None,
+        limit: int = 0,
+        note: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._gradient, self._device, self._capturer = gradient, device, capturer
+        self._cache: GraphCache[CapturedGradient] = GraphCache(device, limit if capturer is not None else 0)
+        self._note = note
+
+    @property
+    def shapes(self) -> list[tuple[object, ...]]:
+        """Batch size, length and divisor of the captured shapes, the most recently used last."""
+        return [key[:3] for key in self._cache.keys]
+
+    def __call__(
+        self,
+        words: Tensor,
+        lengths: Tensor,
+        total: int,
+        prior: SpanPrior | None = None,
+        *,
+        uncaptured: bool = False,
+    ) -> bool:
+        """Compute the gradients of words [B, n] and lengths [B] with their prior, all on the CPU.
+
+        Returns whether they were replayed. `uncaptured` marks a step with work that cannot be captured.
+        """
+        batch, n = words.shape
+        equal = bool((lengths == n).all())
+        if uncaptured or not self._cache.is_open or not equal:
+            self._launch(words, None if equal else lengths, total, prior)
+            return False
+        key = (batch, n, total, prior is not None)
+        captured = self._cache.ready(key)
+        if captured is None and self._cache.is_time(key):
+            captured = self._capture(key, words, prior)
+        if captured is None:
+            self._launch(words, None, total, prior)
+            return False
+        captured.inputs.words.copy_(pinned(words, self._device), non_blocking=True)
+        if prior is not None and captured.inputs.prior is not None:
+            captured.inputs.prior.copy_(prior)
+        random = self._random_state() if captured.inputs.checks.has_conditions else None
+        captured.replay()
+        if not captured.inputs.checks.any_true():
+            return True
+        if random is not None:
+            self._set_random_state(random)  # so that a compound model samples the same z
+        # A deferred check failed, so the replayed gradients are wrong: the plain run overwrites them.
+        self._launch(words, None, total, prior)
+        return False
+
+    def computation(self, words: Tensor, lengths: Tensor, prior: SpanPrior | None = None) -> Launch:
+        """Return the gradient of words [B, n] and lengths [B], both on the CPU, as a function that can be captured."""
+        equal = bool((lengths == words.shape[1]).all())
+        return self._prepare(words, None if equal else lengths, len(words), prior)[0]
+
+    def _launch(self, words: Tensor, lengths: Tensor | None, total: int, prior: SpanPrior | None) -> None:
+        moved = None if prior is None else prior.to(self._device)
+        self._gradient(to_device(words, self._device), lengths, total, moved)
+
+    def _random_state(self) -> Tensor:
+        return torch.cuda.get_rng_state(self._device) if self._device.type == "cuda" else torch.get_rng_state()
+
+    def _set_random_state(self, state: Tensor) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.set_rng_state(state, self._device)
+        else:
+            torch.set_rng_state(state)
+
+    def _capture(self, key: Shape, words: Tensor, prior: SpanPrior | None) -> CapturedGradient | None:
+        """Capture a shape; where memory or an operation does not allow it, say so once and stop capturing."""
+        assert self._capturer is not None
+        self._cache.make_room(key)
+        run, inputs = self._prepare(words, None, key[2], prior)
+        try:
+            captured = CapturedGradient(self._capturer.capture(run), inputs)
+        except (RuntimeError, ResourceError) as error:
+            self._note(f"steps are not captured but launched one by one: {self._cache.give_up(error)}")
+            return None
+        self._cache.add(key, captured)
+        return captured
+
+    def _prepare(
+        self, words: Tensor, lengths: Tensor | None, total: int, prior: SpanPrior | None
+    ) -> tuple[Launch, StaticInputs]:
+        """Return a function that computes the gradient without waiting for the GPU, and the tensors that it reads."""
+        batch, n = words.shape
+        static = words.to(self._device)
+        # The cache of tables in ops is bounded, too, but what a graph reads must live as long as the graph.
+        tables = make_layout(n, (n,) * batch if lengths is None else tuple(lengths.tolist()), static.device)
+        if lengths is not None:
+            lengths = pinned(lengths, self._device)  # memory cannot be pinned while a graph is captured
+        moved = None if prior is None else prior.to(self._device)
+        inputs = StaticInputs(static, moved, tables, DeferredChecks(static.device))
+
+        def run() -> None:
+            inputs.checks.clear()
+            with deferring_checks(inputs.checks):
+                self._gradient(static, lengths, total, moved)
+
+        return run, inputs
+
+
+def sentence_losses(
+    model: Model, words: Tensor, lengths: Tensor | None, prior: SpanPrior | None, targets: TeacherSignal | None
+) -> Tensor:
+    """Return the loss of each sentence [B]: its negative log-likelihood, or with a prior or soft targets a bound."""
+    if targets is not None:
+        losses = _losses_with_targets(model, words, lengths, prior, targets)
+    elif prior is not None:
+        losses = model.loss(words, lengths, span_bonus=prior.bonus)
+    else:
+        losses = model.loss(words, lengths)
+    return losses if prior is None else losses + prior.most
+
+
+def _losses_with_targets(
+    model: Model, words: Tensor, lengths: Tensor | None, prior: SpanPrior | None, signal: TeacherSignal
+) -> Tensor:
+    kind = next(model.parameters()).dtype
+    targets = signal.marginals.to(words.device, kind)
+    # The marginals are the gradient with respect to the bonus, which is 0 where there is no prior.
+    bonus = torch.zeros_like(targets) if prior is None else prior.bonus.to(kind).detach()
+    bonus.requires_grad_()
+    losses = model.loss(words, lengths, span_bonus=bonus)
+    (gradient,) = torch.autograd.grad(losses.sum(), bonus, create_graph=True)
+    return losses + signal.weight * span_divergence(-gradient, targets)
 
 
 class Step:
