@@ -8,7 +8,7 @@ import torch
 
 from simplepcfg.evaluation.likelihood import BATCH_BYTES, MAX_CELLS, bytes_a_cell, cells_a_batch, log_likelihoods
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
-from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.models.settings import ModelSizes
 
 
 @pytest.mark.parametrize("states", [1, 4096, 10**9])

@@ -12,8 +12,8 @@ from graph_stand_in import Harness
 from random_grammars import random_case, rules_and_sentences, with_zeros
 from simplepcfg.ops import replay
 from simplepcfg.ops.arguments import SimpleRules
+from simplepcfg.ops.forward import autograd as replayed_hmm
 from simplepcfg.ops.forward import forward
-from simplepcfg.ops.forward import replayed as replayed_hmm
 from simplepcfg.ops.forward.arguments import ForwardArguments, check_arguments
 from simplepcfg.ops.graphs import without_graphs
 from simplepcfg.ops.inside import span_marginals

@@ -13,8 +13,7 @@ from simplepcfg.models import NeuralHMMConfig, build_model
 from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.training import Interrupted, train
-from simplepcfg.training.step.branching_bias import BranchingBias, bias_note
-from simplepcfg.training.step.span_prior import branching_prior
+from simplepcfg.training.step.span_prior import BranchingBias, bias_note, branching_prior
 from step_checks import FakeCapturer, largest_difference, make_step, mixed_batches, tiny_model, weights
 from toy_runs import SignalAt, differences
 

@@ -99,7 +99,7 @@ def command(request: ParseRequest) -> None:
 
 def _members(request: ParseRequest) -> list[str]:
     """Return all runs that are named, those of folders of runs one by one."""
-    from simplepcfg.runs.runs_inside import runs_inside
+    from simplepcfg.runs.run_folder import runs_inside
 
     return [folder for name in [request.run, *(request.others or [])] for folder in runs_inside(name) or [name]]
 

@@ -70,8 +70,7 @@ def command(
             raise InputError(
                 "speed reads no text and trains nothing; leave out --data, --set, --seeds and --predictions"
             )
-        from simplepcfg.plans.speed import reproduce_speed
-        from simplepcfg.plans.speed_lines import speed_table
+        from simplepcfg.plans.speed import reproduce_speed, speed_table
 
         measured = reproduce_speed(place, rows=chosen, device=device, remark=lambda text: note(text, quiet))
         results_console().print(speed_table(measured).rich())

@@ -10,7 +10,7 @@ from simplepcfg.data.batching import collate, evaluation_batches
 from simplepcfg.data.encoded_text import sentence_lengths
 from simplepcfg.evaluation.float64_recheck import Float64Recheck
 from simplepcfg.grammars import Grammar
-from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.models.settings import ModelSizes
 
 # The chart of a batch, with what its gradient needs, stays below this many bytes on a CPU and below 1 / 8 of a GPU's
 # memory; a single long sentence may exceed it. The free memory is not asked for, since equal runs must have equal

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars.algorithms import Algorithms, Counts, Sampled
-from simplepcfg.grammars.described import described
 from simplepcfg.grammars.emissions import Emissions, check_words
 from simplepcfg.grammars.prefix import (
     GrowingPrefixes,
@@ -20,7 +19,7 @@ from simplepcfg.grammars.prefix import (
     surprisal_parts,
     surprisals,
 )
-from simplepcfg.grammars.tensor_fields import with_tensors
+from simplepcfg.grammars.tensor_fields import described, with_tensors
 from simplepcfg.ops.arguments import Sentences
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.entropy.trees import entropy_of_weights, kl_of_weights

@@ -1,13 +1,16 @@
-"""Copies of grammars and emissions, which are dataclasses, with other tensors in their fields."""
+"""Grammars and emissions as dataclasses: copies with other tensors in their fields, and a text with their shapes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Value = TypeVar("Value")
 Change = Callable[[Tensor], Tensor]
@@ -47,3 +50,22 @@ def _changed(value: object, change: Change) -> object:
     if isinstance(value, Tensor):
         return change(value)
     return tuple(_changed(part, change) for part in value) if isinstance(value, tuple) else value
+
+
+def described(value: DataclassInstance) -> str:
+    """Return a dataclass as text: its fields, and tensors as their shapes.
+
+    >>> import torch
+    >>> from simplepcfg.grammars import DenseEmissions
+    >>> DenseEmissions(torch.zeros(3, 5))
+    DenseEmissions(log_emit=[3, 5])
+    """
+    parts = ((field.name, getattr(value, field.name)) for field in fields(value) if field.repr)
+    shown = (f"{name}={list(part.shape) if isinstance(part, Tensor) else _short(part)}" for name, part in parts)
+    return f"{type(value).__name__}({', '.join(shown)})"
+
+
+def _short(value: object) -> str:
+    if isinstance(value, tuple | list) and any(isinstance(each, Tensor) for each in value):
+        return f"[{', '.join(str(list(each.shape)) for each in value)}]"
+    return repr(value)

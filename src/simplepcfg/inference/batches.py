@@ -11,7 +11,7 @@ from simplepcfg.evaluation import likelihood
 from simplepcfg.grammars import Grammar
 from simplepcfg.inference.sentences import shortened
 from simplepcfg.inference.trained_model import TrainedModel
-from simplepcfg.models.sizes import ModelSizes
+from simplepcfg.models.settings import ModelSizes
 from simplepcfg.runs.failures import resource_errors
 from simplepcfg.runs.memory import physical_memory
 

@@ -33,7 +33,7 @@ from simplepcfg.inference.sentences import (
     split_sentences,
 )
 from simplepcfg.ops.mbr import best_trees
-from simplepcfg.runs.runs_inside import runs_inside
+from simplepcfg.runs.run_folder import runs_inside
 
 if TYPE_CHECKING:
     from nltk.tree import Tree

@@ -25,8 +25,7 @@ from simplepcfg.linguistics.controls.files import load_sequence_model, names_seq
 from simplepcfg.models.compound import CompoundConfig
 from simplepcfg.pretrained import run_directory
 from simplepcfg.runs.config.schema import RunConfig
-from simplepcfg.runs.run_folder import RunFolder
-from simplepcfg.runs.runs_inside import runs_inside
+from simplepcfg.runs.run_folder import RunFolder, runs_inside
 
 Remark = Callable[[str], None]
 

@@ -14,9 +14,9 @@ from simplepcfg.models.neural_hmm import NeuralHMM, NeuralHMMConfig
 from simplepcfg.models.npcfg import NPCFG, NPCFGConfig
 from simplepcfg.models.rank_hmm import RankHMM, RankHMMConfig
 from simplepcfg.models.rank_pcfg import RankPCFG, RankPCFGConfig
+from simplepcfg.models.settings import ModelSizes
 from simplepcfg.models.simple_cpcfg import SimpleCPCFG, SimpleCPCFGConfig
 from simplepcfg.models.simple_npcfg import SimpleNPCFG, SimpleNPCFGConfig
-from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.tn_pcfg import TensorPCFG, TensorPCFGConfig
 
 __all__ = [

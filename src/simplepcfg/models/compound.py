@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import Grammar
 from simplepcfg.grammars.emissions import check_word_ids
-from simplepcfg.models.checks import check_sizes
-from simplepcfg.models.settings import setting
+from simplepcfg.models.settings import check_sizes, setting
 from simplepcfg.ops.arguments import lengths_tensor
 
 

@@ -7,14 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from simplepcfg.grammars import DenseGrammar
-from simplepcfg.models.checks import check_vocabulary
 from simplepcfg.models.compound import CompoundConfig, CompoundModel
-from simplepcfg.models.dense import BLOCKS, DensePCFGConfig
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
-from simplepcfg.models.settings import setting
+from simplepcfg.models.npcfg import BLOCKS, DensePCFGConfig
+from simplepcfg.models.settings import ModelSizes, check_vocabulary, setting
 from simplepcfg.models.shared_layers import make_emissions, make_word_bias
-from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.ops.neural import rule_softmax
 
 

@@ -5,9 +5,8 @@ from typing import ClassVar, Literal
 
 from torch import nn
 
-from simplepcfg.models.checks import check_deviation, check_networks, check_sizes
 from simplepcfg.models.networks import ResidualBlock
-from simplepcfg.models.settings import KindConfig, setting
+from simplepcfg.models.settings import KindConfig, check_deviation, check_networks, check_sizes, setting
 
 BLOCKS = 2  # residual blocks of every network
 

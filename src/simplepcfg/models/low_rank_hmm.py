@@ -9,14 +9,12 @@ from torch import Tensor, nn
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import HiddenMarkovModel
-from simplepcfg.models.checks import check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.hidden_markov import BLOCKS, HiddenMarkovConfig, released_emission_network
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
-from simplepcfg.models.settings import setting
+from simplepcfg.models.settings import ModelSizes, check_sizes, check_vocabulary, setting
 from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions
-from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.step_dropout import StepDropout, select_rows, select_tables
 from simplepcfg.ops.neural import LEAST_FACTOR, log_normaliser, row_softmax, rule_softmax
 

@@ -8,13 +8,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from simplepcfg.grammars import RankGrammar
-from simplepcfg.models.checks import check_deviation, check_networks, check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
-from simplepcfg.models.settings import SymbolConfig, setting
+from simplepcfg.models.settings import (
+    ModelSizes,
+    SymbolConfig,
+    check_deviation,
+    check_networks,
+    check_sizes,
+    check_vocabulary,
+    setting,
+)
 from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions, make_word_bias
-from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.step_dropout import StepDropout, select_tables
 from simplepcfg.ops.neural import LEAST_FACTOR, rule_probabilities, rule_softmax
 

@@ -8,13 +8,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from simplepcfg.grammars import SimpleGrammar
-from simplepcfg.models.checks import check_choice, check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.compound import CompoundConfig, CompoundModel
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import FeatureNorm, ResidualLayer, ResidualNetwork, initialise
-from simplepcfg.models.settings import SymbolConfig, setting
+from simplepcfg.models.settings import (
+    ModelSizes,
+    SymbolConfig,
+    check_choice,
+    check_deviation,
+    check_sizes,
+    check_vocabulary,
+    setting,
+)
 from simplepcfg.models.shared_layers import apply_networks, bf16_autocast, make_emissions, make_word_bias
-from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.ops.neural import rule_softmax, sentence_rule_probabilities
 
 BLOCKS = 2  # residual blocks of the networks of root and emissions

@@ -10,13 +10,19 @@ from torch import Tensor, nn
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import Emissions, SimpleGrammar
 from simplepcfg.grammars.emissions import check_words
-from simplepcfg.models.checks import check_choice, check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import initialise_dedicated_preterminals, set_initial_logit_std
 from simplepcfg.models.networks import FeatureNetwork, ResidualLayer, ResidualNetwork, initialise
-from simplepcfg.models.settings import SymbolConfig, setting
+from simplepcfg.models.settings import (
+    ModelSizes,
+    SymbolConfig,
+    check_choice,
+    check_deviation,
+    check_sizes,
+    check_vocabulary,
+    setting,
+)
 from simplepcfg.models.shared_layers import Rows, apply_networks, make_emissions
-from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.models.step_dropout import StepDropout, select_tables
 from simplepcfg.ops.neural import rule_probabilities, rule_softmax
 from simplepcfg.ops.neural.feature_inside import inside_of_features

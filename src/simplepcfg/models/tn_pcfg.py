@@ -7,14 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from simplepcfg.grammars import RankGrammar
-from simplepcfg.models.checks import check_deviation, check_sizes, check_vocabulary
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
 from simplepcfg.models.rank_pcfg import rank_rules
-from simplepcfg.models.settings import SymbolConfig, setting
+from simplepcfg.models.settings import ModelSizes, SymbolConfig, check_deviation, check_sizes, check_vocabulary, setting
 from simplepcfg.models.shared_layers import make_emissions
-from simplepcfg.models.sizes import ModelSizes
 from simplepcfg.ops.neural import LEAST_FACTOR, rule_softmax
 
 BLOCKS = 2  # residual blocks of the networks of root and emissions

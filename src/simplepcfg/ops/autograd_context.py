@@ -1,5 +1,6 @@
-"""Derivatives that an operation takes by autograd, also where its caller has switched recording off."""
+"""Derivatives by autograd: also where the caller has switched recording off, and those that can be differentiated."""
 
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any, Protocol, TypeVar
 
@@ -47,3 +48,44 @@ def leaf(tensor: Tensor, in_graph: bool) -> Tensor:
 def requires_graph(*tensors: Tensor | None) -> bool:
     """Return whether results that are computed from these tensors must be differentiable."""
     return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
+
+
+def differentiable_gradients(
+    function: Callable[..., Tensor | tuple[Tensor, ...]],
+    inputs: Sequence[Tensor | None],
+    needs: Sequence[bool],
+    grads: Sequence[Tensor | None],
+) -> list[Tensor | None]:
+    """Compute vector-Jacobian products of ``function`` with ``create_graph=True``.
+
+    Args:
+        function: the operation in plain PyTorch; returns a tensor or a tuple of tensors.
+        inputs: its arguments.
+        needs: for each input, whether its gradient is wanted.
+        grads: for each output, the gradient of the loss with respect to it, or None.
+
+    Returns:
+        One gradient for each input; None where it is not wanted or where the output does not depend on the input.
+    """
+    inputs = _distinct_views(inputs)
+    results = function(*inputs)
+    outputs = (results,) if isinstance(results, Tensor) else results
+    pairs = [(output, grad.to(output.dtype)) for output, grad in zip(outputs, grads, strict=True) if grad is not None]
+    wanted = [tensor for tensor, need in zip(inputs, needs, strict=True) if need and tensor is not None]
+    if not pairs or not wanted:
+        return [None] * len(inputs)
+    given = iter(
+        torch.autograd.grad(
+            [output for output, _ in pairs], wanted, [grad for _, grad in pairs], create_graph=True, allow_unused=True
+        )
+    )
+    return [next(given) if need else None for need in needs]
+
+
+def _distinct_views(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Return a new view of each tensor; None stays None.
+
+    A tensor that was passed as two arguments becomes two views. Otherwise ``torch.autograd.grad`` would return the sum
+    of both gradients for each of the two arguments.
+    """
+    return [None if tensor is None else tensor.view_as(tensor) for tensor in tensors]

@@ -4,8 +4,11 @@ config.toml is written first and makes the folder a run. checkpoint.safetensors 
 metrics.jsonl is truncated to the length that it records, and model.safetensors can be restored from it.
 """
 
+from __future__ import annotations
+
 import os
 import platform
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -304,3 +307,20 @@ def _is_intact(path: Path) -> bool:
     except InputError:
         return False
     return True
+
+
+def runs_inside(name: str) -> list[str]:
+    """Return the finished runs in a folder that is no run itself, by name and with numbers in their order."""
+    folder = Path(name)
+    try:
+        if not folder.is_dir() or RunFolder(folder).holds_a_run():
+            return []
+        return [str(inner) for inner in sorted(folder.iterdir(), key=_order) if RunFolder(inner).model.is_file()]
+    except OSError:
+        return []
+
+
+def _order(path: Path) -> list[tuple[int, str]]:
+    """Return the key by which seed-10 comes after seed-9."""
+    parts = re.split(r"([0-9]+)", path.name)
+    return [(int(part), "") if part.isdecimal() and part.isascii() else (-1, part) for part in parts]

@@ -26,20 +26,18 @@ from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.runs.tensor_files import host_copy
 from simplepcfg.training.checkpoint_saver import CheckpointSaver
 from simplepcfg.training.curriculum import Curriculum
-from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport
+from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport, Throughput
 from simplepcfg.training.reporting.records import epoch_record, step_record
 from simplepcfg.training.reporting.snapshot import Snapshot, SnapshotTaker
-from simplepcfg.training.reporting.throughput import Throughput
 from simplepcfg.training.schedule import learning_rate, with_weight_decay
 from simplepcfg.training.signals import Interrupted, StopSignals
-from simplepcfg.training.skipped_batches import SkippedBatches
-from simplepcfg.training.step.branching_bias import BranchingBias
+from simplepcfg.training.skipped_batches import SkippedBatches, stability_advice
 from simplepcfg.training.step.counters import copy_to_state
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.kernels_ahead import compile_first_kernels
 from simplepcfg.training.step.rule_count_check import require_rules, rule_count_ratio
-from simplepcfg.training.step.stability import stability_advice
+from simplepcfg.training.step.span_prior import BranchingBias
 from simplepcfg.training.step.state_dropout import StateDropout
 from simplepcfg.training.step.step import Step
 from simplepcfg.training.step.teacher_loss import TeacherSchedule

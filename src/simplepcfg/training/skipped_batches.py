@@ -1,10 +1,14 @@
-"""Record of skipped batches, so that a numerical error can be reproduced."""
+"""Record of skipped batches, so that a numerical error can be reproduced, and advice on what to try."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import torch
+from torch import nn
+
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import NumericalError
+from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.metrics import JsonLines
 
 # At most so many batches are written; a run whose steps are all skipped ends soon with an error.
@@ -68,3 +72,17 @@ class SkippedBatches:
 
 def _range(candidates: Sequence[tuple[int, Sequence[int]]]) -> str:
     return f"{candidates[0][0] + 1} to {candidates[-1][0] + 1}"
+
+
+SAFE_NETWORK_LR_MULTIPLIER = 0.1
+
+
+def stability_advice(config: RunConfig, model: nn.Module, device: torch.device) -> str:
+    """Return what to change in the configuration; large updates of the networks are the likeliest cause."""
+    advice = "lower training.learning_rate"
+    too_fast = config.training.network_lr_multiplier > SAFE_NETWORK_LR_MULTIPLIER
+    if too_fast and not getattr(config.model, "rms_norm", False):
+        advice = f"set training.network_lr_multiplier={SAFE_NETWORK_LR_MULTIPLIER} or {advice}"
+    if device.type != "cpu" and getattr(model, "precision", "fp32") != "fp32":
+        advice += " or set training.precision=fp32"
+    return advice

@@ -28,8 +28,8 @@ from simplepcfg.training.neighbour_embeddings import set_neighbour_embeddings
 from simplepcfg.training.recommendation import time_note
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.signals import StopSignals
-from simplepcfg.training.step.branching_bias import bias_note
 from simplepcfg.training.step.distributed import Group, join_group
+from simplepcfg.training.step.span_prior import bias_note
 from simplepcfg.training.step.timing import StepTimer
 from simplepcfg.training.teachers import check_teachers, prepare_teachers, teacher_folders
 from simplepcfg.training.warm_start import initialise_from_run

@@ -14,8 +14,7 @@ from simplepcfg.ops.mbr import best_tree_mask
 from simplepcfg.pretrained import run_directory
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.corpus import Corpus
-from simplepcfg.runs.run_folder import LoadedRun, RunFolder, load_run
-from simplepcfg.runs.runs_inside import runs_inside
+from simplepcfg.runs.run_folder import LoadedRun, RunFolder, load_run, runs_inside
 from simplepcfg.training.teacher_marginals import TeacherMarginals
 
 # Sentences that are computed together. A block's batches depend on nothing else, so that a computation that was

@@ -4,13 +4,12 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.autocast import without_autocast
-from simplepcfg.ops.autograd_context import Context
+from simplepcfg.ops.autograd_context import Context, differentiable_gradients
 from simplepcfg.ops.deferred_checks import condition_holds, current_checks
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.backward import Backward, Wanted
 from simplepcfg.ops.dense.chart import DenseChart
 from simplepcfg.ops.dense.recursion import LogProducts, inside_by
-from simplepcfg.ops.double_backward import differentiable_gradients
 
 # Of log_emissions, root and rules; None where it is not wanted.
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.autograd_context import Context, requires_graph
+from simplepcfg.ops.autograd_context import Context, differentiable_gradients, requires_graph
 from simplepcfg.ops.backends import has_triton
-from simplepcfg.ops.double_backward import differentiable_gradients
 from simplepcfg.ops.neural.batch_words import (
     ROUNDING,
     add_occurrences,

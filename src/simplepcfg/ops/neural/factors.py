@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.autograd_context import Context
-from simplepcfg.ops.double_backward import differentiable_gradients
+from simplepcfg.ops.autograd_context import Context, differentiable_gradients
 from simplepcfg.ops.neural.rules import softmax_gradients
 from simplepcfg.ops.neural.softmax import LEAST, check_least, rule_softmax, softmax_of_product
 from simplepcfg.ops.products import check_precision, matrix_mode, mm_wide, runs_fused, wide_type

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.arguments import InsideArguments, Sentences, SimpleRules, check_arguments
-from simplepcfg.ops.autograd_context import Context
-from simplepcfg.ops.double_backward import differentiable_gradients
+from simplepcfg.ops.autograd_context import Context, differentiable_gradients
 from simplepcfg.ops.inside import inside
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
 from simplepcfg.ops.neural.naive import naive_rule_probabilities

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.autograd_context import Context
-from simplepcfg.ops.double_backward import differentiable_gradients
+from simplepcfg.ops.autograd_context import Context, differentiable_gradients
 from simplepcfg.ops.neural.naive import naive_residual_network
 from simplepcfg.ops.neural.residual_fused import Rows, fused_backward, fused_forward, is_residual_layer, split_by
 from simplepcfg.ops.products import (

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.autograd_context import Context
-from simplepcfg.ops.double_backward import differentiable_gradients
+from simplepcfg.ops.autograd_context import Context, differentiable_gradients
 from simplepcfg.ops.neural.naive import naive_rule_probabilities
 from simplepcfg.ops.neural.softmax import LEAST, check_least, softmax_backward, softmax_of_product
 from simplepcfg.ops.products import (

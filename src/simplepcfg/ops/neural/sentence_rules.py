@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.ops.autograd_context import Context
-from simplepcfg.ops.double_backward import differentiable_gradients
+from simplepcfg.ops.autograd_context import Context, differentiable_gradients
 from simplepcfg.ops.neural.naive import naive_sentence_rule_probabilities
 from simplepcfg.ops.neural.softmax import LEAST, softmax_backward, softmax_of_product
 from simplepcfg.ops.products import add_mm_wide, check_precision, matrix_mode, runs_fused, wide_type

@@ -57,7 +57,7 @@ def sample_trees(
     sentence = torch.arange(batch * samples, device=uniforms.device) // samples
     if backend == "triton" and (graphs := usable_graphs(uniforms.device)) is not None:
         from simplepcfg.ops.inside.padded_chart import forward_uses_graph
-        from simplepcfg.ops.sample.replayed import replayed_trees
+        from simplepcfg.ops.sample.fused import replayed_trees
 
         if forward_uses_graph(arguments):
             spans, splits, labels, tags, scores = replayed_trees(graphs, arguments, samples, uniforms)

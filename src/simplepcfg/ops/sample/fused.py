@@ -1,4 +1,11 @@
-"""Sampling on a CUDA GPU: the packed inside chart, then one kernel launch for each node of all trees."""
+"""Sampling on a CUDA GPU: the packed inside chart, then one kernel launch for each node of all trees.
+
+Random numbers are drawn outside of CUDA graphs and are among their arguments, so that the same seed gives the same
+trees with and without graphs.
+"""
+
+from functools import partial
+from typing import Any
 
 import torch
 import triton
@@ -7,10 +14,15 @@ from torch import Tensor
 
 from simplepcfg.ops.arguments import InsideArguments
 from simplepcfg.ops.descent import Nodes
+from simplepcfg.ops.graphs import DeviceGraphs
+from simplepcfg.ops.inside.layout import ChartLayout
 from simplepcfg.ops.inside.packed_chart import PackedChart
+from simplepcfg.ops.inside.padded_chart import chart_inputs, forward_room, make_chart
+from simplepcfg.ops.replay import Results, replayed
 from simplepcfg.ops.sample import kernels
 from simplepcfg.ops.sample.draws import root_symbols
 from simplepcfg.ops.sample.lengths import LengthTable
+from simplepcfg.ops.trees import tree_log_probabilities
 
 CHILDREN_AT_ONCE = 1024
 
@@ -70,3 +82,20 @@ def _draw(
             *sizes, samples, uniforms.shape[1], stride,
             BY_WIDTH=by_width, WORK=work, SPLITS=triton.next_power_of_2(max(n - 1, 2)), BLOCK=block,
         )  # fmt: skip
+
+
+def replayed_trees(graphs: DeviceGraphs, arguments: InsideArguments, samples: int, uniforms: Tensor) -> Results:
+    """Draw spans, splits, labels and tags of trees and compute their log-probabilities, which have no gradient."""
+    room = forward_room(arguments) + 10 * uniforms.nbytes
+    question = ("sample", samples, arguments.precision)
+    run = partial(_run, arguments.precision, samples)
+    return replayed(graphs, question, run, (uniforms, *chart_inputs(arguments)), room)
+
+
+def _run(precision: str | None, samples: int, uniforms: Tensor, *inputs: Any) -> tuple[Results, ChartLayout]:
+    chart = make_chart(precision, *inputs)
+    tables: Tensor | None = inputs[-1]
+    lengths = chart.layout.length_of_sentence if tables is None else tables[0]
+    trees = draw_from_packed_chart(chart, lengths, samples, uniforms).to_tensors()
+    sentence = torch.arange(chart.batch * samples, device=chart.device) // samples
+    return (*trees, tree_log_probabilities(chart.arguments, sentence, *trees)), chart.layout

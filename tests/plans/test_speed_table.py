@@ -4,7 +4,7 @@ import csv
 import io
 from typing import Any
 
-from simplepcfg.plans.speed_lines import COLUMNS, NOTHING, SpeedLine, speed_lines, speed_table
+from simplepcfg.plans.speed import COLUMNS, NOTHING, SpeedLine, speed_lines, speed_table
 from simplepcfg.plans.tables import speed_rows
 
 
