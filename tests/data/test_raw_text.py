@@ -133,7 +133,7 @@ def test_long_paragraphs_are_split_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
         def tokenize(self, part: str) -> list[str]:
             return [part[first:end] for first, end in self.span_tokenize(part)]
 
-    monkeypatch.setattr(raw_text, "_punkt", Watched)
+    monkeypatch.setattr(raw_text, "_punkt", lambda language: Watched())
     for size in (*range(1, 130), 200, 300):
         monkeypatch.setattr(raw_text, "CHARACTERS_AT_ONCE", size, raising=False)
         longest = 0

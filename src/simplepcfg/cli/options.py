@@ -73,10 +73,13 @@ def sentence_chunks(
     are_trees = sniff(path) == "trees"
     tokenizes = run is not None and run.preprocessing.tokenize
     name = "standard input" if path == "-" else path
-    split = str.split if run is None else run.preprocessing.split
-    items: Iterator[Any] = (
-        read_trees(path) if are_trees else read_sentences(path, keep_blank=True, split=split, raw=raw)
-    )
+    if are_trees:
+        items: Iterator[Any] = read_trees(path)
+    elif run is None:
+        items = read_sentences(path, keep_blank=True, raw=raw)
+    else:
+        as_run = run.preprocessing
+        items = read_sentences(path, keep_blank=True, split=as_run.split, raw=raw, language=as_run.language)
     size = 1 if at_keyboard and not raw else CHUNK
     done = 0
     while chunk := list(islice(items, size)):

@@ -151,12 +151,15 @@ def text(request: TextRequest) -> None:
     Example:
       simplepcfg prepare text ptb.train.txt ptb.valid.txt ptb.test.txt --out data/ptb-lm
       simplepcfg prepare text novel.txt --split-sentences --tokenize --split 90,5,5 --out data/novel
+      simplepcfg prepare text romans --split-sentences --tokenize --language fr --out data/french
     """
+    from simplepcfg.data.languages import check_language
     from simplepcfg.data.treebank_files import find_text
 
     conventions = request.conventions()
     job = _job("text", request, find_text(request.sources), conventions)
     job = replace(job, split_sentences=request.split_sentences, tokenize=request.tokenize)
+    job = replace(job, language=check_language(request.language))
     _run(replace(job, shares=request.shares, seed=request.seed), request)
 
 

@@ -136,6 +136,7 @@ class WordsRequest(SharesRequest):
         bool, flag("--split-sentences", "Lines are paragraphs, folded or not: find the sentences.")
     ] = False
     tokenize: Annotated[bool, flag("--tokenize", "Part words from punctuation, as Penn does: do n't stop .")] = False
+    language: Annotated[str, opt("--language", "CODE", "By whose rules sentences and words are found.")] = "en"
     lowercase: Lowercase = False
     numbers: Numbers = "keep"
 

@@ -45,6 +45,7 @@ class TrainRequest:
     raw: Annotated[bool, flag("--raw", "The text is raw: paragraphs, which are split into sentences and words.")] = (
         False
     )
+    language: Annotated[str | None, opt("--language", "CODE", "Of the text, such as fr.  [default: en]")] = None
     out: Annotated[Path | None, opt("--out", "DIR", "Folder of the run.  [default: runs/NAME]")] = None
     settings: Annotated[
         list[str] | None, opt("--set", "KEY=VALUE", "Change one key, such as training.epochs=3; repeatable.")
@@ -108,6 +109,8 @@ def settings_of(request: TrainRequest) -> list[str]:
         changes.append(f"training.teacher={json.dumps(request.teachers, ensure_ascii=False)}")
     if request.raw:
         changes += RAW_SETTINGS
+    if request.language is not None:
+        changes.append(f"data.language={request.language}")
     if request.seed is not None:
         changes.append(f"seed={request.seed}")
     return changes

@@ -72,7 +72,7 @@ def tokenize(sentence: str) -> list[str]:
         words = [word for chunk in words for word in (_APOSTROPHE_CUT.split(chunk) if "'" in chunk else (chunk,))]
     if _MAY_BE_JOINED.search(plain):
         words = [word for chunk in words for word in _two_words(chunk)]
-    return words if plain == sentence else list(_written(words, sentence))
+    return words if plain == sentence else list(as_written(words, sentence))
 
 
 def plain_apostrophes(word: str) -> str:
@@ -90,7 +90,7 @@ def _two_words(chunk: str) -> Iterator[str]:
         yield chunk[place:]
 
 
-def _written(words: list[str], sentence: str) -> Iterator[str]:
+def as_written(words: list[str], sentence: str) -> Iterator[str]:
     """Yield the words with the sentence's own apostrophes: no character is lost but white space."""
     rest, place = "".join(sentence.split()), 0
     for word in words:

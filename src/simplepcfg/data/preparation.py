@@ -14,7 +14,7 @@ from simplepcfg.data.brackets import EMPTY_TREES, parse_trees
 from simplepcfg.data.conventions import FOREIGN, KEPT_WORDS, Conventions, Losses, prepare_sentence, prepare_tree
 from simplepcfg.data.encodings import UTF8, read_lines, without_sgml
 from simplepcfg.data.formats import refuse_other_formats
-from simplepcfg.data.penn_words import tokenize
+from simplepcfg.data.languages import ENGLISH, splitter
 from simplepcfg.data.prepared_folder import new_folder, replace_rare, write_toml
 from simplepcfg.data.raw_text import sentences_of_lines
 from simplepcfg.data.readers import words_of_text
@@ -69,11 +69,12 @@ class Job:
     ranges: Mapping[str, str] = field(default_factory=dict)  # sections or files of each split, where numbers tell
     split_sentences: bool = False  # of text: lines are paragraphs
     tokenize: bool = False  # of text: words are as people write them, `fire.` and `don't`
+    language: str = ENGLISH  # of text: by whose rules sentences and words are found
 
     def split(self, lines: Iterator[str]) -> Iterator[list[str]]:
         """Yield the words of each sentence of these lines of text."""
-        sentences = sentences_of_lines(lines) if self.split_sentences else lines
-        return map(tokenize if self.tokenize else str.split, sentences)
+        sentences = sentences_of_lines(lines, self.language) if self.split_sentences else lines
+        return map(splitter(self.language) if self.tokenize else str.split, sentences)
 
 
 def prepare(job: Job, out: Path, progress: Progress | None = None) -> Prepared:
@@ -234,7 +235,8 @@ def _description(job: Job, done: Prepared) -> dict[str, object]:
         name: count for name, count in done.losses.reasons.items() if count and name not in (KEPT_WORDS, FOREIGN)
     }
     conventions = job.conventions.as_table()
-    if job.kind == "text":
+    is_text = job.kind == "text"
+    if is_text:
         for name in ("keep_tags", "drop_tags", "function_tags", "unary"):
             del conventions[name]
     return {
@@ -243,7 +245,7 @@ def _description(job: Job, done: Prepared) -> dict[str, object]:
         "encoding": job.encoding,
         **({"shares": list(job.shares), "seed": job.seed} if job.shares else {}),
         **({"numbers": dict(job.ranges)} if job.ranges else {}),
-        **({"split_sentences": job.split_sentences, "tokenize": job.tokenize} if job.kind == "text" else {}),
+        **({key: getattr(job, key) for key in ("split_sentences", "tokenize", "language")} if is_text else {}),
         "conventions": conventions,
         "splits": {
             split: {

@@ -10,7 +10,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from simplepcfg.data.penn_words import plain_apostrophes, tokenize
+from simplepcfg.data.languages import ENGLISH, Language, last_of_phrase, splitter
+from simplepcfg.data.penn_words import plain_apostrophes
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import EOS, SPECIAL_WORDS
 from simplepcfg.errors import InputError
@@ -55,7 +56,8 @@ class Preprocessing(BaseModel):
     -lrb-. Words are lower-cased first, then every number in them becomes `N`. White space inside a word (a no-break
     space in a tree, say) is `_`. Text may be prepared already: `<unk>`, `<eos>` and, when numbers become `N`, a word
     that is just `N` stay as they are. With `tokenize` sentences come as they are written, "fire." and "don’t"
-    included; see `split`.
+    included; see `split`. Where the language is not English, a word such as `à_partir_de`, as which treebanks join
+    fixed phrases and names, is known by its last part.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,10 +67,11 @@ class Preprocessing(BaseModel):
     punctuation: Literal["keep", "drop"] = "drop"
     eos: bool = False
     tokenize: bool = False
+    language: Language = ENGLISH
 
     def split(self, text: str) -> list[str]:
-        """Split a sentence into words: at white space or, with `tokenize`, by Penn's conventions."""
-        return tokenize(text) if self.tokenize else text.split()
+        """Split a sentence into words: at white space or, with `tokenize`, by the conventions of its language."""
+        return splitter(self.language)(text) if self.tokenize else text.split()
 
     def apply(self, words: Sequence[str], tags: Sequence[str] | None = None) -> Prepared:
         """Return the tokens of one sentence; `<eos>` is not added twice, nor to a sentence with nothing left."""
@@ -99,6 +102,8 @@ class Preprocessing(BaseModel):
             return word
         if self.tokenize:
             word = plain_apostrophes(word)
+        if self.language != ENGLISH and "_" in word:
+            word = last_of_phrase(word)
         if self.lowercase:
             word = word.lower()
         if not word.isalnum() and has_space(word):  # the first is quick, and true of most words

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
-from simplepcfg.data.penn_words import tokenize
+from simplepcfg.data import languages
+from simplepcfg.data.languages import ENGLISH, splitter
 
 LOOKED_AT = 100  # sentences, before text is called untokenised
 CHARACTERS_AT_ONCE = 1 << 16  # of a paragraph: NLTK gives up where a call takes longer than five seconds
@@ -32,32 +33,36 @@ _OPENING = "“‘\"'([{«"
 _CLOSING = "”’\"')]}»"
 _DASHES = re.compile("[—–]|--")
 _SPACED_ELLIPSIS = re.compile(r"\.(?: \.){2,}")
+# In languages other than English: an ellipsis, and a capital after it.
+_ELLIPSIS_END = re.compile(r"(?:\.{3,}|…)[!?]*[»”\"')\]]*\s+(?=[«“„»\"'(¡¿—–-]*\s?[^\W\d_a-zß-ÿ])")
 
 
-def split_raw(text: str) -> list[list[str]]:
-    """Split raw text into sentences, and each into a list of Penn-style words.
+def split_raw(text: str, language: str = ENGLISH) -> list[list[str]]:
+    """Split raw text into sentences, and each into a list of words, Penn-style if it is English.
 
     Sentences end at a full stop, an exclamation or question mark, or an empty line, but not after an abbreviation or
     before a lower-case word. Words are as written: "don’t" is `do` and `n’t`, and quotation marks stay themselves.
 
         split_raw("Mr. Fox didn't run. Why?")  # [["Mr.", "Fox", "did", "n't", "run", "."], ["Why", "?"]]
     """
-    return [words for sentence in split_sentences_of_text(text) if (words := tokenize(sentence))]
+    split = splitter(language)
+    return [words for sentence in split_sentences_of_text(text, language) if (words := split(sentence))]
 
 
-def split_sentences_of_text(text: str) -> Iterator[str]:
+def split_sentences_of_text(text: str, language: str = ENGLISH) -> Iterator[str]:
     """Yield the sentences of raw text, as written but with single spaces and none within an ellipsis; an empty line
     ends a sentence, too."""
     for paragraph in _PARAGRAPH.split(text):
-        yield from sentences_of_paragraph(" ".join(paragraph.split()))
+        yield from sentences_of_paragraph(" ".join(paragraph.split()), language)
 
 
-def words_of_lines(lines: Iterable[str]) -> Iterator[list[str]]:
+def words_of_lines(lines: Iterable[str], language: str = ENGLISH) -> Iterator[list[str]]:
     """Yield the words of each sentence of a stream of lines, as `split_raw` returns them."""
-    return (words for sentence in sentences_of_lines(lines) if (words := tokenize(sentence)))
+    split = splitter(language)
+    return (words for sentence in sentences_of_lines(lines, language) if (words := split(sentence)))
 
 
-def sentences_of_lines(lines: Iterable[str]) -> Iterator[str]:
+def sentences_of_lines(lines: Iterable[str], language: str = ENGLISH) -> Iterator[str]:
     """Yield the sentences of a stream of lines, which may be folded or hold a paragraph each.
 
     A paragraph is done at an empty line, or after a line that ends as sentences do and before one that begins as they
@@ -66,25 +71,40 @@ def sentences_of_lines(lines: Iterable[str]) -> Iterator[str]:
     held: list[str] = []
     for line in lines:
         words = line.split()
-        if held and (not words or (_ends_as_raw(held[-1]) and not _goes_on(words[0]))):
-            yield from sentences_of_paragraph(" ".join(held))
+        if held and (not words or (_ends_as_raw(held[-1], language) and not _goes_on(words[0]))):
+            yield from sentences_of_paragraph(" ".join(held), language)
             held.clear()
         held += words
-    yield from sentences_of_paragraph(" ".join(held))
+    yield from sentences_of_paragraph(" ".join(held), language)
 
 
-def sentences_of_paragraph(paragraph: str) -> list[str]:
+def sentences_of_paragraph(paragraph: str, language: str = ENGLISH) -> list[str]:
     """Return the sentences of a paragraph without line breaks; a spaced ellipsis, `. . .`, becomes `...`."""
+    text = _SPACED_ELLIPSIS.sub(lambda dots: dots[0].replace(" ", ""), paragraph)
+    if language == ENGLISH:
+        parts = _punkt_sentences(text, language)
+    else:
+        if language == "fr":  # a space after an opening mark would make it a closing one for Punkt
+            text = text.replace("« ", "«")
+        parts = chain.from_iterable(map(_split_at_ellipses, _punkt_sentences(text, language)))
     sentences: list[str] = []
-    for part in _punkt_sentences(_SPACED_ELLIPSIS.sub(lambda dots: dots[0].replace(" ", ""), paragraph)):
-        if sentences and (_goes_on(part) or _ends_in_abbreviation(sentences[-1])):
+    for part in parts:
+        if sentences and (_goes_on(part) or _ends_in_abbreviation(sentences[-1], language)):
             sentences[-1] += " " + part
         else:
             sentences.append(part)
     return sentences
 
 
-def _punkt_sentences(paragraph: str) -> Iterator[str]:
+def _split_at_ellipses(sentence: str) -> Iterator[str]:
+    place = 0
+    for match in _ELLIPSIS_END.finditer(sentence):
+        yield sentence[place : match.end()].rstrip()
+        place = match.end()
+    yield sentence[place:]
+
+
+def _punkt_sentences(paragraph: str, language: str) -> Iterator[str]:
     """Yield the sentences that Punkt finds in a paragraph, of which it is shown some at a time.
 
     The last sentence of a part may go on after it, and a closing mark at its beginning may belong to the sentence
@@ -94,7 +114,7 @@ def _punkt_sentences(paragraph: str) -> Iterator[str]:
     while start < len(paragraph):
         end = paragraph.find(" ", start + width)
         part = paragraph[start:] if end < 0 else paragraph[start:end]
-        spans = list(_punkt().span_tokenize(part))
+        spans = list(_punkt(language).span_tokenize(part))
         whole = spans if end < 0 else spans[:-2]
         yield from (part[first:after] for first, after in whole)
         if end < 0:
@@ -154,9 +174,9 @@ def _inner_end(words: Sequence[str]) -> tuple[str, str] | None:
     return next((pair for pair in pairs if _ends_as_raw(pair[0]) and not _goes_on(pair[1])), None)
 
 
-def _ends_as_raw(word: str) -> bool:
+def _ends_as_raw(word: str, language: str = ENGLISH) -> bool:
     stem = word.rstrip(_CLOSING)
-    return len(stem) > 2 and stem[-1] in ".!?" and stem[-2].isalnum() and not _is_abbreviation(stem)
+    return len(stem) > 2 and stem[-1] in ".!?" and stem[-2].isalnum() and not _is_abbreviation(stem, language)
 
 
 def _goes_on(part: str) -> bool:
@@ -165,22 +185,26 @@ def _goes_on(part: str) -> bool:
     return first.islower() or (first in "—–-,;" and len(part) > 1)
 
 
-def _ends_in_abbreviation(part: str) -> bool:
+def _ends_in_abbreviation(part: str, language: str) -> bool:
     """Tell whether the last word is an abbreviation, after which Punkt may end a sentence: `“Mr. Fox?”`, `yes—Mr.
     Fox`.
     """
-    return _is_abbreviation(part.rpartition(" ")[2])
+    return _is_abbreviation(part.rpartition(" ")[2], language)
 
 
-def _is_abbreviation(word: str) -> bool:
+def _is_abbreviation(word: str, language: str) -> bool:
     last = _DASHES.split(word)[-1].lstrip(_OPENING)
-    return last.endswith(".") and last[:-1].lower() in ABBREVIATIONS
+    return last.endswith(".") and last[:-1].lower() in _abbreviations(language)
+
+
+def _abbreviations(language: str) -> frozenset[str]:
+    return ABBREVIATIONS if language == ENGLISH else languages.abbreviations(language)
 
 
 @cache
-def _punkt() -> Any:
+def _punkt(language: str = ENGLISH) -> Any:
     from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
 
     parameters = PunktParameters()
-    parameters.abbrev_types = set(ABBREVIATIONS)
+    parameters.abbrev_types = set(_abbreviations(language))
     return PunktSentenceTokenizer(parameters)

@@ -28,6 +28,7 @@ from simplepcfg.data.formats import (
     refuse,
     refuse_other_formats,
 )
+from simplepcfg.data.languages import ENGLISH
 from simplepcfg.data.raw_text import words_of_lines
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
@@ -60,16 +61,23 @@ def open_text(path: Path) -> Iterator[str]:
 
 
 def read_sentences(
-    path: Path, *, keep_blank: bool = False, split: Callable[[str], list[str]] = str.split, raw: bool = False
+    path: Path,
+    *,
+    keep_blank: bool = False,
+    split: Callable[[str], list[str]] = str.split,
+    raw: bool = False,
+    language: str = ENGLISH,
 ) -> Iterator[list[str]]:
     """Yield the words of each sentence: one sentence a line, split at white space or by `split`, or CoNLL-U.
 
-    With `raw` the lines are paragraphs of raw text, which are split into sentences and Penn-style words. Blank lines
+    With `raw` the lines are paragraphs of raw text in `language`, which are split into sentences and words. Blank lines
     are skipped, and a file without any sentence is an error. With `keep_blank` a blank line is an empty sentence and
     an empty file has none, so that output can be written line for line beside the input.
     """
     name = _display_name(path)
-    sentences = words_of_text(open_text(path), name, words_of_lines if raw else partial(map, split))
+    sentences = words_of_text(
+        open_text(path), name, partial(words_of_lines, language=language) if raw else partial(map, split)
+    )
     return _sentences_or_error(sentences, name, keep_blank)
 
 

@@ -31,7 +31,7 @@ def read_tokens(
         return
     path = fspath(source)
     if sniff(path) == "text":
-        sentences = read_sentences(path, split=preprocessing.split, raw=raw)
+        sentences = read_sentences(path, split=preprocessing.split, raw=raw, language=preprocessing.language)
         first = list(islice(sentences, LOOKED_AT))
         remark = None if notes is None or preprocessing.tokenize else untokenized_remark(first)
         if notes is not None and remark is not None:

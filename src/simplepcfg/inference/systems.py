@@ -179,7 +179,7 @@ def _compound_runs(folders: Sequence[str]) -> set[str]:
 
 def _read_text(file: str, preprocessing: Preprocessing, raw: bool, remark: Remark) -> list[list[str]]:
     """Return the sentences of a text, with a remark if they look otherwise than `preprocessing` splits them."""
-    sentences = list(read_sentences(file, split=preprocessing.split, raw=raw))
+    sentences = list(read_sentences(file, split=preprocessing.split, raw=raw, language=preprocessing.language))
     looks = None if raw else (paragraph_remark if preprocessing.tokenize else untokenized_remark)(sentences[:LOOKED_AT])
     if looks is not None:
         remark(f"{file}: {looks}; --raw splits it into sentences and words")

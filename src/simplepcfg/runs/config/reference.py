@@ -14,6 +14,7 @@ INHERITED = {
     "data.eos": "End every sentence with the word `<eos>`, as language models do.",
     "data.tokenize": "Split words by Penn's conventions: `fire.` becomes `fire .` and `don’t` becomes `do n’t`. "
     "If false, words are what stands between white space.",
+    "data.language": "Code of the language by whose rules words are split, such as `fr`.",
 }
 
 # The keys that people change first, in the order in which they meet them.

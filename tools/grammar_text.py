@@ -1,0 +1,100 @@
+"""Text to train the packaged grammars on: one tokenised sentence a line, without punctuation, numbers as N.
+
+    python tools/grammar_text.py french DATA --out build/text/french
+
+DATA holds `novels/*.txt.gz`, `novels_fra/*.txt.gz` and so on (raw text, one paragraph a line, public domain) and, for
+English, `wiki/sentences.txt.gz` (tokenised, CC BY-SA 4.0) and `gum/{train,dev}.trees`, of which the words of those
+documents are taken that are CC BY. Case is kept: training lower-cases where `data.lowercase` says so.
+
+Written are `train.txt`, distinct sentences of 3 to 40 words in random order, and `valid.txt`: of every novel the last
+2 % of its paragraphs; for English instead the words of GUM's development part and one Wikipedia sentence in thirty,
+up to 30 words. Takes three minutes for each language but English, which takes ten.
+"""
+
+import argparse
+import gzip
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from simplepcfg.data.languages import ENGLISH
+from simplepcfg.data.preprocessing import Preprocessing
+from simplepcfg.data.raw_text import split_raw
+from simplepcfg.data.readers import read_trees
+
+FOLDERS = {"english": "novels", "french": "novels_fra", "german": "novels_deu", "spanish": "novels_spa"}
+CODES = {"english": ENGLISH, "french": "fr", "german": "de", "spanish": "es"}
+HELD_OUT_SHARE = 0.02  # of the paragraphs of each novel
+HELD_OUT_WIKIPEDIA = 30  # one sentence in so many
+SHORTEST, LONGEST, LONGEST_ENGLISH_VALID = 3, 40, 30
+# Lines of GUM's training trees, half-open, from 0: academic writing, court transcripts, Wikinews interviews, Wikinews.
+# gum/LICENSE.txt gives these genres as CC BY; between two genres some lines are left out where the end is not certain.
+GUM_CC_BY = ((0, 491), (1143, 1531), (2649, 3515), (3871, 4487))
+
+
+def main() -> None:
+    """Write train.txt and valid.txt of one language."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("language", choices=FOLDERS)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    training, validation = novels(arguments.data / FOLDERS[arguments.language], CODES[arguments.language])
+    if arguments.language == "english":
+        others, validation = wikipedia_and_gum(arguments.data)
+        training += others
+    unseen = set(validation)
+    kept = sorted(line for line in set(training) - unseen if SHORTEST <= length(line) <= LONGEST)
+    random.Random(0).shuffle(kept)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for name, lines in ("train.txt", kept), ("valid.txt", [line for line in validation if length(line) > 1]):
+        (arguments.out / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        print(f"{name}: {len(lines):,} sentences, {sum(map(length, lines)):,} words")
+
+
+def novels(folder: Path, language: str) -> tuple[list[str], list[str]]:
+    """Return the sentences of all novels, those of the end of each apart."""
+    training: list[str] = []
+    validation: list[str] = []
+    preprocessing = Preprocessing(lowercase=False, tokenize=True, language=language)  # type: ignore[arg-type]
+    paths = sorted(folder.glob("*.txt.gz"))
+    if not paths:
+        raise SystemExit(f"{folder}: no novels")
+    for path in paths:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            paragraphs = list(lines)
+        held_out = len(paragraphs) - int(HELD_OUT_SHARE * len(paragraphs))
+        for part, chosen in (training, paragraphs[:held_out]), (validation, paragraphs[held_out:]):
+            part += prepared(preprocessing, (words for text in chosen for words in split_raw(text, language)))
+    return training, validation
+
+
+def wikipedia_and_gum(data: Path) -> tuple[list[str], list[str]]:
+    """Return the other English sentences, and those for validation."""
+    preprocessing = Preprocessing(lowercase=False, tokenize=True)
+    with gzip.open(data / "wiki" / "sentences.txt.gz", "rt", encoding="utf-8") as lines:
+        wikipedia = [line.split() for line in lines]
+    held_out = wikipedia[::HELD_OUT_WIKIPEDIA]
+    training = list(prepared(preprocessing, (words for n, words in enumerate(wikipedia) if n % HELD_OUT_WIKIPEDIA)))
+    trees = list(read_trees(data / "gum" / "train.trees"))
+    for start, end in GUM_CC_BY:
+        training += [" ".join(preprocessing.apply(tree.words, tree.tags).tokens) for tree in trees[start:end]]
+    validation = list(prepared(preprocessing, held_out))
+    for tree in read_trees(data / "gum" / "dev.trees"):
+        validation.append(" ".join(preprocessing.apply(tree.words, tree.tags).tokens))
+    return training, [line for line in validation if length(line) <= LONGEST_ENGLISH_VALID]
+
+
+def prepared(preprocessing: Preprocessing, sentences: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield sentences as lines of what a grammar sees of them."""
+    for words in sentences:
+        yield " ".join(preprocessing.apply(words).tokens)
+
+
+def length(line: str) -> int:
+    """Return the number of words of a line."""
+    return line.count(" ") + 1 if line else 0
+
+
+if __name__ == "__main__":
+    main()
