@@ -8,7 +8,7 @@ import torch
 
 from command_calls import Call
 from simplepcfg import load
-from simplepcfg.cli.distil import MEMBERS, STUDENT
+from simplepcfg.cli.distil import MEMBERS, STUDENT, Member
 from simplepcfg.errors import InputError
 from simplepcfg.runs.config.schema import RunConfig
 from tiny_runs import SETTINGS
@@ -113,3 +113,37 @@ def test_a_missing_text_begins_no_folder(call: Call, text_file: Path, option: st
 def test_text_from_a_pipe_is_refused(call: Call, text_file: Path) -> None:
     result = call("distil", "sn-pcfg-small", "--train", "-", "--valid", text_file, "--out", "x")
     assert (result.code, "save it to a file" in result.err) == (2, True)
+
+
+def test_members_with_seeds_and_keys_of_their_own(call: Call, text_file: Path, trees_file: Path) -> None:
+    text = ["--train", text_file, "--valid", text_file, "--test", trees_file, "--out", "runs/d", *SET]
+    members = ["sn-pcfg-small:2", "sn-pcfg-small,model.nonterminals=3", "rank-pcfg-64:1,model.rank=4"]
+    student = ["--student", "sn-pcfg-small,model.nonterminals=4", "--seeds", 1, "--keep", 1]
+    result = call("distil", *members, *student, "--generations", 2, "--taught-by", "all", *text)
+    assert result.code == 0, result.err
+    assert len(list(Path("runs/d/members/sn-pcfg-small").glob("seed-*"))) == 2
+    assert load("runs/d/members/sn-pcfg-small-3/seed-0").config.model.nonterminals == 3
+    assert load("runs/d/members/rank-pcfg-64-4/seed-0").config.model.rank == 4
+    assert load("runs/d/student").config.model.nonterminals == 4
+    second = Path("runs/d/generation-2/rank-pcfg-64-4/seed-0")
+    assert len(load(second).config.training.teacher) == 3
+    names = [system["name"] for system in json.loads(Path("runs/d/scores.json").read_text())]
+    assert "runs/d/generation-2/sn-pcfg-small" in names
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "name"),
+    [
+        ("sn-pcfg", Member("sn-pcfg", None, ()), "sn-pcfg"),
+        ("a/b.toml:3", Member("a/b.toml", 3, ()), "b"),
+        (
+            "sn-pcfg:2,model.networks=released,training.epochs=4",
+            Member("sn-pcfg", 2, ("model.networks=released", "training.epochs=4")),
+            "sn-pcfg-released-4",
+        ),
+        ('sn-pcfg,data.train="a/b"', Member("sn-pcfg", None, ('data.train="a/b"',)), "sn-pcfg-_a_b_"),
+    ],
+)
+def test_members_on_the_command_line(text: str, expected: Member, name: str) -> None:
+    assert Member.parse(text) == expected
+    assert expected.name == name

@@ -146,7 +146,7 @@ def arm(kind: str, call: int) -> None:
         files_module.open = open_and_die  # type: ignore[attr-defined]
         return
 
-    name = {"fsync": "fsync", "marginals": "_marginals"}.get(kind, "replace")
+    name = {"fsync": "fsync", "marginals": "span_marginals"}.get(kind, "replace")
     module = teachers_module if kind == "marginals" else os
     original = getattr(module, name)
 

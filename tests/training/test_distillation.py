@@ -1,5 +1,6 @@
 """Members and their student: the runs that they would be alone, gone on with, and never mixed with other settings."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,37 @@ def test_members_that_fail_are_named(tmp_path: Path) -> None:
 def test_no_configuration(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="name at least one"):
         distil({}, tmp_path, 1)
+
+
+def test_generations_learn_from_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    configs = {"first": configuration(tmp_path), "second": configuration(tmp_path, "model.nonterminals=3")}
+    folder = DistillationFolder(tmp_path / "all")
+    monkeypatch.setattr("simplepcfg.training.distillation.LEAST_GAIN", -1.0)
+    told: list[str] = []
+    distil(configs, folder.path, 2, seeds_of={"second": 1}, keep=1, generations=3, note=told.append)
+    by_generation = [[folder.best_members(name, 1, number)[0] for name in configs] for number in (1, 2, 3)]
+    for before, members in pairwise(by_generation):
+        taught = [load_run(run, "cpu").config.training.teacher for run in members]
+        assert taught == [(str(before[1]),), (str(before[0]),)]  # each by the other configuration
+    assert folder.teachers() == by_generation[2]
+    assert sum(line.startswith("agreement of teachers: ") for line in told) == 2
+    before = weights(folder.student)
+    distil(configs, folder.path, 2, seeds_of={"second": 1}, keep=1, generations=3)  # everything is there already
+    assert all(map(torch.equal, before, weights(folder.student)))
+
+
+def test_generations_end_without_a_gain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    configs = {"one": configuration(tmp_path)}
+    folder = DistillationFolder(tmp_path / "all")
+    monkeypatch.setattr("simplepcfg.training.distillation.LEAST_GAIN", 1.0)
+    monkeypatch.setattr("simplepcfg.training.distillation.FULL_AGREEMENT", 2.0)
+    told: list[str] = []
+    distil(configs, folder.path, 2, generations=5, note=told.append)
+    assert folder.members("one", 2).exists()
+    assert not folder.members("one", 3).exists()
+    kept = {path.parent.parent.name for path in folder.teachers()}  # those that agree more
+    assert len(kept) == 1
+    monkeypatch.setattr("simplepcfg.training.distillation.FULL_AGREEMENT", 0.0)
+    distil(configs, tmp_path / "agreed", 2, generations=5, note=told.append)
+    assert not DistillationFolder(tmp_path / "agreed").members("one", 2).exists()
+    assert any(line.startswith("no generation 2: the teachers agree") for line in told)

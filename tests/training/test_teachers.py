@@ -171,9 +171,10 @@ def test_students_of_right_branching_teachers_branch_to_the_right(
     assert load(student, "cpu").score(["the dog sees a cat"])[0] < 0  # an ordinary run
 
 
-def test_stored_marginals_are_the_mean_of_the_teachers(teachers: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["arithmetic", "geometric"])
+def test_stored_marginals_are_the_mean_of_the_teachers(teachers: Path, tmp_path: Path, kind: str) -> None:
     sentences = [text for text in tiny_sentences(30, seed=8) if 2 <= len(text.split()) <= 30]
-    chosen = config(f'training.teacher=["{teachers}"]')
+    chosen = config(f'training.teacher=["{teachers}"]', f"training.teacher_mean={kind}")
     train(chosen, tmp_path / "run", train_text=sentences, valid_text=sentences)
     folder = RunFolder(tmp_path / "run")
     tensors, record = read_tensor_file(folder.teacher)
@@ -185,7 +186,8 @@ def test_stored_marginals_are_the_mean_of_the_teachers(teachers: Path, tmp_path:
     tables = [run.span_marginals(tokens) for run in runs]
     for index, words in enumerate(tokens):
         stored = kept.of([index], len(words))
-        mean = (tables[0][index] + tables[1][index]) / 2
+        one, other = tables[0][index], tables[1][index]
+        mean = (one + other) / 2 if kind == "arithmetic" else ((one + 1e-3) * (other + 1e-3)).sqrt() - 1e-3
         torch.testing.assert_close(stored[0], mean, atol=1e-3, rtol=1e-3)
         (best,) = best_trees(stored)
         total = sum(float(stored[0, i, j]) for i, j in best)
@@ -219,7 +221,7 @@ def test_an_interrupted_computation_goes_on(teachers: Path, tmp_path: Path, monk
     chosen = config(f'training.teacher=["{teachers}"]')
     text = tiny_sentences(60)
     blocks: list[int] = []
-    compute = module._marginals
+    compute = module.span_marginals
 
     def counted(*arguments: object) -> list[torch.Tensor]:
         blocks.append(1)
@@ -230,7 +232,7 @@ def test_an_interrupted_computation_goes_on(teachers: Path, tmp_path: Path, monk
     monkeypatch.setattr(module, "BLOCK", 16)
     monkeypatch.setattr(module, "SECONDS_BETWEEN_SAVES", 0.0)
     train(chosen, tmp_path / "whole", train_text=text, valid_text=text)
-    monkeypatch.setattr(module, "_marginals", counted)
+    monkeypatch.setattr(module, "span_marginals", counted)
     with pytest.raises(KeyboardInterrupt):
         train(chosen, tmp_path / "run", train_text=text, valid_text=text)
     blocks[:] = [1] * 10

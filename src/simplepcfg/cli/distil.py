@@ -2,9 +2,10 @@
 
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from simplepcfg.cli.options import Device, Quiet
 from simplepcfg.cli.output import note, results_console, write_json, write_text
@@ -12,6 +13,10 @@ from simplepcfg.cli.requests import arg, flag, opt, takes
 from simplepcfg.cli.train import RAW_SETTINGS, refuse_set_twice
 from simplepcfg.errors import InputError
 
+if TYPE_CHECKING:
+    from simplepcfg.runs.config.schema import RunConfig
+
+TaughtBy = Literal["others", "all"]
 NAME = "distil"
 SUMMARY = "Train several grammars, and one that learns from them."
 # What gave the best trees, by type of device: members of two families, and the student.
@@ -30,15 +35,17 @@ class DistilRequest:
         list[str] | None,
         arg(
             "CONFIG",
-            f"TOML files or built-in names, of the members. By default {' and '.join(MEMBERS['cuda'])}, with "
-            f"{STUDENT['cuda']} as the student; on a CPU {' and '.join(MEMBERS['cpu'])}, with {STUDENT['cpu']}.",
+            "TOML files or built-in names, of the members; as NAME:SEEDS,KEY=VALUE,… with another number of seeds and "
+            f"keys of its own. By default {' and '.join(MEMBERS['cuda'])}, with {STUDENT['cuda']} as the student; on "
+            f"a CPU {' and '.join(MEMBERS['cpu'])}, with {STUDENT['cpu']}.",
         ),
     ] = None
     trees: Annotated[
         str | None, opt("--test", "TREES", "Evaluate members, ensemble and student on these, at the end.")
     ] = None
     student: Annotated[
-        str | None, opt("--student", "CONFIG", "Of the student; that of the first members by default.")
+        str | None,
+        opt("--student", "CONFIG", "Of the student, also NAME,KEY=VALUE,…; that of the first members by default."),
     ] = None
     seeds: Annotated[int, opt("--seeds", "K", "Members of each configuration.", min=1)] = 4
     keep: Annotated[
@@ -47,6 +54,13 @@ class DistilRequest:
             "--keep", "K", "Members of each configuration that teach: those with the best validation likelihood.", min=1
         ),
     ] = 2
+    generations: Annotated[
+        int,
+        opt("--generations", "K", "Members are trained again as students of those before, at most so often.", min=1),
+    ] = 1
+    taught_by: Annotated[
+        TaughtBy, flag("--taught-by", "From the second generation on: by members of other configurations, or by all.")
+    ] = "others"
     jobs: Annotated[int, opt("--jobs", "K", "Members that train at a time.", min=1)] = 1
     settings: Annotated[
         list[str] | None, opt("--set", "KEY=VALUE", "Change one key of every configuration; repeatable.")
@@ -63,13 +77,16 @@ def command(request: DistilRequest) -> None:
     """Train K seeds of each configuration, then one grammar that learns from the span marginals of the best of them.
 
     Members are in DIR/members/CONFIG/seed-0, …, the student in DIR/student: ordinary runs. The command can be stopped
-    at any point, and the same command goes on. With --test, DIR/table.md and DIR/scores.json say what the members, the
-    teachers among them together, and the student are worth beside right-branching trees.
+    at any point, and the same command goes on. A configuration whose grammars agree with each other, but not with the
+    likeliest ones, does not teach (DIR/members/teachers.json). With --test, DIR/table.md and DIR/scores.json say what
+    the members, the teachers among them together, and the student are worth beside right-branching trees.
 
     \b
     Example:
       simplepcfg distil --jobs 4 --train train.txt --valid valid.txt --test test.trees --out runs/distilled
       simplepcfg distil sn-pcfg-128 --seeds 2 --train train.txt --valid valid.txt --out runs/small
+      simplepcfg distil sn-pcfg-1024:2 tn-pcfg-biased:4 rank-pcfg-biased,model.nonterminals=1024 \\
+        --student sn-pcfg --generations 2 --train train.txt --valid valid.txt --out runs/three-kinds
     """
     from simplepcfg.runs.config.files import load_config
     from simplepcfg.runs.device import resolve_device
@@ -81,15 +98,22 @@ def command(request: DistilRequest) -> None:
     if not configs:
         kind = "cpu" if resolve_device(request.device).type == "cpu" else "cuda"
         configs, student = list(MEMBERS[kind]), student or STUDENT[kind]
-    chosen = {config_name(config): load_config(config, changes) for config in configs}
-    if len(chosen) < len(configs):
+    members = {member.name: member for member in map(Member.parse, configs)}
+    if len(members) < len(configs):
         raise InputError(f"two of {', '.join(configs)} have the same name; rename one, or ask for more --seeds")
+
+    def loaded(member: Member) -> "RunConfig":
+        return load_config(member.config, [*changes, *member.settings])
+
     result = distil(
-        chosen,
+        {name: loaded(member) for name, member in members.items()},
         request.out,
         request.seeds,
-        student=None if student is None else load_config(student, changes),
+        seeds_of={name: member.seeds for name, member in members.items() if member.seeds is not None},
+        student=None if student is None else loaded(Member.parse(student)),
         keep=request.keep,
+        generations=request.generations,
+        taught_by=request.taught_by,
         jobs=request.jobs,
         device=request.device,
         make_reporter=lambda folder, config: make_reporter(request.quiet, (), folder, config.model_dump()),
@@ -98,9 +122,10 @@ def command(request: DistilRequest) -> None:
     note(f"the student is in {result.directory}", request.quiet)
     if request.trees is not None:
         folder = DistillationFolder(request.out)
-        members = [str(folder.members(name).path) for name in chosen]
-        teachers = [str(path) for name in chosen for path in folder.best_members(name, request.keep)]
-        report(request, request.trees, members, teachers, str(folder.student))
+        each = range(1, request.generations + 1)
+        groups = [folder.members(name, generation) for generation in each for name in members]
+        teachers = [str(request.out / path.relative_to(request.out.absolute())) for path in folder.teachers()]
+        report(request, request.trees, [str(g.path) for g in groups if g.exists()], teachers, str(folder.student))
 
 
 def _settings(request: DistilRequest) -> list[str]:
@@ -122,9 +147,31 @@ def _settings(request: DistilRequest) -> list[str]:
     return [*changes, *(RAW_SETTINGS if request.raw else ())]
 
 
-def config_name(config: str) -> str:
-    """Return the name of a configuration's folder: a built-in name, or a file's without its ending."""
-    return Path(config).stem if config.endswith(".toml") else config
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A configuration as the command line names it, with a number of seeds, if any, and keys that it changes."""
+
+    config: str
+    seeds: int | None
+    settings: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "Member":
+        """Read CONFIG, CONFIG:SEEDS or CONFIG:SEEDS,KEY=VALUE,…"""
+        named, *settings = text.split(",")
+        config, _, seeds = named.rpartition(":")
+        if not seeds.isdecimal() or not config:
+            return cls(named, None, tuple(settings))
+        if int(seeds) < 1:
+            raise InputError(f"{named}: {seeds} seeds; train at least one")
+        return cls(config, int(seeds), tuple(settings))
+
+    @property
+    def name(self) -> str:
+        """Name of its folder: that of the built-in configuration or of the file, and the values of its keys."""
+        base = Path(self.config).stem if self.config.endswith(".toml") else self.config
+        values = [setting.partition("=")[2] for setting in self.settings]
+        return re.sub(r"[^\w.-]", "_", "-".join([base, *values]))
 
 
 def report(request: DistilRequest, trees: str, members: list[str], teachers: list[str], student: str) -> None:

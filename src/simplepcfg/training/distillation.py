@@ -1,4 +1,4 @@
-"""Train several grammars and distil them into one: members of different configurations and seeds, then a student."""
+"""Train several grammars and distil them into one: generations of members of several configurations, then a student."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from simplepcfg.errors import InputError
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.run_folder import RunFolder
-from simplepcfg.runs.tensor_files import read_tensor_file
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.seeds import MakeReporter, SeedsFolder, train_groups, train_seeds
 from simplepcfg.training.signals import Interrupted
 from simplepcfg.training.start import TrainingResult, resumed_config, train, with_absolute_paths
+from simplepcfg.training.teacher_choice import Choice, best_members, choose_teachers
+
+TaughtBy = Literal["others", "all"]
+LEAST_GAIN = 0.01  # in the agreement of teachers, from one generation to the next
+FULL_AGREEMENT = 0.97  # Teachers that agree as far as this have little to teach each other.
 
 
 @dataclass(frozen=True, slots=True)
 class DistillationFolder:
-    """A folder with `members/NAME/seed-0`, … for each configuration, and the run `student`."""
+    """A folder with `members/NAME/seed-0`, … for each configuration, and the run `student`.
+
+    Members of a second generation are in `generation-2/NAME/seed-0`, …, and so on.
+    """
 
     path: Path
 
@@ -28,22 +36,22 @@ class DistillationFolder:
         """The run that learned from the members."""
         return self.path / "student"
 
-    def members(self, name: str) -> SeedsFolder:
+    def generation(self, number: int) -> Path:
+        """Return the folder of all members of a generation, counted from 1."""
+        return self.path / ("members" if number == 1 else f"generation-{number}")
+
+    def members(self, name: str, generation: int = 1) -> SeedsFolder:
         """Return the runs of one configuration."""
-        return SeedsFolder(self.path / "members" / name)
+        return SeedsFolder(self.generation(generation) / name)
 
-    def best_members(self, name: str, keep: int) -> list[Path]:
-        """Return the finished runs of one configuration with the largest validation likelihood, in the order of seeds.
+    def best_members(self, name: str, keep: int, generation: int = 1) -> list[Path]:
+        """Return the finished runs of one configuration with the largest validation likelihood, in order of seeds."""
+        members = self.members(name, generation)
+        return best_members([members.folder(seed) for seed in members.seeds()], keep) if members.exists() else []
 
-        All have the same validation text and vocabulary. Seeds of one configuration can end far apart, and those with
-        a low likelihood have worse trees, which a student would learn.
-        """
-        members = self.members(name)
-        runs = [members.folder(seed) for seed in members.seeds()] if members.exists() else []
-        finished = [run for run in runs if RunFolder(run).model.exists()]
-        likelihoods = {run: read_tensor_file(RunFolder(run).model)[1]["log_likelihood"] for run in finished}
-        best = sorted(finished, key=lambda run: likelihoods[run], reverse=True)[:keep]
-        return [run for run in finished if run in best]
+    def teachers(self) -> list[Path]:
+        """Return the runs that teach the student, which must have begun."""
+        return [Path(name) for name in RunFolder(self.student).read_config().training.teacher]
 
 
 def distil(
@@ -51,8 +59,11 @@ def distil(
     directory: str | Path,
     seeds: int,
     *,
+    seeds_of: Mapping[str, int] | None = None,
     student: RunConfig | None = None,
     keep: int = 2,
+    generations: int = 1,
+    taught_by: TaughtBy = "others",
     teacher_weight: float = 5.0,
     teacher_steps: int = 0,
     jobs: int = 1,
@@ -64,7 +75,13 @@ def distil(
 
     The student learns from the span marginals of those `keep` members of each configuration that have the largest
     validation likelihood, with the weight `teacher_weight`, which falls to 0 over `teacher_steps`, or stays if they
-    are 0; a configuration that names another weight or number of steps keeps them.
+    are 0; a configuration that names another weight or number of steps keeps them. `choose_teachers` leaves out
+    configurations that do not fit the language. `seeds_of` has the seeds of configurations with another number.
+
+    With more `generations` the members are trained again, as students of those before: of other configurations or of
+    "all" of them, by `taught_by`. Generations end where the teachers' agreement no longer rises, and one that agrees
+    less than the one before does not count.
+
     `jobs` members train at a time. What is in the folder already is not trained again, and what was interrupted goes
     on. Returns the result of the student's training. Raises InputError if the folder was begun with other settings,
     and whatever `train_seeds` and `train` raise.
@@ -73,57 +90,76 @@ def distil(
     """
     folder = DistillationFolder(Path(directory))
     _refuse_what_cannot_be_taught({**configs, "the student": student} if student is not None else configs)
+    counts = {name: (seeds_of or {}).get(name, seeds) for name in configs}
     for name, config in configs.items():
-        _refuse_other_settings(folder.members(name), config, seeds)
-    run = RunFolder(folder.student)
+        _refuse_other_settings(folder.members(name), config, counts[name])
+    run, pupil = RunFolder(folder.student), student or next(iter(configs.values()))
 
-    def taught() -> RunConfig:
-        # Where a configuration has no finished member, the folder of its members takes their place. A student that was
-        # trained before has no such teacher, so that it is refused below as one of other members.
-        best = [folder.best_members(name, keep) or [folder.members(name).path] for name in configs]
-        teachers = [path for paths in best for path in paths]
-        return student_config(student or next(iter(configs.values())), teachers, teacher_weight, teacher_steps)
+    def taught(config: RunConfig, teachers: Sequence[Path]) -> RunConfig:
+        return student_config(config, teachers, teacher_weight, teacher_steps)
+
+    def train_generation(number: int, before: Choice | None) -> Choice:
+        chosen = configs
+        if before is not None:
+            remaining = {name: config for name, config in configs.items() if name not in before.left_out}
+            chosen = {name: taught(config, _teachers_of(name, before, taught_by)) for name, config in remaining.items()}
+            note(f"generation {number}, taught by that before")
+        groups = {name: folder.members(name, number) for name in chosen}
+        for name, config in chosen.items():
+            _refuse_other_settings(groups[name], config, counts[name])
+        _train_members(chosen, groups, counts, jobs, device, make_reporter, note)
+        members = {name: folder.best_members(name, keep, number) for name in chosen}
+        return choose_teachers(members, pupil, folder.generation(number), device, note)
 
     if run.config.exists():  # One that was begun with another configuration or other members is refused.
-        resumed_config(taught(), run)
+        untrained = [folder.members(name).path for name in configs if not folder.best_members(name, keep)]
+        resumed_config(taught(pupil, [*folder.teachers(), *untrained]), run)
     try:
-        _train_members(configs, folder, seeds, jobs, device, make_reporter, note)
-    except Interrupted as error:
-        raise Interrupted(_how_to_go_on(folder), error.signal_number) from None
-    config = taught()
-    named = ", ".join("/".join(Path(teacher).parts[-2:]) for teacher in config.training.teacher)
-    note(f"student of {named}")
-    reporter = make_reporter(run.path, config)
-    try:
+        choice = train_generation(1, None)
+        for number in range(2, generations + 1):
+            if choice.agreement >= FULL_AGREEMENT:
+                note(f"no generation {number}: the teachers agree ({100 * choice.agreement:.1f} %)")
+                break
+            before, choice = choice, train_generation(number, choice)
+            note(f"agreement of teachers: {100 * before.agreement:.1f}, now {100 * choice.agreement:.1f} %")
+            if choice.agreement < before.agreement + LEAST_GAIN:
+                choice = max(before, choice, key=lambda item: item.agreement)
+                break
+        config = taught(pupil, choice.teachers)
+        named = ", ".join("/".join(Path(teacher).parts[-2:]) for teacher in config.training.teacher)
+        note(f"student of {named}")
+        reporter = make_reporter(run.path, config)
         return train(config, run.path, resume=run.config.exists(), device=device, reporter=reporter)
     except Interrupted as error:
         raise Interrupted(_how_to_go_on(folder), error.signal_number) from None
 
 
+def _teachers_of(name: str, before: Choice, taught_by: TaughtBy) -> Sequence[Path]:
+    """Return the teachers of the members of a configuration; all where no other configuration teaches."""
+    others = [teacher for teacher in before.teachers if taught_by == "all" or teacher.parent.name != name]
+    return others or before.teachers
+
+
 def _train_members(
     configs: Mapping[str, RunConfig],
-    folder: DistillationFolder,
-    seeds: int,
+    groups: Mapping[str, SeedsFolder],
+    counts: Mapping[str, int],
     jobs: int,
     device: str,
     make_reporter: MakeReporter,
     note: Callable[[str], None],
 ) -> None:
     """Train what is missing of the members, one after the other or `jobs` of all configurations at a time."""
-    counted = f"{seeds} {'run' if seeds == 1 else 'runs'}"
-    if jobs > 1:
-        groups = {name: folder.members(name) for name in configs}
-        for name, config in configs.items():
-            note(f"members of {name}: {counted}")
-            if not groups[name].exists():
-                groups[name].create(config, seeds)
-        train_groups(groups, jobs, device=device, note=note)
-        return
     for name, config in configs.items():
-        note(f"members of {name}: {counted}")
-        members = folder.members(name)
-        new = None if members.exists() else config
-        train_seeds(new, members.path, seeds, device=device, make_reporter=make_reporter, note=note)
+        note(f"members of {name}: {counts[name]} {'run' if counts[name] == 1 else 'runs'}")
+        members = groups[name]
+        if jobs == 1:
+            new = None if members.exists() else config
+            train_seeds(new, members.path, counts[name], device=device, make_reporter=make_reporter, note=note)
+        elif not members.exists():
+            members.create(config, counts[name])
+    if jobs > 1:
+        train_groups(groups, jobs, device=device, note=note)
 
 
 def student_config(config: RunConfig, teachers: Sequence[Path], weight: float, steps: int) -> RunConfig:

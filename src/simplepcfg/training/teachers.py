@@ -21,6 +21,7 @@ from simplepcfg.training.teacher_marginals import TeacherMarginals
 # interrupted and goes on gives the same numbers.
 BLOCK = 512
 SECONDS_BETWEEN_SAVES = 60.0
+PSEUDO_MARGINAL = 1e-3  # added before geometric means, so that no teacher alone can rule out a span
 
 
 def teacher_folders(names: Sequence[str]) -> tuple[str, ...]:
@@ -41,7 +42,10 @@ def prepare_teachers(
     if not names:
         return None
     lengths = corpus.train.lengths.tolist()
+    mean = config.training.teacher_mean
     identity = {"teachers": list(names), "train": corpus.train.fingerprint()}
+    if mean != "arithmetic":
+        identity["mean"] = mean
     marginals = TeacherMarginals.load(path, lengths, identity) if path.exists() else TeacherMarginals(lengths)
     if marginals.is_complete:
         return marginals
@@ -54,11 +58,8 @@ def prepare_teachers(
     last = time.monotonic()
     while not marginals.is_complete:
         block = corpus.train_tokens[marginals.done : marginals.done + BLOCK]
-        tables = [torch.zeros(len(tokens) + 1, len(tokens) + 1) for tokens in block]
-        for teacher in teachers:
-            for table, more in zip(tables, _marginals(teacher, block), strict=True):
-                table += more
-        tables = [(table / len(teachers)).clamp_(max=1.0).half().float() for table in tables]
+        tables = mean_marginals([span_marginals(teacher, block) for teacher in teachers], mean)
+        tables = [table.clamp_(max=1.0).half().float() for table in tables]
         marginals.append(tables, _largest_sums(tables))
         if time.monotonic() - last >= SECONDS_BETWEEN_SAVES:
             marginals.save(path, identity)
@@ -84,7 +85,15 @@ def check_teachers(config: RunConfig) -> None:
             )
 
 
-def _marginals(teacher: LoadedRun, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
+def mean_marginals(each: Sequence[Sequence[Tensor]], mean: str = "arithmetic") -> list[Tensor]:
+    """Return the arithmetic or geometric mean over teachers of the tables of each sentence."""
+    stacks = [torch.stack(tables) for tables in zip(*each, strict=True)]
+    if mean == "arithmetic":
+        return [stack.mean(0) for stack in stacks]
+    return [((stack + PSEUDO_MARGINAL).log().mean(0).exp() - PSEUDO_MARGINAL).clamp_(min=0) for stack in stacks]
+
+
+def span_marginals(teacher: LoadedRun, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
     """Return the span marginals of each sentence, [n + 1, n + 1] on the CPU."""
     encoded = [teacher.vocabulary.encode(tokens) for tokens in sentences]
     model = teacher.model

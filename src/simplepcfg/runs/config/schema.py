@@ -185,6 +185,11 @@ class TrainingConfig(BaseModel):
         "`targets`: the loss has training.teacher_weight times the divergence of the model's span marginals from "
         "the teachers', which takes more time and memory and is not captured as CUDA graphs.",
     )
+    teacher_mean: Literal["arithmetic", "geometric"] = Field(
+        default="arithmetic",
+        description="Mean of the marginals of several teachers; the geometric one (of each plus 0.001) trusts "
+        "only spans that all of them expect.",
+    )
     teacher_weight: float = Field(default=1.0, ge=0, le=100, description="Weight of the teachers at the first step.")
     teacher_steps: int = Field(
         default=0,

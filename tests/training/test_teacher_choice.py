@@ -1,0 +1,68 @@
+"""Teachers chosen without gold trees: configurations of another mind, and the agreement of trees."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.training import teacher_choice
+from simplepcfg.training.start import train
+from simplepcfg.training.teacher_choice import choose_teachers, tree_agreement
+from tiny_runs import SETTINGS, tiny_sentences
+
+
+@pytest.fixture(autouse=True)
+def _one_thread(one_thread: None) -> None:
+    """For every test here."""
+
+
+def table(within: float, other: float, across: float) -> torch.Tensor:
+    """Agreement of two members each of two configurations."""
+    values = torch.full((4, 4), across)
+    values[0, 1] = values[1, 0] = within
+    values[2, 3] = values[3, 2] = other
+    return values.fill_diagonal_(1)
+
+
+@pytest.mark.parametrize(
+    ("within", "other", "across", "left_out"),
+    [
+        (0.8, 0.7, 0.5, ("worse",)),  # two minds
+        (0.8, 0.4, 0.45, ()),  # the members of the second differ as much from each other: independent mistakes
+        (0.8, 0.7, 0.65, ()),  # they agree across configurations, too
+    ],
+)
+def test_two_minds(
+    monkeypatch: pytest.MonkeyPatch, within: float, other: float, across: float, left_out: tuple
+) -> None:
+    names, likelihoods = ["best", "best", "worse", "worse"], {"worse": -20.0, "best": -10.0}
+    assert teacher_choice._of_another_mind(names, table(within, other, across), likelihoods) == left_out
+
+
+def test_single_members_are_kept() -> None:
+    values = torch.tensor([[1.0, 0.1], [0.1, 1.0]])
+    assert teacher_choice._of_another_mind(["a", "b"], values, {"a": -1.0, "b": -2.0}) == ()
+
+
+def test_choice_is_written_and_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(tiny_sentences(40)) + "\n")
+    config = load_config("sn-pcfg-small", [*SETTINGS, f'data.train="{text}"', f'data.valid="{text}"'], environment={})
+    runs = [tmp_path / "members" / "a" / f"seed-{seed}" for seed in (0, 1)]
+    for seed, run in enumerate(runs):
+        train(config.model_copy(update={"seed": seed}), run)
+    sentences = [line.split() for line in tiny_sentences(40)]
+    agreement, together = tree_agreement([*runs, runs[0]], sentences, torch.device("cpu"))
+    assert agreement.diagonal().tolist() == [1.0, 1.0, 1.0]
+    assert agreement[0, 2] == 1
+    assert torch.equal(agreement, agreement.T)
+    assert min(together) >= float(agreement.min())  # two equal ones outvote the third
+    told: list[str] = []
+    first = choose_teachers({"a": runs}, config, tmp_path / "members", "cpu", told.append)
+    assert (first.teachers, first.left_out, told) == (tuple(runs), (), [])
+    record = json.loads((tmp_path / "members" / "teachers.json").read_text())
+    assert record["members"] == ["a/seed-0", "a/seed-1"]
+    monkeypatch.setattr(teacher_choice, "tree_agreement", lambda *_: pytest.fail("computed twice"))
+    assert choose_teachers({"a": runs}, config, tmp_path / "members", "cpu", told.append) == first
