@@ -1,11 +1,16 @@
 """The spaCy component: trees, labels and surprisal of every sentence of a document."""
 
+import os
+import pickle
+import subprocess
+import sys
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
 
-from simplepcfg import load
+from simplepcfg import InputError, load
 from tiny_runs import make_tiny_run
 
 pytestmark = pytest.mark.peer
@@ -67,3 +72,84 @@ def test_without_sentence_boundaries(run_folder: Path) -> None:
     nlp.remove_pipe("sentencizer")
     doc = nlp("The dog sees a cat")
     assert doc[:]._.parse_string == load(run_folder).parse_spans(["The dog sees a cat"])[0].to_brackets()
+
+
+# The grammar has been used before the processes start, by all threads: the case in which a forked one used to hang.
+SEVERAL_PROCESSES = """
+import multiprocessing, sys
+import spacy
+from simplepcfg.inference import spacy_component
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method(sys.argv[1])
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    nlp.add_pipe("simplepcfg", config={"model": sys.argv[2]})
+    texts = ["The old dog slept by the fire. It was cold.", "A cat sleeps."] * 2
+    def facts(doc):
+        surprisals = [round(token._.surprisal or 0, 3) for token in doc]
+        return surprisals, [(sent._.parse_string, len(sent._.constituents)) for sent in doc.sents]
+    alone = [facts(nlp(text)) for text in texts]
+    assert [facts(doc) for doc in nlp.pipe(texts, n_process=2, batch_size=2)] == alone
+    print(alone[1])
+"""
+
+
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_several_processes(method: str, tmp_path: Path) -> None:
+    pytest.importorskip("spacy")
+    script = tmp_path / "several.py"
+    script.write_text(SEVERAL_PROCESSES)
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    command = [sys.executable, str(script), method, "english"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=140, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "(X (X (T A) (T cat)) (T sleeps) (T .))" in done.stdout
+
+
+def test_a_saved_pipeline_has_its_grammar(run_folder: Path, tmp_path: Path) -> None:
+    spacy = pytest.importorskip("spacy")
+    folder = tmp_path / "moved"
+    nlp = pipeline(make_tiny_run(folder), surprisal=False)
+    expected = [sent._.parse_string for sent in nlp(TEXT).sents]
+    content = nlp.to_bytes()
+    for _ in range(2):  # the second time over the first
+        nlp.to_disk(tmp_path / "saved")
+    rmtree(folder)
+    again = spacy.load(tmp_path / "saved")
+    assert [sent._.parse_string for sent in again(TEXT).sents] == expected
+    again.to_disk(tmp_path / "saved")  # over the folder that it was loaded from
+    assert [sent._.parse_string for sent in spacy.load(tmp_path / "saved")(TEXT).sents] == expected
+    assert sorted(path.name for path in (tmp_path / "saved").iterdir() if path.name.startswith("tmp")) == []
+    other = pipeline(folder, surprisal=False).from_bytes(content)
+    assert [sent._.parse_string for sent in other(TEXT).sents] == expected
+    assert other.get_pipe("simplepcfg").run.directory is None
+    parser = pickle.loads(pickle.dumps(other.get_pipe("simplepcfg")))
+    assert (parser.run.parse_spans(["a cat sleeps"]), parser.surprisal) == (
+        load(run_folder).parse_spans(["a cat sleeps"]),
+        False,
+    )
+
+
+def test_bytes_with_a_path_are_refused(run_folder: Path) -> None:
+    import srsly
+
+    parser = pipeline(run_folder).get_pipe("simplepcfg")
+    with pytest.raises(InputError, match="no file of a run"):
+        parser.from_bytes(srsly.msgpack_dumps({"../model.safetensors": b""}))
+
+
+def test_a_missing_grammar_is_named_at_the_first_document(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="missing"):
+        pipeline(tmp_path / "missing")("The dog sees a cat.")
+
+
+def test_documents_keep_their_trees_as_bytes(run_folder: Path) -> None:
+    from spacy.tokens import Doc
+
+    nlp = pipeline(run_folder)
+    doc = nlp(TEXT)
+    copy = Doc(nlp.vocab).from_bytes(doc.to_bytes())
+    assert [sent._.parse_string for sent in copy.sents] == [sent._.parse_string for sent in doc.sents]
+    assert [token._.surprisal for token in copy] == [token._.surprisal for token in doc]

@@ -6,18 +6,26 @@ next(nlp("The old dog slept by the fire.").sents)._.parse_string
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from multiprocessing import parent_process
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import srsly
+import torch
 from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 
+from simplepcfg.errors import InputError
 from simplepcfg.inference.run import Run, load
 from simplepcfg.linguistics.word_model import WordSurprisal
 
 NAME = "simplepcfg"
-_DATA = "simplepcfg"  # key of Doc.user_data: start of a sentence → what was found
+_DATA = "simplepcfg"  # key of Doc.user_data: start of a sentence → its tree, number of a token → its surprisal
 BATCH_SIZE = 64
+_IMPORTED_IN = os.getpid()  # a forked process has another id
 
 
 class ConstituencyParser:
@@ -26,11 +34,21 @@ class ConstituencyParser:
     Sets `sent._.parse_string` (brackets), `span._.labels` (of the constituents that cover exactly this span),
     `sent._.constituents` (spans, parents first) and `token._.surprisal` (nats; None for what the grammar does not look
     at, and for models without prefix probabilities).
+
+    `model` is a run, or the name of one that is loaded for the first document: a saved pipeline has a grammar of its
+    own, and the folder that it was once made from may be gone.
     """
 
-    def __init__(self, run: Run, decode: str = "mbr", surprisal: bool = True) -> None:
-        self.run, self.decode, self.surprisal = run, decode, surprisal
+    def __init__(self, model: Run | str, decode: str = "mbr", surprisal: bool = True, device: str = "auto") -> None:
+        self._model, self.decode, self.surprisal, self.device = model, decode, surprisal, device
         _register()
+
+    @property
+    def run(self) -> Run:
+        """The grammar, which is loaded when it is asked for first."""
+        if not isinstance(self._model, Run):
+            self._model = load(self._model, self.device)
+        return self._model
 
     def __call__(self, doc: Doc) -> Doc:
         """Parse one document."""
@@ -38,10 +56,61 @@ class ConstituencyParser:
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = BATCH_SIZE) -> Iterator[Doc]:
         """Parse documents, the sentences of several together."""
+        if os.getpid() != _IMPORTED_IN:
+            self._enter_forked_process()
         waiting = iter(stream)
         while docs := list(islice(waiting, batch_size)):
             self._parse(docs)
             yield from docs
+
+    def _enter_forked_process(self) -> None:
+        """Compute by one thread and without oneDNN, after `nlp.pipe(…, n_process=…)` has forked.
+
+        The threads of torch, and those that oneDNN has on Arm, do not exist in a forked process, which would wait for
+        them for ever.
+        """
+        if isinstance(self._model, Run) and self._model.device.type == "cuda":
+            raise InputError(
+                "n_process: a forked process cannot use the GPU of the one that forked it; call "
+                'multiprocessing.set_start_method("spawn"), or give the component device="cpu"'
+            )
+        torch.set_num_threads(1)
+        torch.backends.mkldnn.set_flags(False)
+
+    def __reduce__(self) -> tuple[Callable[..., ConstituencyParser], tuple[object, ...]]:
+        """Send name or grammar, as bytes, to another process."""
+        model = self.to_bytes() if isinstance(self._model, Run) else self._model
+        return _rebuilt, (model, self.decode, self.surprisal, self.device)
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Write the grammar as the folder of a run; an older one there is replaced."""
+        path = Path(path)
+        with TemporaryDirectory(dir=path.parent) as temporary:
+            folder = self.run.save(Path(temporary) / "new")
+            if path.exists():
+                path.rename(Path(temporary) / "old")
+            folder.rename(path)
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> ConstituencyParser:
+        """Take the grammar of a folder."""
+        self._model = load(path, self.device)
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Return the files of the grammar's folder, by name."""
+        with TemporaryDirectory() as temporary:
+            files = self.run.save(Path(temporary) / "run").iterdir()
+            return srsly.msgpack_dumps({file.name: file.read_bytes() for file in files})
+
+    def from_bytes(self, content: bytes, *, exclude: Iterable[str] = ()) -> ConstituencyParser:
+        """Take the grammar that `to_bytes` returned; raises InputError for a name that is no file's."""
+        with TemporaryDirectory() as temporary:
+            for name, data in srsly.msgpack_loads(content).items():
+                if Path(name).name != name:
+                    raise InputError(f"{name!r} is no file of a run; take bytes that to_bytes returned")
+                Path(temporary, name).write_bytes(data)
+            self.from_disk(temporary).run.directory = None
+        return self
 
     def _parse(self, docs: list[Doc]) -> None:
         places = [
@@ -68,14 +137,22 @@ class ConstituencyParser:
 )
 def make_parser(nlp: Language, name: str, model: str, decode: str, surprisal: bool, device: str) -> ConstituencyParser:
     """Make the component of `nlp.add_pipe("simplepcfg")`; `model` is a run's folder or an installed grammar."""
-    return ConstituencyParser(load(model, device), decode, surprisal)
+    return ConstituencyParser(model, decode, surprisal, device)
+
+
+def _rebuilt(model: str | bytes, decode: str, surprisal: bool, device: str) -> ConstituencyParser:
+    """Return the component that `__reduce__` took apart, with one thread in one of several processes."""
+    if parent_process() is not None:
+        torch.set_num_threads(1)
+    parser = ConstituencyParser(model if isinstance(model, str) else "", decode, surprisal, device)
+    return parser.from_bytes(model) if isinstance(model, bytes) else parser
 
 
 def _sentences(doc: Doc) -> Iterable[Span]:
     return doc.sents if doc.has_annotation("SENT_START") else [doc[:]]
 
 
-def _found(span: Span) -> tuple[str, list[tuple[int, int, str]]]:
+def _parsed(span: Span) -> tuple[str, list[tuple[int, int, str]]]:
     """Return brackets and spans of the sentence that a span lies in."""
     start = span.sent.start if span.doc.has_annotation("SENT_START") else 0
     empty: tuple[str, list[tuple[int, int, str]]] = ("", [])
@@ -83,23 +160,24 @@ def _found(span: Span) -> tuple[str, list[tuple[int, int, str]]]:
 
 
 def _constituents(span: Span) -> list[Span]:
-    inside = [(i, j, label) for i, j, label in _found(span)[1] if span.start <= i and j <= span.end]
+    inside = [(i, j, label) for i, j, label in _parsed(span)[1] if span.start <= i and j <= span.end]
     return [Span(span.doc, i, j, label=label) for i, j, label in inside]
 
 
 def _labels(span: Span) -> tuple[str, ...]:
-    return tuple(label for i, j, label in _found(span)[1] if (i, j) == (span.start, span.end))
+    return tuple(label for i, j, label in _parsed(span)[1] if (i, j) == (span.start, span.end))
 
 
 def _surprisal(token: Token) -> float | None:
     return token.doc.user_data.get(_DATA, {"surprisal": {}})["surprisal"].get(token.i)
 
 
+def _parse_string(span: Span) -> str:
+    return _parsed(span)[0]
+
+
 def _register() -> None:
-    for name, getter in (
-        ("parse_string", lambda span: _found(span)[0]),
-        ("constituents", _constituents),
-        ("labels", _labels),
-    ):
+    # No lambdas: a process that is spawned gets these functions by name.
+    for name, getter in (("parse_string", _parse_string), ("constituents", _constituents), ("labels", _labels)):
         Span.set_extension(name, getter=getter, force=True)
     Token.set_extension("surprisal", getter=_surprisal, force=True)
