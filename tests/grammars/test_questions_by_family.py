@@ -37,6 +37,7 @@ UNSUPPORTED = {
     HiddenMarkovModel: {
         "span_marginals",
         "decode",
+        "decode_with_symbols",
         "viterbi",
         "k_best",
         "sample_trees",

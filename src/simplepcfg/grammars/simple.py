@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.grammars.algorithms import Algorithms
+from simplepcfg.grammars.algorithms import Algorithms, SpanPosteriors
 from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.dense import DenseGrammar
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
@@ -19,6 +19,7 @@ from simplepcfg.ops.autograd_context import requires_graph
 from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_log_weights
 from simplepcfg.ops.inside import log_partition, log_partition_and_spans
 from simplepcfg.ops.marginals import RuleCounts, rule_counts, symbol_marginals, tag_marginals
+from simplepcfg.ops.marginals.pruned import pruned_outside
 from simplepcfg.ops.prefix import (
     Closure,
     GrowingPrefix,
@@ -97,6 +98,12 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
     def _span_marginals(self, sentences: Sentences) -> Tensor:
         graph = self._differentiated(sentences)
         return log_partition_and_spans(self.rules, sentences, backend=self.backend, create_graph=graph)[1]
+
+    def _decoding_posteriors(self, sentences: Sentences) -> SpanPosteriors:
+        pruned = pruned_outside(self.rules, sentences, backend=self.backend)
+        if pruned is None:
+            return self._exact_posteriors(sentences)
+        return SpanPosteriors(pruned.spans, pruned.symbols)
 
     def _symbol_marginals(self, sentences: Sentences, spans: Tensor | None) -> Tensor:
         with torch.no_grad():

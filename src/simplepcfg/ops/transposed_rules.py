@@ -1,12 +1,13 @@
-"""The rules in the layout in which products on a CPU are fastest, computed once for each grammar."""
+"""The rules in the layouts in which products on a CPU are fastest, computed once for each grammar."""
 
+from collections.abc import Callable
 from weakref import ref
 
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-# By left rules: the versions of both sides, the right rules, and the transpose. An entry ends with its left rules.
+# By left rules: the versions of both sides, the right rules, and layouts by name. An entry ends with its left rules.
 KEPT = WeakTensorKeyDictionary()
 
 
@@ -18,12 +19,23 @@ def transposed_rules(left: Tensor, right: Tensor) -> Tensor:
     """
     if left.dim() == 3 or left.device.type != "cpu":
         return torch.cat([left, right], -2).transpose(-1, -2)
+    return _kept("transposed", left, right, lambda one, other: torch.cat([one.T, other.T], -1))
+
+
+def stacked_rules(left: Tensor, right: Tensor) -> Tensor:
+    """Return the rules of nonterminals, [L; R] without columns of preterminals, [2N, N], which is only read."""
+    states = left.shape[0]
+    return _kept("stacked", left, right, lambda one, other: torch.cat([one[:, :states], other[:, :states]]))
+
+
+def _kept(layout: str, left: Tensor, right: Tensor, compute: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     versions = (changes(left), changes(right))
-    held: tuple[object, ref[Tensor], Tensor] | None = KEPT.get(left)
+    held: tuple[object, ref[Tensor], dict[str, Tensor]] | None = KEPT.get(left)
     if held is None or held[0] != versions or held[1]() is not right:
-        held = (versions, ref(right), torch.cat([left.detach().T, right.detach().T], -1))
-        KEPT[left] = held
-    return held[2]
+        held = KEPT[left] = (versions, ref(right), {})
+    if layout not in held[2]:
+        held[2][layout] = compute(left.detach(), right.detach())
+    return held[2][layout]
 
 
 def changes(tensor: Tensor) -> int:

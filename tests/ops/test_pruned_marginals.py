@@ -1,0 +1,77 @@
+"""Span marginals over few symbols: exact without a threshold, near the true ones with one, refused where they fail."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from random_grammars import random_case, rules_and_sentences, with_zeros
+from simplepcfg.grammars import SimpleGrammar
+from simplepcfg.ops.inside import span_marginals
+from simplepcfg.ops.marginals import pruned, symbol_marginals
+from simplepcfg.ops.marginals.pruned import PrunedOutside, pruned_outside
+
+
+@pytest.fixture(autouse=True)
+def small_grammars(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruned, "LEAST_NONTERMINALS", 1)
+
+
+def some_bonus(batch: int, n: int) -> Tensor:
+    bonus = torch.randn(batch, n + 1, n + 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    bonus[0, 1, 3] = -torch.inf
+    return bonus
+
+
+def outside_of(*arguments: Tensor, threshold: float, **options: Tensor) -> PrunedOutside | None:
+    return pruned_outside(*rules_and_sentences(*arguments, **options), threshold=threshold)
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize(("batch", "n", "nonterminals"), [(1, 2, 1), (3, 7, 63), (2, 11, 65)])
+@pytest.mark.parametrize("with_bonus", [False, True])
+def test_without_a_threshold_all_marginals_are_exact(
+    zeros: bool, batch: int, n: int, nonterminals: int, with_bonus: bool
+) -> None:
+    case = random_case(batch, n, nonterminals, 5, scale=2.0)
+    tensors = [tensor.detach() for tensor in (with_zeros(case) if zeros else case).tensors()]
+    lengths = torch.arange(n, n - batch, -1)
+    bonus = some_bonus(batch, n) if with_bonus and n > 2 else None
+    outside = outside_of(*tensors, threshold=0.0, lengths=lengths, span_bonus=bonus)
+    assert outside is not None
+    _, spans = span_marginals(*tensors, lengths=lengths, span_bonus=bonus)
+    torch.testing.assert_close(outside.spans, spans, rtol=1e-9, atol=1e-12)
+    wanted = (spans > 0).nonzero()
+    _, symbols = symbol_marginals(*rules_and_sentences(*tensors, lengths=lengths, span_bonus=bonus), spans=wanted)
+    torch.testing.assert_close(outside.symbols(wanted), symbols, rtol=1e-9, atol=1e-12)
+
+
+def test_a_threshold_costs_little() -> None:
+    tensors = [tensor.detach() for tensor in random_case(2, 20, 300, 300, scale=4.0, dtype=torch.float32).tensors()]
+    outside = outside_of(*tensors, threshold=1e-5)
+    assert outside is not None
+    _, spans = span_marginals(*tensors)
+    assert float((outside.spans - spans).abs().max()) < 0.01
+    torch.testing.assert_close(outside.spans.sum((1, 2)), torch.full((2,), 19.0), rtol=0, atol=0.05)
+
+
+def test_what_cannot_be_pruned_is_left_to_the_exact_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    batched = [tensor.detach() for tensor in random_case(2, 5, 3, 4, batched=True).tensors()]
+    single = [tensor.detach() for tensor in random_case(2, 1, 3, 4).tensors()]
+    sharp = [tensor.detach() for tensor in random_case(2, 14, 32, 64, scale=32.0, dtype=torch.float32).tensors()]
+    for tensors in (batched, single, sharp):
+        assert outside_of(*tensors, threshold=0.0) is None
+    monkeypatch.setattr(pruned, "LEAST_NONTERMINALS", 4)
+    assert outside_of(*(tensor.detach() for tensor in random_case(2, 5, 3, 4).tensors()), threshold=0.0) is None
+
+
+def test_decoded_trees_have_symbols() -> None:
+    log_emissions, *rules = (tensor.detach() for tensor in random_case(3, 9, 40, 5, scale=3.0).tensors())
+    grammar, lengths = SimpleGrammar(*rules), torch.tensor([9, 1, 6])
+    trees, symbols = grammar.decode_with_symbols(log_emissions, lengths)
+    assert trees == grammar.decode(log_emissions, lengths) == grammar.decode(log_emissions, lengths, exact=True)
+    spans = grammar.span_marginals(log_emissions, lengths)
+    for b, (tree, table) in enumerate(zip(trees, symbols, strict=True)):
+        assert table.shape == (len(tree), 40)
+        torch.testing.assert_close(
+            table.sum(1), torch.tensor([spans[b, i, j] for i, j in tree], dtype=spans.dtype), rtol=0, atol=1e-3
+        )
