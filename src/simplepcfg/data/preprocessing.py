@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from simplepcfg.data.languages import ENGLISH, Language, last_of_phrase, splitter
 from simplepcfg.data.penn_words import plain_apostrophes
 from simplepcfg.data.trees import SpanTree
-from simplepcfg.data.vocabulary import EOS, SPECIAL_WORDS
+from simplepcfg.data.vocabulary import EOS, NUMBER, SPECIAL_WORDS
 from simplepcfg.errors import InputError
 
 # fmt: off
@@ -24,7 +24,6 @@ PENN_WORD_TAGS = frozenset([
 ])
 # fmt: on
 ESCAPED_BRACKETS = frozenset(["-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"])
-NUMBER = "N"
 # The same language as the field's [0-9]{1,}([,.]?[0-9]*)*, without its nested repetition.
 _NUMBER = re.compile(r"[0-9][0-9,.]*")
 _SPACE = re.compile(r"\s+")

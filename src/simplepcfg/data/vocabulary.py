@@ -10,17 +10,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from simplepcfg.data.readers import open_text
-from simplepcfg.data.unknown_classes import classes_of_rest, is_unknown_class, unknown_class
+from simplepcfg.data.unknown_classes import (
+    classes_of_rest,
+    is_learned_class,
+    is_unknown_class,
+    learned_classes,
+    possible_classes,
+    unknown_class,
+)
 from simplepcfg.errors import InputError
 from simplepcfg.files import write_text
 
 PAD, UNK, EOS = "<pad>", "<unk>", "<eos>"
 PAD_ID, UNK_ID = 0, 1
 SPECIAL_WORDS = frozenset([PAD, UNK, EOS])
+NUMBER = "N"  # what stands for a number
 
 
 class Vocabulary:
-    """Ids of words: `<pad>` is 0, `<unk>` is 1, then the words; whatever is not in it is `<unk>`."""
+    """Ids of words: `<pad>` is 0, `<unk>` is 1, then the words; whatever is not in it is `<unk>`.
+
+    A vocabulary with learned classes of unknown words (`with_endings`) takes a word that it does not have for the same
+    word in lower case.
+    """
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = tuple(words)
@@ -33,6 +45,7 @@ class Vocabulary:
         # Padding is not a word: where a text says "<pad>", it is an unknown one.
         self._ids[PAD] = UNK_ID
         self.has_unknown_classes = any(map(is_unknown_class, self._words))
+        self._folds_case = any(map(is_learned_class, self._words))
 
     @classmethod
     def from_counts(
@@ -68,6 +81,23 @@ class Vocabulary:
             counts.update(sentence)
         return cls.from_counts(counts, size, min_count, unknown_classes)
 
+    @classmethod
+    def with_endings(
+        cls, counts: Mapping[str, int], size: int | None = None, min_count: int = 1, lowercase: bool = False
+    ) -> Vocabulary:
+        """Return the vocabulary as `from_counts` does, with classes of unknown words by endings learned from them.
+
+        Words have their case, of which the classes are told; with `lowercase` the vocabulary lists them without.
+        """
+        folded: Counter[str] = Counter()
+        for word, count in counts.items():
+            folded[_lowered(word) if lowercase else word] += count
+        known = cls.from_counts(folded, size, min_count).words
+        listed = frozenset(known) | SPECIAL_WORDS
+        rest = [word for word in counts if word not in listed and _lowered(word) not in listed]
+        special = [word for word in known if word in SPECIAL_WORDS]
+        return cls([*special, *learned_classes(rest), *known[len(special) :]])
+
     @property
     def words(self) -> tuple[str, ...]:
         """Return all words in the order of their ids, specials included."""
@@ -79,7 +109,7 @@ class Vocabulary:
 
     def __contains__(self, word: object) -> bool:
         """Tell whether a word has an id of its own."""
-        return word != PAD and word in self._ids
+        return word != PAD and (word in self._ids or (self._folds_case and str(word).lower() in self._ids))
 
     def knows(self, word: str) -> bool:
         """Return whether a word is scored as itself; a text's own `<unk>` is not."""
@@ -111,7 +141,17 @@ class Vocabulary:
         ids = self._ids
         if not self.has_unknown_classes:
             return [ids.get(token, UNK_ID) for token in tokens]
+        if self._folds_case:
+            return [ids[token] if token in ids else self._folded_id(token) for token in tokens]
         return [ids[token] if token in ids else ids.get(unknown_class(token), UNK_ID) for token in tokens]
+
+    def _folded_id(self, token: str) -> int:
+        """Return the id of a token in lower case or, if it has none, of its class.
+
+        A vocabulary of text without capitals has no classes for them.
+        """
+        names = (token.lower(), *possible_classes(token), *possible_classes(token.lower()))
+        return next((self._ids[name] for name in names if name in self._ids), UNK_ID)
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """Return the words of ids."""
@@ -144,6 +184,10 @@ class Vocabulary:
         if words[:2] != [PAD, UNK]:
             raise InputError(f"{path}:1: a vocabulary begins with the lines {PAD} and {UNK}; add them, or give another")
         return cls(words)
+
+
+def _lowered(word: str) -> str:
+    return word if word in SPECIAL_WORDS or word == NUMBER else word.lower()
 
 
 def _is_blank(word: str) -> bool:

@@ -75,9 +75,11 @@ def prepare_corpus(
     if vocabulary is None:
         each = zip(words, training.counts(len(words)).tolist(), strict=True)
         counts = {word: count for word, count in each if count}
-        vocabulary = Vocabulary.from_counts(
-            counts, config.vocabulary_size or None, config.min_count, config.unknown_classes == "signature"
-        )
+        size, classes = config.vocabulary_size or None, config.unknown_classes
+        if classes == "endings":
+            vocabulary = Vocabulary.with_endings(counts, size, config.min_count, config.lowercase)
+        else:
+            vocabulary = Vocabulary.from_counts(counts, size, config.min_count, classes == "signature")
         spelling = SpellingModel.of_unknown_words(counts, vocabulary)
     usable = _leave_out_unusable(training, config.max_length, notes, _name(source, "training"))
     held_out = held_out.select(np.flatnonzero(held_out.lengths))

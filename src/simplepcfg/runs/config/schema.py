@@ -31,10 +31,11 @@ class DataConfig(Preprocessing):
         default=10_000, ge=0, lt=LIMIT, description="Number of most frequent training words to keep; 0 keeps all."
     )
     min_count: int = Field(default=1, ge=1, lt=LIMIT, description="Rarer words become `<unk>`.")
-    unknown_classes: Literal["none", "signature"] = Field(
+    unknown_classes: Literal["none", "signature", "endings"] = Field(
         default="none",
         description="`signature` gives unknown words classes by capital, digit, hyphen and English ending, "
-        "such as `<unk-ing>`. Perplexities with and without are not comparable.",
+        "such as `<unk-ing>`; `endings` by endings that the rare words of the training text have, such as "
+        "`<unk:cap:-ung>`, and by capitals even if known words are in lower case. Perplexities are not comparable.",
     )
     max_length: int = Field(
         default=40,
@@ -51,8 +52,12 @@ class DataConfig(Preprocessing):
 
     @property
     def preprocessing(self) -> Preprocessing:
-        """The settings that also apply to new text after training."""
-        return Preprocessing(**{name: getattr(self, name) for name in Preprocessing.model_fields})
+        """The settings that also apply to new text after training.
+
+        With learned classes of unknown words the case of words is kept: the vocabulary looks them up without it.
+        """
+        settings = {name: getattr(self, name) for name in Preprocessing.model_fields}
+        return Preprocessing(**settings | {"lowercase": self.lowercase and self.unknown_classes != "endings"})
 
 
 class TrainingConfig(BaseModel):
