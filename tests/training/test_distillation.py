@@ -1,5 +1,6 @@
 """Members and their student: the runs that they would be alone, gone on with, and never mixed with other settings."""
 
+import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -111,9 +112,8 @@ def test_members_with_the_best_likelihood_teach(tmp_path: Path) -> None:
     likelihoods = [load_run(run, "cpu").best["log_likelihood"] for run in runs]
     assert len(set(likelihoods)) == 3
     kept = [run for run, found in zip(runs, likelihoods, strict=True) if found > min(likelihoods)]
-    assert folder.best_members("one", 2) == kept
     assert [Path(teacher) for teacher in load_run(folder.student, "cpu").config.training.teacher] == kept
-    assert folder.best_members("one", 9) == runs
+    assert folder.finished("one") == runs
     distil(configs, folder.path, 3, keep=2)  # everything is there already
     with pytest.raises(InputError, match=r"training\.teacher .* differs"):
         distil(configs, folder.path, 3, keep=1)
@@ -139,7 +139,10 @@ def test_generations_learn_from_the_one_before(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("simplepcfg.training.distillation.LEAST_GAIN", -1.0)
     told: list[str] = []
     distil(configs, folder.path, 2, seeds_of={"second": 1}, keep=1, generations=3, note=told.append)
-    by_generation = [[folder.best_members(name, 1, number)[0] for name in configs] for number in (1, 2, 3)]
+    records = [json.loads((folder.generation(number) / "teachers.json").read_text()) for number in (1, 2, 3)]
+    by_generation = [
+        [folder.generation(k) / name for name in record["teachers"]] for k, record in enumerate(records, 1)
+    ]
     for before, members in pairwise(by_generation):
         taught = [load_run(run, "cpu").config.training.teacher for run in members]
         assert taught == [(str(before[1]),), (str(before[0]),)]  # each by the other configuration

@@ -27,23 +27,32 @@ def table(within: float, other: float, across: float) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    ("within", "other", "across", "left_out"),
+    ("within", "other", "across", "two_minds"),
     [
-        (0.8, 0.7, 0.5, ("worse",)),  # two minds
-        (0.8, 0.4, 0.45, ()),  # the members of the second differ as much from each other: independent mistakes
-        (0.8, 0.7, 0.65, ()),  # they agree across configurations, too
+        (0.8, 0.7, 0.5, True),
+        (0.8, 0.4, 0.45, False),  # the members of the second differ as much from each other: independent mistakes
+        (0.8, 0.7, 0.65, False),  # they agree across configurations, too
     ],
 )
-def test_two_minds(
-    monkeypatch: pytest.MonkeyPatch, within: float, other: float, across: float, left_out: tuple
-) -> None:
-    names, likelihoods = ["best", "best", "worse", "worse"], {"worse": -20.0, "best": -10.0}
-    assert teacher_choice._of_another_mind(names, table(within, other, across), likelihoods) == left_out
+def test_two_minds(within: float, other: float, across: float, two_minds: bool) -> None:
+    names = ["best", "best", "worse", "worse"]
+    values = table(within, other, across)
+    assert teacher_choice._of_two_minds("worse", "best", names, values, range(4)) == two_minds
 
 
 def test_single_members_are_kept() -> None:
     values = torch.tensor([[1.0, 0.1], [0.1, 1.0]])
-    assert teacher_choice._of_another_mind(["a", "b"], values, {"a": -1.0, "b": -2.0}) == ()
+    assert not teacher_choice._of_two_minds("a", "b", ["a", "b"], values, range(2))
+
+
+def test_which_members_are_kept() -> None:
+    """Of three members of a, the first is the likeliest, and the last agrees most with b."""
+    names, likelihoods = ["a", "a", "a", "b"], [-1.0, -2.0, -3.0, -1.0]
+    values = torch.tensor([[1, 0.9, 0.9, 0.2], [0.9, 1, 0.9, 0.4], [0.9, 0.9, 1, 0.6], [0.2, 0.4, 0.6, 1]])
+    expected = {("likelihood", 1): [0, 3], ("agreement", 1): [2, 3], ("agreement", 2): [1, 2, 3], ("both", 1): [0, 3]}
+    for (by, keep), places in expected.items():
+        assert teacher_choice._kept(names, likelihoods, values, keep, by) == places
+    assert teacher_choice._kept(["a"] * 3, likelihoods[:3], values[:3, :3], 9, "agreement") == [0, 1, 2]
 
 
 def test_choice_is_written_and_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,15 +63,15 @@ def test_choice_is_written_and_read_again(tmp_path: Path, monkeypatch: pytest.Mo
     for seed, run in enumerate(runs):
         train(config.model_copy(update={"seed": seed}), run)
     sentences = [line.split() for line in tiny_sentences(40)]
-    agreement, together = tree_agreement([*runs, runs[0]], sentences, torch.device("cpu"))
+    agreement = tree_agreement([*runs, runs[0]], sentences, torch.device("cpu"))
     assert agreement.diagonal().tolist() == [1.0, 1.0, 1.0]
     assert agreement[0, 2] == 1
     assert torch.equal(agreement, agreement.T)
-    assert min(together) >= float(agreement.min())  # two equal ones outvote the third
     told: list[str] = []
-    first = choose_teachers({"a": runs}, config, tmp_path / "members", "cpu", told.append)
+    first = choose_teachers({"a": runs}, 2, config, tmp_path / "members", note=told.append)
+    assert first.agreement == pytest.approx(float(agreement[0, 1]), abs=0.1)
     assert (first.teachers, first.left_out, told) == (tuple(runs), (), [])
     record = json.loads((tmp_path / "members" / "teachers.json").read_text())
-    assert record["members"] == ["a/seed-0", "a/seed-1"]
+    assert record["members"] == record["teachers"] == ["a/seed-0", "a/seed-1"]
     monkeypatch.setattr(teacher_choice, "tree_agreement", lambda *_: pytest.fail("computed twice"))
-    assert choose_teachers({"a": runs}, config, tmp_path / "members", "cpu", told.append) == first
+    assert choose_teachers({"a": runs}, 2, config, tmp_path / "members", note=told.append) == first

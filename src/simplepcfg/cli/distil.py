@@ -16,6 +16,7 @@ from simplepcfg.errors import InputError
 if TYPE_CHECKING:
     from simplepcfg.runs.config.schema import RunConfig
 
+KeepBy = Literal["likelihood", "agreement", "both"]
 TaughtBy = Literal["others", "all"]
 NAME = "distil"
 SUMMARY = "Train several grammars, and one that learns from them."
@@ -50,10 +51,12 @@ class DistilRequest:
     seeds: Annotated[int, opt("--seeds", "K", "Members of each configuration.", min=1)] = 4
     keep: Annotated[
         int,
-        opt(
-            "--keep", "K", "Members of each configuration that teach: those with the best validation likelihood.", min=1
-        ),
+        opt("--keep", "K", "Members of each configuration that teach.", min=1),
     ] = 2
+    keep_by: Annotated[
+        KeepBy,
+        flag("--keep-by", "Which of them: by validation likelihood, by agreement with other configurations, by both."),
+    ] = "likelihood"
     generations: Annotated[
         int,
         opt("--generations", "K", "Members are trained again as students of those before, at most so often.", min=1),
@@ -112,6 +115,7 @@ def command(request: DistilRequest) -> None:
         seeds_of={name: member.seeds for name, member in members.items() if member.seeds is not None},
         student=None if student is None else loaded(Member.parse(student)),
         keep=request.keep,
+        keep_by=request.keep_by,
         generations=request.generations,
         taught_by=request.taught_by,
         jobs=request.jobs,

@@ -15,7 +15,7 @@ from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.seeds import MakeReporter, SeedsFolder, train_groups, train_seeds
 from simplepcfg.training.signals import Interrupted
 from simplepcfg.training.start import TrainingResult, resumed_config, train, with_absolute_paths
-from simplepcfg.training.teacher_choice import Choice, best_members, choose_teachers
+from simplepcfg.training.teacher_choice import Choice, KeepBy, choose_teachers, finished
 
 TaughtBy = Literal["others", "all"]
 LEAST_GAIN = 0.01  # in the agreement of teachers, from one generation to the next
@@ -44,10 +44,10 @@ class DistillationFolder:
         """Return the runs of one configuration."""
         return SeedsFolder(self.generation(generation) / name)
 
-    def best_members(self, name: str, keep: int, generation: int = 1) -> list[Path]:
-        """Return the finished runs of one configuration with the largest validation likelihood, in order of seeds."""
+    def finished(self, name: str, generation: int = 1) -> list[Path]:
+        """Return the finished runs of one configuration, in the order of seeds."""
         members = self.members(name, generation)
-        return best_members([members.folder(seed) for seed in members.seeds()], keep) if members.exists() else []
+        return finished([members.folder(seed) for seed in members.seeds()]) if members.exists() else []
 
     def teachers(self) -> list[Path]:
         """Return the runs that teach the student, which must have begun."""
@@ -62,6 +62,7 @@ def distil(
     seeds_of: Mapping[str, int] | None = None,
     student: RunConfig | None = None,
     keep: int = 2,
+    keep_by: KeepBy = "likelihood",
     generations: int = 1,
     taught_by: TaughtBy = "others",
     teacher_weight: float = 5.0,
@@ -73,10 +74,10 @@ def distil(
 ) -> TrainingResult:
     """Train `seeds` members of each configuration, by its name, and then a student, by default of the first one.
 
-    The student learns from the span marginals of those `keep` members of each configuration that have the largest
-    validation likelihood, with the weight `teacher_weight`, which falls to 0 over `teacher_steps`, or stays if they
-    are 0; a configuration that names another weight or number of steps keeps them. `choose_teachers` leaves out
-    configurations that do not fit the language. `seeds_of` has the seeds of configurations with another number.
+    The student learns from the span marginals of `keep` members of each configuration, with the weight
+    `teacher_weight`, which falls to 0 over `teacher_steps`, or stays if they are 0; a configuration that names another
+    weight or number of steps keeps them. `choose_teachers` says which members teach by `keep_by`, and that it leaves
+    out configurations that do not fit. `seeds_of` has the seeds of configurations with another number.
 
     With more `generations` the members are trained again, as students of those before: of other configurations or of
     "all" of them, by `taught_by`. Generations end where the teachers' agreement no longer rises, and one that agrees
@@ -108,11 +109,12 @@ def distil(
         for name, config in chosen.items():
             _refuse_other_settings(groups[name], config, counts[name])
         _train_members(chosen, groups, counts, jobs, device, make_reporter, note)
-        members = {name: folder.best_members(name, keep, number) for name in chosen}
-        return choose_teachers(members, pupil, folder.generation(number), device, note)
+        members = {name: folder.finished(name, number) for name in chosen}
+        place = folder.generation(number)
+        return choose_teachers(members, keep, pupil, place, by=keep_by, device=device, note=note)
 
     if run.config.exists():  # One that was begun with another configuration or other members is refused.
-        untrained = [folder.members(name).path for name in configs if not folder.best_members(name, keep)]
+        untrained = [folder.members(name).path for name in configs if not folder.finished(name)]
         resumed_config(taught(pupil, [*folder.teachers(), *untrained]), run)
     try:
         choice = train_generation(1, None)

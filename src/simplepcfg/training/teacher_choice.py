@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -19,8 +20,9 @@ from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.device import resolve_device
 from simplepcfg.runs.run_folder import RunFolder, load_run
 from simplepcfg.runs.tensor_files import read_tensor_file
-from simplepcfg.training.teachers import mean_marginals, span_marginals
+from simplepcfg.training.teachers import span_marginals
 
+KeepBy = Literal["likelihood", "agreement", "both"]
 MOST_SENTENCES = 300  # of the validation text, on which trees are compared
 SHORTEST, LONGEST = 3, 40  # words: shorter sentences have one tree, longer ones take long
 MARGIN = 0.1
@@ -31,7 +33,7 @@ RECORD = "teachers.json"
 class Choice:
     """The runs that teach, the configurations that do not, and how far the teachers agree.
 
-    `agreement` is the mean F1 (0 to 1) of each teacher's trees against those of all of them together.
+    `agreement` is the mean F1 (0 to 1) of the trees of two teachers, over all pairs.
     """
 
     teachers: tuple[Path, ...]
@@ -39,16 +41,9 @@ class Choice:
     agreement: float
 
 
-def best_members(runs: Sequence[Path], keep: int) -> list[Path]:
-    """Return the finished ones of these runs with the largest validation likelihood, in their order.
-
-    All have the same validation text and vocabulary. Seeds of one configuration can end far apart, and those with a low
-    likelihood have worse trees, which a student would learn.
-    """
-    finished = [run for run in runs if RunFolder(run).model.exists()]
-    likelihoods = {run: log_likelihood(run) for run in finished}
-    best = sorted(finished, key=lambda run: likelihoods[run], reverse=True)[:keep]
-    return [run for run in finished if run in best]
+def finished(runs: Sequence[Path]) -> list[Path]:
+    """Return those of these folders that hold a trained run."""
+    return [run for run in runs if RunFolder(run).model.exists()]
 
 
 def log_likelihood(run: Path) -> float:
@@ -57,57 +52,97 @@ def log_likelihood(run: Path) -> float:
 
 
 def choose_teachers(
-    members: Mapping[str, Sequence[Path]], config: RunConfig, folder: Path, device: str, note: Callable[[str], None]
+    members: Mapping[str, Sequence[Path]],
+    keep: int,
+    config: RunConfig,
+    folder: Path,
+    *,
+    by: KeepBy = "likelihood",
+    device: str = "auto",
+    note: Callable[[str], None] = lambda text: None,
 ) -> Choice:
-    """Choose among the best members of each configuration those that teach, and write down why.
+    """Choose the finished members of each configuration that teach, without gold trees, and write down why.
 
-    A configuration is left out if its trees differ from those of the likeliest one as trees of two minds do: the
-    members of either agree with each other by `MARGIN` more than with those of the other. Where such grammars teach
+    Of each configuration `keep` members are taken: those with the largest validation likelihood, those whose trees
+    agree most with those of other configurations, or those with the best mean rank in `both`. Seeds of one
+    configuration can end far apart, and bad trees would be learned.
+
+    Then a configuration is left out if its trees differ from those of the likeliest one as trees of two minds do: the
+    teachers of either agree with each other by `MARGIN` more than with those of the other. Where such grammars teach
     together, a student learns a mixture that is worse than the better of them; members that differ from each other as
-    much as from other configurations make independent mistakes, which cancel out. What was computed before for the
-    same members is read from the file `teachers.json` in `folder`.
+    much as from other configurations make independent mistakes, which cancel out.
+
+    All is written to `teachers.json` in `folder`, where agreement is not computed again for the same members.
     """
     names = [name for name, runs in members.items() for _ in runs]
     runs = [run for each in members.values() for run in each]
+    likelihoods = [log_likelihood(run) for run in runs]
     if len(runs) == 1:
         return Choice(tuple(runs), (), 1.0)
-    record = folder / RECORD
-    listed = [str(run.relative_to(folder)) for run in runs]
-    if record.is_file() and (content := json.loads(record.read_text("utf-8")))["members"] == listed:
-        agreement = torch.tensor(content["agreement"])
-        together = content["with_all"]
-    else:
-        agreement, together = tree_agreement(runs, _sentences(config), resolve_device(device))
-    likelihoods = {name: max(map(log_likelihood, each)) for name, each in members.items()}
-    left_out = _of_another_mind(names, agreement, likelihoods)
-    teachers = tuple(run for name, run in zip(names, runs, strict=True) if name not in left_out)
+    agreement = _agreement(runs, config, folder / RECORD, device)
+    places = _kept(names, likelihoods, agreement, keep, by)
+    best = names[max(places, key=lambda place: likelihoods[place])]
+    left_out = tuple(name for name in members if name != best and _of_two_minds(name, best, names, agreement, places))
+    places = [place for place in places if names[place] not in left_out]
+    pairs = [float(agreement[i, j]) for i, j in combinations(places, 2)]
+    choice = Choice(tuple(runs[place] for place in places), left_out, fmean(pairs) if pairs else 1.0)
     write_json(
-        record,
-        {"members": listed, "agreement": agreement.tolist(), "with_all": together, "left_out": list(left_out)},
+        folder / RECORD,
+        {
+            "members": [str(run.relative_to(folder)) for run in runs],
+            "log_likelihood": likelihoods,
+            "agreement": [[round(value, 4) for value in row] for row in agreement.tolist()],
+            "teachers": [str(run.relative_to(folder)) for run in choice.teachers],
+            "left_out": list(left_out),
+        },
     )
     for name in left_out:
         note(f"{name} is left out: its grammars agree with each other, but not with the likeliest ones")
-    return Choice(teachers, left_out, fmean(together))
+    return choice
 
 
-def tree_agreement(
-    runs: Sequence[Path], sentences: Sequence[Sequence[str]], device: torch.device
-) -> tuple[Tensor, list[float]]:
-    """Return F1 (0 to 1) between the trees of any two runs [R, R], and of each run against all of them together.
+def _agreement(runs: Sequence[Path], config: RunConfig, record: Path, device: str) -> Tensor:
+    """Return F1 between the trees of any two runs [R, R], from the record if that is of the same runs."""
+    if record.is_file():
+        content = json.loads(record.read_text("utf-8"))
+        if content["members"] == [str(run.relative_to(record.parent)) for run in runs]:
+            return torch.tensor(content["agreement"])
+    return tree_agreement(runs, _sentences(config), resolve_device(device))
 
-    Trees have the largest sum of span marginals, of one run or of the mean; the span of the whole sentence does not
-    count.
+
+def _kept(names: Sequence[str], likelihoods: Sequence[float], agreement: Tensor, keep: int, by: KeepBy) -> list[int]:
+    """Return the places of the members of each configuration that are kept, in order."""
+
+    def with_others(place: int) -> float:
+        """Mean agreement with members of other configurations; with all where there is only one configuration."""
+        others = [float(agreement[place, j]) for j in range(len(names)) if names[j] != names[place]]
+        return fmean(others or agreement[place].tolist())
+
+    places = []
+    for name in dict.fromkeys(names):
+        own = [place for place in range(len(names)) if names[place] == name]
+        by_likelihood = sorted(own, key=lambda place: likelihoods[place], reverse=True)
+        by_agreement = sorted(own, key=with_others, reverse=True)
+        order = by_likelihood if by == "likelihood" else by_agreement
+        if by == "both":  # Of equal ranks the likelier is first.
+            order = sorted(by_likelihood, key=lambda place: by_likelihood.index(place) + by_agreement.index(place))
+        places += sorted(order[:keep])
+    return places
+
+
+def tree_agreement(runs: Sequence[Path], sentences: Sequence[Sequence[str]], device: torch.device) -> Tensor:
+    """Return F1 (0 to 1) between the trees of any two runs, [R, R].
+
+    Trees have the largest sum of span marginals; the span of the whole sentence does not count.
     """
-    each = [span_marginals(load_run(str(run), str(device)), sentences) for run in runs]
-    trees = [_trees(tables) for tables in [*each, mean_marginals(each)]]
+    trees = [_trees(span_marginals(load_run(str(run), str(device)), sentences)) for run in runs]
     total = sum(len(tokens) - 2 for tokens in sentences)
 
     def f1(one: Sequence[Tensor], other: Sequence[Tensor]) -> float:
         shared = sum(int((a & b).sum()) - 1 for a, b in zip(one, other, strict=True))
-        return shared / total if total else 1.0
+        return round(shared / total, 4) if total else 1.0  # as it is written down
 
-    agreement = torch.tensor([[f1(one, other) for other in trees[:-1]] for one in trees[:-1]])
-    return agreement, [f1(one, trees[-1]) for one in trees[:-1]]
+    return torch.tensor([[f1(one, other) for other in trees] for one in trees])
 
 
 def _trees(tables: Sequence[Tensor]) -> list[Tensor]:
@@ -126,17 +161,11 @@ def _sentences(config: RunConfig) -> list[list[str]]:
     return [tokens for tokens, _ in zip(usable, range(MOST_SENTENCES), strict=False)]
 
 
-def _of_another_mind(names: Sequence[str], agreement: Tensor, likelihoods: Mapping[str, float]) -> tuple[str, ...]:
-    """Return the configurations whose members agree with each other, but not with those of the likeliest one."""
-    best = max(likelihoods, key=lambda name: likelihoods[name])
+def _of_two_minds(one: str, other: str, names: Sequence[str], agreement: Tensor, places: Sequence[int]) -> bool:
+    """Return whether the kept members of two configurations agree among themselves but not with each other."""
 
-    def mean(one: str, other: str) -> float:
-        pairs = combinations(range(len(names)), 2)
-        values = [float(agreement[i, j]) for i, j in pairs if {names[i], names[j]} == {one, other}]
-        return fmean(values) if values else 0.0  # A single member agrees with no other.
+    def mean(first: str, second: str) -> float:
+        pairs = [(i, j) for i, j in combinations(places, 2) if {names[i], names[j]} == {first, second}]
+        return fmean(float(agreement[i, j]) for i, j in pairs) if pairs else 0.0  # A single member has no pair.
 
-    return tuple(
-        name
-        for name in likelihoods
-        if name != best and mean(name, best) < min(mean(name, name), mean(best, best)) - MARGIN
-    )
+    return mean(one, other) < min(mean(one, one), mean(other, other)) - MARGIN
