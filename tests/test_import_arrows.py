@@ -13,7 +13,19 @@ PACKAGE = "simplepcfg"
 SOURCE = Path(simplepcfg.__file__).parent
 
 # What each part may import beside itself: every part of the package is named, a new one must be added here.
-FLOORS = {"errors", "files", "drawing", "pretrained", "ops", "grammars", "models", "data", "runs", "evaluation"}
+FLOORS = {
+    "errors",
+    "files",
+    "progress",
+    "drawing",
+    "pretrained",
+    "ops",
+    "grammars",
+    "models",
+    "data",
+    "runs",
+    "evaluation",
+}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
@@ -23,6 +35,8 @@ ALLOWED: dict[str, set[str]] = {
     "drawing": {"errors"},
     # Files that are written in one step, by every part.
     "files": {"errors"},
+    # Stages of long computations, told to whoever shows them.
+    "progress": set(),
     "ops": {"errors"},
     "data": {"errors", "files", "drawing"},
     "configs": set(),

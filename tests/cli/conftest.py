@@ -16,6 +16,12 @@ def _one_thread(one_thread: None) -> None:
     """For every test in this folder."""
 
 
+@pytest.fixture(autouse=True)
+def _no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines on what takes more than two seconds would depend on how busy the machine is."""
+    monkeypatch.setattr("simplepcfg.cli.progress.SECONDS_BEFORE", float("inf"))
+
+
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
     """Run the command line in this process; `stdin` is what it reads there."""

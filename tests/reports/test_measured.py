@@ -10,6 +10,7 @@ from simplepcfg.data.trees import SpanTree
 from simplepcfg.evaluation.calibration import calibration
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference.run import Run
+from simplepcfg.progress import heard_by
 from simplepcfg.reports import measured
 from simplepcfg.reports.measured import measure
 from tiny_runs import make_tiny_run, short_trees
@@ -79,13 +80,25 @@ def test_nothing_is_computed_twice(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     assert sentences["span_marginals"] <= len(trees) * (2 if run.preprocessing.eos else 1)
 
 
-def test_the_time_that_is_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter(range(0, 10_000, 20))  # a block takes 20 seconds
-    monkeypatch.setattr(measured.time, "monotonic", lambda: next(clock))
-    told: list[str] = []
-    blocks = list(measured._blocks_with_remarks([10] * 72, "english", told.append))
-    assert blocks == [slice(0, 8), slice(8, 40), slice(40, 72)]
-    assert told == ["english: 8 of 72 trees, about 2:40 left", "english: 40 of 72 trees, about 0:32 left"]
+def test_how_far_it_is_is_told(run: Run) -> None:
+    told: list[object] = []
+
+    class Listener:
+        def begin(self, what: str, total: float | None) -> None:
+            told.extend([what, total])
+
+        def advance(self, amount: float) -> None:
+            told.append(amount)
+
+        def end(self) -> None:
+            told.append("end")
+
+    trees = short_trees(measured.BLOCK + 2)
+    with heard_by(Listener()):
+        measure({"english": run}, trees, "", lambda text: None)
+    what, total, first, rest, end, *_ = told
+    assert (what, end) == (f"measuring english on {len(trees)} trees", "end")
+    assert total == first + rest  # type: ignore[operator]
 
 
 def test_a_quick_report_says_nothing(run: Run) -> None:

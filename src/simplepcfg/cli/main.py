@@ -32,6 +32,7 @@ from simplepcfg.cli import (
 )
 from simplepcfg.cli.failures import exit_code_of
 from simplepcfg.cli.output import STANDARD_OUTPUT, write_lines
+from simplepcfg.cli.progress import shows_progress
 from simplepcfg.errors import InputError, naming_file
 from simplepcfg.version import __version__
 
@@ -57,7 +58,9 @@ for module in (
     report,
     reproduce,
 ):
-    app.command(module.NAME, short_help=module.SUMMARY)(module.command)
+    shows_itself = module in (demo, train, distil, models, doctor, serve, reproduce)
+    command = module.command if shows_itself else shows_progress(module.command)
+    app.command(module.NAME, short_help=module.SUMMARY)(command)
 app.add_typer(prepare.app, name=prepare.NAME, short_help=prepare.SUMMARY)
 app.add_typer(test.app, name=test.NAME, short_help=test.SUMMARY)
 app.add_typer(baseline.app, name=baseline.NAME, short_help=baseline.SUMMARY)

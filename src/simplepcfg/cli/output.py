@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simplepcfg import files
+from simplepcfg.cli.progress import hidden
 from simplepcfg.errors import naming_file
 
 if TYPE_CHECKING:
@@ -39,15 +40,16 @@ def results_console() -> "Console":
 def note(message: str, quiet: bool = False) -> None:
     """Print a remark on standard error, unless `quiet`."""
     if not quiet:
-        print(message, file=sys.stderr, flush=True)
+        with hidden():
+            print(message, file=sys.stderr, flush=True)
 
 
 def write_lines(lines: Iterable[str]) -> None:
     """Write lines to standard output without wrapping and colour; a closed pipe raises here, not at exit."""
     for line in lines:
-        with naming_file(STANDARD_OUTPUT):
+        with naming_file(STANDARD_OUTPUT), hidden():
             sys.stdout.write(line + "\n")
-    with naming_file(STANDARD_OUTPUT):
+    with naming_file(STANDARD_OUTPUT), hidden():
         sys.stdout.flush()
 
 

@@ -1,6 +1,7 @@
 """`simplepcfg test`: a model against linguistic materials, one command for each kind of them."""
 
 from simplepcfg.cli import minimal_pairs, reading_times, syntaxgym
+from simplepcfg.cli.progress import shows_progress
 from simplepcfg.cli.requests import group
 
 NAME = "test"
@@ -17,4 +18,4 @@ app = group(
     """
 )
 for module in (minimal_pairs, syntaxgym, reading_times):
-    app.command(module.NAME, short_help=module.SUMMARY)(module.command)
+    app.command(module.NAME, short_help=module.SUMMARY)(shows_progress(module.command))

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from simplepcfg.data.batching import Batch, collate, evaluation_batches
-from simplepcfg.errors import ResourceError
+from simplepcfg.errors import ResourceError, counted
 from simplepcfg.evaluation import likelihood
 from simplepcfg.grammars import Grammar
 from simplepcfg.inference.sentences import shortened
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.models.settings import ModelSizes
+from simplepcfg.progress import stage
 from simplepcfg.runs.failures import resource_errors
 from simplepcfg.runs.memory import physical_memory
 
@@ -48,12 +49,14 @@ def in_batches(
     places = [index for index, tokens in enumerate(sentences) if len(tokens) >= least]
     encoded = [run.vocabulary.encode(sentences[index]) for index in places]
     limits = (cells or cells_a_batch(run), likelihood.sentences_a_batch(run.model, run.device))
-    for indices in evaluation_batches([len(ids) for ids in encoded], *limits):
-        longest = len(encoded[indices[-1]])
-        with resource_errors(f"computing on a sentence of {longest} words", MEMORY_ADVICE):
-            answers = compute(collate(encoded, indices).to(run.device))
-        for index, result in zip(indices, answers, strict=True):
-            results[places[index]] = result
+    lengths = [len(ids) for ids in encoded]
+    with stage(counted(len(lengths), "sentence"), sum(length**2 for length in lengths)) as advance:
+        for indices in evaluation_batches(lengths, *limits):
+            with resource_errors(f"computing on a sentence of {lengths[indices[-1]]} words", MEMORY_ADVICE):
+                answers = compute(collate(encoded, indices).to(run.device))
+            for index, result in zip(indices, answers, strict=True):
+                results[places[index]] = result
+            advance(sum(lengths[index] ** 2 for index in indices))
     return results
 
 

@@ -24,6 +24,7 @@ from simplepcfg.inference.symbol_counts import (
 )
 from simplepcfg.inference.symbol_report import Child, SymbolReport, SymbolUse, Weighted
 from simplepcfg.inference.trained_model import TrainedModel
+from simplepcfg.progress import stage
 
 WORDS_AT_ONCE = 256
 
@@ -44,6 +45,13 @@ def describe_symbols(
     """
     if top < 1:
         raise InputError(f"top = {top}; ask for at least one symbol")
+    with stage("counting the uses of symbols"):
+        return _describe(run, sentences, top, least, source)
+
+
+def _describe(
+    run: TrainedModel, sentences: Iterable[Sentence] | None, top: int, least: float, source: str
+) -> SymbolReport:
     grammar = shown_grammar(run)
     tokens: list[list[str]] | None
     gold: dict[str, Weighted] = {}

@@ -36,6 +36,7 @@ from simplepcfg.inference.surprisal import surprisal_records
 from simplepcfg.inference.surprisal_tables import RegionTables, SurprisalTables
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.linguistics.regions import region_surprisals
+from simplepcfg.progress import stage
 from simplepcfg.runs.config.files import save_config
 from simplepcfg.runs.failures import resource_errors
 from simplepcfg.runs.run_folder import RunFolder, load_run
@@ -422,7 +423,8 @@ def load(directory: str | PathLike[str], device: str = "auto", *, closed_vocabul
         run = load("runs/demo")
         run.score(["the old man sees a dog ."])
     """
-    loaded = load_run(Path(directory), device)
+    with stage(f"loading {directory}"):
+        loaded = load_run(Path(directory), device)
     return Run(
         loaded.model,
         loaded.vocabulary,

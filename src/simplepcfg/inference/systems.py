@@ -24,6 +24,7 @@ from simplepcfg.inference.sentences import Sentence
 from simplepcfg.linguistics.controls.files import load_sequence_model, names_sequence_model
 from simplepcfg.models.compound import CompoundConfig
 from simplepcfg.pretrained import run_directory
+from simplepcfg.progress import stage
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.run_folder import RunFolder, runs_inside
 
@@ -130,7 +131,7 @@ def evaluate_systems(
             if together:
                 raise InputError(f"ensemble: {folder} is of kind {kind}, which has no span marginals; leave it out")
             remark(f"{folder}: a model of kind {kind} has no trees; only its perplexity is shown")
-        with _naming(folder):
+        with _naming(folder), stage(f"evaluating {folder}"):
             if is_text:
                 reports[folder] = run.evaluate(items, folder, importance=samples)
                 continue

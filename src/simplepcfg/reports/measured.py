@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from simplepcfg.data.preprocessing import Prepared
 from simplepcfg.data.trees import SpanTree
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, counted
 from simplepcfg.evaluation.calibration import Calibration, calibration
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.symbol_labels import SymbolLabels
@@ -22,10 +21,9 @@ from simplepcfg.inference.marginals import span_marginals
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.scoring import log_probabilities
 from simplepcfg.ops.mbr import best_trees
-from simplepcfg.runs.history import duration
+from simplepcfg.progress import stage
 
-FIRST_BLOCK, BLOCK = 8, 32  # sentences; the time that the first takes is the first estimate
-REMARK_SECONDS = 10.0  # between remarks on the time that is left; what takes less has none
+BLOCK = 16  # sentences, after which the time that is left is estimated anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +59,14 @@ class _Answers:
 def measure(runs: Mapping[str, Run], trees: Sequence[SpanTree], source: str, remark: Callable[[str], None]) -> Measured:
     """Evaluate every run; one without trees (a hidden Markov model) has a perplexity alone.
 
-    `remark` is told how long it will take, and from time to time how much is left.
+    `remark` is told of these.
     """
     measured: dict[str, MeasuredRun] = {}
     reports: dict[str, EvaluationReport] = {}
     for name, run in runs.items():
         treebank = Treebank(trees, run.preprocessing, source)
         if run.has_trees:
-            measured[name] = _measure_run(run, treebank, name, remark)
+            measured[name] = _measure_run(run, treebank, name)
             reports[name] = measured[name].report
         else:
             reports[name] = run.evaluate_treebank(treebank, name)
@@ -79,10 +77,14 @@ def measure(runs: Mapping[str, Run], trees: Sequence[SpanTree], source: str, rem
     return Measured(trees, measured, reports)
 
 
-def _measure_run(run: Run, treebank: Treebank, name: str, remark: Callable[[str], None]) -> MeasuredRun:
+def _measure_run(run: Run, treebank: Treebank, name: str) -> MeasuredRun:
     answers = _Answers()
-    for block in _blocks_with_remarks([len(item.tokens) for item in treebank.prepared], name, remark):
-        _compute(run, treebank, block, answers)
+    work = [len(item.tokens) ** 2 for item in treebank.prepared]
+    with stage(f"measuring {name} on {counted(len(work), 'tree')}", sum(work)) as advance:
+        for start in range(0, len(work), BLOCK):
+            block = slice(start, start + BLOCK)
+            _compute(run, treebank, block, answers)
+            advance(sum(work[block]))
     predicted = [
         SpanTree.from_spans(tree.words, item.word_spans(spans))
         for tree, item, spans in zip(treebank.gold, treebank.prepared, answers.spans, strict=True)
@@ -125,20 +127,3 @@ def _aligned_marginals(run: Run, treebank: Treebank, marginals: list[Tensor]) ->
         ends = torch.tensor([0, *(place + 1 for place in item.kept)])
         aligned.append(table[starts][:, ends])
     return aligned
-
-
-def _blocks_with_remarks(lengths: Sequence[int], name: str, remark: Callable[[str], None]) -> Iterator[slice]:
-    """Yield blocks of sentences of these lengths, and tell how much time is left."""
-    total, done = sum(length**2 for length in lengths), 0
-    began = told = time.monotonic()
-    start = 0
-    while start < len(lengths):
-        end = min(start + (BLOCK if start else FIRST_BLOCK), len(lengths))
-        yield slice(start, end)
-        done += sum(length**2 for length in lengths[start:end])
-        now = time.monotonic()
-        left = (now - began) * (total - done) / max(done, 1)
-        if (not start and left > REMARK_SECONDS) or (now - told > REMARK_SECONDS and end < len(lengths)):
-            told = now
-            remark(f"{name}: {end:,} of {len(lengths):,} trees, about {duration(left)} left")
-        start = end

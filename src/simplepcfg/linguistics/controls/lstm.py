@@ -5,18 +5,19 @@ Id 0, which is padding elsewhere, stands for the two ends of a sentence: it is t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simplepcfg.data.batching import collate, evaluation_batches
+from simplepcfg.data.batching import Batch, collate, evaluation_batches
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.vocabulary import PAD_ID, Vocabulary
-from simplepcfg.errors import InputError
+from simplepcfg.errors import InputError, counted
 from simplepcfg.linguistics.word_model import Words, WordSurprisal, word_records
+from simplepcfg.progress import stage
 
 IGNORED = -100  # the target of a place after the end
 INITIAL_RANGE = 0.1  # embeddings begin uniform in ± this
@@ -118,28 +119,32 @@ def event_values(
     sentences are computed once, so that their values are equal to the last bit.
     """
     network.eval()
-    device = network.bias.device
     distinct = {ids: place for place, ids in enumerate(dict.fromkeys(map(tuple, sentences)))}
     listed = list(distinct)
     values: list[tuple[Tensor, Tensor]] = [(torch.zeros(0), torch.zeros(0))] * len(listed)
-    for indices in evaluation_batches([len(ids) + 1 for ids in listed]):
-        batch = collate(listed, indices)
-        inputs, targets = inputs_and_targets(batch.words.to(device), batch.lengths)
-        places = targets.flatten() != IGNORED
-        features, wanted = network(inputs).flatten(0, 1)[places], targets.flatten()[places]
-        parts = [
-            _surprisals(network.logits(rows), ids, entropies)
-            for rows, ids in zip(
-                features.split(network.rows_at_a_time(device)),
-                wanted.split(network.rows_at_a_time(device)),
-                strict=True,
-            )
-        ]
-        counts = (batch.lengths + 1).tolist()
-        columns = [torch.cat(column).double().cpu().split(counts) for column in zip(*parts, strict=True)]
-        for place, index in enumerate(indices):
-            values[index] = (columns[0][place], columns[1][place] if entropies else torch.zeros(0))
+    with stage(counted(len(listed), "sentence"), len(listed)) as advance:
+        for indices in evaluation_batches([len(ids) + 1 for ids in listed]):
+            for place, answer in zip(indices, _batch_values(network, collate(listed, indices), entropies), strict=True):
+                values[place] = answer
+            advance(len(indices))
     return [values[distinct[tuple(ids)]] for ids in sentences]
+
+
+def _batch_values(network: LSTMNetwork, batch: Batch, entropies: bool) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield what `event_values` returns, for the sentences of a batch."""
+    device = network.bias.device
+    inputs, targets = inputs_and_targets(batch.words.to(device), batch.lengths)
+    places = targets.flatten() != IGNORED
+    features, wanted = network(inputs).flatten(0, 1)[places], targets.flatten()[places]
+    rows_at_a_time = network.rows_at_a_time(device)
+    parts = [
+        _surprisals(network.logits(rows), ids, entropies)
+        for rows, ids in zip(features.split(rows_at_a_time), wanted.split(rows_at_a_time), strict=True)
+    ]
+    counts = (batch.lengths + 1).tolist()
+    columns = [torch.cat(column).double().cpu().split(counts) for column in zip(*parts, strict=True)]
+    for place in range(len(counts)):
+        yield columns[0][place], columns[1][place] if entropies else torch.zeros(0)
 
 
 def _surprisals(logits: Tensor, targets: Tensor, entropies: bool) -> tuple[Tensor, ...]:

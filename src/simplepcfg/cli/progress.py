@@ -1,0 +1,149 @@
+"""What a command says of itself while it computes: a bar on a terminal, elsewhere a line from time to time."""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING
+
+from simplepcfg.progress import heard_by
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+SECONDS_BEFORE = 2.0  # what takes less says nothing
+SECONDS_BETWEEN = (10.0, 20.0, 30.0)  # lines; the last holds for all that follow
+TICK = 0.2
+
+_display: "ContextVar[Display | None]" = ContextVar("display", default=None)
+
+
+def shows_progress(command: Callable[..., None]) -> Callable[..., None]:
+    """Make a command show the stages of what it computes, unless it is called with --quiet."""
+
+    @wraps(command)
+    def shown(**options: object) -> None:
+        if options.get("quiet"):
+            command(**options)
+            return
+        display = Display()
+        before = _display.set(display)
+        try:
+            with heard_by(display):
+                command(**options)
+        finally:
+            _display.reset(before)
+            display.close()
+
+    return shown
+
+
+@contextmanager
+def hidden() -> Iterator[None]:
+    """Take the bar away while something is printed: both may go to one terminal."""
+    display = _display.get()
+    if display is None:
+        yield
+        return
+    with display.lock:
+        display.hide()
+        yield
+
+
+@dataclass(slots=True)
+class _Stage:
+    what: str
+    total: float | None
+    began: float
+    done: float = 0.0
+
+    def text(self) -> str:
+        """Return what is computed, how much of it is done and how long the rest will take."""
+        from simplepcfg.runs.history import duration
+
+        share = self.done / self.total if self.total else 0.0
+        if not 0 < share < 1:
+            return f"{self.what} …"
+        left = (time.monotonic() - self.began) * (1 - share) / share
+        return f"{self.what}: {100 * share:.0f} %, about {duration(left)} left"
+
+
+class Display:
+    """Shows the innermost stage, from another thread, since a single batch may take long."""
+
+    def __init__(self) -> None:
+        self._stages: list[_Stage] = []
+        self._over = threading.Event()
+        self.lock = threading.RLock()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._bar: Progress | None = None
+        self._thread.start()
+
+    def begin(self, what: str, total: float | None) -> None:
+        """Show another stage from now on."""
+        with self.lock:
+            self._stages.append(_Stage(what, total, time.monotonic()))
+
+    def advance(self, amount: float) -> None:
+        """Count what is done of the last stage."""
+        with self.lock:
+            self._stages[-1].done += amount
+
+    def end(self) -> None:
+        """Show the stage before the last one again; the bar goes, as results may be printed now."""
+        with self.lock:
+            self._stages.pop()
+            self.hide()
+
+    def close(self) -> None:
+        """Stop."""
+        self._over.set()
+        self._thread.join()
+        with self.lock:
+            self.hide()
+
+    def _watch(self) -> None:
+        on_terminal = _draws()
+        began, lines = time.monotonic(), 0
+        due = began + SECONDS_BEFORE
+        while not self._over.wait(TICK):
+            with self.lock:
+                now = time.monotonic()
+                if not self._stages:
+                    continue
+                if on_terminal and now - self._stages[-1].began > SECONDS_BEFORE:
+                    self._draw(self._stages[-1])
+                elif not on_terminal and now >= due:
+                    print(self._stages[-1].text(), file=sys.stderr, flush=True)
+                    due = now + SECONDS_BETWEEN[min(lines, len(SECONDS_BETWEEN) - 1)]
+                    lines += 1
+
+    def _draw(self, stage: _Stage) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        if self._bar is None:
+            columns = BarColumn(), TextColumn("{task.description}")
+            console = Console(stderr=True, highlight=False)
+            # Standard output is left alone: it may be a file, which the bar must not get into.
+            self._bar = Progress(*columns, console=console, transient=True, redirect_stdout=False, auto_refresh=False)
+            self._bar.add_task("")
+            self._bar.start()
+        (task,) = self._bar.task_ids
+        self._bar.update(task, description=stage.text(), total=stage.total, completed=stage.done, refresh=True)
+
+    def hide(self) -> None:
+        """Take the bar away until the next moment at which it is drawn."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def _draws() -> bool:
+    """Return whether standard error is a terminal that a bar can be drawn on."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"

@@ -1,0 +1,59 @@
+"""Stages of a long computation, told to whoever listens; without a listener nothing is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+
+class Listener(Protocol):
+    """Whoever shows how far a computation is."""
+
+    def begin(self, what: str, total: float | None) -> None:
+        """Take notice of a stage, in which `total` is to be done; None where that is not known."""
+
+    def advance(self, amount: float) -> None:
+        """Take notice of some more that is done."""
+
+    def end(self) -> None:
+        """Take notice of the end of the stage."""
+
+
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+_purpose: ContextVar[str] = ContextVar("purpose", default="")
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Tell this listener of all stages inside the `with` statement."""
+    before = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
+
+
+@contextmanager
+def stage(what: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
+    """Tell of a stage, and provide a function that is called with what has been done of `total` since the last call.
+
+    A stage within one of known total is part of it and is not told. One without a total is told by what is computed
+    within it: "evaluating english" by the sentences of each of its questions.
+    """
+    listener = _listener.get()
+    if listener is None:
+        yield lambda amount: None
+        return
+    purpose = _purpose.get()
+    named = f"{purpose}: {what}" if purpose else what
+    outer_listener = _listener.set(None if total is not None else listener)
+    outer_purpose = _purpose.set(named)
+    listener.begin(named, total)
+    try:
+        yield listener.advance
+    finally:
+        listener.end()
+        _purpose.reset(outer_purpose)
+        _listener.reset(outer_listener)
