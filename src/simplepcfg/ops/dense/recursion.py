@@ -87,11 +87,8 @@ class Best(LogSumExp):
         return self.product(torch.stack(best, 1), rules)
 
 
-def inside_rows(arguments: DenseArguments, semiring: LogSumExp, equal_words: bool = False) -> dict[int, Tensor]:
-    """Compute the values of all spans by width: [B, n, P] of words, [B, spans, N] of wider spans.
-
-    If all words of a sentence are equal, so are the spans of a width, and one of them is computed.
-    """
+def inside_rows(arguments: DenseArguments, semiring: LogSumExp) -> dict[int, Tensor]:
+    """Compute the values of all spans by width: [B, n, P] of words, [B, spans, N] of wider spans."""
     _, n, nonterminals, _ = arguments.sizes
     words, rules = arguments.words, semiring.rules(arguments.rules)
     states, tags = slice(nonterminals), slice(nonterminals, None)
@@ -101,7 +98,7 @@ def inside_rows(arguments: DenseArguments, semiring: LogSumExp, equal_words: boo
     last = semiring.product(words, rules[..., states, tags].flatten(-3, -2)).unflatten(-1, (nonterminals, -1))
     rows = {1: words}
     for width in range(2, n + 1):
-        spans = 1 if equal_words else n - width + 1
+        spans = n - width + 1
         if width == 2:
             total = semiring.splits(words[:, :spans, None], words[:, 1 : 1 + spans, None], two_words)
         else:
@@ -117,7 +114,7 @@ def inside_rows(arguments: DenseArguments, semiring: LogSumExp, equal_words: boo
             total = semiring.sum(torch.stack(parts), 0)
         if arguments.span_bonus is not None:
             total = total + torch.diagonal(arguments.span_bonus, width, 1, 2)[..., None]
-        rows[width] = total.expand(-1, n - width + 1, -1)
+        rows[width] = total
     return rows
 
 

@@ -9,7 +9,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.ops.autocast import without_autocast
 from simplepcfg.ops.dense.arguments import DenseArguments
 from simplepcfg.ops.dense.naive import naive_dense_sample
-from simplepcfg.ops.dense.recursion import LogProducts, inside_cells, inside_rows
+from simplepcfg.ops.dense.recursion import LogProducts, inside_cells
 from simplepcfg.ops.dense.trees import as_children, with_log_probabilities
 from simplepcfg.ops.descent import Nodes, descend
 from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, draw_uniforms, pick_from_logs
@@ -99,12 +99,19 @@ def dense_sample_derivations(
 
 def _cells_by_width(root: Tensor, rules: Tensor, longest: int) -> Tensor:
     """Compute log P(a symbol generates so many words, whichever these are) for 0 … longest words: [longest + 1, S]."""
-    states, symbols = root.shape[0], rules.shape[-1]
-    words = rules.new_zeros(1, longest, symbols - states)  # every preterminal says every word
-    rows = inside_rows(DenseArguments(words, root, rules, None, None), LogProducts(), equal_words=True)
-    cells = rules.new_full((longest + 1, symbols), -math.inf)
+    states, semiring = len(root), LogProducts()
+    wide = rules[:, :states, :states].flatten(1)
+    beside_word = rules[:, states:, :states].sum(1) + rules[:, :states, states:].sum(2)  # every preterminal says a word
+    cells = rules.new_full((longest + 1, rules.shape[-1]), -math.inf)
     cells[1, states:] = 0.0
-    cells[2:, :states] = torch.cat([rows[width][:, 0] for width in range(2, longest + 1)])
+    cells[2, :states] = rules[:, states:, states:].sum((1, 2)).log()
+    values = cells[None, None, :, :states]
+    for width in range(3, longest + 1):
+        total = semiring.product(values[:, :, width - 1], beside_word)
+        if width > 3:
+            left = values[:, :, 2 : width - 1]
+            total = torch.logaddexp(total, semiring.splits(left, left.flip(2), wide))
+        cells[width, :states] = total
     return cells
 
 
@@ -120,7 +127,8 @@ def _draw_nodes(nodes: Nodes, cells: Tensor, rules: Tensor, sentence: Tensor, un
         drawn = torch.stack([start + 1, torch.zeros_like(start), torch.zeros_like(start)])
         trees = active.nonzero().squeeze(1)
         longest = int((end - start).max())
-        for some in trees.split(max(1, WEIGHTS_AT_ONCE // (symbols * (symbols + 4 * longest)))):
+        at_once = max(1, WEIGHTS_AT_ONCE // (symbols * (symbols + 4 * longest)))
+        for some in trees.split(at_once) if len(trees) else ():
             here, spans = sentence[some], (start[some], end[some])
             own = rules[here, label[some]] if rules.dim() == 4 else rules[label[some]]  # [X, S, S]
             drawn[:, some] = _draw_rule(cells, own, here, *spans, longest, uniforms[some, first : first + NODE_DRAWS])
