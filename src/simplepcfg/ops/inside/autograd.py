@@ -20,7 +20,8 @@ from simplepcfg.ops.autocast import launching
 from simplepcfg.ops.autograd_context import Context, differentiable_gradients
 from simplepcfg.ops.graphs import graphs_of
 from simplepcfg.ops.inside.log_space import log_einsum_exp_inside
-from simplepcfg.ops.inside.scaled_backward import DifferentiableChart
+from simplepcfg.ops.inside.scaled_backward import Backward
+from simplepcfg.ops.inside.scaled_chart import ScaledChart
 
 
 class FilledChart(Protocol):
@@ -43,6 +44,30 @@ class Chart(FilledChart, Protocol):
     def fill(self) -> Tensor:
         """Run the forward pass and return log Z of each sentence, [B]."""
         ...
+
+
+class DifferentiableChart(ScaledChart):
+    """A scaled chart with a backward pass, in inference mode, which takes an eighth less time at small sizes.
+
+    Results are cloned outside of inference mode, so that autograd can use them.
+    """
+
+    def __init__(self, arguments: InsideArguments) -> None:
+        with torch.inference_mode():
+            super().__init__(arguments)
+
+    def fill(self) -> Tensor:
+        """Run the forward pass; see ``Chart.fill``."""
+        with torch.inference_mode():
+            log_z = super().fill()
+        return log_z.clone()
+
+    def backward(self, grad: Tensor, needs: Needs, marginals: Tensor | None) -> list[Tensor | None]:
+        """Compute the gradients that are needed; see ``Chart.backward``."""
+        rules = self.arguments.left.new_zeros(self.all_rules.shape) if needs.rules else None
+        with torch.inference_mode():
+            words, root = Backward(self, grad).run(needs, rules, marginals)
+        return [None if words is None else words.clone(), None if root is None else root.clone(), rules]
 
 
 class _Owner(np.ndarray):

@@ -10,36 +10,12 @@ import math
 import torch
 from torch import Tensor
 
-from simplepcfg.ops.arguments import InsideArguments, Needs
+from simplepcfg.ops.arguments import Needs
 from simplepcfg.ops.inside.scaled_chart import ScaledChart, Square
 from simplepcfg.ops.scales import drop_out_of_range
 
 # Rows of the matrix product of the rule gradient are collected up to this number, so that few, large products are made.
 PENDING_ROWS = 512
-
-
-class DifferentiableChart(ScaledChart):
-    """A scaled chart with a backward pass, in inference mode, which takes an eighth less time at small sizes.
-
-    Results are cloned outside of inference mode, so that autograd can use them.
-    """
-
-    def __init__(self, arguments: InsideArguments) -> None:
-        with torch.inference_mode():
-            super().__init__(arguments)
-
-    def fill(self) -> Tensor:
-        """Run the forward pass; see ``Chart.fill``."""
-        with torch.inference_mode():
-            log_z = super().fill()
-        return log_z.clone()
-
-    def backward(self, grad: Tensor, needs: Needs, marginals: Tensor | None) -> list[Tensor | None]:
-        """Compute the gradients that are needed; see ``Chart.backward``."""
-        rules = self.arguments.left.new_zeros(self.all_rules.shape) if needs.rules else None
-        with torch.inference_mode():
-            words, root = Backward(self, grad).run(needs, rules, marginals)
-        return [None if words is None else words.clone(), None if root is None else root.clone(), rules]
 
 
 class Backward:

@@ -11,6 +11,11 @@ Precision = Literal["auto", "fp32", "tf32", "bf16"]
 # Larger counts are mistakes and overflow in torch.
 LIMIT = 2**31
 MAX_THREADS = 1024  # With far more, the thread library ends the process.
+Count = Annotated[int, Field(ge=0, lt=LIMIT)]
+Positive = Annotated[int, Field(ge=1, lt=LIMIT)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class DataConfig(Preprocessing):
@@ -27,21 +32,18 @@ class DataConfig(Preprocessing):
         default=False,
         description="Text files are raw paragraphs, to be split into sentences and words. Needs data.tokenize.",
     )
-    vocabulary_size: int = Field(
-        default=10_000, ge=0, lt=LIMIT, description="Number of most frequent training words to keep; 0 keeps all."
+    vocabulary_size: Count = Field(
+        default=10_000, description="Number of most frequent training words to keep; 0 keeps all."
     )
-    min_count: int = Field(default=1, ge=1, lt=LIMIT, description="Rarer words become `<unk>`.")
+    min_count: Positive = Field(default=1, description="Rarer words become `<unk>`.")
     unknown_classes: Literal["none", "signature", "endings"] = Field(
         default="none",
         description="`signature` gives unknown words classes by capital, digit, hyphen and English ending, "
         "such as `<unk-ing>`; `endings` by endings that the rare words of the training text have, such as "
         "`<unk:cap:-ung>`, and by capitals even if known words are in lower case. Perplexities are not comparable.",
     )
-    max_length: int = Field(
-        default=40,
-        ge=0,
-        lt=LIMIT,
-        description="Longer training sentences are left out; 0 keeps all. Validation is never cut.",
+    max_length: Count = Field(
+        default=40, description="Longer training sentences are left out; 0 keeps all. Validation is never cut."
     )
 
     @model_validator(mode="after")
@@ -65,25 +67,18 @@ class TrainingConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    epochs: int = Field(default=30, ge=1, lt=LIMIT, description="Passes over the training text, at most.")
-    patience: int = Field(
-        default=5,
-        ge=0,
-        lt=LIMIT,
-        description="Stop after so many epochs without a better validation likelihood; 0: never.",
+    epochs: Positive = Field(default=30, description="Passes over the training text, at most.")
+    patience: Count = Field(
+        default=5, description="Stop after so many epochs without a better validation likelihood; 0: never."
     )
-    max_minutes: float = Field(
+    max_minutes: Weight = Field(
         default=0.0,
-        ge=0,
-        allow_inf_nan=False,
         description="Begin no epoch after so many minutes, earlier parts of a resumed run included; 0: no limit.",
     )
-    batch_size: int = Field(default=16, ge=1, lt=LIMIT, description="Sentences a step.")
-    learning_rate: float = Field(default=0.002, gt=0, allow_inf_nan=False, description="Adam's highest step size.")
-    network_lr_multiplier: float = Field(
+    batch_size: Positive = Field(default=16, description="Sentences a step.")
+    learning_rate: Rate = Field(default=0.002, description="Adam's highest step size.")
+    network_lr_multiplier: Rate = Field(
         default=1.0,
-        gt=0,
-        allow_inf_nan=False,
         description="Learning-rate multiplier of the networks; embeddings and a compound model's encoder "
         "have the full rate. Large grammars need 0.1 without model.rms_norm, and 0.3 with "
         "model.dedicated_preterminals and embeddings of 512.",
@@ -97,25 +92,13 @@ class TrainingConfig(BaseModel):
         description="`linear`: the learning rate falls to 0 over all epochs. `plateau`: it is multiplied by "
         "training.plateau_factor after training.plateau_epochs without a better validation.",
     )
-    plateau_epochs: int = Field(default=3, ge=1, lt=LIMIT, description="Epochs after which `plateau` lowers the rate.")
+    plateau_epochs: Positive = Field(default=3, description="Epochs after which `plateau` lowers the rate.")
     plateau_factor: float = Field(default=0.5, gt=0, lt=1, description="Factor of `plateau`.")
-    warmup_steps: int = Field(
-        default=0,
-        ge=0,
-        lt=LIMIT,
-        description="Steps over which the learning rate rises from 0.",
-    )
-    clip: float = Field(default=3.0, ge=0, allow_inf_nan=False, description="Largest gradient norm; 0 does not clip.")
-    weight_decay: float = Field(
+    warmup_steps: Count = Field(default=0, description="Steps over which the learning rate rises from 0.")
+    clip: Weight = Field(default=3.0, description="Largest gradient norm; 0 does not clip.")
+    weight_decay: Weight = Field(default=0.0, description="Decoupled weight decay, as in AdamW.")
+    weight_decay_per_epoch: Weight = Field(
         default=0.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="Decoupled weight decay, as in AdamW.",
-    )
-    weight_decay_per_epoch: float = Field(
-        default=0.0,
-        ge=0,
-        allow_inf_nan=False,
         description="Sets training.weight_decay to this divided by the learning rate and by the steps of an "
         "epoch, at least 1,250: with 1, weights without gradients shrink to 1 / e in an epoch. 0 takes "
         "training.weight_decay.",
@@ -125,11 +108,8 @@ class TrainingConfig(BaseModel):
         description="A run folder whose best weights this run begins with. Vocabulary and sizes must be the "
         "same, except that N and P may both be m times as large here: each symbol is then split into m.",
     )
-    start_noise: float = Field(
-        default=0.1,
-        ge=0,
-        allow_inf_nan=False,
-        description="Standard deviation of the noise of split symbols, relative to that of the embeddings.",
+    start_noise: Weight = Field(
+        default=0.1, description="Standard deviation of the noise of split symbols, relative to that of the embeddings."
     )
     word_neighbours: float = Field(
         default=0.0,
@@ -139,30 +119,16 @@ class TrainingConfig(BaseModel):
         "removes the first plateau of training: 0 at random, 1 by neighbours alone. No effect with "
         "training.start_from.",
     )
-    state_dropout: float = Field(
+    state_dropout: Share = Field(
         default=0.0,
-        ge=0,
-        lt=1,
         description="Share of the symbols (nonterminals and preterminals each, or states) that every step "
         "leaves out; the rules of the others are normalised without them. Training perplexities are those of the "
         "smaller grammars.",
     )
-    embedding_dropout: float = Field(
+    embedding_dropout: Share = Field(default=0.0, description="Dropout rate of the embeddings of symbols and words.")
+    feature_dropout: Share = Field(default=0.0, description="Dropout rate of the kernel features of an LHMM.")
+    logit_dropout: Share = Field(
         default=0.0,
-        ge=0,
-        lt=1,
-        description="Dropout rate of the embeddings of symbols and words.",
-    )
-    feature_dropout: float = Field(
-        default=0.0,
-        ge=0,
-        lt=1,
-        description="Dropout rate of the kernel features of an LHMM.",
-    )
-    logit_dropout: float = Field(
-        default=0.0,
-        ge=0,
-        lt=1,
         description="Share of the logits in both factors of a Rank HMM's transitions that every step sets to "
         "−∞; with the authors' networks, of its start embeddings as well.",
     )
@@ -175,9 +141,7 @@ class TrainingConfig(BaseModel):
         "English; with 0 chance decides.",
     )
     branching_bias_steps: int = Field(
-        default=600,
-        ge=0,
-        description="Steps with the branching bias. Their perplexity is an upper bound.",
+        default=600, ge=0, description="Steps with the branching bias. Their perplexity is an upper bound."
     )
     teacher: tuple[str, ...] = Field(
         default=(),
@@ -196,29 +160,20 @@ class TrainingConfig(BaseModel):
         "only spans that all of them expect.",
     )
     teacher_weight: float = Field(default=1.0, ge=0, le=100, description="Weight of the teachers at the first step.")
-    teacher_steps: int = Field(
+    teacher_steps: Count = Field(
         default=0,
-        ge=0,
-        lt=LIMIT,
         description="Steps over which training.teacher_weight falls linearly to 0; 0 keeps it. Training "
         "perplexity is an upper bound until then.",
     )
-    ema_decay: float = Field(
+    ema_decay: Share = Field(
         default=0.0,
-        ge=0,
-        lt=1,
         description="Decay of an exponential moving average (EMA) of the weights, which becomes the model: "
         "0.999 averages about a thousand steps; 0: none.",
     )
-    curriculum_start: int = Field(
-        default=0,
-        ge=0,
-        lt=LIMIT,
-        description="Longest training sentence of the first epoch; 0 trains on all.",
+    curriculum_start: Count = Field(
+        default=0, description="Longest training sentence of the first epoch; 0 trains on all."
     )
-    curriculum_growth: int = Field(
-        default=1, ge=0, lt=LIMIT, description="Words by which that length grows each epoch."
-    )
+    curriculum_growth: Count = Field(default=1, description="Words by which that length grows each epoch.")
     precision: Precision = Field(
         default="auto",
         description="Arithmetic of training. `auto`: bf16 on a GPU, fp32 on a CPU, where bf16 only rounds "
@@ -233,23 +188,13 @@ class TrainingConfig(BaseModel):
         le=MAX_THREADS,
         description="CPU threads; 0: torch's choice. Bit-for-bit repeats need the same number.",
     )
-    checkpoint_minutes: float = Field(
-        default=10.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="Minutes between checkpoints, besides one an epoch; 0: none.",
+    checkpoint_minutes: Weight = Field(
+        default=10.0, description="Minutes between checkpoints, besides one an epoch; 0: none."
     )
-    checkpoint_steps: int = Field(
-        default=0,
-        ge=0,
-        lt=LIMIT,
-        description="Steps between checkpoints, besides one an epoch; 0: none.",
-    )
-    log_every: int = Field(default=100, ge=1, lt=LIMIT, description="Steps between two lines of metrics.jsonl.")
-    captured_shapes: int = Field(
+    checkpoint_steps: Count = Field(default=0, description="Steps between checkpoints, besides one an epoch; 0: none.")
+    log_every: Positive = Field(default=100, description="Steps between two lines of metrics.jsonl.")
+    captured_shapes: Count = Field(
         default=96,
-        ge=0,
-        lt=LIMIT,
         description="Largest number of batch shapes whose steps are captured as CUDA graphs on a GPU; 0: none.",
     )
     stop_at_skipped: bool = Field(
@@ -302,10 +247,7 @@ class RunConfig(BaseModel):
 
     name: str = Field(default="run", description="Name in reports.")
     seed: int = Field(
-        default=0,
-        ge=0,
-        lt=2**63,
-        description="Source of every random draw: weights, batch order, held-out sentences.",
+        default=0, ge=0, lt=2**63, description="Source of every random draw: weights, batch order, held-out sentences."
     )
     data: DataConfig = Field(default_factory=DataConfig, description="The text.")
     model: Annotated[ModelConfig, Field(discriminator="kind"), BeforeValidator(_with_kind)] = Field(
