@@ -15,9 +15,8 @@ import torch
 from measuring import measure_in_turns
 from simplepcfg.benchmarking.peak_memory import peak_on_cpu
 from simplepcfg.benchmarking.report import append_rows, environment
-from simplepcfg.benchmarking.sizes import Size
+from simplepcfg.benchmarking.sizes import Size, forward_backward
 from simplepcfg.benchmarking.timing import Times
-from simplepcfg.benchmarking.workload import forward_backward
 
 RESULTS = Path(__file__).parent / "results" / "inside_cpu.csv"
 SIZES = ("4,20,128,256", "16,20,512,1024", "4,40,512,1024")

@@ -15,8 +15,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from simplepcfg.benchmarking.report import append_rows, environment
-from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.benchmarking.workload import forward_backward
+from simplepcfg.benchmarking.sizes import Size, forward_backward
 
 RESULTS = Path(__file__).parent / "results" / "inside_cpu_parts.csv"
 SIZES = ("4,20,128,256", "16,20,512,1024", "4,40,512,1024")

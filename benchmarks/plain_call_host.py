@@ -24,9 +24,8 @@ import torch
 from torch import Tensor
 
 from simplepcfg.benchmarking.report import append_rows, environment
-from simplepcfg.benchmarking.sizes import Size
+from simplepcfg.benchmarking.sizes import Size, forward_backward
 from simplepcfg.benchmarking.timing import captured
-from simplepcfg.benchmarking.workload import forward_backward
 from simplepcfg.ops.inside import without_graphs
 
 RESULTS = Path(__file__).parent / "results" / "plain_call_host.csv"

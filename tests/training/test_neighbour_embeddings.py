@@ -13,7 +13,7 @@ from simplepcfg.models import KINDS, build_model
 from simplepcfg.runs.corpus import prepare_corpus
 from simplepcfg.runs.run_folder import RunFolder, load_run
 from simplepcfg.training import train
-from simplepcfg.training.neighbour_embeddings import (
+from simplepcfg.training.initial_weights import (
     largest_singular_vectors,
     neighbour_vectors,
     set_neighbour_embeddings,

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from simplepcfg.benchmarking.peak_memory import peak_on_cpu, peak_on_gpu, release
-from simplepcfg.benchmarking.sizes import Size
+from simplepcfg.benchmarking.sizes import Size, forward_backward
 from simplepcfg.benchmarking.timing import DTYPES, Machine, Times, captured, matrix_mode, measure
-from simplepcfg.benchmarking.workload import forward_backward
 from simplepcfg.errors import InputError, is_out_of_memory
 from simplepcfg.ops.inside import without_graphs
 from simplepcfg.runs.memory import available_memory

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import torch
 
-from simplepcfg.benchmarking.sizes import Size
-from simplepcfg.benchmarking.workload import forward_backward
+from simplepcfg.benchmarking.sizes import Size, forward_backward
 from simplepcfg.errors import ResourceError, is_out_of_memory
 
 OUT_OF_MEMORY = 4

@@ -10,12 +10,10 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.run_summary import perplexity_curve, run_facts, sample_parses
-from simplepcfg.reports.disagreement import disagreement_parts
 from simplepcfg.reports.measured import Measured, measure
 from simplepcfg.reports.page import Figure, Note, Points, Report, Section, Table
-from simplepcfg.reports.parses import confusion_parts, gallery_parts
-from simplepcfg.reports.scores import calibration_figure, label_figure, length_figure, score_table
-from simplepcfg.reports.summary import five_lines
+from simplepcfg.reports.parses import confusion_parts, disagreement_parts, gallery_parts
+from simplepcfg.reports.scores import calibration_figure, five_lines, label_figure, length_figure, score_table
 from simplepcfg.runs.history import read_history
 
 TOP_SYMBOLS = 15

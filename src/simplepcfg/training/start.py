@@ -22,9 +22,9 @@ from simplepcfg.runs.failures import DISK_FULL, TRAINING_ADVICE, resource_errors
 from simplepcfg.runs.metrics import check_length, is_intact
 from simplepcfg.runs.run_folder import FORMAT, RunFolder, run_facts
 from simplepcfg.runs.tensor_files import read_checked_tensor_file, stored_vocabulary, write_tensor_file
+from simplepcfg.training.initial_weights import initialise_from_run, set_neighbour_embeddings
 from simplepcfg.training.loop import Trainer
 from simplepcfg.training.memory_estimate import Needs, require_memory
-from simplepcfg.training.neighbour_embeddings import set_neighbour_embeddings
 from simplepcfg.training.recommendation import time_note
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.signals import StopSignals
@@ -32,7 +32,6 @@ from simplepcfg.training.step.distributed import Group, join_group
 from simplepcfg.training.step.span_prior import bias_note
 from simplepcfg.training.step.timing import StepTimer
 from simplepcfg.training.teachers import check_teachers, prepare_teachers, teacher_folders
-from simplepcfg.training.warm_start import initialise_from_run
 
 # The keys that a resumed run may change: how long and where it trains, and the paths of its text.
 CHANGEABLE = {

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.deferred_checks import DeferredChecks
-from simplepcfg.ops.dense.cells import Cells
+from simplepcfg.ops.dense.cells import Cells, add_rows_by_rows, rows_by_rules
 from simplepcfg.ops.dense.chart import DenseChart
-from simplepcfg.ops.dense.products import add_rows_by_rows, rows_by_rules
 from simplepcfg.ops.scales import drop_out_of_range
 
 

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.ops.dense.arguments import DenseArguments
-from simplepcfg.ops.dense.cells import Cells
-from simplepcfg.ops.dense.products import add_rows_by_rules, rows_by_rules
+from simplepcfg.ops.dense.cells import Cells, add_rows_by_rules, rows_by_rules
 from simplepcfg.ops.scales import DEAD, Range
 
 # The peak is higher than for simple grammars, because all rules of a pair of children may be far below 1.

@@ -11,7 +11,7 @@ from simplepcfg.models import build_model
 from simplepcfg.runs.config.files import load_config
 from simplepcfg.runs.run_folder import RunFolder, load_run
 from simplepcfg.training import train
-from simplepcfg.training.warm_start import initialise_from_run, split_symbols
+from simplepcfg.training.initial_weights import initialise_from_run, split_symbols
 
 WORDS, LENGTHS = torch.tensor([[1, 2, 3, 4], [2, 1, 3, 0]]), torch.tensor([4, 3])
 SMALL = ("model.embedding=8", "training.epochs=1", "training.device=cpu", "training.threads=1")
