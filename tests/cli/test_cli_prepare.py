@@ -194,6 +194,8 @@ def test_the_next_command_is_quoted(call: Call, tmp_path: Path) -> None:
     result = call("prepare", "text", source, "--out", out)
     assert result.code == 0
     assert f"next: simplepcfg train demo --train '{out}/train.txt' --set data.lowercase=false" in result.err
+    assert "--set data.eos=true" in result.err  # as prepared.toml says
+    assert "eos = true" in (out / "prepared.toml").read_text()
 
 
 @pytest.mark.parametrize("config", LANGUAGE_MODELS)

@@ -55,6 +55,10 @@ def test_stored_and_read_again(tmp_path: Path) -> None:
     model = SpellingModel.from_words({**WORDS, "naïve": 1})
     again = SpellingModel.from_tensors(model.to_tensors(), tmp_path)
     assert again.log_probability("naïvely") == model.log_probability("naïvely")
+    assert again.unknown_tokens is None
+    assert SpellingModel.from_tensors(SpellingModel({}, 7).to_tensors(), tmp_path).unknown_tokens == 7
+    older = {name: tensor for name, tensor in model.to_tensors().items() if name != "unknown_tokens"}
+    assert SpellingModel.from_tensors(older, tmp_path).unknown_tokens is None
     empty = SpellingModel.from_tensors(SpellingModel.from_words({}).to_tensors(), tmp_path)
     assert empty.log_probability("a") == pytest.approx(2 * math.log(1 / CODE_POINTS))
     with pytest.raises(InputError, match=r"spelling.*: no spellings of unknown words"):

@@ -37,7 +37,17 @@ def test_encode() -> None:
     assert len(vocabulary) == 4
 
 
-@pytest.mark.parametrize(("arguments", "message"), [({"size": 0}, "size = 0"), ({"min_count": 0}, "min_count = 0")])
+def test_some_words_are_unknown_without_a_least_count() -> None:
+    counts = {"a": 30, "b": 28, "c": 1, "d": 1, "<eos>": 9}
+    words = ("<pad>", "<unk>", "<eos>", "a", "b")
+    assert Vocabulary.from_counts(counts, min_count=0).words == words
+    assert Vocabulary.from_counts(counts, min_count=1).words == (*words, "c", "d")
+    assert Vocabulary.from_counts(counts, size=3, min_count=0).words == (*words, "c")  # the size leaves one out
+    assert Vocabulary.from_counts({**counts, "<unk>": 1}, min_count=0).words == (*words, "c", "d")
+    assert Vocabulary.from_counts({"a": 2, "b": 1, "c": 1, "d": 1}, min_count=0).words[2:] == ("a", "c", "d")
+
+
+@pytest.mark.parametrize(("arguments", "message"), [({"size": 0}, "size = 0"), ({"min_count": -1}, "min_count = -1")])
 def test_refused_sizes(arguments: dict[str, int], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Vocabulary.from_counts({"a": 1}, **arguments)

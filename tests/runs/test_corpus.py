@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from simplepcfg.data.preprocessing import MOST_CACHED, Preprocessing, TokenCache
 from simplepcfg.data.synthetic import generate_treebank
 from simplepcfg.data.tokens import read_tokens
-from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.data.vocabulary import UNK_ID, Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.runs.config.schema import DataConfig
 from simplepcfg.runs.corpus import HELD_OUT_SHARE, prepare_corpus
@@ -53,7 +53,7 @@ def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {},
+        {"min_count": 1},
         {"eos": True, "vocabulary_size": 20},
         {"max_length": 7, "min_count": 3, "unknown_classes": "signature"},
     ],
@@ -69,7 +69,7 @@ def test_against_lists(options: dict[str, object], keep_tokens: bool) -> None:
     train = [item for index, item in enumerate(tokens) if index not in chosen]
     counts = Counter(word for item in train for word in item)
     vocabulary = Vocabulary.from_counts(
-        counts, config.vocabulary_size, config.min_count, config.unknown_classes == "signature"
+        counts, config.vocabulary_size, config.min_count or 1, config.unknown_classes == "signature"
     )
     usable = [item for item in train if 2 <= len(item) <= config.max_length]
     corpus = prepare_corpus(config, 7, text, keep_tokens=keep_tokens)
@@ -110,7 +110,7 @@ def test_trees_after_sentences() -> None:
 
 def test_what_was_left_out_is_said() -> None:
     text = ["a b c", "a", ".", "a b c d e", "b c"]
-    corpus = prepare_corpus(DataConfig(max_length=4), 0, text, ["a b"])
+    corpus = prepare_corpus(DataConfig(max_length=4, min_count=1), 0, text, ["a b"])
     assert [note.partition(" of ")[0] for note in corpus.notes] == ["1", "1", "1"]
     with pytest.raises(InputError, match="no training sentence is left"):
         prepare_corpus(DataConfig(max_length=4), 0, ["a", "a b c d e"], ["a b"])
@@ -127,8 +127,39 @@ def test_unknown_words_that_training_never_meets_are_remarked_on() -> None:
         notes = prepare_corpus(DataConfig(**options), 0, train, valid).notes
         return [note for note in notes if "<unk>" in note]
 
-    (remark,) = remarks(valid)
+    (remark,) = remarks(valid, min_count=1)
     assert remark.startswith("1 of 5 validation words are <unk>")
-    assert "data.min_count=2" in remark
+    assert "set data.min_count higher" in remark
     assert remarks(valid, min_count=2) == []
-    assert remarks([["a", "dog"]]) == []
+    assert remarks([["a", "dog"]], min_count=1) == []
+
+
+def unknown_share(text: list[list[str]], **options: object) -> tuple[float, list[str]]:
+    """The share of `<unk>` in a training text, and what is said of words seen once."""
+    corpus = prepare_corpus(DataConfig(**options), 0, text, [["a", "b"]])  # type: ignore[arg-type]
+    assert corpus.spelling is not None
+    counts = corpus.train.counts(len(corpus.vocabulary))
+    assert corpus.spelling.unknown_tokens == counts[UNK_ID]
+    return float(counts[UNK_ID] / counts.sum()), [note for note in corpus.notes if "seen once" in note]
+
+
+def test_words_seen_once_are_unknown_where_no_others_are() -> None:
+    many = [["a", "b", "c"]] * 40 + [["a", "b", "x" * number] for number in range(1, 6)]
+    share, notes = unknown_share(many)
+    assert share == 5 / 135
+    said = "words seen once are <unk> (5 of 5), so that unknown words are learned; data.min_count = 1 keeps them"
+    assert notes == [said]
+    assert unknown_share(many, min_count=1) == (0, [])
+    assert unknown_share(many, vocabulary_size=3) == (5 / 135, [])  # the size alone leaves words out
+    own = [*many, ["a", "<unk>"]]  # a text that says itself what is unknown
+    assert unknown_share(own) == (1 / 137, [])
+
+
+def test_at_most_a_tenth_of_a_text_is_left_out() -> None:
+    few = [["a", "b", "x" * number] for number in range(1, 101)]
+    share, notes = unknown_share(few)
+    assert 0.05 < share <= 0.1
+    assert "(25 of 100)" in notes[0]
+    share, notes = unknown_share([["a", "b"], ["a", "c"], ["a", "d"]])
+    assert share == 1 / 6
+    assert unknown_share([["a", "b"]] * 2) == (0, [])  # no word is rare

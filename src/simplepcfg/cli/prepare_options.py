@@ -68,7 +68,7 @@ class VocabularyRequest(FilesRequest):
     """What the last options of every `prepare` command ask for."""
 
     vocabulary: Annotated[int, opt("--vocabulary", "N", "Most frequent training words listed; 0: all.", min=0)] = 10_000
-    min_count: Annotated[int, opt("--min-count", "N", "Words seen less often are not listed.", min=1)] = 1
+    min_count: Annotated[int, opt("--min-count", "N", "Rarer words are not listed; 0: as in training.", min=0)] = 0
     unk: Annotated[bool, flag("--unk", "Write <unk> for words outside the vocabulary, in text and trees.")] = False
     encoding: Encoding = "utf-8"
     quiet: Quiet = False

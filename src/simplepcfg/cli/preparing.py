@@ -80,7 +80,9 @@ def train_command(done: "Prepared", config: str) -> str:
     folder = done.folder
     valid = f" --valid {shlex.quote(str(folder / 'valid.txt'))}" if "valid" in done.splits else ""
     # The configurations for language modelling change nothing by themselves; those for parsing do.
-    keys = () if config in LANGUAGE_MODELS else ("lowercase", "numbers", "punctuation")
+    keys = [] if config in LANGUAGE_MODELS else ["lowercase", "numbers", "punctuation"]
+    if done.settings["eos"] and keys:
+        keys.append("eos")
     settings = "".join(f" --set data.{key}={_toml(done.settings[key])}" for key in keys)
     return f"simplepcfg train {config} --train {shlex.quote(str(folder / 'train.txt'))}{valid}{settings}"
 

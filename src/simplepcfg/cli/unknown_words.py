@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from simplepcfg.linguistics.word_model import WordModel
 
 SHOWN = 5
+UNTRAINED = (
+    "the run met no unknown word in training, so that the probability of <unk> is arbitrary; train it with "
+    "data.min_count = 2 or higher"
+)
 
 
 class UnknownWords:
@@ -44,3 +48,6 @@ class UnknownWords:
         more = " …" if len(self._words) > SHOWN else ""
         share = f"{unknown:,} of {counted(self._total, 'word')} ({100 * unknown / self._total:.1f} %)"
         note(f"not in the vocabulary, hence <unk>: {share}: {shown}{more}", quiet)
+        spelling = getattr(self._run, "spelling", None)
+        if spelling is not None and spelling.unknown_tokens == 0:
+            note(UNTRAINED, quiet)

@@ -47,7 +47,7 @@ class Conventions:
     function_tags: Literal["drop", "keep"] = "drop"
     unary: Literal["keep", "collapse"] = "keep"
     vocabulary_size: int = 10_000
-    min_count: int = 1
+    min_count: int = 0
     unknown: Literal["keep", "<unk>"] = "keep"
 
     def __post_init__(self) -> None:
@@ -55,8 +55,8 @@ class Conventions:
             raise InputError("tags tell words from punctuation by a list that stays or a list that goes; give one")
         if self.vocabulary_size < 0:
             raise InputError(f"vocabulary size = {self.vocabulary_size}; it must be 1 or more, or 0 for all words")
-        if self.min_count < 1:
-            raise InputError(f"min count = {self.min_count}; it must be 1 or more")
+        if self.min_count < 0:
+            raise InputError(f"min count = {self.min_count}; it must be 0 or more")
 
     def as_table(self) -> dict[str, object]:
         """Return the switches as a table for a TOML file."""

@@ -19,7 +19,7 @@ from simplepcfg.data.prepared_folder import new_folder, replace_rare, write_toml
 from simplepcfg.data.raw_text import sentences_of_lines
 from simplepcfg.data.readers import words_of_text
 from simplepcfg.data.treebank_files import SPLITS, TRAIN, Source
-from simplepcfg.data.vocabulary import Vocabulary
+from simplepcfg.data.vocabulary import Vocabulary, held_out_words_remark
 from simplepcfg.errors import InputError, naming_file
 
 EMPTIED, TREELESS = "sentences with no word left", "files without trees"
@@ -89,7 +89,9 @@ def prepare(job: Job, out: Path, progress: Progress | None = None) -> Prepared:
         counts: Counter[str] = Counter()
         splits, losses = _write_splits(job, unfinished, counts, progress)
         conventions = job.conventions
-        vocabulary = Vocabulary.from_counts(counts, conventions.vocabulary_size or None, conventions.min_count)
+        size = conventions.vocabulary_size or None
+        vocabulary = Vocabulary.from_counts(counts, size, conventions.min_count)
+        remark = None if conventions.min_count else held_out_words_remark(counts, vocabulary, size)
         vocabulary.save(unfinished / "vocabulary.txt")
         if conventions.unknown != "keep":
             losses.reasons[f"words outside the vocabulary, now {conventions.unknown}"] = replace_rare(
@@ -108,7 +110,7 @@ def prepare(job: Job, out: Path, progress: Progress | None = None) -> Prepared:
                 "vocabulary_size": conventions.vocabulary_size,
                 "min_count": conventions.min_count,
             },
-            notes=list(job.source.notes),
+            notes=[*job.source.notes, *([] if remark is None else [remark])],
         )
         write_toml(unfinished, _description(job, done))
     return done

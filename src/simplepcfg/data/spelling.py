@@ -35,8 +35,10 @@ class SpellingModel:
     and the empty context goes back to all of Unicode alike. The spellings of all words sum to 1.
     """
 
-    def __init__(self, counts: Mapping[str, int]) -> None:
+    def __init__(self, counts: Mapping[str, int], unknown_tokens: int | None = None) -> None:
         self._counts = dict(counts)
+        # How many words of the training text, with repetitions, were unknown; None where that was not stored.
+        self.unknown_tokens = unknown_tokens
 
     @cached_property
     def _contexts(self) -> dict[str, tuple[int, int]]:
@@ -49,7 +51,7 @@ class SpellingModel:
         return {context: (totals[context], types[context]) for context in totals}
 
     @classmethod
-    def from_words(cls, words: Mapping[str, int]) -> SpellingModel:
+    def from_words(cls, words: Mapping[str, int], unknown_tokens: int | None = None) -> SpellingModel:
         """Learn from words and how often each occurs."""
         counts: Counter[str] = Counter()
         for word, count in words.items():
@@ -57,7 +59,7 @@ class SpellingModel:
             for end in range(ORDER - 1, len(padded)):
                 for start in range(end - ORDER + 1, end + 1):
                     counts[padded[start : end + 1]] += count
-        return cls(counts)
+        return cls(counts, unknown_tokens)
 
     @classmethod
     def of_unknown_words(cls, counts: Mapping[str, int], vocabulary: Vocabulary) -> SpellingModel:
@@ -68,7 +70,7 @@ class SpellingModel:
         unknown = {word: count for word, count in counts.items() if word not in vocabulary}
         if len(unknown) < LEAST_TYPES:
             unknown |= {word: 1 for word, count in counts.items() if count == 1 and word not in SPECIAL_WORDS}
-        return cls.from_words(unknown)
+        return cls.from_words(unknown, sum(count for word, count in counts.items() if not vocabulary.knows(word)))
 
     def log_probability(self, word: str) -> float:
         """Return the natural log-probability of a word's spelling.
@@ -98,6 +100,7 @@ class SpellingModel:
         return {
             "ngrams": torch.frombuffer(bytearray(text or b"\0"), dtype=torch.uint8),
             "counts": torch.tensor([self._counts[ngram] for ngram in ngrams], dtype=torch.int32),
+            "unknown_tokens": torch.tensor(-1 if self.unknown_tokens is None else self.unknown_tokens),
         }
 
     @classmethod
@@ -110,4 +113,5 @@ class SpellingModel:
                 raise ValueError(f"{len(ngrams)} n-grams and {len(counts)} counts")
         except (KeyError, ValueError) as error:
             raise InputError(f"{path}: no spellings of unknown words ({error}); train the run again") from None
-        return cls(dict(zip(ngrams, counts, strict=True)))
+        tokens = int(tensors.get("unknown_tokens", torch.tensor(-1)))
+        return cls(dict(zip(ngrams, counts, strict=True)), None if tokens < 0 else tokens)

@@ -25,6 +25,7 @@ PAD, UNK, EOS = "<pad>", "<unk>", "<eos>"
 PAD_ID, UNK_ID = 0, 1
 SPECIAL_WORDS = frozenset([PAD, UNK, EOS])
 NUMBER = "N"  # what stands for a number
+UNKNOWN_SHARE = 0.1  # of the tokens of a text, at most, are left out of a vocabulary that could hold all words
 
 
 class Vocabulary:
@@ -53,16 +54,21 @@ class Vocabulary:
     ) -> Vocabulary:
         """Return the vocabulary of the `size` most frequent words that occur `min_count` times or more.
 
-        Equal counts are ordered by the alphabet. `<pad>`, `<unk>` and `<eos>` do not count towards `size`, and `<eos>`
-        is in whenever it occurs. With `unknown_classes` the words that are left out have a class each, such as
-        `<unk-ing>`, if others share it. Raises InputError for a size or a count below 1.
+        A `min_count` of 0 is 1, except where all words would be known: then words that occur once are left out, up to a
+        tenth of the text, because nothing could be learned about unknown words otherwise. Equal counts are ordered by
+        the alphabet. `<pad>`, `<unk>` and `<eos>` do not count towards `size`, and `<eos>` is in whenever it occurs.
+        With `unknown_classes` the words that are left out have a class each, such as `<unk-ing>`, if others share it.
+        Raises InputError for a size below 1 or a count below 0.
         """
         if size is not None and size < 1:
             raise InputError(f"vocabulary size = {size}; it must be 1 or more")
-        if min_count < 1:
-            raise InputError(f"vocabulary min_count = {min_count}; it must be 1 or more")
+        if min_count < 0:
+            raise InputError(f"vocabulary min_count = {min_count}; it must be 0 or more")
         frequent = [(-n, word) for word, n in counts.items() if n >= min_count and word not in SPECIAL_WORDS]
         words = [word for _, word in sorted(frequent)[:size]]
+        if min_count == 0 and len(words) == len(frequent) and not counts.get(UNK, 0):
+            left_out = _held_out_words(counts)
+            words = [word for word in words if word not in left_out]
         ending = [EOS] if counts.get(EOS, 0) > 0 else []
         classes = classes_of_rest(counts, frozenset([*words, *SPECIAL_WORDS])) if unknown_classes else []
         return cls([PAD, UNK, *ending, *classes, *words])
@@ -184,6 +190,22 @@ class Vocabulary:
         if words[:2] != [PAD, UNK]:
             raise InputError(f"{path}:1: a vocabulary begins with the lines {PAD} and {UNK}; add them, or give another")
         return cls(words)
+
+
+def held_out_words_remark(counts: Mapping[str, int], vocabulary: Vocabulary, size: int | None) -> str | None:
+    """Return what to say if a `min_count` of 0 has left words out of a vocabulary of at most `size`, or None."""
+    rare = [word for word, count in counts.items() if count == 1 and word not in SPECIAL_WORDS]
+    left_out = sum(word not in vocabulary for word in rare)
+    if not left_out or vocabulary.size == size:
+        return None
+    return f"words seen once are {UNK} ({left_out:,} of {len(rare):,}), so that unknown words are learned"
+
+
+def _held_out_words(counts: Mapping[str, int]) -> frozenset[str]:
+    """Return words that occur once, every k-th by the alphabet, so that they are at most a tenth of the text."""
+    rare = sorted(word for word, count in counts.items() if count == 1 and word not in SPECIAL_WORDS)
+    step = -(-len(rare) // max(1, int(sum(counts.values()) * UNKNOWN_SHARE)))
+    return frozenset(rare[::step]) if rare else frozenset()
 
 
 def _lowered(word: str) -> str:

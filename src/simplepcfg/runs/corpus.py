@@ -11,7 +11,7 @@ import torch
 from simplepcfg.data.encoded_text import DecodedText, EncodedText, Ints, TextEncoder
 from simplepcfg.data.spelling import SpellingModel
 from simplepcfg.data.tokens import TextSource, read_tokens
-from simplepcfg.data.vocabulary import UNK, UNK_ID, Vocabulary
+from simplepcfg.data.vocabulary import UNK, UNK_ID, Vocabulary, held_out_words_remark
 from simplepcfg.errors import InputError, counted
 from simplepcfg.files import Record
 from simplepcfg.runs.config.schema import DataConfig
@@ -80,6 +80,8 @@ def prepare_corpus(
             vocabulary = Vocabulary.with_endings(counts, size, config.min_count, config.lowercase)
         else:
             vocabulary = Vocabulary.from_counts(counts, size, config.min_count, classes == "signature")
+        if not config.min_count and (remark := held_out_words_remark(counts, vocabulary, size)) is not None:
+            notes.append(f"{remark}; data.min_count = 1 keeps them")
         spelling = SpellingModel.of_unknown_words(counts, vocabulary)
     usable = _leave_out_unusable(training, config.max_length, notes, _name(source, "training"))
     held_out = held_out.select(np.flatnonzero(held_out.lengths))
@@ -139,7 +141,7 @@ def _unlearned_unknown_words(training: EncodedText, held_out: EncodedText, size:
         return None
     return (
         f"{counts[UNK_ID]:,} of {counts.sum():,} validation words are {UNK}, whose probability is not learned, as the "
-        f"training text has none; with --set data.min_count=2 its words seen once are {UNK}"
+        f"training text has none; set data.min_count higher, so that its rarest words are {UNK}"
     )
 
 

@@ -35,7 +35,11 @@ class DataConfig(Preprocessing):
     vocabulary_size: Count = Field(
         default=10_000, description="Number of most frequent training words to keep; 0 keeps all."
     )
-    min_count: Positive = Field(default=1, description="Rarer words become `<unk>`.")
+    min_count: Count = Field(
+        default=0,
+        description="Rarer words become `<unk>`. 0: words seen once do if otherwise no word would, up to a tenth of "
+        "the text, so that unknown words are learned.",
+    )
     unknown_classes: Literal["none", "signature", "endings"] = Field(
         default="none",
         description="`signature` gives unknown words classes by capital, digit, hyphen and English ending, "
