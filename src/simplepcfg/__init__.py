@@ -10,7 +10,7 @@ from simplepcfg.version import __version__
 if TYPE_CHECKING:
     from simplepcfg import models
     from simplepcfg.data.raw_text import split_raw
-    from simplepcfg.errors import InputError, NumericalError, ResourceError, SimplePCFGError
+    from simplepcfg.errors import InputError, NumericalError, ResourceError, SimplePCFGError, TextWarning
     from simplepcfg.fitting import fit
     from simplepcfg.grammars import DenseGrammar, Grammar, HiddenMarkovModel, RankGrammar, SimpleGrammar
     from simplepcfg.inference.ensembles import Ensemble, ensemble
@@ -30,6 +30,7 @@ __all__ = [
     "Run",
     "SimpleGrammar",
     "SimplePCFGError",
+    "TextWarning",
     "__version__",
     "build_model",
     "ensemble",
@@ -53,6 +54,7 @@ _HOMES = {
     "Run": "simplepcfg.inference.run",
     "SimpleGrammar": "simplepcfg.grammars",
     "SimplePCFGError": "simplepcfg.errors",
+    "TextWarning": "simplepcfg.errors",
     "build_model": "simplepcfg.models",
     "ensemble": "simplepcfg.inference.ensembles",
     "fit": "simplepcfg.fitting",

@@ -29,6 +29,10 @@ class ResourceError(SimplePCFGError):
     exit_code = 4
 
 
+class TextWarning(UserWarning):
+    """Text that a run can hardly have been meant for: unknown words, untokenised words, several sentences in one."""
+
+
 _NO_MEMORY = ("not enough memory", "out of memory", "allocate memory", "alloc_failed")
 
 

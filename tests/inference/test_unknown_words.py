@@ -35,6 +35,15 @@ def test_surprisals_sum_to_the_score(folder: Path) -> None:
     assert records[1].token == "<unk>"
 
 
+def test_completion_counts_the_spelling_of_its_prefix(folder: Path) -> None:
+    run, closed = load(folder), load(folder, closed_vocabulary=True)
+    prefix = "the xqzt followed"
+    expected = -sum(item.surprisal or 0 for item in run.surprisal([prefix], ends=False)[0])
+    assert run.complete(prefix).log_probability == pytest.approx(expected, rel=1e-5)
+    assert run.complete(prefix).log_probability < closed.complete(prefix).log_probability - 5
+    assert run.complete(prefix).words == closed.complete(prefix).words
+
+
 def test_a_saved_run_keeps_its_spellings(folder: Path, tmp_path: Path) -> None:
     run = load(folder)
     again = load(run.save(tmp_path / "copy"))

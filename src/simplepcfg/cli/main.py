@@ -33,7 +33,7 @@ from simplepcfg.cli import (
 from simplepcfg.cli.failures import exit_code_of
 from simplepcfg.cli.output import STANDARD_OUTPUT, write_lines
 from simplepcfg.cli.progress import shows_progress
-from simplepcfg.errors import InputError, naming_file
+from simplepcfg.errors import InputError, TextWarning, naming_file
 from simplepcfg.version import __version__
 
 app = typer.Typer(
@@ -101,6 +101,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _refuse_bad_values(command, given)
         with warnings.catch_warnings(), command.make_context("simplepcfg", given) as context:
             warnings.showwarning = _show_in_one_line
+            warnings.simplefilter("ignore", TextWarning)  # commands print remarks on text themselves
             command.invoke(context)
         with naming_file(STANDARD_OUTPUT):
             sys.stdout.flush()

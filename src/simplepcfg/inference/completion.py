@@ -13,7 +13,6 @@ from simplepcfg.data.vocabulary import EOS, PAD_ID, UNK
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.grammars.prefix import GrowingPrefixes
 from simplepcfg.inference.labelled_trees import seeded
-from simplepcfg.inference.sentences import split_sentences
 from simplepcfg.inference.trained_model import TrainedModel
 
 MAX_LENGTH = 40
@@ -39,7 +38,7 @@ class Completion:
     tokens: list[str]  # the prefix after preprocessing
     unknown: list[str]  # its words that are not in the vocabulary, which the model reads as `<unk>`
     dropped: list[str]  # its words that preprocessing drops, such as punctuation
-    log_probability: float  # nats: log P(a sentence begins so)
+    log_probability: float  # nats: log P(a sentence begins so), the spellings of unknown words included
     words: list[tuple[str, float]]  # the likeliest next words and their probabilities
     end: float  # P(no word follows): `<eos>` where the run has it, or the end of the tree
     entropy: float  # nats, of the next word or end
@@ -56,8 +55,7 @@ def complete(
     if samples > MAX_SAMPLES:
         raise InputError(f"samples = {samples}; draw at most {MAX_SAMPLES:,} at a time, with another seed each time")
     generator = seeded(torch.device("cpu"), seed)  # Words are drawn on the CPU, whatever the run's device.
-    ((words, tags),) = split_sentences([prefix], run.preprocessing)
-    prepared = run.preprocessing.apply(words, tags)
+    ((words, prepared),) = run.prepare([prefix])
     tokens = prepared.tokens[: len(prepared.kept)]
     if EOS in tokens:
         raise InputError(f"the prefix holds {EOS}, which ends a sentence; give the words before it")
@@ -75,7 +73,7 @@ def complete(
         seen,
         [words[place] for place, token in zip(prepared.kept, tokens, strict=True) if token not in run.vocabulary],
         [word for place, word in enumerate(words) if place not in set(prepared.kept)],
-        float(state.log_prefix),
+        float(state.log_prefix) + sum(map(run.spelling_log_probability, tokens)),
         [(run.vocabulary.words[index], float(probabilities[index])) for index in likeliest],
         float(probabilities[sorted(ending)].sum()),
         float(torch.special.entr(probabilities).sum()),

@@ -18,6 +18,7 @@ from simplepcfg.grammars import Grammar, HiddenMarkovModel
 from simplepcfg.grammars.kept import Kept
 from simplepcfg.inference.kept_prefixes import KeptPrefixes
 from simplepcfg.inference.sentences import Sentence, split_sentences
+from simplepcfg.inference.text_warnings import TextWarnings
 from simplepcfg.pretrained import installed
 from simplepcfg.runs.config.schema import RunConfig
 
@@ -44,6 +45,7 @@ class TrainedModel:
         self.directory = directory
         self.best = dict(best or {})
         self.spelling = spelling
+        self._text_warnings = TextWarnings(vocabulary, spelling)
         self._grammar: Kept[Grammar] = Kept()
         self._prefixes: Kept[KeptPrefixes] = Kept()
 
@@ -117,6 +119,8 @@ class TrainedModel:
         return self.spelling.log_probability(token)
 
     def prepare(self, sentences: Iterable[Sentence]) -> list[tuple[Sequence[str], Prepared]]:
-        """Return the words of each sentence and their preprocessed form."""
-        apply = self.preprocessing.apply
-        return [(words, apply(words, tags)) for words, tags in split_sentences(sentences, self.preprocessing)]
+        """Return the words of each sentence and their preprocessed form; warn of text that suits the run badly."""
+        split = list(split_sentences(sentences, self.preprocessing))
+        prepared = [(words, self.preprocessing.apply(words, tags)) for words, tags in split]
+        self._text_warnings.look_at(self.name, prepared, plain=all(tags is None for _, tags in split))
+        return prepared
