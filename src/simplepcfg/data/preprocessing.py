@@ -24,6 +24,7 @@ PENN_WORD_TAGS = frozenset([
 ])
 # fmt: on
 ESCAPED_BRACKETS = frozenset(["-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"])
+SEPARATORS = frozenset(',;:.!?()[]{}"«»‹›“”„…–—¿¡、，。；：！？（）「」『』《》')
 # The same language as the field's [0-9]{1,}([,.]?[0-9]*)*, without its nested repetition.
 _NUMBER = re.compile(r"[0-9][0-9,.]*")
 _SPACE = re.compile(r"\s+")
@@ -148,6 +149,13 @@ def is_punctuation(word: str) -> bool:
     if word[:1] == "-" and word.upper() in ESCAPED_BRACKETS:
         return True
     return not any(character.isalnum() for character in word)
+
+
+def is_separator(word: str) -> bool:
+    """Return whether a mark of punctuation separates phrases: commas, brackets and the like, no hyphens or signs."""
+    return (
+        word in ("``", "''", "--") or word.upper() in ESCAPED_BRACKETS or (word != "" and SEPARATORS.issuperset(word))
+    )
 
 
 def has_space(word: str) -> bool:

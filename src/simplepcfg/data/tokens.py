@@ -1,10 +1,10 @@
 """Preprocessed tokens of text as a stream: from files of sentences or trees, or from sentences in memory."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from os import PathLike, fspath
 
-from simplepcfg.data.preprocessing import Preprocessing, TokenCache, has_penn_tags, with_word_tags
+from simplepcfg.data.preprocessing import Preprocessing, TokenCache, has_penn_tags, is_separator, with_word_tags
 from simplepcfg.data.raw_text import LOOKED_AT, untokenized_remark
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.trees import SpanTree
@@ -43,6 +43,29 @@ def read_tokens(
         notes.append(f"{path}: the tags are not Penn's, so punctuation is what has no letter or digit")
     for tree in with_word_tags(trees):
         yield preprocessing.apply(tree.words, tree.tags).tokens
+
+
+def read_breaks(source: TextSource, preprocessing: Preprocessing, raw: bool = False) -> Iterator[list[int]]:
+    """Yield for each sentence of `read_tokens` the places between its tokens where a separator was dropped.
+
+    Place k is before token k; ends of sentences are none. Separators are commas, full stops, brackets, quotation marks
+    and the like, not hyphens or signs such as %.
+    """
+    if isinstance(source, str | PathLike) and sniff(source) == "trees":
+        source = list(read_trees(source))
+    if isinstance(source, str | PathLike):
+        source = read_sentences(fspath(source), split=preprocessing.split, raw=raw)
+    items = [SpanTree.from_nltk(item) if hasattr(item, "label") else item for item in source]
+    trees = iter(with_word_tags([item for item in items if isinstance(item, SpanTree)]))
+    for number, item in enumerate(items):
+        tree = next(trees) if isinstance(item, SpanTree) else None
+        words = tree.words if tree is not None else _words(item, number, preprocessing)  # type: ignore[arg-type]
+        kept = preprocessing.apply(words, None if tree is None else tree.tags).kept
+        yield [
+            place
+            for place, (before, after) in enumerate(pairwise(kept), start=1)
+            if any(is_separator(word) for word in words[before + 1 : after])
+        ]
 
 
 def _tokens_in_memory(source: Iterable[Item], preprocessing: Preprocessing) -> Iterator[list[str]]:

@@ -1,6 +1,6 @@
 """The encoded training and validation text of a run, with a fingerprint."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
@@ -9,8 +9,9 @@ import numpy as np
 import torch
 
 from simplepcfg.data.encoded_text import DecodedText, EncodedText, Ints, TextEncoder
+from simplepcfg.data.readers import STDIN
 from simplepcfg.data.spelling import SpellingModel
-from simplepcfg.data.tokens import TextSource, read_tokens
+from simplepcfg.data.tokens import TextSource, read_breaks, read_tokens
 from simplepcfg.data.vocabulary import UNK, UNK_ID, Vocabulary, held_out_words_remark
 from simplepcfg.errors import InputError, counted
 from simplepcfg.files import Record
@@ -28,6 +29,7 @@ class Corpus:
     vocabulary: Vocabulary
     notes: list[str] = field(default_factory=list)
     train_tokens: Sequence[list[str]] | None = None  # of the training sentences, where they were asked for
+    train_breaks: EncodedText | None = None  # places of dropped separators in them, where they were asked for
     spelling: SpellingModel | None = None  # of the words that are not in the vocabulary; a resumed run has its own
 
     def identity(self) -> Record:
@@ -49,12 +51,14 @@ def prepare_corpus(
     valid: TextSource | None = None,
     vocabulary: Vocabulary | None = None,
     keep_tokens: bool = False,
+    keep_breaks: bool = False,
 ) -> Corpus:
     """Read, preprocess and encode the text of a run, in one pass and without holding it as strings.
 
     Validation text is split off if none is given, and sentences that cannot be trained on are left out. `train` and
     `valid` replace the files of the configuration; `vocabulary` is that of a resumed run; `keep_tokens` keeps the words
-    of the training sentences beside their ids. Raises InputError if there is no usable text.
+    of the training sentences beside their ids, `keep_breaks` where punctuation was dropped. Raises InputError if there
+    is no usable text.
     """
     source = train if train is not None else config.train
     if source is None:
@@ -62,12 +66,18 @@ def prepare_corpus(
     notes: list[str] = []
     encoder = TextEncoder()
     training = encoder.read(read_tokens(source, config.preprocessing, notes, config.raw))
+    breaks = None
+    if keep_breaks:  # The text is read a second time.
+        if source == STDIN or isinstance(source, Iterator):
+            raise InputError("training.punctuation_weight reads the training text twice; save it to a file")
+        breaks = EncodedText.of(read_breaks(source, config.preprocessing, config.raw))
     valid_source = valid if valid is not None else config.valid
     if valid_source is not None:
         held_out = encoder.read(read_tokens(valid_source, config.preprocessing, notes, config.raw))
     else:
         kept, chosen = hold_out(training.lengths, seed, _name(source, "training"))
         training, held_out = training.select(kept), training.select(chosen)
+        breaks = None if breaks is None else breaks.select(kept)
         held = counted(len(held_out), "sentence")
         notes.append(f"no validation text: {held} of the training text held out (seed {seed})")
     words = encoder.words
@@ -83,7 +93,8 @@ def prepare_corpus(
         if not config.min_count and (remark := held_out_words_remark(counts, vocabulary, size)) is not None:
             notes.append(f"{remark}; data.min_count = 1 keeps them")
         spelling = SpellingModel.of_unknown_words(counts, vocabulary)
-    usable = _leave_out_unusable(training, config.max_length, notes, _name(source, "training"))
+    places = _usable(training, config.max_length, notes, _name(source, "training"))
+    usable, breaks = training.select(places), None if breaks is None else breaks.select(places)
     held_out = held_out.select(np.flatnonzero(held_out.lengths))
     if not (held_out.lengths >= 2).any():
         name = _name(valid_source if valid_source is not None else source, "validation")
@@ -95,7 +106,9 @@ def prepare_corpus(
     remark = _unlearned_unknown_words(usable, held_out, len(vocabulary))
     if remark is not None:
         notes.append(remark)
-    return Corpus(usable, held_out, vocabulary, notes, train_tokens, spelling)
+    if breaks is not None and not breaks.lengths.any():
+        notes.append("training.punctuation_weight has no effect: the training text has no punctuation inside sentences")
+    return Corpus(usable, held_out, vocabulary, notes, train_tokens, breaks, spelling)
 
 
 def hold_out(lengths: Ints, seed: int, name: str = "the training text") -> tuple[Ints, Ints]:
@@ -145,8 +158,8 @@ def _unlearned_unknown_words(training: EncodedText, held_out: EncodedText, size:
     )
 
 
-def _leave_out_unusable(text: EncodedText, max_length: int, notes: list[str], name: str) -> EncodedText:
-    """Return the sentences of two words or more that are not too long; count the others in `notes`.
+def _usable(text: EncodedText, max_length: int, notes: list[str], name: str) -> Ints:
+    """Return the indices of sentences of two words or more that are not too long; count the others in `notes`.
 
     A `max_length` of 0 allows any.
     """
@@ -160,7 +173,7 @@ def _leave_out_unusable(text: EncodedText, max_length: int, notes: list[str], na
     ):
         if count:
             notes.append(f"{count:,} of {len(text):,} training sentences left out: {what}")
-    usable = text.select(np.flatnonzero((lengths >= 2) & ~long))
+    usable = np.flatnonzero((lengths >= 2) & ~long)
     if not len(usable):
         raise InputError(
             f"{name}: no training sentence is left ({empty} empty, {one_word} of one word, {too_long} longer than "

@@ -37,7 +37,7 @@ from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.ema import WeightEMA
 from simplepcfg.training.step.kernels_ahead import compile_first_kernels
 from simplepcfg.training.step.rule_count_check import require_rules, rule_count_ratio
-from simplepcfg.training.step.span_prior import BranchingBias
+from simplepcfg.training.step.span_prior import BranchingBias, SpanPrior, punctuation_prior
 from simplepcfg.training.step.state_dropout import StateDropout
 from simplepcfg.training.step.step import Step
 from simplepcfg.training.step.teacher_loss import TeacherSchedule
@@ -190,6 +190,7 @@ class Trainer:
                 self._rate,
                 number=state.step,
                 branching_bias=self.branching.at(state.step),
+                punctuation=self._punctuation(self._last_batch),
                 teacher=self.teacher.at(state.step, self._last_batch),
                 stop=self.stop.requested is not None,
             )
@@ -204,6 +205,14 @@ class Trainer:
             self._stop_if_requested()
         self._read_counters()
         self._stop_if_requested()
+
+    def _punctuation(self, batch: Batch) -> SpanPrior | None:
+        """Return what dropped punctuation says about the trees of a batch."""
+        breaks, weight = self.corpus.train_breaks, self.config.training.punctuation_weight
+        if breaks is None or not len(batch):
+            return None
+        places = [breaks[index] for index in batch.indices]
+        return punctuation_prior(weight, places, batch.words.shape[1], batch.lengths)
 
     def _update_state(self) -> None:
         """Copy the counters of the steps into the state: at once on a CPU, some steps late on a GPU."""

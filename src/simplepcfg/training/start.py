@@ -105,7 +105,15 @@ def train(
             chosen = group.device(config.training.device if device == "auto" else device)
             vocabulary = _own_vocabulary(folder) if resume and folder.checkpoint.exists() else None
             taught = bool(config.training.teacher)
-            corpus = prepare_corpus(config.data, config.seed, train_text, valid_text, vocabulary, keep_tokens=taught)
+            corpus = prepare_corpus(
+                config.data,
+                config.seed,
+                train_text,
+                valid_text,
+                vocabulary,
+                keep_tokens=taught,
+                keep_breaks=config.training.punctuation_weight > 0,
+            )
             needs = require_memory(config, corpus, chosen, group.size, group.local_size)
             if chosen.type == "cuda" and not needs.capture:
                 use_expandable_segments(True)

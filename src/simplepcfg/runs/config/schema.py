@@ -147,6 +147,14 @@ class TrainingConfig(BaseModel):
     branching_bias_steps: int = Field(
         default=600, ge=0, description="Steps with the branching bias. Their perplexity is an upper bound."
     )
+    punctuation_weight: float = Field(
+        default=0.0,
+        ge=0,
+        le=100,
+        description="How much less a span counts, as a log-weight, that crosses a comma, a bracket or another "
+        'separator which `data.punctuation = "drop"` left out: one that has it inside and neither begins nor ends '
+        "at one. Training perplexity is an upper bound with it; text without punctuation is not affected.",
+    )
     teacher: tuple[str, ...] = Field(
         default=(),
         description="Run folders (or folders of runs) with the same preprocessing, from whose mean span "

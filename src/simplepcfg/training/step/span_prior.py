@@ -1,4 +1,4 @@
-"""A prior over trees, as log-weights of their spans: from a branching bias, from teachers, or from both.
+"""A prior over trees, as log-weights of their spans: from a branching bias, from punctuation, from teachers.
 
 The likelihood alone does not tell ((a b) c) from (a (b c)): grammars of either kind explain a text equally well.
 Without a bias chance decides in the first steps, and the whole grammar is learned around that decision.
@@ -6,6 +6,7 @@ Without a bias chance decides in the first steps, and the whole grammar is learn
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -56,18 +57,36 @@ def branching_prior(weight: float, n: int, lengths: Tensor) -> SpanPrior:
     return SpanPrior(bonus, abs(weight) * (lengths - 1))
 
 
+def punctuation_prior(weight: float, breaks: Sequence[Sequence[int]], n: int, lengths: Tensor) -> SpanPrior:
+    """Return the prior of dropped punctuation for sentences with lengths [B] in a batch of width n, on the CPU.
+
+    `breaks` are the places of separators in each sentence. A span (i, j) has the log-weight −`weight` if a separator
+    stands inside it, and neither i nor j is the place of one or an end of the sentence.
+    """
+    inside = torch.zeros(len(lengths), n + 1)
+    for row, places in zip(inside, breaks, strict=True):
+        row[list(places)] = 1
+    at_break = inside.bool()
+    at_break[:, 0] = True
+    at_break.scatter_(1, lengths.view(-1, 1), True)
+    up_to = inside.cumsum(1)  # separators at places 0 … k
+    before = torch.cat([torch.zeros(len(lengths), 1), up_to[:, :-1]], 1)  # and before place k
+    crossing = (before[:, None, :] > up_to[:, :, None]) & ~at_break[:, :, None] & ~at_break[:, None, :]
+    return SpanPrior(-weight * crossing.float(), torch.zeros(len(lengths)))
+
+
 class BranchingBias:
     """Schedule of the branching bias: `training.branching_bias` for the first `training.branching_bias_steps`, then 0.
 
-    Raises InputError if a bias is set for a model without trees.
+    Raises InputError if this bias or one from punctuation is set for a model without trees.
     """
 
     def __init__(self, model: ModelConfig, settings: TrainingConfig) -> None:
         self._weight, self._steps = settings.branching_bias, settings.branching_bias_steps
-        if self._weight and getattr(model, "states", None):
-            raise InputError(
-                f"training.branching_bias = {self._weight}: a model of kind {model.kind} has no trees; set it to 0"
-            )
+        for key in ("branching_bias", "punctuation_weight"):
+            value = getattr(settings, key)
+            if value and getattr(model, "states", None):
+                raise InputError(f"training.{key} = {value}: a model of kind {model.kind} has no trees; set it to 0")
 
     def at(self, step: int) -> float:
         """Return the bias of the step with this number, counted from 0."""

@@ -1,7 +1,9 @@
 """One step of training: the gradients of a batch, their sum over processes, and the optimiser update."""
 
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -260,19 +262,24 @@ class Step:
         *,
         number: int = 0,
         branching_bias: float = 0.0,
+        punctuation: SpanPrior | None = None,
         teacher: TeacherSignal | None = None,
         stop: bool = False,
     ) -> None:
         """Update the weights from this process's shard of `total` sentences and count the step in `counters`.
 
         `rate` is the learning rate. `number` counts steps from 0, for the EMA of the weights; `branching_bias` is the
-        log-weight of spans at one end of the sentence, `teacher` what teachers say about the batch. With `stop` this
-        process asks all processes to end; each of them reads the request from its counters after the same step.
+        log-weight of spans at one end of the sentence, `punctuation` and `teacher` what punctuation and teachers say
+        about the batch. With `stop` this process asks all processes to end; each of them reads the request from its
+        counters after the same step.
         """
-        prior = branching_prior(branching_bias, batch.words.shape[1], batch.lengths) if branching_bias else None
+        priors = [] if punctuation is None else [punctuation]
+        if branching_bias:
+            priors.append(branching_prior(branching_bias, batch.words.shape[1], batch.lengths))
         if teacher is not None and teacher.form == "prior":
-            prior = teacher.prior() if prior is None else teacher.prior() + prior
+            priors.append(teacher.prior())
             teacher = None
+        prior = reduce(operator.add, priors) if priors else None
         self._gradient.targets = teacher
         if self._timer is not None:
             self._timer.start(self.device)

@@ -1,0 +1,78 @@
+"""Punctuation that preprocessing drops, as a prior over trees."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from simplepcfg.data.preprocessing import Preprocessing, is_separator
+from simplepcfg.data.tokens import read_breaks, read_tokens
+from simplepcfg.data.trees import SpanTree
+from simplepcfg.errors import InputError
+from simplepcfg.runs.config.files import load_config
+from simplepcfg.runs.corpus import prepare_corpus
+from simplepcfg.runs.run_folder import load_run
+from simplepcfg.training.start import train
+from simplepcfg.training.step.span_prior import punctuation_prior
+from tiny_runs import SETTINGS
+
+SENTENCES = [
+    "the dog , which barks , sees a cat .",  # breaks before which (2) and sees (4)
+    "he paid $ 5 -- N % -- well-known",  # $ and % are no separators: N (3) and well-known (4)
+    "( yes ) he sleeps",  # before he (1): what begins the sentence separates nothing
+    "they sleep",
+]
+
+
+@pytest.mark.parametrize("form", ["memory", "file", "trees"])
+def test_places_of_separators(tmp_path: Path, form: str) -> None:
+    source: object = SENTENCES
+    if form == "file":
+        source = tmp_path / "text.txt"
+        source.write_text("\n".join(SENTENCES) + "\n")
+    if form == "trees":
+        source = [SpanTree.from_spans(text.split(), []) for text in SENTENCES]
+    preprocessing = Preprocessing()
+    breaks = list(read_breaks(source, preprocessing))  # type: ignore[arg-type]
+    assert breaks == [[2, 4], [3, 4], [1], []]
+    lengths = [len(tokens) for tokens in read_tokens(source, preprocessing)]  # type: ignore[arg-type]
+    assert lengths == [7, 5, 3, 2]
+
+
+@pytest.mark.parametrize(
+    ("word", "separates"), [(",", True), ("-LRB-", True), ("``", True), ("...", True), ("-", False), ("%", False)]
+)
+def test_separators(word: str, separates: bool) -> None:
+    assert is_separator(word) == separates
+
+
+def test_prior_by_hand() -> None:
+    """A sentence of 5 words with a comma before word 2, and one of 3 words without."""
+    prior = punctuation_prior(1.5, [[2], []], 5, torch.tensor([5, 3]))
+    crossing = {(i, j) for _, i, j in prior.bonus.nonzero().tolist()}
+    assert crossing == {(1, 3), (1, 4)}  # (0, 3) and (1, 5) end at an end of the sentence, (2, 4) begins at the comma
+    assert prior.bonus[0, 1, 3] == -1.5
+    assert not prior.bonus[1].any()
+    assert prior.most.tolist() == [0, 0]
+
+
+def test_training(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("the dog , a cat , sees it .\nit sees , a dog , the cat\n" * 10)
+    base = [*SETTINGS, f'data.train="{text}"', f'data.valid="{text}"']
+    for weight in (0, 3):
+        config = load_config("sn-pcfg-small", [*base, f"training.punctuation_weight={weight}"], environment={})
+        train(config, tmp_path / str(weight))
+    plain, informed = (load_run(tmp_path / name, "cpu").model.state_dict() for name in "03")
+    assert not all(torch.equal(plain[name], informed[name]) for name in plain)
+    corpus = prepare_corpus(config.data, 0, keep_breaks=True)
+    assert corpus.train_breaks is not None
+    assert [corpus.train_breaks[0], corpus.train_breaks[1]] == [[2, 4], [2, 4]]
+    silent = prepare_corpus(config.data, 0, ["the dog sees it"] * 3, keep_breaks=True)
+    assert any("has no effect" in note for note in silent.notes)
+    with pytest.raises(InputError, match="reads the training text twice"):
+        prepare_corpus(config.data, 0, iter(["the dog , it sees"]), keep_breaks=True)
+    changed = [f'data.train="{text}"', "training.punctuation_weight=1", "model.states=4"]
+    hmm = load_config("hmm-4096", changed, environment={})
+    with pytest.raises(InputError, match=r"punctuation_weight = 1\.0: a model of kind hmm has no trees"):
+        train(hmm, tmp_path / "hmm")
