@@ -15,12 +15,11 @@ from torch import Tensor
 
 from simplepcfg.data.tokens import read_tokens
 from simplepcfg.files import write_json
-from simplepcfg.ops.mbr import best_tree_mask
 from simplepcfg.runs.config.schema import RunConfig
 from simplepcfg.runs.device import resolve_device
 from simplepcfg.runs.run_folder import RunFolder, load_run
 from simplepcfg.runs.tensor_files import read_tensor_file
-from simplepcfg.training.teachers import span_marginals
+from simplepcfg.training.teachers import best_tree_masks, span_marginals
 
 KeepBy = Literal["likelihood", "agreement", "both"]
 MOST_SENTENCES = 300  # of the validation text, on which trees are compared
@@ -135,18 +134,14 @@ def tree_agreement(runs: Sequence[Path], sentences: Sequence[Sequence[str]], dev
 
     Trees have the largest sum of span marginals; the span of the whole sentence does not count.
     """
-    trees = [_trees(span_marginals(load_run(str(run), str(device)), sentences)) for run in runs]
+    trees = [best_tree_masks(span_marginals(load_run(str(run), str(device)), sentences)) for run in runs]
     total = sum(len(tokens) - 2 for tokens in sentences)
 
-    def f1(one: Sequence[Tensor], other: Sequence[Tensor]) -> float:
-        shared = sum(int((a & b).sum()) - 1 for a, b in zip(one, other, strict=True))
+    def f1(one: Tensor, other: Tensor) -> float:
+        shared = int((one & other).sum()) - len(sentences)
         return round(shared / total, 4) if total else 1.0  # as it is written down
 
     return torch.tensor([[f1(one, other) for other in trees] for one in trees])
-
-
-def _trees(tables: Sequence[Tensor]) -> list[Tensor]:
-    return [best_tree_mask(table[None])[0] for table in tables]
 
 
 def _sentences(config: RunConfig) -> list[list[str]]:

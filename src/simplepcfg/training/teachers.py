@@ -112,10 +112,22 @@ def span_marginals(teacher: LoadedRun, sentences: Sequence[Sequence[str]]) -> li
     return marginals
 
 
+def best_tree_masks(tables: Sequence[Tensor]) -> Tensor:
+    """Return masks of the trees with the largest sums of marginals, [B, n + 1, n + 1] for the longest sentence."""
+    padded, lengths = _padded(tables)
+    return best_tree_mask(padded, lengths)
+
+
 def _largest_sums(tables: Sequence[Tensor]) -> Tensor:
     """Return the largest sum of marginals that a tree of each sentence has, [B]."""
+    padded, lengths = _padded(tables)
+    return (padded * best_tree_mask(padded, lengths)).sum((1, 2))
+
+
+def _padded(tables: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return tables in one tensor with 0 beyond their ends, and the lengths of their sentences [B]."""
     lengths = torch.tensor([len(table) - 1 for table in tables])
     padded = torch.zeros(len(tables), int(lengths.max()) + 1, int(lengths.max()) + 1)
     for row, table in zip(padded, tables, strict=True):
         row[: len(table), : len(table)] = table
-    return (padded * best_tree_mask(padded, lengths)).sum((1, 2))
+    return padded, lengths
