@@ -22,7 +22,7 @@ import torch
 import simplepcfg
 from simplepcfg.benchmarking.report import append_rows, environment
 from simplepcfg.data.readers import read_sentences, read_trees
-from simplepcfg.data.synthetic import generate_trees
+from simplepcfg.data.synthetic_grammar import generate_trees
 
 # The child reads its own peak, as Linux counts it: what a parent sees of it includes the parent's.
 CHILD = """

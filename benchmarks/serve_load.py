@@ -27,7 +27,7 @@ import torch
 
 from simplepcfg import Run
 from simplepcfg.benchmarking.report import append_rows, environment
-from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.models import build_model
 from simplepcfg.runs.config.files import load_config

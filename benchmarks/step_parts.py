@@ -30,9 +30,8 @@ from simplepcfg.ops.neural import (
 )
 from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.counters import StepCounters
-from simplepcfg.training.step.gradients import Gradients
 from simplepcfg.training.step.step import BatchGradient
-from simplepcfg.training.step.update import DeviceUpdate, learning_rate_groups
+from simplepcfg.training.step.update import DeviceUpdate, Gradients, learning_rate_groups
 
 RESULTS = Path(__file__).parent / "results" / "step_parts.csv"
 DEVICE = torch.device("cuda")

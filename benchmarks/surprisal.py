@@ -28,7 +28,7 @@ import torch
 
 import simplepcfg
 from simplepcfg.benchmarking.report import append_rows, environment
-from simplepcfg.data.synthetic import generate_trees
+from simplepcfg.data.synthetic_grammar import generate_trees
 from simplepcfg.data.vocabulary import EOS, PAD, UNK, Vocabulary
 from simplepcfg.inference.run import Run
 from simplepcfg.linguistics.item_tables import read_item_table

@@ -11,7 +11,7 @@ from nltk.tree import Tree
 import simplepcfg
 from simplepcfg import Run, fit, load
 from simplepcfg.data.readers import read_trees
-from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.inference.systems import System, evaluate_systems
 from simplepcfg.training.signals import Interrupted

@@ -102,7 +102,7 @@ def main(what: str, folder: Path, count: int, seed: int) -> None:
 
 def make_source(folder: Path) -> None:
     """A treebank as published, and the three splits as `prepare` writes them."""
-    from simplepcfg.data.synthetic import generate_treebank
+    from simplepcfg.data.synthetic_grammar import generate_treebank
 
     folder.mkdir(parents=True)
     for seed, (name, count) in enumerate((("train", 400), ("valid", 12), ("test", 12))):

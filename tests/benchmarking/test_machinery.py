@@ -10,8 +10,8 @@ import torch
 
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
 from simplepcfg.training.step.counters import StepCounters
-from simplepcfg.training.step.gradients import Gradients
 from simplepcfg.training.step.step import BatchGradient
+from simplepcfg.training.step.update import Gradients
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))

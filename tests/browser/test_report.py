@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.inference.run import load
 from simplepcfg.reports import make_report
 from tiny_runs import make_tiny_run

@@ -11,7 +11,7 @@ from simplepcfg.data.conventions import Conventions
 from simplepcfg.data.preparation import AS_PREPARED, Job, prepare
 from simplepcfg.data.preprocessing import Preprocessing
 from simplepcfg.data.readers import read_sentences, read_trees
-from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.data.treebank_files import find_text, find_trees
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from simplepcfg.data.preprocessing import PENN_WORD_TAGS
-from simplepcfg.data.synthetic import generate_treebank, generate_trees
-from simplepcfg.data.synthetic_grammar import Rule, SyntheticGrammar, the_grammar
+from simplepcfg.data.synthetic_grammar import Rule, SyntheticGrammar, generate_treebank, generate_trees, the_grammar
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.baselines import left_branching, oracle, random_tree, right_branching

@@ -9,7 +9,7 @@ from nltk.tree import Tree
 
 from simplepcfg.data.preprocessing import PENN_WORD_TAGS, Preprocessing
 from simplepcfg.data.readers import read_trees
-from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.evaluation.treebank import Treebank
 
 HAND_MADE = [

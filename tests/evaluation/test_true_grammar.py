@@ -7,8 +7,7 @@ from itertools import islice, product
 import pytest
 import torch
 
-from simplepcfg.data.synthetic import generate_treebank, generate_trees
-from simplepcfg.data.synthetic_grammar import Rule, SyntheticGrammar, the_grammar
+from simplepcfg.data.synthetic_grammar import Rule, SyntheticGrammar, generate_treebank, generate_trees, the_grammar
 from simplepcfg.evaluation.true_grammar import true_log_probability
 
 SHORT = [

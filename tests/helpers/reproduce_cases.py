@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.data.synthetic_grammar import generate_treebank
 
 SMALL = [
     *("--set", "model.nonterminals=16", "--set", "model.preterminals=16", "--set", "model.embedding=8"),

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from random_grammars import Case, random_case, with_dead_states, with_zeros
-from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.grammars import DenseEmissions
 from simplepcfg.models import SimpleNPCFG, SimpleNPCFGConfig
 

@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 from threading import Thread
 
-from simplepcfg.data.synthetic import generate_trees
+from simplepcfg.data.synthetic_grammar import generate_trees
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.runs.config.files import load_config
 from simplepcfg.training.start import train

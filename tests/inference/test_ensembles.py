@@ -8,7 +8,7 @@ import pytest
 
 import simplepcfg
 from simplepcfg import Run
-from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.baselines import left_branching, right_branching
 from simplepcfg.inference.ensembles import Ensemble

@@ -8,7 +8,7 @@ import torch
 
 import simplepcfg
 from simplepcfg import Run
-from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.errors import InputError
 from simplepcfg.inference.marginals import span_marginals
 from tiny_runs import make_tiny_run, tiny_sentences

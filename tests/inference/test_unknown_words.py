@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from simplepcfg import fit, load
-from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.inference.run import Run
 
 

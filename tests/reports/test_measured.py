@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import simplepcfg
-from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.evaluation.calibration import calibration
 from simplepcfg.evaluation.treebank import Treebank

@@ -7,7 +7,7 @@ import pytest
 
 import simplepcfg
 from simplepcfg.data.brackets import parse_tree
-from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.drawing import film, tree_picture
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.run_summary import sample_parses

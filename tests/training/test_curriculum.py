@@ -11,7 +11,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.training import Interrupted, train
-from simplepcfg.training.curriculum import Curriculum
+from simplepcfg.training.schedule import Curriculum
 from toy_runs import SignalAt, differences
 
 LENGTHS = [2, 9, 3, 5, 4, 2, 7, 9, 3, 6]

@@ -15,9 +15,8 @@ from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.runs.device import set_precision
 from simplepcfg.training.step.counters import StepCounters, copy_to_state
 from simplepcfg.training.step.distributed import Group
-from simplepcfg.training.step.gradients import Gradients
 from simplepcfg.training.step.step import BatchGradientRunner, Step
-from simplepcfg.training.step.update import learning_rate_groups
+from simplepcfg.training.step.update import Gradients, learning_rate_groups
 from step_checks import (
     SIZES,
     WORDS,

@@ -9,8 +9,7 @@ from torch import nn
 from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.counters import COUNTERS, StepCounters
 from simplepcfg.training.step.ema import WeightEMA
-from simplepcfg.training.step.gradients import Gradients
-from simplepcfg.training.step.update import DeviceUpdate, HostUpdate, LearningRateGroup
+from simplepcfg.training.step.update import DeviceUpdate, Gradients, HostUpdate, LearningRateGroup
 from step_checks import FakeCapturer
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from simplepcfg.data.synthetic import generate_treebank
+from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.files import write_text
 from simplepcfg.runs.config.schema import RunConfig

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.models.exact import ExactModel
-from simplepcfg.models.hidden_markov import BLOCKS, HiddenMarkovConfig, released_emission_network
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
+from simplepcfg.models.neural_hmm import BLOCKS, HiddenMarkovConfig, released_emission_network
 from simplepcfg.models.settings import ModelSizes, check_sizes, check_vocabulary, setting
 from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions
 from simplepcfg.models.step_dropout import StepDropout, select_rows, select_tables

@@ -25,11 +25,16 @@ from simplepcfg.runs.metrics import JsonLines, NullJsonLines
 from simplepcfg.runs.run_folder import RunFolder
 from simplepcfg.runs.tensor_files import host_copy
 from simplepcfg.training.checkpoint_saver import CheckpointSaver
-from simplepcfg.training.curriculum import Curriculum
-from simplepcfg.training.reporting.progress import EpochReport, Reporter, StepReport, Throughput
-from simplepcfg.training.reporting.records import epoch_record, step_record
+from simplepcfg.training.reporting.progress import (
+    EpochReport,
+    Reporter,
+    StepReport,
+    Throughput,
+    epoch_record,
+    step_record,
+)
 from simplepcfg.training.reporting.snapshot import Snapshot, SnapshotTaker
-from simplepcfg.training.schedule import learning_rate, with_weight_decay
+from simplepcfg.training.schedule import Curriculum, learning_rate, with_weight_decay
 from simplepcfg.training.signals import Interrupted, StopSignals
 from simplepcfg.training.skipped_batches import SkippedBatches, stability_advice
 from simplepcfg.training.step.counters import copy_to_state

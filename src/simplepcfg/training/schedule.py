@@ -1,7 +1,13 @@
 """Learning rate and weight decay of a run."""
 
 import math
+from collections.abc import Sequence
 
+import torch
+from torch import Tensor
+
+from simplepcfg.data.batching import training_batches
+from simplepcfg.errors import InputError
 from simplepcfg.runs.checkpoint import TrainingState
 from simplepcfg.runs.config.schema import TrainingConfig
 
@@ -30,3 +36,70 @@ def with_weight_decay(settings: TrainingConfig, sentences: int) -> TrainingConfi
     steps = math.ceil(sentences / settings.batch_size)
     share = min(settings.weight_decay_per_epoch / max(1, steps), 1 / LEAST_DECAY_STEPS)
     return settings.model_copy(update={"weight_decay": share / settings.learning_rate, "weight_decay_per_epoch": 0.0})
+
+
+class Curriculum:
+    """Batches of each epoch, determined by its number and the seed, so that a resumed run makes the same ones.
+
+    In epoch e (from 0) sentences of up to start + e · growth words take part, each once; longer ones wait. With a
+    start of 0 all take part from the beginning. `lengths` are those of the training sentences. Raises InputError if
+    no sentence is short enough for the first epoch.
+    """
+
+    def __init__(self, lengths: Sequence[int] | Tensor, settings: TrainingConfig, seed: int) -> None:
+        self._lengths, self._settings, self._seed = torch.as_tensor(lengths, dtype=torch.int64), settings, seed
+        self._longest = int(self._lengths.max()) if len(self._lengths) else 0
+        shortest = int(self._lengths.min()) if len(self._lengths) else 0
+        if settings.curriculum_start and shortest > settings.curriculum_start:
+            raise InputError(
+                f"training.curriculum_start = {settings.curriculum_start}, but the shortest training sentence has "
+                f"{shortest} words; raise it"
+            )
+
+    def limit(self, epoch: int) -> int:
+        """Return the length of the longest sentence that may take part in an epoch."""
+        settings = self._settings
+        if not settings.curriculum_start:
+            return self._longest
+        return min(settings.curriculum_start + epoch * settings.curriculum_growth, self._longest)
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        """Return the batches of an epoch as lists of sentence indices, each index exactly once."""
+        chosen = (self._lengths <= self.limit(epoch)).nonzero()[:, 0]
+        batches = training_batches(self._lengths[chosen], self._settings.batch_size, self._seed, epoch)
+        if len(chosen) == len(self._lengths):
+            return batches
+        return [chosen[places].tolist() for places in batches]
+
+    def tokens(self, epoch: int) -> int:
+        """Return the number of words in an epoch."""
+        return int(self._lengths[self._lengths <= self.limit(epoch)].sum())
+
+    @property
+    def complete_at(self) -> int | None:
+        """The first epoch (from 0) with all sentences; None if that never comes."""
+        settings = self._settings
+        missing = self._longest - self.limit(0)
+        if missing <= 0:
+            return 0
+        return -(-missing // settings.curriculum_growth) if settings.curriculum_growth else None
+
+    def tokens_after(self, epoch: int) -> int:
+        """Return the number of words in all epochs after this one, if patience ends none of them."""
+        last, complete = self._settings.epochs, self.complete_at
+        growing = epoch + 1 if complete is None else min(last, max(epoch + 1, complete))  # from there on all are equal
+        ahead = sum(self.tokens(number) for number in range(epoch + 1, growing))
+        return ahead + max(0, last - growing) * self.tokens(growing)
+
+    @property
+    def note(self) -> str | None:
+        """One line for the user; None if all sentences take part from the beginning."""
+        settings, complete = self._settings, self.complete_at
+        if complete == 0:
+            return None
+        text = f"curriculum: sentences of up to {settings.curriculum_start} words in the first epoch"
+        if complete is None or complete >= settings.epochs:
+            longest = self.limit(settings.epochs - 1)
+            left = int((self._lengths > longest).sum())
+            return f"{text}, up to {longest} in the last; {left:,} longer sentences never take part"
+        return f"{text}, {settings.curriculum_growth} more each epoch, all from epoch {complete + 1}"

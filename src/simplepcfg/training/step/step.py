@@ -20,11 +20,10 @@ from simplepcfg.runs.config.schema import TrainingConfig
 from simplepcfg.training.step.counters import StepCounters
 from simplepcfg.training.step.distributed import Group
 from simplepcfg.training.step.ema import WeightEMA
-from simplepcfg.training.step.gradients import Gradients
 from simplepcfg.training.step.span_prior import SpanPrior, branching_prior
 from simplepcfg.training.step.teacher_loss import TeacherSignal, span_divergence
 from simplepcfg.training.step.timing import StepTimer
-from simplepcfg.training.step.update import DeviceUpdate, HostUpdate, Update, learning_rate_groups
+from simplepcfg.training.step.update import DeviceUpdate, Gradients, HostUpdate, Update, learning_rate_groups
 
 Shape = tuple[int, int, int, bool]  # batch size, length, divisor, and whether there is a prior
 
