@@ -8,7 +8,7 @@ from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars.emissions import Emissions
-from simplepcfg.grammars.sampling import EMISSIONS_AT_ONCE, sample_words, sharpened, tempered
+from simplepcfg.grammars.sampling import EMISSIONS_AT_ONCE, check_temperature, sample_words, sharpened, tempered
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,13 @@ def sample_chains(
 
     ``start`` [S] and ``factors``, the transitions [S, S] or the two matrices ([S, r], [r, S]) whose product they are.
     """
-    _check(start, factors, emissions, count, max_length, temperature, end)
+    if start.dim() != 1 or factors[0].dim() != 2:
+        raise InputError(f"start has shape {list(start.shape)}; sentences are drawn from one model at a time")
+    if count < 1 or max_length < 1:
+        raise InputError(f"count = {count}, max_length = {max_length}; both must be at least 1")
+    check_temperature(temperature)
+    if end is not None and not 0 < end < emissions.vocabulary_size:
+        raise InputError(f"end = {end}; give the id of a word, 1 to {emissions.vocabulary_size - 1}")
     plain = [rules.detach().double() for rules in (start, *factors)]
     start, *cooled = [tempered(rules, temperature) for rules in plain]
     ending = _ending(emissions, start, end, temperature)  # [S]
@@ -152,22 +158,3 @@ def _picked(factors: list[Tensor], before: Tensor, after: Tensor) -> Tensor:
     if len(factors) == 1:
         return factors[0][before, after]
     return (factors[0][before] * factors[1][:, after].T).sum(-1)
-
-
-def _check(
-    start: Tensor,
-    factors: tuple[Tensor, ...],
-    emissions: Emissions,
-    count: int,
-    max_length: int,
-    temperature: float,
-    end: int | None,
-) -> None:
-    if start.dim() != 1 or factors[0].dim() != 2:
-        raise InputError(f"start has shape {list(start.shape)}; sentences are drawn from one model at a time")
-    if count < 1 or max_length < 1:
-        raise InputError(f"count = {count}, max_length = {max_length}; both must be at least 1")
-    if not (temperature > 0 and math.isfinite(temperature)):
-        raise InputError(f"temperature = {temperature}; it must be finite and above 0, 1 is the model as it is")
-    if end is not None and not 0 < end < emissions.vocabulary_size:
-        raise InputError(f"end = {end}; give the id of a word, 1 to {emissions.vocabulary_size - 1}")

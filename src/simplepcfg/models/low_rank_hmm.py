@@ -5,17 +5,14 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from simplepcfg.errors import InputError
 from simplepcfg.grammars import HiddenMarkovModel
-from simplepcfg.models.exact import ExactModel
-from simplepcfg.models.initialisation import set_initial_logit_std
-from simplepcfg.models.networks import ResidualNetwork, initialise
-from simplepcfg.models.neural_hmm import BLOCKS, HiddenMarkovConfig, released_emission_network
-from simplepcfg.models.settings import ModelSizes, check_sizes, check_vocabulary, setting
+from simplepcfg.models.neural_hmm import BLOCKS, HiddenMarkovConfig, NeuralHMM
+from simplepcfg.models.settings import ModelSizes, check_sizes, setting
 from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions
-from simplepcfg.models.step_dropout import StepDropout, select_rows, select_tables
+from simplepcfg.models.step_dropout import select_rows, select_tables
 from simplepcfg.ops.neural import LEAST_FACTOR, log_normaliser, row_softmax, rule_softmax
 
 ALIGNMENT = 8  # numbers
@@ -47,7 +44,7 @@ class LowRankHMMConfig(HiddenMarkovConfig):
         )
 
 
-class LowRankHMM(ExactModel):
+class LowRankHMM(NeuralHMM):
     """Neural HMM whose transitions are a softmax with a kernel of r features, φ(x) = exp(W x):
 
         transition[s, s'] = φ(a_s) · φ(b_s') / Σ_t φ(a_s) · φ(b_t)
@@ -65,38 +62,12 @@ class LowRankHMM(ExactModel):
     and the start is the neural HMM's. Word id 0 is padding and is never emitted.
     """
 
-    def __init__(self, config: LowRankHMMConfig, vocabulary_size: int) -> None:
-        super().__init__()
-        check_vocabulary(vocabulary_size)
-        self.config = config
-        size, rms_norm = config.embedding, config.rms_norm
-        self.symbols = nn.Parameter(torch.empty(config.states, size))  # a, or w
-        self.start = nn.Parameter(torch.empty(1, size))  # w_S, or u_S
-        self.features = nn.Parameter(torch.empty(config.rank, size))  # W
-        self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))  # u_v
-        self.first = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f1
-        if config.released:
-            self.next_symbols = nn.Parameter(torch.empty(config.states, size))  # b
-            self.emitting_symbols = nn.Parameter(torch.empty(config.states, size))  # c
-            self.emission: nn.Sequential = released_emission_network(size)  # f4
-            initialise(self, "xavier_uniform")
-            nn.init.normal_(self.start)
-            orthogonal_blocks(self.features)
-        else:
-            self.source = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f2
-            self.target = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f3
-            self.emission = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f4
-            initialise(self)
-        if config.init_logit_std:
-            outputs = [self.start, self.features, self.word_embeddings]
-            set_initial_logit_std(self, config.init_logit_std, inputs=[self.symbols], outputs=outputs)
-        self.precision: str | None = None  # of matrix products in training; evaluation has float32 accuracy
-        self.step_dropout: StepDropout | None = None  # set by the trainer
+    config: LowRankHMMConfig
 
-    @property
-    def symbol_groups(self) -> tuple[int, ...]:
-        """Number of states, the only group of symbols."""
-        return (self.config.states,)
+    def __init__(self, config: LowRankHMMConfig, vocabulary_size: int) -> None:
+        super().__init__(config, vocabulary_size, config.rank)
+        if config.released:
+            orthogonal_blocks(self.features)
 
     @property
     def kernel_features(self) -> int:

@@ -101,13 +101,16 @@ class NeuralHMM(ExactModel):
     Word id 0 is padding and is never emitted.
     """
 
-    def __init__(self, config: NeuralHMMConfig, vocabulary_size: int) -> None:
+    def __init__(self, config: HiddenMarkovConfig, vocabulary_size: int, features: int = 0) -> None:
+        """`features` is the number of kernel features, which a low-rank HMM has."""
         super().__init__()
         check_vocabulary(vocabulary_size)
         self.config = config
         size, rms_norm = config.embedding, config.rms_norm
         self.symbols = nn.Parameter(torch.empty(config.states, size))  # a, or w
         self.start = nn.Parameter(torch.empty(1, size))  # w_S, or u_S
+        if features:
+            self.features = nn.Parameter(torch.empty(features, size))  # W
         self.word_embeddings = nn.Parameter(torch.empty(vocabulary_size - 1, size))  # u_v
         self.first = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f1
         if config.released:
@@ -122,7 +125,7 @@ class NeuralHMM(ExactModel):
             self.emission = ResidualNetwork(size, size, BLOCKS, rms_norm=rms_norm)  # f4
             initialise(self)
         if config.init_logit_std:
-            outputs = [self.start, self.word_embeddings]
+            outputs = [self.start, *([self.features] if features else []), self.word_embeddings]
             set_initial_logit_std(self, config.init_logit_std, inputs=[self.symbols], outputs=outputs)
         self.precision: str | None = None  # of matrix products in training; evaluation has float32 accuracy
         self.step_dropout: StepDropout | None = None  # set by the trainer
