@@ -1,7 +1,7 @@
 """Emissions of words by preterminals: as a table, or as features whose product is never made for all words."""
 
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Never, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -176,28 +176,19 @@ class BatchEmissions:
 class NoEmissions:
     """The emissions of a grammar without a vocabulary, which is asked about log-emissions [B, n, P] only."""
 
-    def _error(self) -> InputError:
-        return InputError(
+    def _refuse(self, *_: object) -> Never:
+        """Raise InputError."""
+        raise InputError(
             "this grammar has no emissions and knows no words; give log-emissions [B, n, P] in place of word ids, or "
             "give the grammar emissions"
         )
 
-    def log_probabilities(self, words: Tensor) -> Tensor:
-        """Raise InputError."""
-        raise self._error()
+    log_probabilities = of_words = of_preterminals = _refuse
 
     @property
     def vocabulary_size(self) -> int:
         """Raise InputError."""
-        raise self._error()
-
-    def of_words(self, start: int, stop: int) -> Tensor:
-        """Raise InputError."""
-        raise self._error()
-
-    def of_preterminals(self, preterminals: Tensor) -> Tensor:
-        """Raise InputError."""
-        raise self._error()
+        self._refuse()
 
     def detached(self) -> "NoEmissions":
         """Return the same value."""

@@ -7,10 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from simplepcfg.errors import InputError
 from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.models.neural_hmm import BLOCKS, HiddenMarkovConfig, NeuralHMM
-from simplepcfg.models.settings import ModelSizes, check_sizes, setting
+from simplepcfg.models.settings import ModelSizes, setting
 from simplepcfg.models.shared_layers import apply_network, apply_networks, make_emissions
 from simplepcfg.models.step_dropout import select_rows, select_tables
 from simplepcfg.ops.neural import LEAST_FACTOR, log_normaliser, row_softmax, rule_softmax
@@ -24,12 +23,6 @@ class LowRankHMMConfig(HiddenMarkovConfig):
 
     kind: Literal["lhmm"] = setting("lhmm", "Which model.")
     rank: int = setting(4096, "Kernel features, r, the rank of the transitions: at most S.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_sizes(self, "rank")
-        if self.rank > self.states:
-            raise InputError(f"model.rank = {self.rank}; it must be at most model.states = {self.states}")
 
     def sizes(self, batch: int) -> ModelSizes:
         """Return the tensor sizes of a batch."""

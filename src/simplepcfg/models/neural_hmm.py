@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from simplepcfg.errors import InputError
 from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import set_initial_logit_std
@@ -51,6 +52,10 @@ class HiddenMarkovConfig(KindConfig):
         check_sizes(self, "states", "embedding")
         check_deviation(self)
         check_networks(self)
+        if (rank := getattr(self, "rank", None)) is not None:
+            check_sizes(self, "rank")
+            if rank > self.states:
+                raise InputError(f"model.rank = {rank}; it must be at most model.states = {self.states}")
 
     @property
     def released(self) -> bool:

@@ -7,13 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from simplepcfg.errors import InputError
 from simplepcfg.grammars import HiddenMarkovModel
 from simplepcfg.models.exact import ExactModel
 from simplepcfg.models.initialisation import set_initial_logit_std
 from simplepcfg.models.networks import ResidualNetwork, initialise
 from simplepcfg.models.neural_hmm import BLOCKS, HiddenMarkovConfig
-from simplepcfg.models.settings import ModelSizes, check_sizes, check_vocabulary, setting
+from simplepcfg.models.settings import ModelSizes, check_vocabulary, setting
 from simplepcfg.models.shared_layers import apply_networks, make_emissions
 from simplepcfg.models.step_dropout import StepDropout, select_rows, select_tables
 from simplepcfg.ops.neural import LEAST_FACTOR, product, row_softmax, rule_softmax
@@ -25,12 +24,6 @@ class RankHMMConfig(HiddenMarkovConfig):
 
     kind: Literal["rank-hmm"] = setting("rank-hmm", "Which model.")
     rank: int = setting(4096, "Number of ranks, r: at most S.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_sizes(self, "rank")
-        if self.rank > self.states:
-            raise InputError(f"model.rank = {self.rank}; it must be at most model.states = {self.states}")
 
     def sizes(self, batch: int) -> ModelSizes:
         """Return the tensor sizes of a batch."""

@@ -13,7 +13,7 @@ from simplepcfg.ops.dense.recursion import LogProducts, inside_cells
 from simplepcfg.ops.dense.trees import as_children, with_log_probabilities
 from simplepcfg.ops.descent import Nodes, descend
 from simplepcfg.ops.sample.draws import BEFORE_NODES, NODE_DRAWS, draw_uniforms, pick_from_logs
-from simplepcfg.ops.sample.lengths import check_request
+from simplepcfg.ops.sample.lengths import check_kept, check_request
 from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, stack_trees
 
 BACKENDS = ("naive", "torch")
@@ -85,11 +85,7 @@ def dense_sample_derivations(
     tops = cells[:, : len(root)] + root.log()  # [max_length + 1, N]
     log_lengths = tops.logsumexp(-1)
     log_kept = log_lengths.logsumexp(0)
-    if float(log_kept) == -math.inf:
-        raise InputError(
-            f"no sentence of at most {max_length} words has a probability above 0; raise max_length, or a "
-            "temperature near 0"
-        )
+    check_kept(log_kept, max_length)
     uniforms = draw_uniforms(count, max_length, generator, rules.device)
     lengths = pick_from_logs(log_lengths[None], uniforms[None, :, 0])[0]
     nodes = Nodes.begin(pick_from_logs(tops[lengths], uniforms[:, 1]), lengths, max_length)

@@ -113,23 +113,12 @@ def _(log_emissions: Tensor, *_: object) -> tuple[Tensor, Tensor]:
 
 
 @inside_backward.register_fake
-def _(
-    grad: Tensor,
-    handle: Tensor,
-    log_emissions: Tensor,
-    root: Tensor,
-    left: Tensor,
-    right: Tensor,
-    span_bonus: Tensor | None,
-    lengths: Tensor | None,
-    precision: str | None,
-    backend: str,
-    needs: list[bool],
-) -> list[Tensor]:
+def _(*arguments: Any) -> list[Tensor]:
+    log_emissions, root, left, _, span_bonus = arguments[2:7]
     *batch, nonterminals, symbols = left.shape
     rules = left.new_empty((*batch, 2 * nonterminals, symbols))
     likes = (log_emissions, root, rules, log_emissions if span_bonus is None else span_bonus)
-    return [like.new_empty(like.shape) for like, need in zip(likes, needs, strict=True) if need]
+    return [like.new_empty(like.shape) for like, need in zip(likes, arguments[-1], strict=True) if need]
 
 
 def _setup_context(ctx: Context, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

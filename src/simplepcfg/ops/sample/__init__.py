@@ -1,7 +1,5 @@
 """Sampling from a simple PCFG: trees of given sentences, from their posterior, or derivations of the grammar."""
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -12,7 +10,7 @@ from simplepcfg.ops.backends import resolve_backend
 from simplepcfg.ops.descent import Nodes
 from simplepcfg.ops.replay import usable_graphs
 from simplepcfg.ops.sample.draws import draw_uniforms
-from simplepcfg.ops.sample.lengths import check_request, draw_lengths_and_roots, length_table
+from simplepcfg.ops.sample.lengths import check_kept, check_request, draw_lengths_and_roots, length_table
 from simplepcfg.ops.sample.naive import naive_sample
 from simplepcfg.ops.sample.top_down import draw_from_chart, draw_nodes
 from simplepcfg.ops.trees import Trees, TreeTensors, empty_trees, stack_trees, tree_log_probabilities
@@ -110,7 +108,7 @@ def sample_derivations(
     with torch.no_grad():
         table = length_table(rules, max_length)
         log_kept = table.log_lengths.logsumexp(0)
-        _check_kept(log_kept, max_length)
+        check_kept(log_kept, max_length)
         uniforms = draw_uniforms(count, max_length, generator, left.device)
         lengths, roots = draw_lengths_and_roots(table, rules.root, uniforms)
         nodes = Nodes.begin(roots, lengths, max_length)
@@ -121,11 +119,3 @@ def sample_derivations(
         else:
             draw_nodes(nodes, table, torch.zeros_like(lengths), uniforms)
     return nodes.to_tensors(), lengths, log_kept
-
-
-def _check_kept(log_kept: Tensor, max_length: int) -> None:
-    if float(log_kept) == -math.inf:
-        raise InputError(
-            f"no sentence of at most {max_length} words has a probability above 0; raise max_length, or a "
-            "temperature near 0"
-        )

@@ -106,3 +106,12 @@ def check_request(count: int, max_length: int) -> None:
         raise InputError(f"max_length = {max_length}; the shortest sentence of this grammar has two words")
     if max_length > MOST_WORDS:
         raise InputError(f"max_length = {max_length}; {MOST_WORDS} words are the most that can be drawn")
+
+
+def check_kept(log_kept: Tensor, max_length: int) -> None:
+    """Raise InputError if the log-probability of a sentence of at most ``max_length`` words is -inf."""
+    if float(log_kept) == -math.inf:
+        raise InputError(
+            f"no sentence of at most {max_length} words has a probability above 0; raise max_length, or a "
+            "temperature near 0"
+        )
