@@ -14,6 +14,7 @@ from simplepcfg.data.readers import read_trees
 from simplepcfg.data.synthetic_grammar import generate_treebank
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.inference.systems import System, evaluate_systems
+from simplepcfg.runs.config.files import load_config
 from simplepcfg.training.signals import Interrupted
 from simplepcfg.training.start import train
 from tiny_runs import SETTINGS, make_tiny_run, tiny_sentences
@@ -168,3 +169,18 @@ def test_an_interrupted_fit_in_memory_promises_nothing(monkeypatch: pytest.Monke
     with pytest.raises(Interrupted, match=r"^stopped by SIGINT; nothing was kept: .*out=") as caught:
         fit(["the dog barks"], settings=TINY)
     assert caught.value.exit_code == 130
+
+
+def test_fit_on_raw_text(tmp_path: Path) -> None:
+    """From a file and from strings, which hold several sentences each."""
+    paragraphs = ["The dog saw a cat. The cat didn't see the dog!", "A dog barks, and the cat runs."] * 10
+    file = tmp_path / "raw.txt"
+    file.write_text("\n\n".join(paragraphs))
+    settings = {"model.nonterminals": 4, "model.preterminals": 8, "model.embedding": 8, "training.epochs": 1}
+    runs = [fit(source, raw=True, settings=settings, device="cpu") for source in (paragraphs, file)]
+    assert runs[0].vocabulary == runs[1].vocabulary
+    assert {"did", "n't", "barks", "runs"} <= set(runs[0].vocabulary.words)
+    assert runs[0].config.data.raw
+    assert runs[0].score(["The cat runs."]) == runs[1].score([["The", "cat", "runs", "."]])
+    with pytest.raises(InputError, match=r"data\.raw=true beside a RunConfig"):
+        fit(paragraphs, raw=True, config=load_config("demo", environment={}))

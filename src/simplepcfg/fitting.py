@@ -10,12 +10,13 @@ from signal import Signals
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from simplepcfg.data.raw_text import split_raw
 from simplepcfg.data.tokens import TextSource
 from simplepcfg.errors import InputError
 from simplepcfg.inference.run import Run, load
 from simplepcfg.inference.sentences import listed
 from simplepcfg.runs.config.files import load_config
-from simplepcfg.runs.config.schema import RunConfig
+from simplepcfg.runs.config.schema import DataConfig, RunConfig
 from simplepcfg.training.reporting.progress import Reporter
 from simplepcfg.training.reporting.reporters import make_reporter
 from simplepcfg.training.signals import Interrupted
@@ -31,6 +32,7 @@ def fit(
     config: str | PathLike[str] | RunConfig = DEFAULT_CONFIG,
     settings: Mapping[str, object] | None = None,
     out: str | PathLike[str] | None = None,
+    raw: bool = False,
     device: str = "auto",
     verbose: bool = False,
 ) -> Run:
@@ -38,20 +40,23 @@ def fit(
 
     `config` is a built-in name, a TOML file or a RunConfig; `settings` changes single keys of it. The run is
     kept in the folder `out`, or in memory only (see `Run.save`), where an interruption loses it. Without
-    `valid`, 5 % of the sentences are held out. With `verbose`, progress is printed. Raises InputError for settings or
-    text that cannot be used, ResourceError for too little memory or disk, and Interrupted after SIGINT or SIGTERM.
+    `valid`, 5 % of the sentences are held out. With `raw` files, or strings, are paragraphs as people write them: they
+    are split into sentences and words, and the run will split strings into words, too. With `verbose`, progress is
+    printed. Raises InputError for settings or text that cannot be used, ResourceError for too little memory or disk,
+    and Interrupted after SIGINT or SIGTERM.
 
         run = fit(["the dog barks", ...], settings={"model.nonterminals": 8, "training.epochs": 3})
     """
     overrides = [f"{key}={_as_toml(key, value)}" for key, value in (settings or {}).items()]
+    overrides += ["data.raw=true", "data.tokenize=true"] if raw else []
     if isinstance(config, RunConfig):
         if overrides:
-            raise InputError(f"settings {overrides[0]} beside a RunConfig; put it into the RunConfig")
+            raise InputError(f"{overrides[0]} beside a RunConfig; put it into the RunConfig")
         chosen = config
     else:
         chosen = load_config(Path(config) if isinstance(config, PathLike) else config, overrides)
     chosen = _with_text(chosen, train, valid)
-    train_text, valid_text = _in_memory(train), _in_memory(valid)
+    train_text, valid_text = (_in_memory(text, chosen.data) for text in (train, valid))
     reporter = make_reporter() if verbose else Reporter()
     if out is not None:
         train_run(chosen, Path(out), device=device, reporter=reporter, train_text=train_text, valid_text=valid_text)
@@ -80,8 +85,15 @@ def _file_of(source: TextSource) -> str | None:
     return fspath(source) if isinstance(source, str | PathLike) else None
 
 
-def _in_memory(source: TextSource | None) -> list[Any] | None:
-    return None if source is None or isinstance(source, str | PathLike) else listed(source)
+def _in_memory(source: TextSource | None, data: DataConfig) -> list[Any] | None:
+    """Return sentences in memory as a list, or None for a file; of raw text, strings become sentences of words."""
+    if source is None or isinstance(source, str | PathLike):
+        return None
+    items: list[Any] = listed(source)
+    if not data.raw:
+        return items
+    split = (split_raw(item, data.language) if isinstance(item, str) else [item] for item in items)
+    return [sentence for sentences in split for sentence in sentences]
 
 
 def _as_toml(key: str, value: object) -> str:

@@ -1,5 +1,6 @@
 """`simplepcfg score --surprisal`: a table of words."""
 
+import json
 import math
 from itertools import pairwise
 from pathlib import Path
@@ -8,12 +9,13 @@ import pytest
 
 from command_calls import Call
 from simplepcfg import load
+from simplepcfg.errors import InputError
 from simplepcfg.inference import surprisal
 from tiny_runs import tiny_sentences
 
 HEADER = (
     "sentence\tposition\tword\ttoken\tsurprisal_bits\tentropy_bits"
-    "\tsyntactic_surprisal_bits\tlexical_surprisal_bits\tentropy_reduction_bits"
+    "\tsyntactic_surprisal_bits\tlexical_surprisal_bits\tentropy_reduction_bits\tdepth"
 )
 
 
@@ -76,17 +78,75 @@ def test_parts_of_every_row_add_up(call: Call, name: str, request: pytest.Fixtur
     rows = table(call("score", request.getfixturevalue(name), "--surprisal", "--quiet", stdin=text).out)
     for row in rows:
         if row[3] == "NA":
-            assert row[4:] == ["NA"] * 5
+            assert row[4:] == ["NA"] * 6
             continue
         surprisal, _, syntactic, lexical = map(float, row[4:8])
         assert syntactic >= 0
         assert lexical >= 0
         assert syntactic + lexical == pytest.approx(surprisal, abs=2e-6)
         if row[2] == "<end>":
-            assert (syntactic, lexical, row[8]) == (surprisal, 0, "NA")
+            assert (syntactic, lexical, *row[8:]) == (surprisal, 0, "NA", "NA")
     scored = [row for row in rows if row[0] == "1" and row[3] != "NA"]
     for row, after in pairwise(scored):
         assert float(row[8]) == pytest.approx(max(0, float(row[5]) - float(after[5])), abs=2e-6)
+
+
+@pytest.mark.parametrize("options", [[], ["--surprisal"], ["--regions"]])
+def test_json_has_the_rows_of_the_table(call: Call, tiny_run: Path, tmp_path: Path, options: list[str]) -> None:
+    file = tmp_path / "input.tsv"
+    regions = "item\tregion\n1\tThe dog\n1\tfollowed\n1\t—\n1\tthe child.\n2\tdog\n"
+    file.write_text(regions if "--regions" in options else "the dog\n.\ndog\n")
+    printed = call("score", tiny_run, file, *options)
+    beside = call("score", tiny_run, file, *options, "--json", tmp_path / "rows.json")
+    alone = call("score", tiny_run, file, *options, "--json", "-")
+    assert beside.out == printed.out
+    rows = json.loads(alone.out)
+    assert rows == json.loads((tmp_path / "rows.json").read_text())
+    if not options:
+        texts = [["log_probability_nats"], *([line] for line in printed.lines)]
+        assert [row.pop("sentence") for row in rows] == [1, 2, 3]
+    else:
+        texts = [line.split("\t") for line in printed.lines]
+    assert [list(row) for row in rows] == [texts[0]] * (len(texts) - 1)
+    for row, cells in zip(rows, texts[1:], strict=True):
+        for value, cell in zip(row.values(), cells, strict=True):
+            if isinstance(value, float):
+                assert f"{value:.6f}" == cell
+            else:
+                assert cell in (str(value), "NA", "inf", "-inf", "Inf")
+
+
+def test_depths_are_sums_of_span_marginals(tiny_run: Path, eos_run: Path) -> None:
+    run = load(tiny_run)
+    sentences = [*tiny_sentences(5, seed=9), "dog", "the , dog followed the child ."]
+    for sentence, depths in zip(sentences, run.depths(sentences), strict=True):
+        kept = [word for word in sentence.split() if word not in ",."]
+        spans = run.span_marginals([kept])[0]
+        expected = iter([float(spans[: k + 1, k + 1 :].sum()) for k in range(len(kept))])
+        one = len(kept) == 1  # no constituent of two words
+        for word, depth in zip(sentence.split(), depths, strict=True):
+            assert depth == (None if word in ",." or one else pytest.approx(next(expected), abs=1e-5))
+    (depths,) = load(eos_run).depths(["dog"])
+    assert depths == [pytest.approx(1)]  # with <eos>
+
+
+def test_frames_from_python(tiny_run: Path) -> None:
+    run = load(tiny_run)
+    sentences = ["the dog , followed the child .", "the child"]
+    frame = run.score(sentences, as_frame=True)
+    assert list(frame.columns)[:5] == ["sentence", "position", "word", "token", "surprisal_nats"]
+    assert list(frame.columns)[5:] == [
+        "entropy_nats", "syntactic_surprisal_nats", "lexical_surprisal_nats", "entropy_reduction_nats", "depth"
+    ]  # fmt: skip
+    sums = frame.groupby("sentence")["surprisal_nats"].sum()
+    assert (-sums).tolist() == pytest.approx(run.score(sentences), abs=1e-3)
+    parts = frame["syntactic_surprisal_nats"] + frame["lexical_surprisal_nats"]
+    assert (parts - frame["surprisal_nats"]).abs().max() < 1e-12
+    assert "depth" not in run.surprisal(sentences).to_frame().columns  # it takes a pass of its own
+    regions = run.surprisal([["The dog", "followed", "the child."]], regions=True).to_frame()
+    assert regions["depth"].notna().all()
+    with pytest.raises(InputError, match="leave out constraints"):
+        run.score(sentences, [None, None], as_frame=True)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("name", ["tiny_run", "eos_run"])

@@ -161,7 +161,7 @@ def test_surprisal_can_be_read_with_quotation_marks_in_it(call: Call, eos_run: P
     words = ['"', "the", '"dog"', "5'2\""]
     result = call("score", eos_run, "--surprisal", stdin=" ".join(words) + "\nthe dog\n")
     rows = list(csv.reader(io.StringIO(result.out), delimiter="\t"))  # by the rules of pandas.read_csv(sep="\t")
-    assert {len(row) for row in rows} == {9}
+    assert {len(row) for row in rows} == {10}
     assert [row[2] for row in rows[1:5]] == words
     assert table_row(["a", "b c", ""]) == "a\tb c\t"
 

@@ -43,13 +43,13 @@ def test_sentences_of_rows(tmp_path: Path) -> None:
     header, *found = scored_rows(table, scores, 1)
     assert header[5:] == [
         "tokens", "surprisal_bits", "entropy_bits", "syntactic_surprisal_bits", "lexical_surprisal_bits",
-        "entropy_reduction_bits", "unknown", "surprisal_bits_prev1", "unknown_prev1"
+        "entropy_reduction_bits", "depth", "unknown", "surprisal_bits_prev1", "unknown_prev1"
     ]  # fmt: skip
     parts = ["NA", "NA"]  # the model has no preterminals, and no entropy is known after the last word
     assert found[0][:8] == ["1", "a", "1", "The dog", "300", "the dog", "2.885390", "2.885390"]
-    assert found[0][8:] == [*parts, "0.000000", "0", "NA", "NA"]
+    assert found[0][8:] == [*parts, "0.000000", "NA", "0", "NA", "NA"]
     assert found[3][:8] == ["1", "b", "2", "zorks.", "NA", "<unk>", "14.426950", "5.770780"]
-    assert found[3][8:] == [*parts, "NA", "1", "1.442695", "0"]
+    assert found[3][8:] == [*parts, "NA", "NA", "1", "1.442695", "0"]
 
 
 def test_the_end_is_asked_for_where_a_last_region_has_no_tokens(tmp_path: Path) -> None:

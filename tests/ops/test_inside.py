@@ -1,6 +1,7 @@
 """Every backend of the inside algorithm against enumeration, and against what must hold for any grammar."""
 
 import math
+from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -386,3 +387,19 @@ def test_split_sums_do_not_depend_on_how_a_processor_multiplies(monkeypatch, lea
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
     for ours, naive in zip(gradients(found, inputs, weights), gradients(expected, inputs, weights), strict=True):
         assert relative(ours, naive) < 1e-12
+
+
+@pytest.mark.parametrize("question", [inside, span_marginals])
+def test_what_is_no_log_emission_is_refused(question: Callable[..., object]) -> None:
+    logs, root, left, right = (tensor.detach() for tensor in random_case(2, 4, 3, 5).tensors())
+    with pytest.raises(InputError, match=r"log_emissions holds .* probabilities; give log_emissions.log\(\)"):
+        question(logs.softmax(-1), root, left, right)
+    with pytest.raises(InputError, match=r"log_emissions has dtype torch.int64; it must be a floating-point tensor"):
+        question(logs.long(), root, left, right)
+    for place, name in enumerate(("log_emissions", "root", "left", "right")):
+        given: list[object] = [logs, root, left, right]
+        given[place] = given[place].numpy()  # type: ignore[attr-defined]
+        with pytest.raises(InputError, match=rf"^{name} is a ndarray; give a tensor, torch.as_tensor\({name}\)$"):
+            question(*given)
+    question(logs * 0, root, left, right)  # words of probability 1
+    question(logs.abs() + 2, root, left, right)  # log-weights

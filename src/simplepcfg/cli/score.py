@@ -8,8 +8,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Annotated
 
 from simplepcfg.cli.materials import read_items
-from simplepcfg.cli.options import Chunk, Device, Quiet, Raw, refuse_baseline, sentence_chunks, with_remark
-from simplepcfg.cli.output import note, table_row, write_lines
+from simplepcfg.cli.options import Chunk, Device, Json, Quiet, Raw, refuse_baseline, sentence_chunks, with_remark
+from simplepcfg.cli.output import note, refuse_unwritable, table_row, write_json, write_lines
 from simplepcfg.cli.requests import arg, flag, opt, takes
 from simplepcfg.cli.unknown_words import UnknownWords
 from simplepcfg.errors import InputError, counted
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 NAME = "score"
 SUMMARY = "Print the log-probability of each sentence, or of each word."
 NOTHING = "NA"
+Cell = str | float | int | None  # of a table; JSON has numbers and null where text has digits and NA
+Row = dict[str, Cell]
 EXACT = "natural log-probability"
 # What a compound run has instead; docs/models.md compares it with log p.
 IMPOSSIBLE = (
@@ -42,6 +44,7 @@ class ScoreRequest:
         bool, flag("--regions", "FILE is a table of words or regions; add their surprisals in bits.")
     ] = False
     spillover: Annotated[int, opt("--spillover", "N", "Also surprisals of the N regions before.", min=0, max=20)] = 0
+    json: Json = None
     closed_vocabulary: Annotated[
         bool, flag("--closed-vocabulary", "Unknown words count as <unk>, whatever their spelling.")
     ] = False
@@ -63,8 +66,9 @@ def command(request: ScoreRequest) -> None:
     surprisal_bits is -log2 P(word | the words before it), summed over all trees; entropy_bits is that of what could
     have come in its place. Surprisal is the sum of syntactic_surprisal_bits, by how much the word changes what is known
     of its preterminal, and lexical_surprisal_bits, the choice of the word; entropy_reduction_bits is how far entropy
-    falls through the word, or 0. token is the word as the model sees it; words that the run drops have NA. A word with
-    a quotation mark is quoted and the mark doubled, as pandas.read_csv(sep="\\t") and spreadsheets read it.
+    falls through the word, or 0. depth is the expected number of constituents over the word, in trees of the whole
+    sentence. token is the word as the model sees it; words that the run drops have NA. A word with a quotation mark is
+    quoted and the mark doubled, as pandas.read_csv(sep="\\t") and spreadsheets read it. --json has the same rows.
 
     With --regions, FILE is a table with a header, separated by tabs, or by commas or semicolons as CSV, with a row a
     word or region as readers saw it: columns item and word or region, perhaps condition, sentence, zone and any others,
@@ -78,6 +82,7 @@ def command(request: ScoreRequest) -> None:
       echo "the dog sees a cat" | simplepcfg score runs/demo
       simplepcfg score runs/demo sentences.txt > scores.txt
       simplepcfg score runs/demo sentences.txt --surprisal > words.tsv
+      simplepcfg score runs/demo sentences.txt --surprisal --json -
       simplepcfg score english story.txt --raw
       simplepcfg score runs/demo items.tsv --regions --spillover 2 > scored.tsv
     """
@@ -90,57 +95,76 @@ def command(request: ScoreRequest) -> None:
 
     model = load_word_model(request.run, request.device, closed_vocabulary=request.closed_vocabulary)
     unknown = UnknownWords(model)
-    if request.regions:
-        _score_regions(request, model, unknown)
-    elif request.surprisal:
-        _print_surprisals(request, model, unknown)
-    else:
-        _print_scores(request, model, unknown)
+    if request.json is not None:
+        refuse_unwritable(request.json)
+    answer = _score_regions if request.regions else _print_surprisals if request.surprisal else _print_scores
+    rows = answer(request, model, unknown)
+    if request.json is not None:
+        write_json(request.json, rows)
     unknown.tell(request.quiet)
 
 
-def _score_regions(request: ScoreRequest, model: "WordModel", unknown: UnknownWords) -> None:
-    """Print a table of words or regions with their surprisals."""
-    from simplepcfg.linguistics.item_tables import equal_conditions_remark, score_item_table, scored_rows
+def _score_regions(request: ScoreRequest, model: "WordModel", unknown: UnknownWords) -> list[Row]:
+    """Print a table of words or regions with their surprisals; return its rows, for JSON."""
+    from simplepcfg.linguistics.item_tables import ADDED_COLUMNS, equal_conditions_remark, score_item_table, scored_rows
     from simplepcfg.linguistics.regions import tokenise_regions
 
     table = read_items(request.file, request.quiet)
-    scores = score_item_table(model, table)
-    write_lines(map(table_row, scored_rows(table, scores, request.spillover)))
+    scores = score_item_table(model, table, depths=True)
+    header, *rows = scored_rows(table, scores, request.spillover)
+    if request.json != "-":
+        write_lines(map(table_row, [header, *rows]))
     if (remark := equal_conditions_remark(table, scores)) is not None:
         note(remark, request.quiet)
     unknown.count([tokenise_regions(sentence, model).words for sentence in table.texts()])
+    texts = {*table.columns, ADDED_COLUMNS[0]}
+    return [
+        {name: cell if name in texts else _number(cell) for name, cell in zip(header, row, strict=True)} for row in rows
+    ]
 
 
-def _print_surprisals(request: ScoreRequest, model: "WordModel", unknown: UnknownWords) -> None:
-    """Print a row for each word."""
-    from simplepcfg.linguistics.word_model import INFORMATION
+def _print_surprisals(request: ScoreRequest, model: "WordModel", unknown: UnknownWords) -> list[Row]:
+    """Print a row for each word; return the rows if they are to be written as JSON."""
+    from simplepcfg.inference.run import Run
+    from simplepcfg.linguistics.word_model import INFORMATION, with_depths
 
-    names = ("sentence", "position", "word", "token", *(f"{name}_bits" for name in INFORMATION))
-    numbers, header = count(1), ["\t".join(names)]
+    names = ["sentence", "position", "word", "token", *(f"{name}_bits" for name in INFORMATION), "depth"]
+    numbers, header, held = count(1), ["\t".join(names)], []
     for chunk in _chunks(request, model, unknown):
         tables = model.surprisal(chunk)
-        write_lines(header)  # not before something was read and computed: a refusal prints nothing
-        header = []
-        for records in tables:
-            write_lines(surprisal_rows(next(numbers), records))
-    write_lines(header)
+        if isinstance(model, Run):
+            tables = with_depths(tables, model.depths(chunk))
+        rows = [row for records in tables for row in surprisal_rows(next(numbers), records)]
+        if request.json != "-":
+            # The header is not printed before something was read and computed: a refusal prints nothing.
+            write_lines([*header, *(table_row(map(_cell, row)) for row in rows)])
+            header = []
+        if request.json is not None:
+            held += [dict(zip(names, row, strict=True)) for row in rows]
+    if request.json != "-":
+        write_lines(header)
+    return held
 
 
-def _print_scores(request: ScoreRequest, model: "WordModel", unknown: UnknownWords) -> None:
-    """Print a number for each sentence."""
+def _print_scores(request: ScoreRequest, model: "WordModel", unknown: UnknownWords) -> list[Row]:
+    """Print a number for each sentence; return rows if they are to be written as JSON."""
     from simplepcfg.inference.run import Run
 
     unit = INEXACT if isinstance(model, Run) and not model.shares_rules else EXACT
     scores = map(model.score, _chunks(request, model, unknown))
-    impossible = 0
+    impossible, numbers = 0, count(1)
+    held: list[Row] = []
     for values in with_remark(scores, f"unit: nats ({unit}), one number a line", request.quiet):
-        write_lines(f"{value:.6f}" for value in values)
+        if request.json != "-":
+            write_lines(f"{value:.6f}" for value in values)
+        if request.json is not None:
+            held += [{"sentence": next(numbers), "log_probability_nats": value} for value in values]
         impossible += sum(value == -math.inf for value in values)
     if impossible:
         one = impossible == 1
         reason = f"{'it has' if one else 'they have'} no words" if model.preprocessing.eos else IMPOSSIBLE
         note(f"-inf for {counted(impossible, 'sentence')}: {reason}", request.quiet)
+    return held
 
 
 def _chunks(request: ScoreRequest, model: "WordModel", unknown: UnknownWords) -> Iterator[Chunk]:
@@ -156,14 +180,14 @@ def _chunks(request: ScoreRequest, model: "WordModel", unknown: UnknownWords) ->
         yield chunk if isinstance(model, Run) else [words for words, _ in split_sentences(chunk)]
 
 
-def surprisal_rows(sentence: int, records: Sequence["WordSurprisal"]) -> Iterator[str]:
+def surprisal_rows(sentence: int, records: Sequence["WordSurprisal"]) -> Iterator[list[Cell]]:
     """Yield a sentence's rows of the table; sentences and positions count from 1."""
     from simplepcfg.linguistics.word_model import INFORMATION
 
     for position, record in enumerate(records, start=1):
-        token = NOTHING if record.token is None else record.token
-        numbers = (_bits(getattr(record, name)) for name in INFORMATION)
-        yield table_row([str(sentence), str(position), record.word, token, *numbers])
+        nats = (getattr(record, name) for name in INFORMATION)
+        bits = (None if value is None else value / math.log(2) for value in nats)
+        yield [sentence, position, record.word, record.token, *bits, record.depth]
 
 
 def _begins_a_table(sentence: object) -> bool:
@@ -174,5 +198,10 @@ def _begins_a_table(sentence: object) -> bool:
     return "item" in names and not names.isdisjoint(("region", "word"))
 
 
-def _bits(nats: float | None) -> str:
-    return NOTHING if nats is None else f"{nats / math.log(2):.6f}"
+def _cell(value: Cell) -> str:
+    return NOTHING if value is None else f"{value:.6f}" if isinstance(value, float) else str(value)
+
+
+def _number(cell: str) -> float | int | None:
+    """Return a cell of numbers as JSON has it; infinity becomes null when it is written."""
+    return None if cell == NOTHING else int(cell) if cell.isdigit() else float(cell)

@@ -122,6 +122,27 @@ def _marginals_of_endings(
     return marginals
 
 
+def depths(run: TrainedModel, sentences: Iterable[Sentence]) -> list[list[float | None]]:
+    """See ``Run.depths``."""
+    prepared = run.prepare(sentences)
+
+    def compute(batch: Batch) -> list[list[float]]:
+        with torch.no_grad():
+            spans = run.grammar_of(batch).span_marginals(batch.words, batch.lengths).double()
+        # The spans (i, j) over word k are those with i <= k < j: those that begin by k, without those that end by k.
+        begun, ended = spans.sum(2).cumsum(1), spans.sum(1).cumsum(1)
+        over = (begun - ended)[:, :-1].tolist()
+        return [row[:n] for row, n in zip(over, batch.lengths.tolist(), strict=True)]
+
+    tokens = [item.tokens if run.has_trees else [] for _, item in prepared]
+    answers: list[list[float]] = in_batches(run, tokens, compute, list)
+    tables: list[list[float | None]] = [[None] * len(words) for words, _ in prepared]
+    for table, (_, item), answer in zip(tables, prepared, answers, strict=True):
+        for place, depth in zip(item.kept, answer, strict=False):  # an <eos> that was added has no place
+            table[place] = depth
+    return tables
+
+
 def tagged_words(
     run: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None
 ) -> list[list[TaggedWord]]:

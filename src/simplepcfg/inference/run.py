@@ -11,6 +11,7 @@ import torch
 
 from simplepcfg.data.constraints import Constraints
 from simplepcfg.data.trees import SpanTree
+from simplepcfg.errors import InputError
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.inference import labelled_trees
@@ -22,6 +23,7 @@ from simplepcfg.inference.labelled_trees import SampledText, ScoredTree
 from simplepcfg.inference.marginals import (
     ConstraintList,
     TaggedWord,
+    depths,
     divergences,
     entropies,
     make_bonus,
@@ -33,9 +35,10 @@ from simplepcfg.inference.scoring import log_probabilities
 from simplepcfg.inference.sentences import Sentence, nltk_trees, region_texts, split_sentences
 from simplepcfg.inference.span_chart import SpanChart, make_chart
 from simplepcfg.inference.surprisal import surprisal_records
-from simplepcfg.inference.surprisal_tables import RegionTables, SurprisalTables
+from simplepcfg.inference.surprisal_tables import RegionTables, SurprisalTable, SurprisalTables
 from simplepcfg.inference.trained_model import TrainedModel
 from simplepcfg.linguistics.regions import region_surprisals
+from simplepcfg.linguistics.word_model import with_depths
 from simplepcfg.progress import stage
 from simplepcfg.runs.config.files import save_config
 from simplepcfg.runs.failures import resource_errors
@@ -44,6 +47,7 @@ from simplepcfg.runs.tensor_files import host_copy, write_tensor_file
 
 if TYPE_CHECKING:
     from nltk.tree import Tree
+    from pandas import DataFrame
 
     from simplepcfg.inference.symbol_guide import SymbolDescription, SymbolGuide
     from simplepcfg.inference.symbol_report import SymbolReport
@@ -64,7 +68,23 @@ class Run(TrainedModel):
 
     _guide: SymbolGuide | None = None  # created when the first symbol is described
 
-    def score(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[float]:
+    @overload
+    def score(
+        self,
+        sentences: Iterable[Sentence],
+        constraints: ConstraintList | None = None,
+        *,
+        as_frame: Literal[False] = False,
+    ) -> list[float]: ...
+
+    @overload
+    def score(
+        self, sentences: Iterable[Sentence], constraints: None = None, *, as_frame: Literal[True]
+    ) -> DataFrame: ...
+
+    def score(
+        self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None, *, as_frame: bool = False
+    ) -> list[float] | DataFrame:
         """Return the natural log-probability of each sentence, in order; -inf for fewer than two words.
 
         The probability of an unknown word is that of `<unk>` times that of its spelling, unless the run was loaded with
@@ -74,7 +94,16 @@ class Run(TrainedModel):
         that of the trees that they allow, with their bonuses.
 
             run.score(["the dog barks .", "a cat sees the dog ."])   # [-14.2, -18.9]
+
+        With `as_frame` it is a pandas data frame with a row for each word and one for the end, whose surprisals sum to
+        the above: surprisal and its parts, entropy and its reduction in nats, and depth, as in `score --surprisal`.
         """
+        if as_frame:
+            if constraints is not None:
+                raise InputError("surprisals are over all trees; leave out constraints or as_frame")
+            items = list(sentences)
+            tables = with_depths(self.surprisal(items), self.depths(items))
+            return SurprisalTables(map(SurprisalTable, tables)).to_frame()
         prepared = self.prepare(sentences)
         bonus = make_bonus(constraints, prepared, self.device)
         tokens = [item.tokens for _, item in prepared]
@@ -102,13 +131,13 @@ class Run(TrainedModel):
                 print(item.word, item.surprisal)
 
         With `regions` a sentence is a list of the texts of its regions, as written, `["The horse", "fell."]`; they are
-        tokenised as one running sentence, and the record of a region has the sum over its tokens. `to_frame()` of
-        either answer is a pandas data frame. With `ends=False` the records of the end, and of an `<eos>` that is added,
-        are left out, which takes less time.
+        tokenised as one running sentence, and the record of a region has the sum over its tokens and the depth of the
+        last one. `to_frame()` of either answer is a pandas data frame. With `ends=False` the records of the end, and
+        of an `<eos>` that is added, are left out, which takes less time.
         """
         if not regions:
             return surprisal_records(self, sentences, ends)
-        return RegionTables(region_surprisals(self, region_texts(sentences)))
+        return RegionTables(region_surprisals(self, region_texts(sentences), depths=True))
 
     def complete(
         self,
@@ -249,6 +278,13 @@ class Run(TrainedModel):
         A notebook shows it as a triangle; `to_svg()` returns the picture.
         """
         return make_chart(self, sentence, constraints, symbols)
+
+    def depths(self, sentences: Iterable[Sentence]) -> list[list[float | None]]:
+        """Return the expected number of constituents of two words or more over each word, in trees of the sentence.
+
+        An added `<eos>` counts as a word of them. None for dropped punctuation, and for a run without trees.
+        """
+        return depths(self, sentences)
 
     def tags(self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None) -> list[list[TaggedWord]]:
         """Return the most probable preterminal of each word, by its marginal over all derivations, and the marginal."""

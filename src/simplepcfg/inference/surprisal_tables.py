@@ -34,13 +34,14 @@ class SurprisalTables(list[SurprisalTable]):
 
     def to_frame(self) -> DataFrame:
         """Return a pandas data frame with a row a word: sentence and position count from 1, units are nats."""
+        depths = _has_depths(self)
         return _frame(
             {
                 "sentence": number,
                 "position": position,
                 "word": record.word,
                 "token": record.token,
-                **_nats(record),
+                **_numbers(record, depths),
             }
             for number, table in enumerate(self, start=1)
             for position, record in enumerate(table, start=1)
@@ -52,13 +53,14 @@ class RegionTables(list[list[RegionSurprisal]]):
 
     def to_frame(self) -> DataFrame:
         """Return a pandas data frame with a row a region: sentence and position count from 1, units are nats."""
+        depths = _has_depths(self)
         return _frame(
             {
                 "sentence": number,
                 "position": position,
                 "region": record.region,
                 "tokens": " ".join(record.tokens),
-                **_nats(record),
+                **_numbers(record, depths),
                 "unknown": record.unknown,
             }
             for number, table in enumerate(self, start=1)
@@ -66,9 +68,14 @@ class RegionTables(list[list[RegionSurprisal]]):
         )
 
 
-def _nats(record: WordSurprisal | RegionSurprisal) -> dict[str, float | None]:
-    """Return the columns of information that a word or a region has."""
-    return {f"{name}_nats": getattr(record, name) for name in INFORMATION}
+def _numbers(record: WordSurprisal | RegionSurprisal, depths: bool) -> dict[str, float | None]:
+    """Return the columns of numbers that a word or a region has, with a depth where any has one."""
+    numbers = {f"{name}_nats": getattr(record, name) for name in INFORMATION}
+    return numbers | {"depth": record.depth} if depths else numbers
+
+
+def _has_depths(tables: Iterable[Iterable[WordSurprisal | RegionSurprisal]]) -> bool:
+    return any(record.depth is not None for table in tables for record in table)
 
 
 def _frame(rows: Iterable[Mapping[str, object]]) -> DataFrame:

@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import torch
 from torch import Tensor
@@ -173,7 +173,7 @@ def check_shapes(rules: SimpleRules, sentences: Sentences) -> InsideArguments:
     if left.dim() != right.dim():
         raise InputError("left and right must both have a batch dimension, or neither")
     dtype = torch.promote_types(log_emissions.dtype, torch.float32)
-    if not dtype.is_floating_point:
+    if not log_emissions.dtype.is_floating_point:
         raise InputError(f"log_emissions has dtype {log_emissions.dtype}; it must be a floating-point tensor")
     check_precision(rules.precision)
     if span_bonus is not None and tuple(span_bonus.shape) != (batch, n + 1, n + 1):
@@ -253,25 +253,45 @@ def float64_of_sentence(rules: Tensor, b: int, dims: int) -> Tensor:
     return (rules[b] if rules.dim() > dims else rules).double()
 
 
+def check_tensors(log_emissions: Tensor, root: Tensor, left: Tensor, right: Tensor) -> None:
+    """Raise InputError for what is no tensor, or for log-emissions that seem to be probabilities.
+
+    These are numbers from 0 to 1, not all 0. Other positive numbers may be log-weights. Tensors on a GPU are not read.
+    """
+    for name, tensor in (("log_emissions", log_emissions), ("root", root), ("left", left), ("right", right)):
+        if not isinstance(tensor, Tensor):
+            raise InputError(f"{name} is a {type(tensor).__name__}; give a tensor, torch.as_tensor({name})")
+    values = None if torch.compiler.is_compiling() else _host_values(log_emissions)
+    if values is not None and values.size and values.min() >= 0 and 0 < values.max() <= 1:
+        raise InputError(
+            f"log_emissions holds {values.min():.6g} to {values.max():.6g}, which seem to be probabilities; "
+            "give log_emissions.log()"
+        )
+
+
 def check_probabilities(name: str, tensor: Tensor) -> None:
     """Raise InputError if rules are negative, which means that log-probabilities were given.
 
     Tensors on a GPU are not checked, because the host would have to wait for it. NaN is accepted: training detects it
     and skips the step.
     """
-    if tensor.device.type != "cpu" or not tensor.is_floating_point():
-        return
-    try:
-        # NumPy's view of the same memory keeps the check out of autograd and of tracing.
-        values = tensor.detach().numpy() if tensor.dtype != torch.bfloat16 else tensor.detach().float().numpy()
-    except RuntimeError:  # within a transformation such as torch.func.vmap there are no values
-        return
-    least = float(values.min())
-    if least < -LARGEST_NEGATIVE_RULE:
+    values = _host_values(tensor)
+    if values is not None and (least := float(values.min())) < -LARGEST_NEGATIVE_RULE:
         raise InputError(
             f"{name} holds {least:.6g}; rules are probabilities, not log-probabilities or logits: give {name}.exp() or "
             f"{name}.softmax(-1)"
         )
+
+
+def _host_values(tensor: Tensor) -> Any:
+    """Return the values of a floating-point tensor on a CPU as NumPy's array, or None where none can be read."""
+    if tensor.device.type != "cpu" or not tensor.is_floating_point():
+        return None
+    try:
+        # NumPy's view of the same memory keeps the check out of autograd and of tracing.
+        return tensor.detach().numpy() if tensor.dtype != torch.bfloat16 else tensor.detach().float().numpy()
+    except RuntimeError:  # within a transformation such as torch.func.vmap there are no values
+        return None
 
 
 def check_lengths(lengths: Tensor | Sequence[int] | None, batch: int, n: int) -> Tensor | None:

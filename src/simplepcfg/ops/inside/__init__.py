@@ -14,6 +14,7 @@ from simplepcfg.ops.arguments import (
     check_arguments,
     check_shapes,
     check_shapes_once,
+    check_tensors,
     check_values,
     recordable_arguments,
 )
@@ -84,7 +85,8 @@ def inside(
         of one word, which has no tree, has -inf and zero gradients.
 
     Raises:
-        InputError: if a shape, a dtype, a length or a name is wrong, or if the backend cannot run on these tensors.
+        InputError: if a shape, a dtype, a length or a name is wrong, if probabilities are given in place of
+            log-emissions (on a CPU), or if the backend cannot run on these tensors.
 
     README.md in this folder derives the recursion and describes the layout of the chart.
 
@@ -93,6 +95,7 @@ def inside(
     >>> inside(emissions, torch.ones(1), rules, rules).exp()    # two trees of probability (1/4)²
     tensor([0.1250])
     """
+    check_tensors(log_emissions, root, left, right)
     rules, sentences = SimpleRules(root, left, right, precision), Sentences(log_emissions, lengths, span_bonus)
     return log_partition(rules, sentences, backend=backend)
 
@@ -142,6 +145,7 @@ def span_marginals(
     >>> marginals[0, 0, 3], marginals[0, 0, 2], marginals[0, 1, 3]    # the sentence, and two equally probable spans
     (tensor(1.), tensor(0.5000), tensor(0.5000))
     """
+    check_tensors(log_emissions, root, left, right)
     rules, sentences = SimpleRules(root, left, right, precision), Sentences(log_emissions, lengths, span_bonus)
     return log_partition_and_spans(rules, sentences, backend=backend, create_graph=create_graph)
 
