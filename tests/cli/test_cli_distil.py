@@ -147,3 +147,26 @@ def test_members_with_seeds_and_keys_of_their_own(call: Call, text_file: Path, t
 def test_members_on_the_command_line(text: str, expected: Member, name: str) -> None:
     assert Member.parse(text) == expected
     assert expected.name == name
+
+
+def test_every_kind_with_trees_teaches(call: Call, text_file: Path) -> None:
+    small = "model.nonterminals=3,model.preterminals=4,model.embedding=4"
+    members = [f"{kind},{small}" for kind in ("sc-pcfg", "c-pcfg", "n-pcfg", "tn-pcfg-biased")]
+    members[0] += ",model.latent=2,model.encoder=4"
+    members[1] += ",model.latent=2,model.encoder=4"
+    members[3] += ",model.rank=4"
+    members.append("sn-pcfg-small,data.vocabulary_size=9,data.unknown_classes=signature")
+    text = [
+        "--train",
+        text_file,
+        "--valid",
+        text_file,
+        "--set",
+        "training.epochs=1",
+        "--set",
+        "training.precision=fp32",
+    ]
+    student = ["--student", f"sn-pcfg-small,{small}", "--seeds", 1, "--out", "runs/d"]
+    result = call("distil", *members, *student, *text)
+    assert result.code == 0, result.err
+    assert len(load("runs/d/student").config.training.teacher) == 5

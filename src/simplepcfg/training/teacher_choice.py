@@ -69,7 +69,8 @@ def choose_teachers(
     Then a configuration is left out if its trees differ from those of the likeliest one as trees of two minds do: the
     teachers of either agree with each other by `MARGIN` more than with those of the other. Where such grammars teach
     together, a student learns a mixture that is worse than the better of them; members that differ from each other as
-    much as from other configurations make independent mistakes, which cancel out.
+    much as from other configurations make independent mistakes, which cancel out. Likelihoods are compared between
+    configurations that have the vocabulary of the first one.
 
     All is written to `teachers.json` in `folder`, where agreement is not computed again for the same members.
     """
@@ -80,7 +81,8 @@ def choose_teachers(
         return Choice(tuple(runs), (), 1.0)
     agreement = _agreement(runs, config, folder / RECORD, device)
     places = _kept(names, likelihoods, agreement, keep, by)
-    best = names[max(places, key=lambda place: likelihoods[place])]
+    comparable = [place for place in places if _vocabulary(runs[place]) == _vocabulary(runs[0])]
+    best = names[max(comparable or places, key=lambda place: likelihoods[place])]
     left_out = tuple(name for name in members if name != best and _of_two_minds(name, best, names, agreement, places))
     places = [place for place in places if names[place] not in left_out]
     pairs = [float(agreement[i, j]) for i, j in combinations(places, 2)]
@@ -98,6 +100,10 @@ def choose_teachers(
     for name in left_out:
         note(f"{name} is left out: its grammars agree with each other, but not with the likeliest ones")
     return choice
+
+
+def _vocabulary(run: Path) -> bytes:
+    return RunFolder(run).vocabulary.read_bytes()
 
 
 def _agreement(runs: Sequence[Path], config: RunConfig, record: Path, device: str) -> Tensor:

@@ -1,6 +1,7 @@
 """Span marginals of teachers for every training sentence, packed in half precision and kept beside a run."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -45,10 +46,12 @@ class TeacherMarginals:
     def of(self, indices: Sequence[int], n: int) -> Tensor:
         """Return the tables of these sentences, [B, n + 1, n + 1] in float32 with 0 beyond their ends."""
         tables = torch.zeros(len(indices), n + 1, n + 1)
-        for row, index in enumerate(indices):
-            length, end = self.lengths[index], self._ends[index]
+        for length in {self.lengths[index] for index in indices}:  # Batches have few different lengths, mostly one.
+            chosen = [row for row, index in enumerate(indices) if self.lengths[index] == length]
+            ends = torch.tensor([self._ends[indices[row]] for row in chosen])
+            packed = self.packed[ends[:, None] + torch.arange(-(length * (length - 1) // 2), 0)]
             rows, columns = _places(length)
-            tables[row, rows, columns] = self.packed[end - length * (length - 1) // 2 : end].float()
+            tables[torch.tensor(chosen)[:, None], rows, columns] = packed.float()
         return tables
 
     def save(self, path: Path, identity: Record) -> None:
@@ -77,6 +80,7 @@ class TeacherMarginals:
         return {"packed": self.packed, "best": self.best}
 
 
+@lru_cache(maxsize=256)
 def _places(n: int) -> tuple[Tensor, Tensor]:
     """Return starts and ends of the spans of two or more words, in the order in which they are packed."""
     rows, columns = torch.triu_indices(n + 1, n + 1, offset=2)

@@ -60,7 +60,7 @@ def prepare_teachers(
         block = corpus.train_tokens[marginals.done : marginals.done + BLOCK]
         tables = mean_marginals([span_marginals(teacher, block) for teacher in teachers], mean)
         tables = [table.clamp_(max=1.0).half().float() for table in tables]
-        marginals.append(tables, _largest_sums(tables))
+        marginals.append(tables, _largest_sums(tables, device))
         if time.monotonic() - last >= SECONDS_BETWEEN_SAVES:
             marginals.save(path, identity)
             last = time.monotonic()
@@ -118,10 +118,11 @@ def best_tree_masks(tables: Sequence[Tensor]) -> Tensor:
     return best_tree_mask(padded, lengths)
 
 
-def _largest_sums(tables: Sequence[Tensor]) -> Tensor:
-    """Return the largest sum of marginals that a tree of each sentence has, [B]."""
+def _largest_sums(tables: Sequence[Tensor], device: torch.device) -> Tensor:
+    """Return the largest sum of marginals that a tree of each sentence has, [B] on the CPU."""
     padded, lengths = _padded(tables)
-    return (padded * best_tree_mask(padded, lengths)).sum((1, 2))
+    padded = padded.to(device)
+    return (padded * best_tree_mask(padded, lengths)).sum((1, 2)).cpu()
 
 
 def _padded(tables: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
