@@ -213,4 +213,4 @@ def _write(request: EvaluateRequest, columns: "list[Column]", systems: "list[Sys
     if request.csv is not None:
         write_text(request.csv, as_csv(SYSTEM_COLUMNS, system_rows(columns)))
     if request.write_labels is not None:
-        write_mapping(columns[0], systems[0].folders[0], request.write_labels)
+        write_mapping(columns[0], systems[0].folders[0], request.file, request.write_labels, request.device)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from simplepcfg.cli.output import results_console, write_json
+from simplepcfg.cli.output import results_console, write_text
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,12 +31,13 @@ def confusion_lines(columns: "Sequence[Column]", latex: bool) -> list[str]:
     return [(latex_grid if latex else markdown_grid)(*grid) for grid in confusion_grids(columns)]
 
 
-def write_mapping(column: "Column", folder: str, path: str) -> None:
-    """Write the gold label of each symbol of the run in `folder` to a file; InputError if the column has none."""
-    from simplepcfg.inference.label_mapping import LabelMapping
+def write_mapping(column: "Column", folder: str, trees: str, path: str, device: str) -> None:
+    """Write what the symbols of the run in `folder` stand for in a file of trees; InputError if the column has none."""
+    from simplepcfg.data.readers import read_trees
+    from simplepcfg.inference.labelling import learn_labels
     from simplepcfg.inference.run import load
 
     (report,) = column.reports
     if report.labels is None:
         raise InputError(f"{folder}: its most probable trees have no symbols; leave out --write-labels")
-    write_json(path, LabelMapping.from_report(report.labels, load(folder, "cpu")).to_dict())
+    write_text(path, learn_labels(load(folder, device), list(read_trees(trees)), report.labels).to_json())

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "parse"
 SUMMARY = "Print a tree for each sentence."
+NO_LABELS = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,8 @@ class ParseRequest:
         None
     )
     labels: Annotated[
-        str | None, opt("--labels", "FILE", "Most probable trees with gold labels, from evaluate --write-labels.")
+        str | None,
+        opt("--labels", "none|FILE", "No labels, or most probable trees with those of evaluate --write-labels."),
     ] = None
     constraints: Annotated[
         str | None, opt("--constraints", "FILE", "Spans to require, forbid or favour, one JSON object a line.")
@@ -63,6 +65,9 @@ class ParseRequest:
 def command(request: ParseRequest) -> None:
     """Print a tree for each sentence, in the input's order, some at a time as they are found; an empty line stays one.
 
+    Of a run that has learned labels from a treebank, as english has, trees have them, and nodes that are probably no
+    constituents are left out; --labels none prints binary trees of X.
+
     Punctuation that the run drops is attached to the lowest node around it. Symbols have numbers: nonterminal 12
     is NT-12, preterminal 5 is T-5. With --k each tree follows its log-probability (nats) and a tab, best first, and an
     empty line ends each sentence; one without a tree under the grammar has -inf. A line of --constraints is for the
@@ -80,7 +85,7 @@ def command(request: ParseRequest) -> None:
       simplepcfg parse runs/seed-1 sentences.txt --with runs/seed-2 --constraints known.jsonl
       simplepcfg parse runs/eight sentences.txt --by trees --weigh agreement
     """
-    if request.labels is not None:
+    if request.labels not in (None, NO_LABELS):
         request = replace(request, decode="viterbi")
     runs = _members(request)
     _refuse_contradictions(request, runs)
@@ -152,7 +157,8 @@ def _parsed_chunks(request: ParseRequest, runs: list[str]) -> Iterator[list["Spa
     if len(runs) == 1:
         named = _naming(request.labels, model)
         for chunk, asked in _constrained_chunks(request, model):
-            for block in model.parse_blocks(chunk, asked, decode=request.decode):
+            with_labels = request.labels != NO_LABELS
+            for block in model.parse_blocks(chunk, asked, decode=request.decode, labels=with_labels):
                 yield [named(tree) for tree in block]
         return
     from simplepcfg.inference.ensembles import ensemble
@@ -174,12 +180,12 @@ def _constrained_chunks(request: ParseRequest, model: "Run") -> Iterator[tuple[C
 
 def _naming(labels: str | None, model: "Run") -> Callable[["SpanTree"], "SpanTree"]:
     """Return what puts the labels of a file in place of the run's symbols; without a file, trees stay as they are."""
-    if labels is None:
+    if labels in (None, NO_LABELS):
         return lambda tree: tree
     from simplepcfg.inference.label_mapping import LabelMapping
 
     mapping = LabelMapping.load(labels)
-    mapping.refuse_other(model)
+    mapping.refuse_other(model.model, model.name)
     return mapping.apply
 
 

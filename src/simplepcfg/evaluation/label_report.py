@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from simplepcfg.data.preprocessing import spans_over
 from simplepcfg.data.trees import PHRASE_LABEL, SpanTree
-from simplepcfg.evaluation.f1 import f1_of_counts
-from simplepcfg.evaluation.symbol_labels import SymbolLabels, gold_labels, symbol_labels, tag_labels
+from simplepcfg.evaluation.f1 import f1_of_counts, strip_function_tags
+from simplepcfg.evaluation.symbol_labels import ROOT_LABELS, SymbolLabels, gold_labels, symbol_labels, tag_labels
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLabels:
+    """Accuracy, 0 to 100, of trees that have gold's labels already, learned elsewhere.
+
+    `sentence_f1` and `corpus_f1` count the spans that F1 counts; `bracket_f1`, over the corpus, counts all
+    constituents but the root, those of one word and of the whole sentence too, as is usual for supervised parsers.
+    """
+
+    sentence_f1: float
+    corpus_f1: float
+    bracket_f1: float
+    tag_accuracy: float | None  # None where gold has no tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +34,7 @@ class LabelReport:
     tags: SymbolLabels | None  # None where the gold trees have no tags
     sentence_f1: float
     corpus_f1: float
+    own: OwnLabels | None = None  # None where the run has not learned labels before
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON, percentages from 0 to 100; `tags` is null where gold has none."""
@@ -27,6 +43,7 @@ class LabelReport:
             "labelled_corpus_f1": self.corpus_f1,
             "phrases": _measures(self.phrases),
             "tags": None if self.tags is None else _measures(self.tags),
+            "own_labels": None if self.own is None else asdict(self.own),
         }
 
 
@@ -58,6 +75,33 @@ def compare_labels(
         found_tags if found_tags is not None and found_tags.counts else None,
         *_labelled_f1(gold, predicted, phrases.mapping()),
     )
+
+
+def judge_labels(
+    gold: Sequence[SpanTree],
+    gold_tags: Sequence[Sequence[str]] | None,
+    kept: Sequence[Sequence[int]],
+    trees: Sequence[SpanTree],
+) -> OwnLabels:
+    """Compare labelled trees over all words with gold trees over the words `kept`."""
+    predicted = [spans_over(places, tree.spans) for places, tree in zip(kept, trees, strict=True)]
+    names = {label: label for spans in predicted for _, _, label in spans}
+    right = total = guessed = 0
+    for tree, spans in zip(gold, predicted, strict=True):
+        if len(tree) < 2:
+            continue
+        truth = Counter((i, j, strip_function_tags(label)) for i, j, label in tree.spans if label not in ROOT_LABELS)
+        guess = Counter(spans)
+        right, total, guessed = right + (truth & guess).total(), total + truth.total(), guessed + guess.total()
+    pairs = [
+        (tag, tree.tags[place])
+        for tags, places, tree in zip(gold_tags or (), kept, trees, strict=gold_tags is not None)
+        for tag, place in zip(tags, places, strict=True)
+        if len(places) >= 2
+    ]
+    accuracy = 100 * sum(truth == guess for truth, guess in pairs) / len(pairs) if pairs else None
+    f1 = _labelled_f1(gold, predicted, names)
+    return OwnLabels(*f1, 100 * f1_of_counts(right, total, guessed), accuracy)
 
 
 def _labelled_f1(

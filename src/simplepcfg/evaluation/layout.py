@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from simplepcfg.evaluation.columns import OTHER_VOCABULARY, Column, Spread
 from simplepcfg.evaluation.dependency_report import DependencyReport
 from simplepcfg.evaluation.f1 import F1Report
+from simplepcfg.evaluation.label_report import OwnLabels
 from simplepcfg.evaluation.perplexity import PerplexityReport
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.symbol_labels import SymbolLabels
@@ -104,7 +105,14 @@ def _symbol_rows(columns: Sequence[Column]) -> list[Row]:
 
         return _numbers(columns, percentage)
 
+    def own(of: Callable[[OwnLabels], float | None]) -> list[str]:
+        return _numbers(columns, lambda report: of(report.labels.own) if report.labels and report.labels.own else None)
+
     return [
+        ("labelled S-F1 by learned labels", own(lambda labels: labels.sentence_f1)),
+        ("labelled corpus F1 by learned labels", own(lambda labels: labels.corpus_f1)),
+        ("labelled F1 of all constituents by learned labels", own(lambda labels: labels.bracket_f1)),
+        ("tagging accuracy by learned labels", own(lambda labels: labels.tag_accuracy)),
         ("labelled S-F1", _numbers(columns, lambda report: report.labels.sentence_f1 if report.labels else None)),
         ("labelled corpus F1", _numbers(columns, lambda report: report.labels.corpus_f1 if report.labels else None)),
         ("nonterminals: accuracy, many to one", phrases(lambda labels: labels.accuracy)),

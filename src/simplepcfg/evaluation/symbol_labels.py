@@ -12,6 +12,7 @@ from simplepcfg.evaluation.f1 import strip_function_tags
 
 NO_CONSTITUENT = "none"
 OTHER = "other"
+ROOT_LABELS = ("ROOT", "TOP", "")  # stand above the label of a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +115,11 @@ def tag_labels(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]
 
 
 def gold_labels(tree: SpanTree) -> dict[tuple[int, int], str]:
-    """Return the label of each span without its function tags; of a unary chain the topmost counts."""
+    """Return the label of each span without its function tags; of a unary chain the topmost counts that is no root."""
     labels: dict[tuple[int, int], str] = {}
     for i, j, label in tree.spans:
-        labels.setdefault((i, j), strip_function_tags(label))
+        if labels.get((i, j), ROOT_LABELS[0]) in ROOT_LABELS:
+            labels[i, j] = strip_function_tags(label)
     return labels
 
 

@@ -14,7 +14,7 @@ from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.baselines import left_branching, oracle, random_tree, right_branching
 from simplepcfg.evaluation.f1 import evaluate_spans
-from simplepcfg.evaluation.label_report import LabelReport, compare_labels
+from simplepcfg.evaluation.label_report import LabelReport, OwnLabels, compare_labels, judge_labels
 from simplepcfg.evaluation.report import EvaluationReport
 
 BASELINES = ("left-branching", "right-branching", "random", "oracle")
@@ -82,6 +82,10 @@ class Treebank:
     def labels(self, trees: Sequence[SpanTree]) -> LabelReport | None:
         """Report how the symbols of trees over the same words match gold labels; None where they have no symbols."""
         return compare_labels(self.gold, self.gold_tags, [item.kept for item in self.prepared], trees)
+
+    def own_labels(self, trees: Sequence[SpanTree]) -> OwnLabels:
+        """Report how the labels of trees over the original words match gold's."""
+        return judge_labels(self.gold, self.gold_tags, [item.kept for item in self.prepared], trees)
 
     def _project(self, name: str, number: int, tree: SpanTree) -> Spans:
         """Return the spans of a predicted tree over the words that preprocessing kept."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Generic, TypeVar
@@ -57,6 +57,11 @@ class Algorithms(Generic[Sampled, Counts]):
 
     def _symbol_marginals(self, sentences: Sentences, spans: Tensor | None) -> Tensor:
         raise self._unsupported("marginals of symbols over spans")
+
+    def _symbols_given_trees(
+        self, log_emissions: Tensor, trees: Sequence[Sequence[tuple[int, int]]]
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        raise self._unsupported("symbols of given trees")
 
     def _tag_marginals(self, sentences: Sentences) -> Tensor:
         raise self._unsupported("tag marginals")

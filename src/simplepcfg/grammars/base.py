@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 import torch
@@ -206,6 +207,17 @@ class Grammar(Algorithms[Sampled, Counts]):
         With ``spans`` [K, 3], rows of (sentence, start, end), of those spans only: [K, N]. Not differentiable.
         """
         return self._symbol_marginals(self._sentences(words, lengths, span_bonus), spans)
+
+    @without_autocast
+    def symbols_given_trees(
+        self, words: Tensor, lengths: Tensor | None = None, *, trees: Sequence[Sequence[tuple[int, int]]]
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Compute P(symbol | sentence, tree) of the nodes and words of binary trees, such as those of ``decode``.
+
+        For each sentence there is a tensor [spans, N], in the order of the spans of its tree, and one [words, P]. This
+        takes a small part of the time of ``decode``. Not differentiable.
+        """
+        return self._symbols_given_trees(self.log_emissions(words, lengths), trees)
 
     @without_autocast
     def tag_marginals(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -19,6 +20,7 @@ from simplepcfg.ops.autograd_context import requires_graph
 from simplepcfg.ops.entropy import derivation_entropy, derivation_kl, tree_log_weights
 from simplepcfg.ops.inside import log_partition, log_partition_and_spans
 from simplepcfg.ops.marginals import RuleCounts, rule_counts, symbol_marginals, tag_marginals
+from simplepcfg.ops.marginals.given_trees import symbols_given_trees
 from simplepcfg.ops.marginals.pruned import pruned_outside
 from simplepcfg.ops.prefix import (
     Closure,
@@ -108,6 +110,14 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
     def _symbol_marginals(self, sentences: Sentences, spans: Tensor | None) -> Tensor:
         with torch.no_grad():
             return symbol_marginals(self.rules, sentences, spans=spans, backend=self.backend)[1]
+
+    def _symbols_given_trees(
+        self, log_emissions: Tensor, trees: Sequence[Sequence[tuple[int, int]]]
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        if self.root.dim() == 1:
+            return symbols_given_trees(self.rules, log_emissions, trees)
+        each = [self.of_sentence(b).symbols_given_trees(log_emissions[b], trees=[trees[b]]) for b in range(len(trees))]
+        return [nodes for (nodes,), _ in each], [words for _, (words,) in each]
 
     def _tag_marginals(self, sentences: Sentences) -> Tensor:
         graph = self._differentiated(sentences)

@@ -17,6 +17,7 @@ from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport, Vocab
 from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.files import Record
 from simplepcfg.inference.labelled_trees import viterbi_trees
+from simplepcfg.inference.labelling import labelled_trees
 from simplepcfg.inference.parsing import check_decoder, mbr_spans, viterbi_spans
 from simplepcfg.inference.scoring import importance_log_probabilities, log_probabilities
 from simplepcfg.inference.sentences import Sentence, as_tree, listed, split_sentences
@@ -94,7 +95,10 @@ def labels_of(run: TrainedModel, treebank: Treebank) -> LabelReport | None:
         trees = viterbi_trees(run, prepared, lambda batch: None)
     except InputError:
         return None
-    return treebank.labels(trees)
+    report = treebank.labels(trees)
+    if report is None or run.labels is None or not run.labels.phrase_shares:
+        return report
+    return replace(report, own=treebank.own_labels(labelled_trees(run, prepared, lambda batch: None, run.labels)))
 
 
 def _evaluate_text(run: TrainedModel, items: Sequence[Sentence], name: str, importance: int) -> EvaluationReport:

@@ -12,6 +12,7 @@ from simplepcfg.errors import InputError
 from simplepcfg.evaluation.treebank import Spans
 from simplepcfg.inference.batches import blocks, in_batches
 from simplepcfg.inference.labelled_trees import ScoredTree, k_best_trees, viterbi_trees
+from simplepcfg.inference.labelling import labelled_trees
 from simplepcfg.inference.marginals import Bonus, ConstraintList, Words, make_bonus
 from simplepcfg.inference.sentences import Sentence, original_tree
 from simplepcfg.inference.trained_model import TrainedModel
@@ -20,21 +21,21 @@ DECODERS = ("mbr", "viterbi")
 
 
 def parse_spans(
-    run: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None, decode: str
+    run: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None, decode: str, labels: bool
 ) -> list[SpanTree]:
     """See ``Run.parse_spans``."""
     check_decoder(decode)
     prepared = run.prepare(sentences)
-    return _trees(run, prepared, make_bonus(constraints, prepared, run.device), decode)
+    return _trees(run, prepared, make_bonus(constraints, prepared, run.device), decode, labels)
 
 
 def parse_blocks(
-    run: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None, decode: str
+    run: TrainedModel, sentences: Iterable[Sentence], constraints: ConstraintList | None, decode: str, labels: bool
 ) -> Iterator[list[SpanTree]]:
     """See ``Run.parse_blocks``."""
     check_decoder(decode)
     for prepared, bonus in prepared_blocks(run, sentences, constraints):
-        yield _trees(run, prepared, bonus, decode)
+        yield _trees(run, prepared, bonus, decode, labels)
 
 
 def k_best_blocks(
@@ -56,9 +57,11 @@ def prepared_blocks(
         yield prepared[part], make_bonus(asked, prepared[part], run.device)
 
 
-def _trees(run: TrainedModel, prepared: Words, bonus: Bonus, decode: str) -> list[SpanTree]:
+def _trees(run: TrainedModel, prepared: Words, bonus: Bonus, decode: str, labels: bool) -> list[SpanTree]:
     if decode == "viterbi":
         return viterbi_trees(run, prepared, bonus)
+    if labels and run.labels is not None and run.labels.phrase_shares:
+        return labelled_trees(run, prepared, bonus, run.labels)
     decoded = mbr_spans(run, [item.tokens for _, item in prepared], bonus)
     return [original_tree(words, item, spans) for (words, item), spans in zip(prepared, decoded, strict=True)]
 

@@ -14,11 +14,13 @@ from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Treebank
+from simplepcfg.files import write_text
 from simplepcfg.inference import labelled_trees
 from simplepcfg.inference.batches import cells_a_batch, reason_too_long
 from simplepcfg.inference.bracketings import Bracketing, most_probable_bracketings
 from simplepcfg.inference.completion import MAX_LENGTH, Completion, complete
 from simplepcfg.inference.evaluation import evaluate, evaluate_treebank
+from simplepcfg.inference.label_mapping import LabelMapping
 from simplepcfg.inference.labelled_trees import SampledText, ScoredTree
 from simplepcfg.inference.marginals import (
     ConstraintList,
@@ -158,30 +160,47 @@ class Run(TrainedModel):
             return complete(self, prefix, k, samples, seed, max_length)
 
     def parse(
-        self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None, *, decode: str = "mbr"
+        self,
+        sentences: Iterable[Sentence],
+        constraints: ConstraintList | None = None,
+        *,
+        decode: str = "mbr",
+        labels: bool = True,
     ) -> list[Tree]:
         """Return the tree of each sentence over its original words, in order.
 
-        `decode="mbr"` gives the tree with the largest sum of span marginals, without symbols; "viterbi" the most
-        probable tree with its symbols, `(NT-12 (T-5 the) …)`. Dropped punctuation is attached to the lowest node around
+        `decode="mbr"` gives the tree with the largest sum of span marginals, with labels such as `NP` if the run has
+        learned any, in which nodes that are probably no constituents are left out; with `labels=False` or without
+        learned labels, it is a binary tree of `X`. "viterbi" gives the most probable tree with its symbols,
+        `(NT-12 (T-5 the) …)`. Dropped punctuation is attached to the lowest node around
         it. One word is the trivial tree `(X (T word))`, an empty sentence a tree without children. `constraints` has
         one entry a sentence, such as `{"require": [[0, 3]], "forbid": [[3, 5]], "bonus": [[0, 2, 1.5]]}`, or None.
 
             run.parse(["the dog barks ."], decode="viterbi")[0].pretty_print()
         """
-        return nltk_trees(self.parse_spans(sentences, constraints, decode=decode))
+        return nltk_trees(self.parse_spans(sentences, constraints, decode=decode, labels=labels))
 
     def parse_spans(
-        self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None, *, decode: str = "mbr"
+        self,
+        sentences: Iterable[Sentence],
+        constraints: ConstraintList | None = None,
+        *,
+        decode: str = "mbr",
+        labels: bool = True,
     ) -> list[SpanTree]:
         """Return the trees of `parse` as arrays of spans, whose depth is not limited."""
-        return parse_spans(self, sentences, constraints, decode)
+        return parse_spans(self, sentences, constraints, decode, labels)
 
     def parse_blocks(
-        self, sentences: Iterable[Sentence], constraints: ConstraintList | None = None, *, decode: str = "mbr"
+        self,
+        sentences: Iterable[Sentence],
+        constraints: ConstraintList | None = None,
+        *,
+        decode: str = "mbr",
+        labels: bool = True,
     ) -> Iterator[list[SpanTree]]:
         """Yield the trees of `parse_spans` in order, in lists that take some seconds each to compute."""
-        return parse_blocks(self, sentences, constraints, decode)
+        return parse_blocks(self, sentences, constraints, decode, labels)
 
     def k_best(
         self, sentences: Iterable[Sentence], k: int, constraints: ConstraintList | None = None
@@ -382,6 +401,8 @@ class Run(TrainedModel):
             write_tensor_file(folder.model, weights, self.best, vocabulary=self.vocabulary.checksum)
             if self.spelling is not None:
                 write_tensor_file(folder.spelling, self.spelling.to_tensors(), {})
+            if self.labels is not None:
+                write_text(folder.labels, self.labels.to_json())
             save_config(self.config, folder.config)
         return folder.path
 
@@ -461,11 +482,15 @@ def load(directory: str | PathLike[str], device: str = "auto", *, closed_vocabul
     """
     with stage(f"loading {directory}"):
         loaded = load_run(Path(directory), device)
-    return Run(
+    run = Run(
         loaded.model,
         loaded.vocabulary,
         loaded.config,
         directory=loaded.directory,
         best=loaded.best,
         spelling=None if closed_vocabulary else loaded.spelling,
+        labels=LabelMapping.of_folder(RunFolder(loaded.directory).labels),
     )
+    if run.labels is not None:
+        run.labels.refuse_other(run.model, run.name)
+    return run

@@ -17,6 +17,7 @@ from simplepcfg.files import Record
 from simplepcfg.grammars import Grammar, HiddenMarkovModel
 from simplepcfg.grammars.kept import Kept
 from simplepcfg.inference.kept_prefixes import KeptPrefixes
+from simplepcfg.inference.label_mapping import LabelMapping
 from simplepcfg.inference.sentences import Sentence, split_sentences
 from simplepcfg.inference.text_warnings import TextWarnings
 from simplepcfg.pretrained import installed
@@ -38,6 +39,7 @@ class TrainedModel:
         directory: Path | None = None,
         best: Record | None = None,
         spelling: SpellingModel | None = None,
+        labels: LabelMapping | None = None,
     ) -> None:
         self.model = model.eval()
         self.vocabulary = vocabulary
@@ -45,6 +47,7 @@ class TrainedModel:
         self.directory = directory
         self.best = dict(best or {})
         self.spelling = spelling
+        self.labels = labels
         self._text_warnings = TextWarnings(vocabulary, spelling)
         self._grammar: Kept[Grammar] = Kept()
         self._prefixes: Kept[KeptPrefixes] = Kept()

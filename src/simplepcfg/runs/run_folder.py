@@ -65,6 +65,11 @@ class RunFolder:
         return self.path / "spelling.safetensors"
 
     @property
+    def labels(self) -> Path:
+        """What symbols stand for, learned from a treebank; only there if `evaluate` was asked to write it."""
+        return self.path / "labels.json"
+
+    @property
     def facts(self) -> Path:
         """Versions, seed, device, and fingerprints of the data."""
         return self.path / "run.json"
@@ -102,7 +107,7 @@ class RunFolder:
     @property
     def files(self) -> tuple[Path, ...]:
         """All files that a run can have."""
-        settled = (self.config, self.vocabulary, self.spelling, self.facts, self.model, self.checkpoint)
+        settled = (self.config, self.vocabulary, self.spelling, self.labels, self.facts, self.model, self.checkpoint)
         return (*settled, self.metrics, self.timings, self.skipped, self.teacher)
 
     @property

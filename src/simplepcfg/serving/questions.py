@@ -14,7 +14,6 @@ from pydantic import BaseModel
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.drawing import PLAIN_LABELS, span_chart, surprisal_bars, tree_picture
 from simplepcfg.errors import InputError
-from simplepcfg.inference.label_mapping import LabelMapping
 from simplepcfg.inference.labelled_trees import ScoredTree
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.surprisal_tables import SurprisalTable
@@ -311,21 +310,7 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-LABELS_FILE = "labels.json"  # in the run's folder, as `evaluate --write-labels` writes it
-
-
 def symbol_name(run: Run, symbol: str) -> str:
     """Return what a symbol such as NT-12 is called where people read it; the symbol itself where nothing is known."""
-    labels = _labels(run)
-    label = labels.phrases.get(symbol) or labels.tags.get(symbol)
+    label = None if run.labels is None else run.labels.phrases.get(symbol) or run.labels.tags.get(symbol)
     return label or (run.symbol_name(symbol) if run.shares_rules else symbol)
-
-
-@lru_cache(maxsize=64)
-def _labels(run: Run) -> LabelMapping:
-    path = None if run.directory is None else run.directory / LABELS_FILE
-    if path is None or not path.is_file():
-        return LabelMapping({}, {})
-    labels = LabelMapping.load(path)
-    labels.refuse_other(run)
-    return labels
