@@ -1,4 +1,4 @@
-"""Learning rate and weight decay of a run."""
+"""Learning rate and weight decay of a run, and the length curriculum: the sentences of each epoch."""
 
 import math
 from collections.abc import Sequence

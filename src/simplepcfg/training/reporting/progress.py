@@ -1,4 +1,4 @@
-"""Reports of training steps and epochs, and the reporter that prints them as plain lines."""
+"""Reports of training steps and epochs: as plain lines, as records of metrics.jsonl, and their throughput."""
 
 import math
 import sys

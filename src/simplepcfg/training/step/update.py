@@ -1,4 +1,4 @@
-"""The optimiser update: gradient norm, clipping, Adam and counters; a step that is not finite changes no weights."""
+"""Gradient buffers and the update by them: norm, clipping, Adam; a step that is not finite changes no weights."""
 
 import math
 from collections.abc import Sequence
