@@ -87,7 +87,7 @@ def evaluated(path: Path) -> list[Row]:
 
 def tested(folder: Path) -> list[Row]:
     """The models of a folder, a row each: accuracies in per cent, gains in 1/1000 nats a word."""
-    found: defaultdict[str, Row] = defaultdict(dict)
+    by_model: defaultdict[str, Row] = defaultdict(dict)
     for path in sorted(folder.glob("*-syntaxgym.json")):
         suites: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         for item in json.loads(path.read_text()):
@@ -95,21 +95,21 @@ def tested(folder: Path) -> list[Row]:
                 suites[item["model"], item["group"]].append(100 * item["accuracy"])
         for model in {model for model, _ in suites}:
             values = [mean(each) for (name, _), each in suites.items() if name == model]
-            found[model] |= {"syntaxgym": round(mean(values), 2), "suites": len(values)}
+            by_model[model] |= {"syntaxgym": round(mean(values), 2), "suites": len(values)}
     for path in sorted(folder.glob("*-blimp.json")):
         for item in json.loads(path.read_text()):
             if item["level"] == "mean":
-                found[item["model"]] |= {"blimp": round(100 * item["accuracy"], 2), "pairs": item["items"]}
+                by_model[item["model"]] |= {"blimp": round(100 * item["accuracy"], 2), "pairs": item["items"]}
     for path in sorted(folder.glob("*-novels.json")):
         for item in json.loads(path.read_text()):
-            found[item["name"]] |= {"perplexity": _rounded(item["perplexity"]), "tokens": item["perplexity_tokens"]}
+            by_model[item["name"]] |= {"perplexity": _rounded(item["perplexity"]), "tokens": item["perplexity_tokens"]}
     for column in ("mean_rt", "mean_rt_shifted"):
         for path in sorted(folder.glob(f"*-times-{column}.json")):
             for item in json.loads(path.read_text()):
                 if item["predictor"] == "surprisal":
                     low, high = 1000 * item["low"], 1000 * item["high"]
-                    found[item["model"]][column] = f"{1000 * item['gain']:.1f} [{low:.1f}, {high:.1f}]"
-    return [{"system": model, **row} for model, row in sorted(found.items())]
+                    by_model[item["model"]][column] = f"{1000 * item['gain']:.1f} [{low:.1f}, {high:.1f}]"
+    return [{"system": model, **row} for model, row in sorted(by_model.items())]
 
 
 def _rounded(value: float | None) -> float | None:

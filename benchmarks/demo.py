@@ -34,19 +34,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     seeds = parser.parse_args().seeds
-    found: dict[str, Figures] = {}
+    figures: dict[str, Figures] = {}
     for seed in seeds:
         with tempfile.TemporaryDirectory() as folder:
-            found[str(seed)] = measure(seed, Path(folder) / "demo")
-        show(f"seed {seed}", found[str(seed)])
+            figures[str(seed)] = measure(seed, Path(folder) / "demo")
+        show(f"seed {seed}", figures[str(seed)])
     if len(seeds) > 1:
-        found["mean"] = {name: mean(item[name] for item in found.values()) for name in found[str(seeds[0])]}
-        show("mean", found["mean"])
+        figures["mean"] = {name: mean(item[name] for item in figures.values()) for name in figures[str(seeds[0])]}
+        show("mean", figures["mean"])
     threads = load_config("demo", environment={}).training.threads or torch.get_num_threads()
     where = {**environment(torch.device("cpu")), "threads": threads}
     rows = [
         {"seed": seed, **{name: round(value, 2) for name, value in item.items()}, **where}
-        for seed, item in found.items()
+        for seed, item in figures.items()
     ]
     append_rows(RESULTS, rows)
 

@@ -44,10 +44,12 @@ def main() -> None:
         row = {**environment(CPU), "B": size.batch, "n": size.n, "N": size.nonterminals, "P": size.preterminals}
         for name in ("torch", "log_sum_exp", "torch_struct"):
             row |= quantiles(f"{name}_ms", times.get(name))
-        faster = {name: round(found.p50 / times["torch"].p50, 2) for name, found in times.items() if name != "torch"}
+        faster = {
+            name: round(measured.p50 / times["torch"].p50, 2) for name, measured in times.items() if name != "torch"
+        }
         row |= {"times_faster": faster["log_sum_exp"], "times_torch_struct": faster.get("torch_struct", "")}
         append_rows(arguments.csv, [row])
-        shown = ", ".join(f"{name} {found.p50:.1f} ms" for name, found in times.items())
+        shown = ", ".join(f"{name} {measured.p50:.1f} ms" for name, measured in times.items())
         than = " and ".join(f"{times} times faster than {name}" for name, times in faster.items())
         print(f"{size}: {shown}; {than}", flush=True)
 

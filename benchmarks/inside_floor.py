@@ -38,15 +38,15 @@ def main() -> None:
 
 def latest() -> dict[tuple[int, ...], tuple[float, dict[str, str]]]:
     """The last measurement of each size, in bf16 with sentences of equal length."""
-    found: dict[tuple[int, ...], tuple[float, dict[str, str]]] = {}
+    latest: dict[tuple[int, ...], tuple[float, dict[str, str]]] = {}
     for name, column in (("inside_gpu.csv", "ms_p50"), ("plain_call_gpu.csv", "graph_ms_p50")):
         with open(RESULTS / name, newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
                 is_ours = row.get("backend", "triton") == "triton" and row.get("mode", "graph") == "graph"
                 is_ours &= row.get("precision", "bf16") == "bf16" and row["lengths"] == "equal" and bool(row[column])
                 if is_ours and row["machine"] == "NVIDIA H200" and int(row["N"]) >= LEAST_STATES:
-                    found[tuple(int(row[size]) for size in SIZES)] = (float(row[column]), row)
-    return found
+                    latest[tuple(int(row[size]) for size in SIZES)] = (float(row[column]), row)
+    return latest
 
 
 if __name__ == "__main__":

@@ -176,7 +176,7 @@ def compare(
     """Return times and losses of the usual step and of the step without a piece; why not, where it fails."""
     try:
         other = make_other()
-        found = other.first_losses()
+        loss = other.first_losses()
         times: tuple[list[float], list[float]] = ([], [])
         for turn in range(arguments.rounds + 1):
             for way, measured in zip((usual, other), times, strict=True):
@@ -185,7 +185,7 @@ def compare(
         with_piece, without = (each[1:] for each in times)  # the first turn only says how long a step takes
     except Exception as error:  # one failure leaves the other pieces to be measured
         return outcome([], [], expected, float("nan"), f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
-    return outcome(with_piece, without, expected, found, disagreement(arguments, expected, found))
+    return outcome(with_piece, without, expected, loss, disagreement(arguments, expected, loss))
 
 
 def writer_row(arguments: argparse.Namespace, config: RunConfig) -> dict[str, object]:
@@ -230,7 +230,7 @@ def describe(arguments: argparse.Namespace, config: RunConfig, piece: Piece, uni
 
 
 def outcome(
-    with_piece: list[float], without: list[float], expected: float, found: float, failure: str
+    with_piece: list[float], without: list[float], expected: float, loss: float, failure: str
 ) -> dict[str, object]:
     """Return the columns with the result; times are medians, and there are none where measuring failed."""
     times = [median(each) if each else None for each in (with_piece, without)]
@@ -240,16 +240,16 @@ def outcome(
         "without": times[1] and round(times[1], 4),
         "gain_percent": gain,
         "loss": round(expected, 6),
-        "loss_difference": None if found != found else f"{abs(found / expected - 1):.1e}",
+        "loss_difference": None if loss != loss else f"{abs(loss / expected - 1):.1e}",
         "failure": failure,
     }
 
 
-def disagreement(arguments: argparse.Namespace, expected: float, found: float) -> str:
+def disagreement(arguments: argparse.Namespace, expected: float, loss: float) -> str:
     """Return what is wrong where two losses differ by more than the tolerance."""
-    if abs(found / expected - 1) <= arguments.tolerance:
+    if abs(loss / expected - 1) <= arguments.tolerance:
         return ""
-    return f"the loss is {found:.6g} instead of {expected:.6g}"
+    return f"the loss is {loss:.6g} instead of {expected:.6g}"
 
 
 def record(arguments: argparse.Namespace, where: dict[str, object], row: dict[str, object]) -> bool:

@@ -84,9 +84,9 @@ def main() -> None:
         if time.monotonic() > until:
             print(f"{name}: no time left", flush=True)
             break
-        found = measure(arguments, name, until)
-        if found is not None:
-            append_rows(arguments.csv, [key | found | where])
+        row = measure(arguments, name, until)
+        if row is not None:
+            append_rows(arguments.csv, [key | row | where])
 
 
 def measure(arguments: argparse.Namespace, name: str, until: float) -> dict[str, object] | None:
@@ -95,12 +95,12 @@ def measure(arguments: argparse.Namespace, name: str, until: float) -> dict[str,
     device = resolve_device(arguments.device)
     folder = RunFolder(arguments.out / name)
     reset_peak(device)
-    found: dict[str, object] = dict.fromkeys(
+    row: dict[str, object] = dict.fromkeys(
         ("kind", "parameters", "seconds_an_epoch", "peak_mb", "peak_reserved_mb", "valid_perplexity", "failure")
     )
     try:
         config = load_config(name, [*fixed, *arguments.settings], environment={})
-        found |= {"kind": config.model.kind, "parameters": parameters(config)}
+        row |= {"kind": config.model.kind, "parameters": parameters(config)}
         result = train(
             config,
             folder.path,
@@ -114,13 +114,13 @@ def measure(arguments: argparse.Namespace, name: str, until: float) -> dict[str,
         print(f"{name}: stopped by --seconds, to be gone on with", flush=True)
         return None
     except SimplePCFGError as error:
-        found["failure"] = f"{type(error).__name__}: {error}"
+        row["failure"] = f"{type(error).__name__}: {error}"
     else:
-        found["seconds_an_epoch"] = round(result.seconds / result.epochs, 2)
-        found["valid_perplexity"] = result.best.perplexity and round(result.best.perplexity, 2)
-    found |= peak(device)
-    print(f"{name}: " + ", ".join(f"{key} {value}" for key, value in found.items() if value is not None), flush=True)
-    return found
+        row["seconds_an_epoch"] = round(result.seconds / result.epochs, 2)
+        row["valid_perplexity"] = result.best.perplexity and round(result.best.perplexity, 2)
+    row |= peak(device)
+    print(f"{name}: " + ", ".join(f"{key} {value}" for key, value in row.items() if value is not None), flush=True)
+    return row
 
 
 def parameters(config: RunConfig) -> int:

@@ -99,11 +99,11 @@ def compare(bare: Callable[[], object], whole: Callable[[], object], repeats: in
     """Median seconds of both, measured in turns so that a busy machine slows both."""
     times: tuple[list[float], list[float]] = ([], [])
     for measured in range(repeats + 1):
-        for job, found in zip((bare, whole), times, strict=True):
+        for job, seconds in zip((bare, whole), times, strict=True):
             began = time.perf_counter()
             job()
             if measured:  # the first turn warms up
-                found.append(time.perf_counter() - began)
+                seconds.append(time.perf_counter() - began)
     return median(times[0]), median(times[1])
 
 

@@ -72,10 +72,10 @@ def main() -> None:
     with without_graphs():
         graph = captured(call)
     ways = {"graph": graph, "call": call, "in_this_thread": in_this_thread, "empty_function": nothing}
-    found = {name: microseconds(way) for name, way in ways.items()}
+    micros = {name: microseconds(way) for name, way in ways.items()}
     row: dict[str, object] = {"B": SIZE.batch, "n": SIZE.n, "N": SIZE.nonterminals, "P": SIZE.preterminals}
-    row |= {f"{name}_us": round(value, 1) for name, value in found.items()}
-    row |= {f"{name}_over_graph": round(found[name] / found["graph"], 3) for name in ("call", "in_this_thread")}
+    row |= {f"{name}_us": round(value, 1) for name, value in micros.items()}
+    row |= {f"{name}_over_graph": round(micros[name] / micros["graph"], 3) for name in ("call", "in_this_thread")}
     print(", ".join(f"{name} {value}" for name, value in row.items()))
     append_rows(arguments.csv, [{**environment(device, arguments.commit), **row}])
 

@@ -162,12 +162,12 @@ def measure_size(size: Size, names: list[str], arguments: argparse.Namespace, wh
     print(f"\n{size}, fp32\n{'':<18}{'ms':>9}  {'p20 – p80':<18}{'times':>7}{'peak MB':>10}{'times':>7}")
     base: tuple[Times, float] | None = None
     for name in [YARDSTICK, *(name for name in names if name != YARDSTICK)]:
-        found = measure_row(name, inputs, arguments.repeats)
-        if isinstance(found, str):
-            print(f"{name:<18}{found}", flush=True)
+        measured = measure_row(name, inputs, arguments.repeats)
+        if isinstance(measured, str):
+            print(f"{name:<18}{measured}", flush=True)
             continue
-        base = base or found
-        times, peak = found
+        base = base or measured
+        times, peak = measured
         ratio, memory = times.p50 / base[0].p50, peak / base[1]
         spread = f"{times.p20:.2f} – {times.p80:.2f}"
         print(f"{name:<18}{times.p50:>9.2f}  {spread:<18}{ratio:>7.2f}{peak / 1e6:>10.0f}{memory:>7.2f}", flush=True)

@@ -123,12 +123,12 @@ def folded(rows: Sequence[Row], table: Table) -> list[Row]:
 
 def provenance(rows: Iterable[Row], command: str) -> str:
     """One line about machine and versions, and how to measure again."""
-    found: dict[str, list[str]] = {}
+    seen: dict[str, list[str]] = {}
     for row in rows:
         for name in PROVENANCE:
-            if row.get(name) and row[name] not in found.setdefault(name, []):
-                found[name].append(row[name])
-    parts = [PROVENANCE[name].format(" and ".join(values)) for name, values in found.items() if values]
+            if row.get(name) and row[name] not in seen.setdefault(name, []):
+                seen[name].append(row[name])
+    parts = [PROVENANCE[name].format(" and ".join(values)) for name, values in seen.items() if values]
     return f"Measured by `{command}`: {', '.join(parts)}."
 
 

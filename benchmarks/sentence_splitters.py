@@ -22,11 +22,13 @@ BRACKETS = {"-LRB-": "(", "-RRB-": ")"}
 
 def splitters() -> dict[str, Callable[[str], list[str]]]:
     """By name, those that are installed."""
-    found: dict[str, Callable[[str], list[str]]] = {"simplepcfg (nltk's Punkt, abbreviations)": sentences_of_paragraph}
+    by_name: dict[str, Callable[[str], list[str]]] = {
+        "simplepcfg (nltk's Punkt, abbreviations)": sentences_of_paragraph
+    }
     try:
         import pysbd
 
-        found["pysbd"] = pysbd.Segmenter(language="en", clean=False).segment
+        by_name["pysbd"] = pysbd.Segmenter(language="en", clean=False).segment
     except ImportError:
         pass
     try:
@@ -37,10 +39,10 @@ def splitters() -> dict[str, Callable[[str], list[str]]]:
             starts = [sentence[0].offset for paragraph in segmenter.process(text) for sentence in paragraph]
             return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
 
-        found["syntok"] = by_syntok
+        by_name["syntok"] = by_syntok
     except ImportError:
         pass
-    return found
+    return splitters
 
 
 def ends(sentences: list[str]) -> set[int]:
@@ -67,15 +69,15 @@ def main() -> None:
     print("| splitter | precision | recall | F1 | thousand words a second |\n|---|---:|---:|---:|---:|")
     for name, split in splitters().items():
         split("Warm up. Now.")
-        hits = found = true = words = 0
+        hits = guessed = true = words = 0
         begun = time.perf_counter()
         for paragraph in paragraphs:
             text = " ".join(paragraph)
             words += len(text.split())
             guess, truth = ends(split(text)), ends(paragraph)
-            hits, found, true = hits + len(guess & truth), found + len(guess), true + len(truth)
+            hits, guessed, true = hits + len(guess & truth), guessed + len(guess), true + len(truth)
         speed = words / (time.perf_counter() - begun) / 1e3
-        precision, recall = 100 * hits / found, 100 * hits / true
+        precision, recall = 100 * hits / guessed, 100 * hits / true
         f1 = 2 * precision * recall / (precision + recall)
         print(f"| {name} | {precision:.1f} | {recall:.1f} | {f1:.1f} | {speed:,.0f} |")
 

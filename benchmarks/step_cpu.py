@@ -64,14 +64,14 @@ def main() -> None:
         "P": arguments.preterminals,
         "V": arguments.words,
     }
-    for name, found in times.items():
-        row |= quantiles(f"{name}_ms", found)
+    for name, measured in times.items():
+        row |= quantiles(f"{name}_ms", measured)
     row["fp32_speedup"] = round(times["baseline"].p50 / times["fp32"].p50, 3)
     row["fp32_speedup_same_adam"] = round(times["baseline_fused_adam"].p50 / times["fp32"].p50, 3)
     row["bf16_speedup"] = round(times["baseline"].p50 / times["bf16"].p50, 3)
     append_rows(arguments.csv, [row])
-    for name, found in times.items():
-        print(f"{name:<22}{found.p50:9.1f} ms  ({found.p20:.1f} – {found.p80:.1f})")
+    for name, measured in times.items():
+        print(f"{name:<22}{measured.p50:9.1f} ms  ({measured.p20:.1f} – {measured.p80:.1f})")
     print(
         f"over the baseline: fp32 {row['fp32_speedup']} (with the same Adam {row['fp32_speedup_same_adam']}), "
         f"bf16 {row['bf16_speedup']}"

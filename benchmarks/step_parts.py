@@ -82,16 +82,16 @@ def main() -> None:
         for part in all_parts(arguments, states):
             if part.part not in parts:
                 continue
-            found, failure = attempt(part, arguments.repeats)
+            measured, failure = attempt(part, arguments.repeats)
             floor = part.work.floor_ms(arguments.tflops, arguments.tbytes)
-            append_rows(arguments.csv, [row(where, arguments, states, part, found, floor, failure)])
-            if found is None:
+            append_rows(arguments.csv, [row(where, arguments, states, part, measured, floor, failure)])
+            if measured is None:
                 print(f"{part.part:<12}{part.direction:<20}{failure}", flush=True)
                 continue
             if part.direction != "forward" and part.part != "step":
-                total += found.p50
-            times = f"{found.p50:9.3f}  {f'{found.p20:.3f} – {found.p80:.3f}':<18}"
-            print(f"{part.part:<12}{part.direction:<20}{times}{floor:10.3f}{found.p50 / floor:9.2f}", flush=True)
+                total += measured.p50
+            times = f"{measured.p50:9.3f}  {f'{measured.p20:.3f} – {measured.p80:.3f}':<18}"
+            print(f"{part.part:<12}{part.direction:<20}{times}{floor:10.3f}{measured.p50 / floor:9.2f}", flush=True)
         print(f"{'sum of parts':<32}{total:9.3f}\n", flush=True)
 
 
@@ -162,20 +162,20 @@ def all_parts(arguments: argparse.Namespace, states: int) -> list[Part]:
     def run_emissions() -> tuple[Tensor, ...]:
         return (emission_log_probabilities(features, model.word_embeddings, words, precision=precision),)
 
-    found = []
+    parts = []
     for part, run, inputs in (
         ("networks", run_networks, leaves),
         ("rules", run_rules, [parents, left, right]),
         ("emissions", run_emissions, [features, model.word_embeddings]),
     ):
-        found.append(Part(part, "forward", run, size.forward()[part]))
-        found.append(Part(part, "forward + backward", forward_backward(run, inputs), size.both()[part]))
+        parts.append(Part(part, "forward", run, size.forward()[part]))
+        parts.append(Part(part, "forward + backward", forward_backward(run, inputs), size.both()[part]))
     settings = TrainingConfig(learning_rate=1e-4)
     gradients, counters = Gradients(list(model.parameters()), flat=True), StepCounters(DEVICE, 0)
     gradient = BatchGradient(model, gradients, counters)
     update = DeviceUpdate(settings, learning_rate_groups(model, 1.0), gradients, counters)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    found.append(Part("adam", "step", lambda: update(1e-4), adam(parameters)))
+    parts.append(Part("adam", "step", lambda: update(1e-4), adam(parameters)))
     ids = words + 1
     gradient(ids, None, len(ids))  # so that the update has something to count, and moves weights
 
@@ -183,8 +183,8 @@ def all_parts(arguments: argparse.Namespace, states: int) -> list[Part]:
         gradient(ids, None, len(ids))
         update(1e-4)
 
-    found.append(Part("step", "whole", step, size.step()))
-    return found
+    parts.append(Part("step", "whole", step, size.step()))
+    return parts
 
 
 def forward_backward(run: Callable[[], tuple[Tensor, ...]], inputs: list[Tensor]) -> Callable[[], object]:

@@ -45,13 +45,13 @@ def main() -> None:
         seconds = time.perf_counter() - begin
         run = load(run_folder)
         report = run.evaluate([" ".join(words) for words in read_sentences(arguments.test)])
-    found = report.perplexity.perplexity
-    print(f"{seconds:.1f} s to a test perplexity of {found:.2f} ({arguments.config}, {arguments.epochs} epochs)")
+    perplexity = report.perplexity.perplexity
+    print(f"{seconds:.1f} s to a test perplexity of {perplexity:.2f} ({arguments.config}, {arguments.epochs} epochs)")
     row = {"config": arguments.config, "epochs": arguments.epochs, "seconds": round(seconds, 1)}
-    row |= {"valid_perplexity": round(run.best["perplexity"], 2), "test_perplexity": round(found, 2)}
+    row |= {"valid_perplexity": round(run.best["perplexity"], 2), "test_perplexity": round(perplexity, 2)}
     append_rows(arguments.csv, [row | {"goal": arguments.goal} | environment(resolve_device(), arguments.commit)])
-    if found > arguments.goal:
-        parser.exit(1, f"{found:.2f} is above the goal of {arguments.goal}\n")
+    if perplexity > arguments.goal:
+        parser.exit(1, f"{perplexity:.2f} is above the goal of {arguments.goal}\n")
 
 
 if __name__ == "__main__":

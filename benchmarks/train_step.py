@@ -210,22 +210,22 @@ def use_figures(
 ) -> dict[str, object]:
     """Seconds to score and to parse the test sentences, kernels compiled before; and the memory of each."""
     names = ("score_s", "score_peak_mb", "parse_s", "parse_peak_mb")
-    found: dict[str, object] = {"test_sentences": None, **dict.fromkeys(names)}
+    figures: dict[str, object] = {"test_sentences": None, **dict.fromkeys(names)}
     if arguments.test is None:
-        return found
+        return figures
     run = trained_or_not(config, folder, arguments.device)
     sentences = first_lines(arguments.test, arguments.test_sentences)
-    found["test_sentences"] = len(sentences)
+    figures["test_sentences"] = len(sentences)
     jobs: tuple[tuple[str, Callable[[list[str]], object]], ...] = (("score", run.score), ("parse", run.parse_spans))
     for name, job in jobs:
         job(sentences[:64])
         reset_peak(device)
         began = time.monotonic()
         job(sentences)
-        found[f"{name}_s"] = round(time.monotonic() - began, 3)
-        found[f"{name}_peak_mb"] = peak(device)["peak_mb"]
-    show(found, "  ")
-    return found
+        figures[f"{name}_s"] = round(time.monotonic() - began, 3)
+        figures[f"{name}_peak_mb"] = peak(device)["peak_mb"]
+    show(figures, "  ")
+    return figures
 
 
 def trained_or_not(config: RunConfig, folder: Path, device: str) -> Run:

@@ -83,11 +83,11 @@ def state_of(model: SimpleNPCFG) -> str:
         "left nonterminals": to_left[:, :count],
         "right nonterminals": to_right[:, :count],
     }
-    found = [f"{name} {float(share.sum(1).mean()):.3f}" for name, share in shares.items()]
-    found += [
+    parts = [f"{name} {float(share.sum(1).mean()):.3f}" for name, share in shares.items()]
+    parts += [
         f"{name} children alike {likeness(features):.2f}" for name, features in (("left", left), ("right", right))
     ]
-    return ", ".join(found)
+    return ", ".join(parts)
 
 
 def likeness(features: Tensor) -> float:

@@ -49,12 +49,12 @@ def main() -> None:
 
 def of_forest() -> list[tuple[int, float, float, str]]:
     """The runs of forest.csv that were evaluated on trees."""
-    found = []
+    points = []
     for row in rows(HERE / "forest.csv"):
         if row["test_sentence_f1"] and row["test_perplexity"]:
             values = float(row["test_perplexity"]), float(row["test_sentence_f1"])
-            found.append((kind_of(row["experiment"]), *values, f"{row['experiment']}, seed {row['seed']}"))
-    return found
+            points.append((kind_of(row["experiment"]), *values, f"{row['experiment']}, seed {row['seed']}"))
+    return points
 
 
 def of_trees() -> list[tuple[int, float, float, str]]:
