@@ -1,5 +1,6 @@
 """Scores of sentences with unknown words: the spelling counts, unless the vocabulary is closed."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,20 @@ def test_completion_counts_the_spelling_of_its_prefix(folder: Path) -> None:
     assert run.complete(prefix).log_probability == pytest.approx(expected, rel=1e-5)
     assert run.complete(prefix).log_probability < closed.complete(prefix).log_probability - 5
     assert run.complete(prefix).words == closed.complete(prefix).words
+
+
+def test_perplexity_with_spellings_is_that_of_the_scores(folder: Path) -> None:
+    run, closed = load(folder), load(folder, closed_vocabulary=True)
+    sentences = ["the xqzt followed the cat", "the dog followed the tzqxx", "dog"]
+    report = run.evaluate(sentences)
+    assert report.perplexity is not None
+    assert report.open_vocabulary is not None
+    tokens = report.perplexity.tokens
+    expected = math.exp(-sum(run.score(sentences)[:2]) / tokens)  # one word has no tree
+    assert report.open_vocabulary.perplexity == pytest.approx(expected, rel=1e-5)
+    assert report.open_vocabulary.characters == sum(len(sentence) + 1 for sentence in sentences[:2])
+    assert report.perplexity.perplexity == closed.evaluate(sentences).perplexity.perplexity  # type: ignore[union-attr]
+    assert closed.evaluate(sentences).open_vocabulary is None
 
 
 def test_a_saved_run_keeps_its_spellings(folder: Path, tmp_path: Path) -> None:

@@ -135,12 +135,12 @@ def ngram(request: NgramRequest) -> None:
     from simplepcfg.linguistics.controls.files import save_ngram
     from simplepcfg.linguistics.controls.ngram_training import train_ngram
 
-    sentences, vocabulary, preprocessing, remarks = text.sentences()
-    request.remark(remarks)
-    model = train_ngram(sentences, vocabulary, preprocessing, request.order)
+    read = text.sentences()
+    request.remark(read.notes)
+    model = train_ngram(read.sentences, read.vocabulary, read.preprocessing, request.order, spelling=read.spelling)
     save_ngram(model, out)
     counts = ", ".join(f"{len(level):,} {length}-grams" for length, level in enumerate(model.levels, start=1))
-    note(f"{out}: {counts}, from {counted(len(sentences), 'sentence')}", request.quiet)
+    note(f"{out}: {counts}, from {counted(len(read.sentences), 'sentence')}", request.quiet)
 
 
 @app.command("lstm", short_help="An LSTM language model.")

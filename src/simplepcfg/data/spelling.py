@@ -115,3 +115,8 @@ class SpellingModel:
             raise InputError(f"{path}: no spellings of unknown words ({error}); train the run again") from None
         tokens = int(tensors.get("unknown_tokens", torch.tensor(-1)))
         return cls(dict(zip(ngrams, counts, strict=True)), None if tokens < 0 else tokens)
+
+
+def spelling_log_probability(spelling: SpellingModel | None, vocabulary: Vocabulary, token: str) -> float:
+    """Return the log-probability (nats) of a token's spelling: 0 for known words, and without a spelling model."""
+    return 0.0 if spelling is None or token in vocabulary else spelling.log_probability(token)

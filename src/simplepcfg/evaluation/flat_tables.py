@@ -27,6 +27,9 @@ SYSTEM_COLUMNS = (
     "impossible_sentences",
     "subtree_recall",
     "crossing_brackets",
+    "open_perplexity",
+    "character_perplexity",
+    "characters",
 )
 
 

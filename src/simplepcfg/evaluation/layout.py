@@ -9,7 +9,7 @@ from simplepcfg.evaluation.columns import OTHER_VOCABULARY, Column, Spread
 from simplepcfg.evaluation.dependency_report import DependencyReport
 from simplepcfg.evaluation.f1 import F1Report
 from simplepcfg.evaluation.label_report import OwnLabels
-from simplepcfg.evaluation.perplexity import PerplexityReport
+from simplepcfg.evaluation.perplexity import OpenVocabulary, PerplexityReport
 from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.symbol_labels import SymbolLabels
 
@@ -138,6 +138,9 @@ def _perplexity_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
     def count(of: Callable[[PerplexityReport], int | None]) -> list[str]:
         return _counts(columns, lambda report: of(report.perplexity) if report.perplexity else None)
 
+    def spelled(of: Callable[[OpenVocabulary], float]) -> list[str]:
+        return _numbers(columns, lambda report: of(report.open_vocabulary) if report.open_vocabulary else None, 2)
+
     return [
         ("perplexity per token", number(lambda item: item.perplexity, 2)),
         (f"tokens it is over{counted}", count(lambda item: item.tokens)),
@@ -146,6 +149,8 @@ def _perplexity_rows(columns: Sequence[Column], every: Reports) -> list[Row]:
             _counts(columns, lambda report: report.vocabulary.size if report.vocabulary else None),
         ),
         ("<unk> (% of words)", _numbers(columns, _unknown_percent, 2)),
+        ("perplexity per token, unknown words spelled", spelled(lambda item: item.perplexity)),
+        ("perplexity per character", spelled(lambda item: item.character_perplexity)),
         ("of log p as", [_inexact(column) for column in columns]),
         *((f"perplexity by {samples} samples of z", _importance_cells(columns, samples)) for samples in drawn),
         ("log-likelihood (nats)", number(lambda item: item.log_likelihood)),

@@ -1,12 +1,13 @@
 """Perplexity with its denominator, and two baseline language models."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
 
+from simplepcfg.data.vocabulary import EOS, UNK
 from simplepcfg.errors import InputError, NumericalError, counted
 
 
@@ -50,6 +51,41 @@ class PerplexityReport:
     def rank(self) -> tuple[int, float]:
         """Sort key, larger is better: fewer impossible sentences first, then the higher likelihood."""
         return (-self.impossible, self.log_likelihood)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenVocabulary:
+    """The likelihood of a text as it is spelled, in which unknown words differ: per word and per character."""
+
+    log_likelihood: float  # nats: that of the tokens and of the spellings of unknown words
+    tokens: int  # those of the perplexity over a closed vocabulary
+    characters: int  # of the prepared words, with the space or line break after each
+
+    @property
+    def perplexity(self) -> float:
+        """Perplexity per token."""
+        return _exp(-self.log_likelihood / self.tokens)
+
+    @property
+    def character_perplexity(self) -> float:
+        """Perplexity per character."""
+        return _exp(-self.log_likelihood / self.characters)
+
+
+def open_vocabulary(
+    closed: PerplexityReport, tokens: Sequence[Sequence[str]], log_spelling: Callable[[str], float]
+) -> OpenVocabulary | None:
+    """Add the spellings of unknown words to a perplexity of sentences of prepared tokens.
+
+    `log_spelling` is 0 for known words. None where a sentence is impossible, or where the text says `<unk>` itself, so
+    that nobody knows how a word is spelled.
+    """
+    words = [word for item in closed.by_sentence for word in tokens[item.place] if word != EOS]
+    if closed.impossible or not words or UNK in words:
+        return None
+    spelled = math.fsum(map(log_spelling, words))
+    characters = sum(len(word) + 1 for word in words)
+    return OpenVocabulary(closed.log_likelihood + spelled, closed.tokens, characters)
 
 
 def perplexity(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from simplepcfg.evaluation.dependency_report import DependencyReport
 from simplepcfg.evaluation.f1 import F1Report, LabelRecall
 from simplepcfg.evaluation.label_report import LabelReport
-from simplepcfg.evaluation.perplexity import PerplexityReport
+from simplepcfg.evaluation.perplexity import OpenVocabulary, PerplexityReport
 from simplepcfg.files import Record
 
 # The quantity that stands for log p where a model has no closed form; docs/models.md explains it.
@@ -47,6 +47,7 @@ class EvaluationReport:
     importance: PerplexityReport | None = None  # by importance sampling, where that was asked for
     importance_samples: int | None = None  # for each sentence
     vocabulary: VocabularyUse | None = None  # what the perplexity is over
+    open_vocabulary: OpenVocabulary | None = None  # with the spellings of unknown words, where the model has any
     labels: LabelReport | None = None  # symbols against gold labels, where that was asked for
     dependencies: DependencyReport | None = None  # against dependency trees
 
@@ -104,6 +105,10 @@ class EvaluationReport:
             "vocabulary_size": self.vocabulary.size if self.vocabulary else None,
             "unknown_words": self.vocabulary.unknown if self.vocabulary else None,
             "unknown_share": self.vocabulary.unknown_share if self.vocabulary else None,
+            "open_log_likelihood_nats": self.open_vocabulary.log_likelihood if self.open_vocabulary else None,
+            "open_perplexity": self.open_vocabulary.perplexity if self.open_vocabulary else None,
+            "character_perplexity": self.open_vocabulary.character_perplexity if self.open_vocabulary else None,
+            "characters": self.open_vocabulary.characters if self.open_vocabulary else None,
             "importance_samples": self.importance_samples,
             "importance_log_likelihood_nats": self.importance.log_likelihood if self.importance else None,
             "importance_perplexity": _finite(self.importance.perplexity) if self.importance else None,

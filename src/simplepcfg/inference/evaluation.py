@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike, fspath
 
 from simplepcfg.data.readers import has_dependencies, read_dependencies, read_sentences, read_trees, sniff
+from simplepcfg.data.spelling import spelling_log_probability
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.data.vocabulary import EOS, Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.evaluation.dependency_treebank import DependencyTreebank
 from simplepcfg.evaluation.label_report import LabelReport
-from simplepcfg.evaluation.perplexity import perplexity
+from simplepcfg.evaluation.perplexity import open_vocabulary, perplexity
 from simplepcfg.evaluation.report import POSTERIOR_MEAN, EvaluationReport, VocabularyUse
 from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.files import Record
@@ -115,11 +117,14 @@ def _language_model(
 ) -> Record:
     """Return the fields of a report that concern likelihoods."""
     lengths, eos = [len(item) for item in tokens], run.preprocessing.eos
+    closed = perplexity(log_probabilities(run, tokens) if scores is None else scores, lengths, eos)
     fields: dict[str, object] = {
-        "perplexity": perplexity(log_probabilities(run, tokens) if scores is None else scores, lengths, eos),
+        "perplexity": closed,
         "likelihood": "exact" if run.shares_rules else POSTERIOR_MEAN,
         "vocabulary": vocabulary_use(run.vocabulary, tokens),
     }
+    if run.spelling is not None:
+        fields["open_vocabulary"] = open_vocabulary(closed, tokens, run.spelling_log_probability)
     if importance:
         sampled = perplexity(importance_log_probabilities(run, tokens, importance), lengths, eos)
         fields |= {"importance": sampled, "importance_samples": importance}
@@ -138,11 +143,14 @@ def evaluate_sequence_model(model: SequenceModel, items: Sequence[Sentence], nam
     # The end stands for the <eos> of a run that adds one, and such a run scores sentences of one word, too.
     eos = EOS in model.vocabulary
     lengths = [len(item) + eos if item else 0 for item in tokens]
+    closed = perplexity(model.token_log_probabilities(tokens), lengths, eos)
+    log_spelling = partial(spelling_log_probability, model.spelling, model.vocabulary)
     return EvaluationReport(
         name,
         len(items),
         sum(map(len, tokens)),
-        perplexity=perplexity(model.token_log_probabilities(tokens), lengths, eos),
+        perplexity=closed,
+        open_vocabulary=None if model.spelling is None else open_vocabulary(closed, tokens, log_spelling),
         likelihood="exact",
         vocabulary=vocabulary_use(model.vocabulary, [[*item, EOS] if eos and item else item for item in tokens]),
     )

@@ -10,7 +10,7 @@ from torch import nn
 
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.preprocessing import Prepared, Preprocessing
-from simplepcfg.data.spelling import SpellingModel
+from simplepcfg.data.spelling import SpellingModel, spelling_log_probability
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.files import Record
@@ -117,9 +117,7 @@ class TrainedModel:
 
     def spelling_log_probability(self, token: str) -> float:
         """Return the log-probability (nats) of a token's spelling: 0 for known words, and without a spelling model."""
-        if self.spelling is None or token in self.vocabulary:
-            return 0.0
-        return self.spelling.log_probability(token)
+        return spelling_log_probability(self.spelling, self.vocabulary, token)
 
     def prepare(self, sentences: Iterable[Sentence]) -> list[tuple[Sequence[str], Prepared]]:
         """Return the words of each sentence and their preprocessed form; warn of text that suits the run badly."""

@@ -19,8 +19,8 @@ def names_word_model(name: str) -> bool:
 def load_word_model(name: str, device: str = "auto", *, closed_vocabulary: bool = False) -> WordModel:
     """Load the model of a run's folder, an installed grammar, or the n-gram model or LSTM of a file.
 
-    `closed_vocabulary` is that of `load`; n-gram models and LSTMs know no spellings.
+    With `closed_vocabulary` unknown words count as `<unk>`, whatever their spelling.
     """
     if names_sequence_model(name):
-        return load_sequence_model(name, device)
+        return load_sequence_model(name, device, closed_vocabulary=closed_vocabulary)
     return load(name, device, closed_vocabulary=closed_vocabulary)

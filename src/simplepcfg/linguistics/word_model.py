@@ -8,6 +8,7 @@ from typing import Protocol
 
 from simplepcfg.data.penn_words import plain_apostrophes, tokenize
 from simplepcfg.data.preprocessing import Prepared, Preprocessing
+from simplepcfg.data.spelling import SpellingModel, spelling_log_probability
 from simplepcfg.data.vocabulary import UNK, Vocabulary
 
 END = "<end>"
@@ -62,23 +63,40 @@ class WordModel(Protocol):
 class SequenceModel(WordModel, Protocol):
     """A control without a grammar, which has its own end of a sentence in place of a run's `<eos>`."""
 
+    spelling: SpellingModel | None  # of unknown words
+
     def token_log_probabilities(self, sentences: Sequence[Words], /) -> list[float]:
-        """log p (nats) of each sentence of prepared tokens, its end included."""
+        """log p (nats) of each sentence of prepared tokens, its end included, and without spellings."""
 
 
 def word_records(
-    words: Words, prepared: Prepared, vocabulary: Vocabulary, values: Sequence[tuple[float, float]]
+    words: Words,
+    prepared: Prepared,
+    vocabulary: Vocabulary,
+    values: Sequence[tuple[float, float]],
+    spelling: SpellingModel | None = None,
 ) -> list[WordSurprisal]:
     """Make the records of a sentence from the surprisal and entropy of each prepared token and, last, of the end.
 
-    A sentence of which preprocessing leaves nothing has no end.
+    The surprisal of an unknown word includes that of its spelling. A sentence of which preprocessing leaves nothing has
+    no end.
     """
     records = [WordSurprisal(word, None, None, None) for word in words]
-    for place, token, numbers in zip(prepared.kept, prepared.tokens, values, strict=False):
-        records[place] = WordSurprisal(words[place], token if token in vocabulary else UNK, *numbers)
+    for place, token, (surprisal, entropy) in zip(prepared.kept, prepared.tokens, values, strict=False):
+        known = token if token in vocabulary else UNK
+        surprisal -= spelling_log_probability(spelling, vocabulary, token)
+        records[place] = WordSurprisal(words[place], known, surprisal, entropy)
     if prepared.tokens:
         records.append(WordSurprisal(END, END, *values[-1]))
     return with_entropy_reductions(records)
+
+
+def with_spellings(model: SequenceModel, tokens: Sequence[Words], scores: Sequence[float]) -> list[float]:
+    """Return log p of sentences of prepared tokens with that of the spellings of their unknown words."""
+    return [
+        score + sum(spelling_log_probability(model.spelling, model.vocabulary, token) for token in sentence)
+        for score, sentence in zip(scores, tokens, strict=True)
+    ]
 
 
 def with_entropy_reductions(records: Sequence[WordSurprisal]) -> list[WordSurprisal]:

@@ -64,6 +64,12 @@ class RunFolder:
         """Character n-grams of the words that are not in the vocabulary; runs of earlier versions have none."""
         return self.path / "spelling.safetensors"
 
+    def read_spelling(self) -> SpellingModel | None:
+        """Read the spellings of unknown words; None for a run of an earlier version, which has none."""
+        if not self.spelling.exists():
+            return None
+        return SpellingModel.from_tensors(read_tensor_file(self.spelling)[0], self.spelling)
+
     @property
     def labels(self) -> Path:
         """What symbols stand for, learned from a treebank; only there if `evaluate` was asked to write it."""
@@ -299,9 +305,7 @@ def load_run(directory: str | Path, device: str = "auto") -> LoadedRun:
     for name, tensor in model.state_dict().items():
         if not bool(tensor.isfinite().all()):
             raise NumericalError(f"{folder.model}: {name} is not finite; the weights are damaged, train it again")
-    spelling = None
-    if folder.spelling.exists():
-        spelling = SpellingModel.from_tensors(read_tensor_file(folder.spelling)[0], folder.spelling)
+    spelling = folder.read_spelling()
     return LoadedRun(folder.path, config, vocabulary, model.to(chosen).eval(), chosen, best, spelling)
 
 

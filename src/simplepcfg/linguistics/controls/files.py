@@ -9,6 +9,7 @@ import torch
 from pydantic import ValidationError
 
 from simplepcfg.data.preprocessing import Preprocessing
+from simplepcfg.data.spelling import SpellingModel
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.linguistics.controls.lstm import LSTMConfig, LSTMModel, LSTMNetwork
@@ -33,6 +34,7 @@ _NAMES = (
     "log_probabilities",
     "log_backoffs",
 )  # the longest n-grams have no back-offs
+_SPELLING = "spelling."  # before the names of tensors with the spellings of unknown words
 _WRONG_CONTENT = (KeyError, TypeError, ValueError, ValidationError, InputError)
 
 
@@ -67,9 +69,12 @@ def names_sequence_model(name: str) -> bool:
     return Path(name).is_file() and (is_ngram_file(name) or is_lstm_file(name))
 
 
-def load_sequence_model(name: str, device: str = "auto") -> SequenceModel:
-    """Load the n-gram model or LSTM of a file."""
-    return load_ngram(name) if is_ngram_file(name) else load_lstm(name, device)
+def load_sequence_model(name: str, device: str = "auto", *, closed_vocabulary: bool = False) -> SequenceModel:
+    """Load the n-gram model or LSTM of a file; with a `closed_vocabulary`, without spellings of unknown words."""
+    model: SequenceModel = load_ngram(name) if is_ngram_file(name) else load_lstm(name, device)
+    if closed_vocabulary:
+        model.spelling = None
+    return model
 
 
 def load_ngram(path: str | PathLike[str]) -> NgramModel:
@@ -88,7 +93,7 @@ def load_ngram(path: str | PathLike[str]) -> NgramModel:
         check_levels(levels, len(vocabulary))
     except _WRONG_CONTENT as error:
         raise DamagedFileError(Path(path), str(error).splitlines()[0]) from None
-    return NgramModel(levels, vocabulary, preprocessing, str(path))
+    return NgramModel(levels, vocabulary, preprocessing, str(path), _spelling_of(file, Path(path)))
 
 
 def load_lstm(path: str | PathLike[str], device: str = "auto") -> LSTMModel:
@@ -103,14 +108,15 @@ def load_lstm(path: str | PathLike[str], device: str = "auto") -> LSTMModel:
         vocabulary, preprocessing = _words_of(file)
     except _WRONG_CONTENT as error:
         raise DamagedFileError(name, str(error).splitlines()[0]) from None
-    shapes = {key: list(tensor.shape) for key, tensor in file.tensors.items()}
+    weights = {key: tensor for key, tensor in file.tensors.items() if not key.startswith(_SPELLING)}
+    shapes = {key: list(tensor.shape) for key, tensor in weights.items()}
     with without_memory():
         check_shapes(LSTMNetwork(config, len(vocabulary)), shapes, name)
     network = LSTMNetwork(config, len(vocabulary))
-    load_weights(network, file.tensors, name)
-    if not all(bool(torch.isfinite(tensor).all()) for tensor in file.tensors.values()):
+    load_weights(network, weights, name)
+    if not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
         raise DamagedFileError(name, "weights are not finite")
-    return LSTMModel(network.to(target), vocabulary, preprocessing, str(path))
+    return LSTMModel(network.to(target), vocabulary, preprocessing, str(path), _spelling_of(file, name))
 
 
 def _save(
@@ -119,6 +125,8 @@ def _save(
     record: dict[str, object],
     model: NgramModel | LSTMModel,
 ) -> None:
+    spelling = {} if model.spelling is None else model.spelling.to_tensors()
+    tensors = tensors | {f"{_SPELLING}{name}": tensor for name, tensor in spelling.items()}
     words = {"preprocessing": model.preprocessing.model_dump(), "words": list(model.vocabulary.words)}
     write_tensor_file(Path(path), tensors, record | words, vocabulary=model.vocabulary.checksum)
 
@@ -132,3 +140,9 @@ def _read(path: Path, kind: str, name: str) -> TensorFile:
 def _words_of(file: TensorFile) -> tuple[Vocabulary, Preprocessing]:
     """Return the vocabulary and the preprocessing of a file. Raises one of `_WRONG_CONTENT` where they are damaged."""
     return Vocabulary(file.record["words"]), Preprocessing.model_validate(file.record["preprocessing"])
+
+
+def _spelling_of(file: TensorFile, path: Path) -> SpellingModel | None:
+    """Return the spellings of unknown words; None for a file of an earlier version, which has none."""
+    tensors = {key.removeprefix(_SPELLING): tensor for key, tensor in file.tensors.items() if key.startswith(_SPELLING)}
+    return SpellingModel.from_tensors(tensors, path) if tensors else None

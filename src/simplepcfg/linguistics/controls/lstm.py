@@ -14,9 +14,10 @@ from torch.nn import functional as F
 
 from simplepcfg.data.batching import Batch, collate, evaluation_batches
 from simplepcfg.data.preprocessing import Preprocessing
+from simplepcfg.data.spelling import SpellingModel
 from simplepcfg.data.vocabulary import PAD_ID, Vocabulary
 from simplepcfg.errors import InputError, counted
-from simplepcfg.linguistics.word_model import Words, WordSurprisal, word_records
+from simplepcfg.linguistics.word_model import Words, WordSurprisal, with_spellings, word_records
 from simplepcfg.progress import stage
 
 IGNORED = -100  # the target of a place after the end
@@ -70,12 +71,18 @@ class LSTMModel:
     """A trained network with its vocabulary and preprocessing; answers `score` and `surprisal` as a run does."""
 
     def __init__(
-        self, network: LSTMNetwork, vocabulary: Vocabulary, preprocessing: Preprocessing, name: str = "lstm"
+        self,
+        network: LSTMNetwork,
+        vocabulary: Vocabulary,
+        preprocessing: Preprocessing,
+        name: str = "lstm",
+        spelling: SpellingModel | None = None,
     ) -> None:
         self.network = network.eval()
         self.vocabulary = vocabulary
         self.preprocessing = preprocessing.model_copy(update={"eos": False})  # the model has its own end
         self.name = name
+        self.spelling = spelling
 
     @property
     def device(self) -> torch.device:
@@ -83,11 +90,12 @@ class LSTMModel:
         return self.network.bias.device
 
     def score(self, sentences: Sequence[Words]) -> list[float]:
-        """log p (nats) of each sentence, its end included."""
-        return self.token_log_probabilities([self.preprocessing.apply(words).tokens for words in sentences])
+        """log p (nats) of each sentence, its end and the spellings of unknown words included."""
+        tokens = [self.preprocessing.apply(words).tokens for words in sentences]
+        return with_spellings(self, tokens, self.token_log_probabilities(tokens))
 
     def token_log_probabilities(self, sentences: Sequence[Words]) -> list[float]:
-        """log p (nats) of each sentence of prepared tokens, its end included."""
+        """log p (nats) of each sentence of prepared tokens, its end included, and without spellings."""
         events = event_values(self.network, [self.vocabulary.encode(tokens) for tokens in sentences])
         return [-float(surprisals.sum()) for surprisals, _ in events]
 
@@ -96,7 +104,13 @@ class LSTMModel:
         prepared = [self.preprocessing.apply(words) for words in sentences]
         events = event_values(self.network, [self.vocabulary.encode(item.tokens) for item in prepared], entropies=True)
         return [
-            word_records(words, item, self.vocabulary, list(zip(surprisals.tolist(), entropies.tolist(), strict=True)))
+            word_records(
+                words,
+                item,
+                self.vocabulary,
+                list(zip(surprisals.tolist(), entropies.tolist(), strict=True)),
+                self.spelling,
+            )
             for words, item, (surprisals, entropies) in zip(sentences, prepared, events, strict=True)
         ]
 

@@ -126,7 +126,7 @@ def _train(
             break
     assert best is not None  # There is at least one epoch.
     network.load_state_dict(best[1])
-    model = LSTMModel(network, corpus.vocabulary, preprocessing)
+    model = LSTMModel(network, corpus.vocabulary, preprocessing, spelling=corpus.spelling)
     return LSTMResult(model, best[0], done, time.monotonic() - begun)
 
 

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from simplepcfg.data.encoded_text import EncodedText
 from simplepcfg.data.preprocessing import Preprocessing
+from simplepcfg.data.spelling import SpellingModel
 from simplepcfg.data.vocabulary import PAD_ID, Vocabulary
 from simplepcfg.errors import InputError
-from simplepcfg.linguistics.word_model import Words, WordSurprisal, word_records
+from simplepcfg.linguistics.word_model import Words, WordSurprisal, with_spellings, word_records
 
 Ngram = tuple[int, ...]
 Ints = NDArray[np.int64]
@@ -65,11 +66,13 @@ class NgramModel:
         vocabulary: Vocabulary,
         preprocessing: Preprocessing,
         name: str = "n-gram",
+        spelling: SpellingModel | None = None,
     ) -> None:
         self.levels = list(levels)
         self.vocabulary = vocabulary
         self.preprocessing = preprocessing.model_copy(update={"eos": False})  # the model has its own end
         self.name = name
+        self.spelling = spelling
         self._entropy = lru_cache(maxsize=100_000)(self._entropy_after)
 
     @property
@@ -103,11 +106,12 @@ class NgramModel:
         return probabilities
 
     def score(self, sentences: Sequence[Words]) -> list[float]:
-        """log p (nats) of each sentence, its end included."""
-        return self.token_log_probabilities([self.preprocessing.apply(words).tokens for words in sentences])
+        """log p (nats) of each sentence, its end and the spellings of unknown words included."""
+        tokens = [self.preprocessing.apply(words).tokens for words in sentences]
+        return with_spellings(self, tokens, self.token_log_probabilities(tokens))
 
     def token_log_probabilities(self, sentences: Sequence[Words]) -> list[float]:
-        """log p (nats) of each sentence of prepared tokens, its end included."""
+        """log p (nats) of each sentence of prepared tokens, its end included, and without spellings."""
         return [float(values.sum()) for values in self._values(sentences)]
 
     def surprisal(self, sentences: Sequence[Words], *, ends: bool = True) -> list[list[WordSurprisal]]:
@@ -120,7 +124,7 @@ class NgramModel:
             line = (START, *self.vocabulary.encode(item.tokens))
             entropies = [self._entropy(self._known(line[: place + 1])) for place in range(len(line))]
             pairs = list(zip((-values).tolist(), entropies, strict=True))
-            records.append(word_records(words, item, self.vocabulary, pairs))
+            records.append(word_records(words, item, self.vocabulary, pairs, self.spelling))
         return records
 
     def _values(self, sentences: Sequence[Words]) -> Iterator[Floats]:

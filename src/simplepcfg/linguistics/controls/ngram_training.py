@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from simplepcfg.data.encoded_text import EncodedText
 from simplepcfg.data.preprocessing import Preprocessing
+from simplepcfg.data.spelling import SpellingModel
 from simplepcfg.data.vocabulary import EOS, Vocabulary
 from simplepcfg.errors import InputError
 from simplepcfg.linguistics.controls.ngram import RESERVED, Floats, Ints, Level, NgramModel, lines_of
@@ -77,10 +78,12 @@ def train_ngram(
     preprocessing: Preprocessing,
     order: int = 3,
     name: str = "n-gram",
+    spelling: SpellingModel | None = None,
 ) -> NgramModel:
     """Estimate a model from sentences of prepared tokens, which are read once and held as ids.
 
-    Words outside the vocabulary count as `<unk>`; an `<eos>` at the end of a sentence is the model's own end.
+    Words outside the vocabulary count as `<unk>`, an `<eos>` at the end of a sentence as the model's own end.
+    `spelling` tells unknown words apart.
     """
     if not 1 <= order <= MOST_ORDER:
         raise InputError(f"order = {order}; take 1 to {MOST_ORDER}, usually 3")
@@ -91,7 +94,7 @@ def train_ngram(
     text = EncodedText.of(vocabulary.encode(tokens) for tokens in contents if tokens)
     if not len(text):
         raise InputError("no sentence with words to learn an n-gram model from; give more text")
-    return NgramModel(_smoothed(_counted(text, len(vocabulary), order)), vocabulary, preprocessing, name)
+    return NgramModel(_smoothed(_counted(text, len(vocabulary), order)), vocabulary, preprocessing, name, spelling)
 
 
 def _counted(text: EncodedText, size: int, order: int) -> list[_Counted]:

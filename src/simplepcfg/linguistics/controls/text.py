@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 
 from simplepcfg.data.encoded_text import DecodedText, TextEncoder
 from simplepcfg.data.preprocessing import Preprocessing
+from simplepcfg.data.spelling import SpellingModel
 from simplepcfg.data.tokens import read_tokens
 from simplepcfg.data.vocabulary import Vocabulary
 from simplepcfg.errors import InputError
@@ -17,6 +19,17 @@ from simplepcfg.runs.corpus import Corpus, prepare_corpus
 from simplepcfg.runs.run_folder import RunFolder
 
 MIN_COUNT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSentences:
+    """The sentences that an n-gram model counts, the words that it knows, and remarks for the user."""
+
+    sentences: DecodedText
+    vocabulary: Vocabulary
+    preprocessing: Preprocessing
+    spelling: SpellingModel | None
+    notes: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,24 +48,31 @@ class ControlText:
         """Read training and validation text, of which some is held out if there is none; a run's is split as it was."""
         data, vocabulary, seed = self._settings(seed)
         corpus = prepare_corpus(data, seed, vocabulary=vocabulary)
+        if self.like is not None:
+            corpus = replace(corpus, spelling=RunFolder(run_directory(self.like)).read_spelling())
         remark = changed_text_remark(self.like, corpus) if self.like is not None and self.train is None else None
         if remark is not None:
             corpus.notes.append(remark)
         return corpus, data.preprocessing
 
-    def sentences(self) -> tuple[DecodedText, Vocabulary, Preprocessing, list[str]]:
-        """Read all sentences of a file, or those that a run learned from; return remarks on them, too."""
+    def sentences(self) -> ControlSentences:
+        """Read all sentences of a file, or those that a run learned from."""
         if self.train is None:
             corpus, preprocessing = self.corpus()
-            return DecodedText(corpus.train, corpus.vocabulary.words), corpus.vocabulary, preprocessing, corpus.notes
+            sentences = DecodedText(corpus.train, corpus.vocabulary.words)
+            return ControlSentences(sentences, corpus.vocabulary, preprocessing, corpus.spelling, corpus.notes)
         data, vocabulary, _ = self._settings(0)
         notes: list[str] = []
         encoder = TextEncoder()
         preprocessing = data.preprocessing.model_copy(update={"eos": False})
         sentences = DecodedText(encoder.read(read_tokens(self.train, preprocessing, notes, self.raw)), encoder.words)
-        if vocabulary is None:
-            vocabulary = Vocabulary.from_sentences(sentences, self.vocabulary_size, self.min_count or MIN_COUNT)
-        return sentences, vocabulary, data.preprocessing, notes
+        if self.like is not None and vocabulary is not None:
+            spelling = RunFolder(run_directory(self.like)).read_spelling()
+        else:
+            counts = Counter(word for sentence in sentences for word in sentence)
+            vocabulary = Vocabulary.from_counts(counts, self.vocabulary_size, self.min_count or MIN_COUNT)
+            spelling = SpellingModel.of_unknown_words(counts, vocabulary)
+        return ControlSentences(sentences, vocabulary, data.preprocessing, spelling, notes)
 
     def _settings(self, seed: int) -> tuple[DataConfig, Vocabulary | None, int]:
         """Return how text is read, the words of the run, and the seed of what is held out."""
