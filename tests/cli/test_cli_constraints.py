@@ -88,7 +88,7 @@ def test_bad_constraints_are_one_line_and_print_nothing(
 
 def test_numbers_go_on_across_chunks(call: Call, tiny_run: Path, asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = call("parse", tiny_run, "--constraints", asked, stdin=SENTENCES)
-    monkeypatch.setattr("simplepcfg.cli.options.CHUNK", 1)
+    monkeypatch.setattr("simplepcfg.cli.job.MOST_IN_A_CHUNK", 1)
     assert call("parse", tiny_run, "--constraints", asked, stdin=SENTENCES).out == whole.out
 
 

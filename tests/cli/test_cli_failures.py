@@ -38,7 +38,7 @@ def test_no_arguments_show_the_commands(call: Call) -> None:
         (["parze"], "parse"),
         (["parse"], "RUN"),
         (["parse", "r", "--format", "xml"], "pretty"),
-        (["parse", "r", "f", "extra"], "extra"),
+        (["sample", "r", "extra"], "extra"),
         (["score", "r", "--nothing"], "--nothing"),
         (["train", "sn-pcfg", "--seed", "x"], "--seed"),
         (["evaluate"], "FILE"),
@@ -80,19 +80,20 @@ def test_exit_codes(
 
 
 def test_a_defect_is_not_hidden(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(score, "sentence_chunks", fail)
+    monkeypatch.setattr(score, "Job", fail)
     with pytest.raises(ZeroDivisionError):
         run_command(["score", str(tiny_run)])
 
 
 def test_a_sentence_beyond_the_machine_is_refused(call: Call, tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sysconf", lambda name: 500)
-    result = call("parse", tiny_run, stdin="dog " * 200)
-    assert result.code == 4
-    assert "200 words" in result.err
+    result = call("parse", tiny_run, "--max-words", 1000, stdin="dog " * 200)
+    assert result.code == 0
+    assert result.out == "(X" + " (T dog)" * 200 + ")\n"
+    assert "not computed, of more than" in result.err
 
 
 def python(*arguments: str, **options: object) -> "subprocess.CompletedProcess[str]":

@@ -13,8 +13,7 @@ from nltk.tree import Tree
 
 from command_calls import Call
 from simplepcfg import load
-from simplepcfg.cli import parse
-from simplepcfg.cli.options import sentence_chunks
+from simplepcfg.cli.job import Job
 from simplepcfg.cli.output import write_lines
 from simplepcfg.errors import InputError
 from simplepcfg.inference import batches as batched
@@ -155,7 +154,7 @@ def test_trees_are_printed_as_they_are_found(
             patch.setattr(batched, "LEAST_IN_A_BLOCK", 3)
             assert call("parse", tiny_run, text_file, *options, *more).out == whole
             writer = Interrupted()
-            patch.setattr(parse, "write_lines", writer)
+            patch.setattr("simplepcfg.cli.job.write_lines", writer)
             result = call("parse", tiny_run, text_file, *options, *more)
         assert result.code == 130
         assert [len(lines) for lines in writer.written] == [3, 3]
@@ -182,7 +181,7 @@ def test_random_baseline_does_not_depend_on_chunks(
     call: Call, trees_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = call("parse", "random", trees_file)
-    monkeypatch.setattr("simplepcfg.cli.options.CHUNK", 7)
+    monkeypatch.setattr("simplepcfg.cli.job.MOST_IN_A_CHUNK", 7)
     assert call("parse", "random", trees_file).out == whole.out
     parsed = tmp_path / "parsed.trees"
     parsed.write_text(whole.out)
@@ -207,7 +206,8 @@ def test_at_a_keyboard_the_remark_can_be_silenced(
             return True
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Keyboard(b"a b\nc\n")))
-    assert list(sentence_chunks("-", quiet)) == [[["a", "b"]], [["c"]]]
+    with Job(["-"], "parsing", quiet=quiet) as job:
+        assert list(job.chunks()) == [[["a", "b"]], [["c"]]]
     assert capsys.readouterr().err == ("" if quiet else "type one sentence a line; Ctrl-D ends\n")
 
 

@@ -76,19 +76,25 @@ def test_json_is_a_list_of_any_number(call: Call, trees_file: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["score", "parse"])
-def test_a_line_too_long_is_named_after_the_answers_before_it(
+def test_a_line_too_long_does_not_end_the_job(
     call: Call, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     file = tmp_path / "file.txt"
     file.write_text("the dog followed the cat\n\n" + "the dog " * 60_000 + "\nthe dog\n")
-    result = call(command, tiny_run, file)
-    assert (result.code, len(result.lines)) == (4, 2)
-    assert "file.txt:3: a sentence of 120000 words needs about" in result.err
+    for options in ([], ["--max-words", "1000"], ["--max-words", "200000"]):
+        result = call(command, tiny_run, file, *options)
+        assert (result.code, len(result.lines)) == (0, 4)
+        assert result.lines[2] == ("NA" if command == "score" else "(X" + " (T the) (T dog)" * 60_000 + ")")
+        assert result.lines[3] == call(command, tiny_run, stdin="the dog\n").lines[0]
+        assert re.search(r"not computed, of more than \d+ words: 1 sentence \(.*file.txt:3\)", result.err)
     asked = tmp_path / "asked.jsonl"
-    asked.write_text("\n\n\n\n")
+    asked.write_text('\n\n{"require": [[0, 2]]}\n\n')
     if command == "parse":
         result = call(command, tiny_run, file, "--constraints", asked)
-        assert (result.code, len(result.lines)) == (4, 2)
+        assert (result.code, len(result.lines)) == (0, 4)
+    else:
+        result = call(command, tiny_run, file, "--surprisal", "--max-words", "5")
+        assert (result.code, result.lines[7].split("\t")[3:]) == (0, ["NA"] * 7)
     monkeypatch.setattr(batched, "SURELY_FITS", 1)
     with pytest.raises(ResourceError, match=r"sentence 1 \('the dog the"):
         load(tiny_run).score(["the dog", "the dog " * 60_000])

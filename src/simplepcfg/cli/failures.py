@@ -26,7 +26,7 @@ def exit_code_of(error: BaseException) -> int | None:
         case typer.Exit():
             return error.exit_code
         case KeyboardInterrupt() | typer.Abort():
-            complain("interrupted")
+            complain(str(error) or "interrupted")
             return INTERRUPTED
         case BrokenPipeError():
             silence_stdout()

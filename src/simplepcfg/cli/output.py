@@ -13,6 +13,8 @@ from simplepcfg.errors import naming_file
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from simplepcfg.data.inputs import Offsets
+
 # A table that is not drawn on a terminal is neither folded nor cut: whoever reads it has no width.
 FILE_WIDTH = 1_000_000
 STANDARD_OUTPUT = "standard output"
@@ -45,8 +47,11 @@ def note(message: str, quiet: bool = False) -> None:
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Write lines to standard output without wrapping and colour; a closed pipe raises here, not at exit."""
-    for line in lines:
+    """Write lines to standard output without wrapping and colour; a closed pipe raises here, not at exit.
+
+    A list is written at once, so that an interruption leaves all or nothing of it.
+    """
+    for line in ["\n".join(lines)] if isinstance(lines, list) and lines else lines:
         with naming_file(STANDARD_OUTPUT), hidden():
             sys.stdout.write(line + "\n")
     with naming_file(STANDARD_OUTPUT), hidden():
@@ -56,6 +61,14 @@ def write_lines(lines: Iterable[str]) -> None:
 def table_row(cells: Iterable[str]) -> str:
     """Return cells separated by tabs; a cell with a quotation mark or a tab is quoted, as in CSV."""
     return "\t".join(_quoted(cell) for cell in cells)
+
+
+def offset_cells(offsets: "Offsets | None", place: int) -> list[str]:
+    """Return the characters of the word at a place, as two cells; none without offsets."""
+    if offsets is None:
+        return []
+    span = offsets[place] if place < len(offsets) else None
+    return ["NA", "NA"] if span is None else [str(span[0]), str(span[1])]
 
 
 def _quoted(cell: str) -> str:

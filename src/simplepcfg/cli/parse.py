@@ -1,19 +1,34 @@
 """`simplepcfg parse`: for each sentence a tree, by span marginals or by probability, or its most probable ones."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from simplepcfg.cli.constrained import with_constraints
-from simplepcfg.cli.options import By, Chunk, Decode, Device, Quiet, Raw, Weigh, sentence_chunks, with_remark
+from simplepcfg.cli.job import Chunk, Job
+from simplepcfg.cli.options import (
+    By,
+    Decode,
+    Device,
+    Files,
+    MaxWords,
+    Offsets,
+    Quiet,
+    Raw,
+    Skip,
+    Weigh,
+    with_remark,
+)
 from simplepcfg.cli.output import write_lines
 from simplepcfg.cli.requests import arg, flag, opt, takes
-from simplepcfg.cli.tree_output import Format, one_picture, render, render_k_best
+from simplepcfg.cli.tree_output import Format, flat_tree, one_picture, render, render_k_best
 from simplepcfg.cli.unknown_words import UnknownWords
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
     from simplepcfg.data.constraints import Constraints
+    from simplepcfg.data.inputs import Item
     from simplepcfg.data.trees import SpanTree
     from simplepcfg.inference.labelled_trees import ScoredTree
     from simplepcfg.inference.run import Run
@@ -28,7 +43,7 @@ class ParseRequest:
     """What to parse, with what, and how trees are written."""
 
     run: Annotated[str, arg("RUN", "Folder of a run or of runs, english, or left-branching, right-branching, random.")]
-    file: Annotated[str, arg("FILE", "One sentence a line, or CoNLL-U (.gz too); - is standard input.")] = "-"
+    files: Files = None
     format: Annotated[
         Format,
         flag("--format", "A bracketed tree or a JSON object a line, drawings, a word a line, or one SVG picture."),
@@ -57,6 +72,9 @@ class ParseRequest:
     ] = "geometric"
     weigh: Annotated[Weigh, flag("--weigh", "Of several runs: by what each counts.")] = "equal"
     raw: Raw = False
+    offsets: Offsets = False
+    max_words: MaxWords = None
+    skip: Skip = 0
     device: Device = "auto"
     quiet: Quiet = False
 
@@ -64,6 +82,11 @@ class ParseRequest:
 @takes(ParseRequest)
 def command(request: ParseRequest) -> None:
     """Print a tree for each sentence, in the input's order, some at a time as they are found; an empty line stays one.
+
+    FILE may be a folder or a pattern, too, and there may be several. Of a sentence of more than --max-words words the
+    flat tree is printed, and a remark says so at the end. After Ctrl-C, what was printed stays and --skip goes on.
+    Columns and JSON have the sent_id of CoNLL-U, the file where there are several and, with --offsets, the characters
+    of each word.
 
     Of a run that has learned labels from a treebank, as english has, trees have them, and nodes that are probably no
     constituents are left out; --labels none prints binary trees of X.
@@ -80,26 +103,40 @@ def command(request: ParseRequest) -> None:
       simplepcfg parse english story.txt --raw --format columns
       echo "the dog sees a cat" | simplepcfg parse runs/demo --format pretty
       simplepcfg parse runs/demo sentences.txt > parsed.trees
+      simplepcfg parse english texts/*.txt --raw --format columns --offsets > words.tsv
       simplepcfg parse runs/demo sentences.txt --decode viterbi --k 5
       simplepcfg parse runs/demo sentences.txt --labels labels.json
       simplepcfg parse runs/seed-1 sentences.txt --with runs/seed-2 --constraints known.jsonl
       simplepcfg parse runs/eight sentences.txt --by trees --weigh agreement
     """
+    from simplepcfg.evaluation.treebank import BASELINES
+
     if request.labels not in (None, NO_LABELS):
         request = replace(request, decode="viterbi")
     runs = _members(request)
     _refuse_contradictions(request, runs)
-    if request.k is not None:
-        remark = "unit: nats (natural log-probability of words and tree), before each tree"
-        for lists in with_remark(_k_best_chunks(request, runs[0], request.k), remark, request.quiet):
-            write_lines(render_k_best(trees, request.format) for trees in lists)
-        return
-    chunks = _parsed_chunks(request, runs)
-    if request.format == "svg":
-        write_lines([one_picture(tree for trees in chunks for tree in trees)])
-        return
-    for trees in chunks:
-        write_lines(render(tree, request.format, tags=request.decode == "viterbi") for tree in trees)
+    model = None if runs[0] in BASELINES else _load(request, runs[0])
+    job = Job(
+        request.files,
+        "parsing",
+        run=model,
+        raw=request.raw,
+        offsets=request.offsets,
+        skip=request.skip,
+        max_words=request.max_words,
+        by_work=len(runs) == 1 and request.constraints is None,
+        quiet=request.quiet,
+    )
+    with job:
+        if model is None:
+            _write_trees(request, job, _baseline_blocks(runs[0], job))
+            return
+        unknown = UnknownWords(model)
+        if request.k is None:
+            _write_trees(request, job, _parsed_blocks(request, job, model, runs, unknown))
+        else:
+            _write_k_best(request, job, model, request.k, unknown)
+    unknown.tell(request.quiet)
 
 
 def _members(request: ParseRequest) -> list[str]:
@@ -126,6 +163,8 @@ def _refuse_contradictions(request: ParseRequest, runs: list[str]) -> None:
         raise InputError(f"{runs[1]} beside {runs[0]} combines span marginals; leave out --decode viterbi, --labels")
     if request.raw and request.constraints is not None:
         raise InputError("--constraints has a line a sentence, which --raw finds itself; leave out one of them")
+    if request.offsets and request.format not in ("columns", "json"):
+        raise InputError("--offsets adds columns; give --format columns or --format json with it")
     if k is not None and k < 1:
         raise InputError(f"--k {k}; ask for at least one tree")
     if k is not None and not by_probability:
@@ -134,48 +173,83 @@ def _refuse_contradictions(request: ParseRequest, runs: list[str]) -> None:
         raise InputError(f"--format {request.format} shows one tree a sentence; leave out --k")
 
 
-def _k_best_chunks(request: ParseRequest, run: str, k: int) -> Iterator[list[list["ScoredTree"]]]:
+def _load(request: ParseRequest, name: str) -> "Run":
+    from simplepcfg.evaluation.treebank import check_baseline_name
     from simplepcfg.inference.run import load
 
-    model = load(run, request.device)
+    check_baseline_name(name)
+    return load(name, request.device)
+
+
+def _write_trees(request: ParseRequest, job: Job, blocks: Iterator[list["SpanTree"]]) -> None:
+    if request.format == "svg":
+        write_lines([one_picture(tree for trees in blocks for tree in trees)])
+        return
+
+    def lines(item: "Item", tree: "SpanTree | None") -> list[str]:
+        shown = flat_tree(item.words) if tree is None else tree
+        return [render(shown, request.format, request.decode == "viterbi", job.place(item), item.offsets)]
+
+    for trees in blocks:
+        job.write(trees, lines)
+
+
+def _write_k_best(request: ParseRequest, job: Job, model: "Run", k: int, unknown: UnknownWords) -> None:
+    from simplepcfg.inference.labelled_trees import ScoredTree
+
     named = _naming(request.labels, model)
-    for chunk, asked in _constrained_chunks(request, model):
-        for block in model.k_best_blocks(chunk, k, asked):
-            yield [[replace(item, tree=named(item.tree)) for item in trees] for trees in block]
+
+    def lines(item: "Item", trees: "list[ScoredTree] | None") -> list[str]:
+        shown = [ScoredTree(flat_tree(item.words), -math.inf)] if trees is None else trees
+        shown = [replace(one, tree=named(one.tree)) for one in shown]
+        return [render_k_best(shown, request.format, job.place(item), item.offsets)]
+
+    asked = _constrained_chunks(request, job, unknown)
+    blocks = (trees for chunk, constraints in asked for trees in model.k_best_blocks(chunk, k, constraints))
+    remark = "unit: nats (natural log-probability of words and tree), before each tree"
+    for trees in with_remark(blocks, remark, request.quiet):
+        job.write(trees, lines)
 
 
-def _parsed_chunks(request: ParseRequest, runs: list[str]) -> Iterator[list["SpanTree"]]:
-    from simplepcfg.evaluation.treebank import BASELINES, check_baseline_name
+def _parsed_blocks(
+    request: ParseRequest, job: Job, model: "Run", runs: list[str], unknown: UnknownWords
+) -> Iterator[list["SpanTree"]]:
+    if len(runs) > 1:
+        from simplepcfg.inference.ensembles import ensemble
 
-    if runs[0] in BASELINES:
-        yield from _baseline_chunks(request, runs[0])
+        together = ensemble([model, *runs[1:]], request.device, by=request.by, weigh=request.weigh)
+        for chunk, asked in _constrained_chunks(request, job, unknown):
+            yield from together.parse_blocks(chunk, asked)
         return
-    check_baseline_name(runs[0])
-    from simplepcfg.inference.run import load
-
-    model = load(runs[0], request.device)
-    if len(runs) == 1:
-        named = _naming(request.labels, model)
-        for chunk, asked in _constrained_chunks(request, model):
-            with_labels = request.labels != NO_LABELS
-            for block in model.parse_blocks(chunk, asked, decode=request.decode, labels=with_labels):
-                yield [named(tree) for tree in block]
-        return
-    from simplepcfg.inference.ensembles import ensemble
-
-    together = ensemble([model, *runs[1:]], request.device, by=request.by, weigh=request.weigh)
-    for chunk, asked in _constrained_chunks(request, model):
-        yield from together.parse_blocks(chunk, asked)
+    named = _naming(request.labels, model)
+    with_labels = request.labels != NO_LABELS
+    for chunk, asked in _constrained_chunks(request, job, unknown):
+        # With constraints a chunk is large, so that all of them are checked before the first tree is printed.
+        whole = None if asked is not None else [model.parse_spans(chunk, decode=request.decode, labels=with_labels)]
+        for trees in whole or model.parse_blocks(chunk, asked, decode=request.decode, labels=with_labels):
+            yield [named(tree) for tree in trees]
 
 
-def _constrained_chunks(request: ParseRequest, model: "Run") -> Iterator[tuple[Chunk, "list[Constraints] | None"]]:
-    """Yield sentences with what is asked of their trees; at the end, say which words are unknown."""
-    unknown = UnknownWords(model)
-    chunks = sentence_chunks(request.file, request.quiet, model, request.raw)
-    for chunk, asked in with_constraints(chunks, request.constraints, request.file):
+def _baseline_blocks(name: str, job: Job) -> Iterator[list["SpanTree"]]:
+    """Yield trees that need no model, over the words that are left without punctuation."""
+    from simplepcfg.data.preprocessing import Preprocessing
+    from simplepcfg.evaluation.treebank import brancher
+    from simplepcfg.inference.sentences import original_tree, split_sentences
+
+    branch = brancher(name)  # refuses oracle before anything is read
+    preprocessing = Preprocessing()
+    for chunk in job.chunks():
+        prepared = [(words, preprocessing.apply(words, tags)) for words, tags in split_sentences(chunk)]
+        yield [original_tree(words, item, branch(len(item.kept))) for words, item in prepared]
+
+
+def _constrained_chunks(
+    request: ParseRequest, job: Job, unknown: UnknownWords
+) -> Iterator[tuple[Chunk, "list[Constraints | None] | None"]]:
+    """Yield sentences with what is asked of their trees, and count their unknown words."""
+    for chunk, asked in with_constraints(job.chunks(), request.constraints, request.files or ["-"], request.skip):
         unknown.count(chunk)
         yield chunk, asked
-    unknown.tell(request.quiet)
 
 
 def _naming(labels: str | None, model: "Run") -> Callable[["SpanTree"], "SpanTree"]:
@@ -187,16 +261,3 @@ def _naming(labels: str | None, model: "Run") -> Callable[["SpanTree"], "SpanTre
     mapping = LabelMapping.load(labels)
     mapping.refuse_other(model.model, model.name)
     return mapping.apply
-
-
-def _baseline_chunks(request: ParseRequest, name: str) -> Iterator[list["SpanTree"]]:
-    """Yield trees that need no model, over the words that are left without punctuation."""
-    from simplepcfg.data.preprocessing import Preprocessing
-    from simplepcfg.evaluation.treebank import brancher
-    from simplepcfg.inference.sentences import original_tree, split_sentences
-
-    branch = brancher(name)  # refuses oracle before anything is read
-    preprocessing = Preprocessing()
-    for chunk in sentence_chunks(request.file, request.quiet, None, request.raw):
-        prepared = [(words, preprocessing.apply(words, tags)) for words, tags in split_sentences(chunk)]
-        yield [original_tree(words, item, branch(len(item.kept))) for words, item in prepared]

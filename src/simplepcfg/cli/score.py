@@ -7,14 +7,27 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Annotated
 
+from simplepcfg.cli.job import Chunk, Job
 from simplepcfg.cli.materials import read_items
-from simplepcfg.cli.options import Chunk, Device, Json, Quiet, Raw, refuse_baseline, sentence_chunks, with_remark
-from simplepcfg.cli.output import note, refuse_unwritable, table_row, write_json, write_lines
+from simplepcfg.cli.options import (
+    Device,
+    Files,
+    Json,
+    MaxWords,
+    Offsets,
+    Quiet,
+    Raw,
+    Skip,
+    refuse_baseline,
+    with_remark,
+)
+from simplepcfg.cli.output import note, offset_cells, refuse_unwritable, table_row, write_json, write_lines
 from simplepcfg.cli.requests import arg, flag, opt, takes
 from simplepcfg.cli.unknown_words import UnknownWords
 from simplepcfg.errors import InputError, counted
 
 if TYPE_CHECKING:
+    from simplepcfg.data.inputs import Item
     from simplepcfg.linguistics.word_model import WordModel, WordSurprisal
 
 NAME = "score"
@@ -36,7 +49,7 @@ class ScoreRequest:
     """What to score, by what, and in which form."""
 
     run: Annotated[str, arg("RUN", "Folder of a trained run, english, or an n-gram model or LSTM.")]
-    file: Annotated[str, arg("FILE", "One sentence a line (.gz too); - is standard input.")] = "-"
+    files: Files = None
     surprisal: Annotated[
         bool, flag("--surprisal", "A table of every word's surprisal and next-word entropy, in bits.")
     ] = False
@@ -49,6 +62,9 @@ class ScoreRequest:
         bool, flag("--closed-vocabulary", "Unknown words count as <unk>, whatever their spelling.")
     ] = False
     raw: Raw = False
+    offsets: Offsets = False
+    max_words: MaxWords = None
+    skip: Skip = 0
     device: Device = "auto"
     quiet: Quiet = False
 
@@ -60,7 +76,8 @@ def command(request: ScoreRequest) -> None:
     Sentences of fewer than two words have no tree, and so -inf (unless the run adds <eos> to them). Compound runs have
     no exact log-probability: theirs is log p(x | posterior mean) - KL, as in evaluate. The probability of an unknown
     word is that of <unk> times that of its spelling among unknown words, so that sentences with different unknown words
-    can be compared.
+    can be compared. FILE may be a folder or a pattern, too, and there may be several. A sentence of more than
+    --max-words words has NA, and a remark says so at the end. After Ctrl-C, what was printed stays and --skip goes on.
 
     With --surprisal, a tab-separated table instead: a row for each word and one, <end>, for the end of each sentence.
     surprisal_bits is -log2 P(word | the words before it), summed over all trees; entropy_bits is that of what could
@@ -68,7 +85,9 @@ def command(request: ScoreRequest) -> None:
     of its preterminal, and lexical_surprisal_bits, the choice of the word; entropy_reduction_bits is how far entropy
     falls through the word, or 0. depth is the expected number of constituents over the word, in trees of the whole
     sentence. token is the word as the model sees it; words that the run drops have NA. A word with a quotation mark is
-    quoted and the mark doubled, as pandas.read_csv(sep="\\t") and spreadsheets read it. --json has the same rows.
+    quoted and the mark doubled, as pandas.read_csv(sep="\\t") and spreadsheets read it. Further columns are the
+    file where there are several, the sent_id of CoNLL-U and, with --offsets, start and end, the characters of the word.
+    --json has the same rows.
 
     With --regions, FILE is a table with a header, separated by tabs, or by commas or semicolons as CSV, with a row a
     word or region as readers saw it: columns item and word or region, perhaps condition, sentence, zone and any others,
@@ -89,6 +108,13 @@ def command(request: ScoreRequest) -> None:
     refuse_baseline(request.run)
     if request.regions and (request.surprisal or request.raw):
         raise InputError(f"--regions reads a table; leave out {'--surprisal' if request.surprisal else '--raw'}")
+    if request.regions and (request.offsets or request.skip or request.max_words or len(request.files or []) > 1):
+        raise InputError("--regions reads one table, as a whole; leave out other files, --offsets, --skip, --max-words")
+    if request.offsets and not request.surprisal:
+        raise InputError("--offsets adds columns to the table of words; give --surprisal with it")
+    for file in [] if request.regions else request.files or []:
+        if file.lower().endswith(".csv"):
+            raise InputError(f"{file}: is a table; --regions reads it as one, or save its sentences as text")
     if request.spillover and not request.regions:
         raise InputError("--spillover adds columns to a table; give --regions with it")
     from simplepcfg.inference.word_models import load_word_model
@@ -97,8 +123,21 @@ def command(request: ScoreRequest) -> None:
     unknown = UnknownWords(model)
     if request.json is not None:
         refuse_unwritable(request.json)
-    answer = _score_regions if request.regions else _print_surprisals if request.surprisal else _print_scores
-    rows = answer(request, model, unknown)
+    if request.regions:
+        rows = _score_regions(request, model, unknown)
+    else:
+        job = Job(
+            request.files,
+            "scoring",
+            run=model,
+            raw=request.raw,
+            offsets=request.offsets,
+            skip=request.skip,
+            max_words=request.max_words,
+            quiet=request.quiet,
+        )
+        with job:
+            rows = (_print_surprisals if request.surprisal else _print_scores)(request, job, model, unknown)
     if request.json is not None:
         write_json(request.json, rows)
     unknown.tell(request.quiet)
@@ -109,7 +148,7 @@ def _score_regions(request: ScoreRequest, model: "WordModel", unknown: UnknownWo
     from simplepcfg.linguistics.item_tables import ADDED_COLUMNS, equal_conditions_remark, score_item_table, scored_rows
     from simplepcfg.linguistics.regions import tokenise_regions
 
-    table = read_items(request.file, request.quiet)
+    table = read_items((request.files or ["-"])[0], request.quiet)
     scores = score_item_table(model, table, depths=True)
     header, *rows = scored_rows(table, scores, request.spillover)
     if request.json != "-":
@@ -123,43 +162,61 @@ def _score_regions(request: ScoreRequest, model: "WordModel", unknown: UnknownWo
     ]
 
 
-def _print_surprisals(request: ScoreRequest, model: "WordModel", unknown: UnknownWords) -> list[Row]:
-    """Print a row for each word; return the rows if they are to be written as JSON."""
+def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel", unknown: UnknownWords) -> list[Row]:
+    """Print a row for each word; return the rows if they are to be written as JSON.
+
+    The header is there already if the first sentences are skipped.
+    """
     from simplepcfg.inference.run import Run
-    from simplepcfg.linguistics.word_model import INFORMATION, with_depths
+    from simplepcfg.linguistics.word_model import INFORMATION, WordSurprisal, with_depths
 
     names = ["sentence", "position", "word", "token", *(f"{name}_bits" for name in INFORMATION), "depth"]
-    numbers, header, held = count(1), ["\t".join(names)], []
-    for chunk in _chunks(request, model, unknown):
+    numbers, header, held = count(request.skip + 1), not request.skip and request.json != "-", list[Row]()
+
+    def lines(item: "Item", records: "Sequence[WordSurprisal] | None") -> list[str]:
+        shown = [WordSurprisal(word, None, None, None) for word in item.words] if records is None else records
+        place = job.place(item).values()
+        rows = [
+            [*row, *place, *map(_number, offset_cells(item.offsets, index))]
+            for index, row in enumerate(surprisal_rows(next(numbers), shown))
+        ]
+        if request.json is not None:
+            held.extend(dict(zip(names, row, strict=True)) for row in rows)
+        return [] if request.json == "-" else [table_row(map(_cell, row)) for row in rows]
+
+    for chunk in _chunks(request, job, model, unknown):
         tables = model.surprisal(chunk)
         if isinstance(model, Run):
             tables = with_depths(tables, model.depths(chunk))
-        rows = [row for records in tables for row in surprisal_rows(next(numbers), records)]
-        if request.json != "-":
-            # The header is not printed before something was read and computed: a refusal prints nothing.
-            write_lines([*header, *(table_row(map(_cell, row)) for row in rows)])
-            header = []
-        if request.json is not None:
-            held += [dict(zip(names, row, strict=True)) for row in rows]
-    if request.json != "-":
-        write_lines(header)
+        if job.done == request.skip:
+            names += [*job.columns, *(["start", "end"] if request.offsets else [])]
+        if header:  # not before something was read and computed: a refusal prints nothing
+            write_lines(["\t".join(names)])
+            header = False
+        job.write(tables, lines)
+    if header:
+        write_lines(["\t".join(names)])
     return held
 
 
-def _print_scores(request: ScoreRequest, model: "WordModel", unknown: UnknownWords) -> list[Row]:
+def _print_scores(request: ScoreRequest, job: Job, model: "WordModel", unknown: UnknownWords) -> list[Row]:
     """Print a number for each sentence; return rows if they are to be written as JSON."""
     from simplepcfg.inference.run import Run
 
     unit = INEXACT if isinstance(model, Run) and not model.shares_rules else EXACT
-    scores = map(model.score, _chunks(request, model, unknown))
-    impossible, numbers = 0, count(1)
+    scores = map(model.score, _chunks(request, job, model, unknown))
+    impossible, numbers = 0, count(request.skip + 1)
     held: list[Row] = []
-    for values in with_remark(scores, f"unit: nats ({unit}), one number a line", request.quiet):
-        if request.json != "-":
-            write_lines(f"{value:.6f}" for value in values)
+
+    def lines(item: "Item", value: float | None) -> list[str]:
+        nonlocal impossible
+        impossible += value == -math.inf
         if request.json is not None:
-            held += [{"sentence": next(numbers), "log_probability_nats": value} for value in values]
-        impossible += sum(value == -math.inf for value in values)
+            held.append({"sentence": next(numbers), **job.place(item), "log_probability_nats": value})
+        return [] if request.json == "-" else [_cell(value)]
+
+    for values in with_remark(scores, f"unit: nats ({unit}), one number a line", request.quiet):
+        job.write(values, lines)
     if impossible:
         one = impossible == 1
         reason = f"{'it has' if one else 'they have'} no words" if model.preprocessing.eos else IMPOSSIBLE
@@ -167,14 +224,14 @@ def _print_scores(request: ScoreRequest, model: "WordModel", unknown: UnknownWor
     return held
 
 
-def _chunks(request: ScoreRequest, model: "WordModel", unknown: UnknownWords) -> Iterator[Chunk]:
+def _chunks(request: ScoreRequest, job: Job, model: "WordModel", unknown: UnknownWords) -> Iterator[Chunk]:
     """Yield chunks of sentences; controls get words alone, where a run takes the tags of trees, too."""
     from simplepcfg.inference.run import Run
     from simplepcfg.inference.sentences import split_sentences
 
-    for number, chunk in enumerate(sentence_chunks(request.file, request.quiet, model, request.raw)):
+    for number, chunk in enumerate(job.chunks()):
         if number == 0 and _begins_a_table(chunk[0]):
-            name = "standard input" if request.file == "-" else request.file
+            name = request.files[0] if request.files and request.files != ["-"] else "standard input"
             note(f"{name} begins as a table of items does; --regions reads it as one", request.quiet)
         unknown.count(chunk)
         yield chunk if isinstance(model, Run) else [words for words, _ in split_sentences(chunk)]

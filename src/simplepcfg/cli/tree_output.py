@@ -2,14 +2,16 @@
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
+from simplepcfg.cli.output import offset_cells, table_row
 from simplepcfg.drawing.text_trees import draw_tree
 from simplepcfg.errors import InputError
 
 if TYPE_CHECKING:
+    from simplepcfg.data.inputs import Offsets
     from simplepcfg.data.trees import SpanTree
     from simplepcfg.inference.labelled_trees import ScoredTree
 
@@ -19,25 +21,50 @@ MOST_PICTURES = 200
 Format = Literal["brackets", "json", "pretty", "columns", "svg"]
 
 
-def render(tree: "SpanTree", format: Format, tags: bool = False) -> str:
-    """Return a tree as text; brackets and JSON are one line. Drawings show words' symbols only with ``tags``."""
+def flat_tree(words: Sequence[str]) -> "SpanTree":
+    """Return the tree without inner constituents, which stands for one that was not computed."""
+    from simplepcfg.data.trees import SpanTree
+
+    return SpanTree.from_spans(list(words), [])
+
+
+def render(
+    tree: "SpanTree",
+    format: Format,
+    tags: bool = False,
+    place: Mapping[str, str] | None = None,
+    offsets: "Offsets | None" = None,
+) -> str:
+    """Return a tree as text; brackets and JSON are one line. Drawings show words' symbols only with `tags`.
+
+    Columns and JSON have the place of the sentence and the offsets of its words, where these are given.
+    """
     if format == "brackets":
         return tree.to_brackets()
     if format == "pretty":
         return "\n".join([*draw_tree(tree, tags), ""]) if tree.words else ""
     if format == "columns":
-        return "\n".join([*columns(tree), ""])
-    return json.dumps({"words": tree.words, "spans": _wide_spans(tree), "tree": tree.to_brackets()}, ensure_ascii=False)
+        return "\n".join([*columns(tree, [*(place or {}).values()], offsets), ""])
+    shown = {"words": tree.words, "spans": _wide_spans(tree), "tree": tree.to_brackets()}
+    return _json_line(shown, place, offsets)
 
 
-def columns(tree: "SpanTree") -> list[str]:
-    """Return a line for each word as in CoNLL: number, word, tag, and the brackets around it with * for the word."""
+def _json_line(shown: Mapping[str, object], place: Mapping[str, str] | None, offsets: "Offsets | None") -> str:
+    where: dict[str, object] = {} if offsets is None else {"offsets": offsets}
+    return json.dumps({**(place or {}), **shown, **where}, ensure_ascii=False)
+
+
+def columns(tree: "SpanTree", place: Sequence[str] = (), offsets: "Offsets | None" = None) -> list[str]:
+    """Return a line for each word as in CoNLL: number, word, tag, and the brackets around it with * for the word.
+
+    Behind them stand the cells of `place` and, with `offsets`, those of the word.
+    """
     opened, closed = [""] * len(tree.words), [""] * (len(tree.words) + 1)
     for i, j, label in tree.spans:
         opened[i] += f"({label}"
         closed[j] += ")"
     return [
-        f"{i + 1}\t{word}\t{tag}\t{opened[i]}*{closed[i + 1]}"
+        table_row([str(i + 1), word, tag, f"{opened[i]}*{closed[i + 1]}", *place, *offset_cells(offsets, i)])
         for i, (word, tag) in enumerate(zip(tree.words, tree.tags, strict=True))
     ]
 
@@ -56,7 +83,12 @@ def one_picture(trees: Iterable["SpanTree"]) -> str:
     return standalone(pictures[0] if len(pictures) == 1 else one_below_another(pictures, f"{len(pictures)} trees"))
 
 
-def render_k_best(trees: list["ScoredTree"], format: Format) -> str:
+def render_k_best(
+    trees: list["ScoredTree"],
+    format: Format,
+    place: Mapping[str, str] | None = None,
+    offsets: "Offsets | None" = None,
+) -> str:
     """Return the trees of one sentence: lines that an empty one ends, or one JSON object."""
     if format == "json":
         entries = [
@@ -68,7 +100,7 @@ def render_k_best(trees: list["ScoredTree"], format: Format) -> str:
             }
             for item in trees
         ]
-        return json.dumps({"words": trees[0].tree.words, "trees": entries}, ensure_ascii=False)
+        return _json_line({"words": trees[0].tree.words, "trees": entries}, place, offsets)
     if not trees[0].tree.words:
         return ""
     separator = "\n" if format == "pretty" else "\t"

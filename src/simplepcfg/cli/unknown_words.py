@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from simplepcfg.cli.options import Chunk
+from simplepcfg.cli.job import Chunk
 from simplepcfg.cli.output import note
 
 if TYPE_CHECKING:

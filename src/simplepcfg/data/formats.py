@@ -93,6 +93,12 @@ def recognised(lines: Iterator[str]) -> tuple[Format | None, Iterator[str]]:
     return recognise_lines(held), chain(held, lines)
 
 
+def refuse_table(name: str) -> None:
+    """Raise InputError if a file's name says that it is a table, whose lines are no sentences."""
+    if name.lower().removesuffix(".gz").endswith(".csv"):
+        raise InputError(f"{name}: is a table by its name, not plain text; save its sentences as text, one a line")
+
+
 def refuse(other: Format | None, name: str) -> None:
     """Raise InputError if the file `name` is in a format that is not read."""
     if other is not None:

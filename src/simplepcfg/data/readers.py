@@ -17,7 +17,7 @@ from os import PathLike, fspath
 from typing import IO, Literal
 
 from simplepcfg.data.brackets import parse_trees
-from simplepcfg.data.conllu import has_heads, named_conllu, parse_conllu, parse_dependencies
+from simplepcfg.data.conllu import ConlluSentence, has_heads, named_conllu, parse_conllu, parse_dependencies
 from simplepcfg.data.dependencies import DependencyTree
 from simplepcfg.data.formats import (
     CONLLU,
@@ -27,6 +27,7 @@ from simplepcfg.data.formats import (
     recognised,
     refuse,
     refuse_other_formats,
+    refuse_table,
 )
 from simplepcfg.data.languages import ENGLISH
 from simplepcfg.data.raw_text import words_of_lines
@@ -49,14 +50,16 @@ _TAGGED_WORD = re.compile(r"\s*\(([^\s()]+)\s+[^\s()]+\s*\)[^\S\n]*$", re.MULTIL
 _sniffed_pipes: dict[tuple[str, int, int], Iterator[str]] = {}
 
 
-def open_text(path: Path) -> Iterator[str]:
+def open_text(path: Path, seen: Callable[[str], object] | None = None) -> Iterator[str]:
     """Yield the lines of a UTF-8 file without their ends; `.gz` is decompressed, `-` is standard input.
 
-    Raises InputError if the file cannot be read or is not UTF-8.
+    `seen` is called with each line. Raises InputError if the file cannot be read or is not UTF-8.
     """
+    if seen is not None:
+        return _told(open_text(path), seen)
     if (pipe := _pipe_identity(path)) is not None and pipe in _sniffed_pipes:
         return _sniffed_pipes.pop(pipe)
-    name = _display_name(path)
+    name = display_name(path)
     return _decoded_lines(_open_binary(path, name), name, close=fspath(path) != STDIN)
 
 
@@ -74,11 +77,24 @@ def read_sentences(
     are skipped, and a file without any sentence is an error. With `keep_blank` a blank line is an empty sentence and
     an empty file has none, so that output can be written line for line beside the input.
     """
-    name = _display_name(path)
-    sentences = words_of_text(
-        open_text(path), name, partial(words_of_lines, language=language) if raw else partial(map, split)
-    )
-    return _sentences_or_error(sentences, name, keep_blank)
+    sentences = (sentence.words for sentence in read_marked(path, split=split, raw=raw, language=language))
+    return _sentences_or_error(sentences, display_name(path), keep_blank)
+
+
+def read_marked(
+    path: Path,
+    *,
+    split: Callable[[str], list[str]] = str.split,
+    raw: bool = False,
+    language: str = ENGLISH,
+    seen: Callable[[str], object] | None = None,
+) -> Iterator[ConlluSentence]:
+    """Yield the sentences of `read_sentences`, blank ones too, with the id and text that CoNLL-U has of them.
+
+    `seen` is called with each line that is read.
+    """
+    splitter = partial(words_of_lines, language=language) if raw else partial(map, split)
+    return _marked(open_text(path, seen), display_name(path), splitter)
 
 
 def words_of_text(
@@ -88,26 +104,40 @@ def words_of_text(
 
     InputError, at the first of them, if the file `name` is in a format that is not read.
     """
+    return (sentence.words for sentence in _marked(lines, name, split))
+
+
+def _marked(
+    lines: Iterator[str], name: str, split: Callable[[Iterator[str]], Iterator[list[str]]]
+) -> Iterator[ConlluSentence]:
+    refuse_table(name)
     format_, lines = recognised(lines)
     if format_ is CONLLU or named_conllu(name):
-        yield from (sentence.words for sentence in parse_conllu(lines, name))
+        yield from parse_conllu(lines, name)
     else:
         refuse(format_, name)
-        yield from split(lines)
+        yield from map(ConlluSentence, split(lines))
 
 
-def read_trees(path: Path) -> Iterator[SpanTree]:
+def _told(lines: Iterator[str], seen: Callable[[str], object]) -> Iterator[str]:
+    for line in lines:
+        seen(line)
+        yield line
+
+
+def read_trees(path: Path, seen: Callable[[str], object] | None = None) -> Iterator[SpanTree]:
     """Yield bracketed trees, one a line or spread over lines, without traces and constituents of these alone.
 
-    Raises InputError, which names the line, for anything that is no tree, and for a file without any.
+    `seen` is called with each line. Raises InputError, which names the line, for anything that is no tree, and for a
+    file without any.
     """
-    name = _display_name(path)
-    return _trees_or_error(refuse_other_formats(open_text(path), name), name)
+    name = display_name(path)
+    return _trees_or_error(refuse_other_formats(open_text(path, seen), name), name)
 
 
 def read_dependencies(path: Path) -> Iterator[DependencyTree]:
     """Yield the dependency trees of a CoNLL-U file; InputError names a line that is wrong."""
-    return parse_dependencies(open_text(path), _display_name(path))
+    return parse_dependencies(open_text(path), display_name(path))
 
 
 def sniff(path: Path) -> Literal["trees", "text"]:
@@ -163,7 +193,8 @@ def _pipe_identity(path: Path) -> tuple[str, int, int] | None:
     return name, status.st_dev, status.st_ino
 
 
-def _display_name(path: Path) -> str:
+def display_name(path: Path) -> str:
+    """Return what messages call a file."""
     return "standard input" if fspath(path) == STDIN else fspath(path)
 
 
@@ -219,7 +250,7 @@ def _decoded_lines(stream: IO[bytes], name: str, close: bool) -> Iterator[str]:
                 line = line.removeprefix("\ufeff")
             if "\0" in line:
                 raise InputError(f"{name}:{number}: holds a NUL byte, so is not UTF-8 text; save it as UTF-8")
-            yield line.rstrip("\r\n")
+            yield from line.rstrip("\r\n").split("\r")  # lines of old Macs, and of tables that Excel saves there
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         fix = "save the file as UTF-8"

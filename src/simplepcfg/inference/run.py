@@ -16,7 +16,7 @@ from simplepcfg.evaluation.report import EvaluationReport
 from simplepcfg.evaluation.treebank import Treebank
 from simplepcfg.files import write_text
 from simplepcfg.inference import labelled_trees
-from simplepcfg.inference.batches import cells_a_batch, reason_too_long
+from simplepcfg.inference.batches import cells_a_batch, longest_sentence
 from simplepcfg.inference.bracketings import Bracketing, most_probable_bracketings
 from simplepcfg.inference.completion import MAX_LENGTH, Completion, complete
 from simplepcfg.inference.evaluation import evaluate, evaluate_treebank
@@ -34,7 +34,7 @@ from simplepcfg.inference.marginals import (
 )
 from simplepcfg.inference.parsing import k_best_blocks, parse_blocks, parse_spans
 from simplepcfg.inference.scoring import log_probabilities
-from simplepcfg.inference.sentences import Sentence, nltk_trees, region_texts, split_sentences
+from simplepcfg.inference.sentences import Sentence, nltk_trees, region_texts
 from simplepcfg.inference.span_chart import SpanChart, make_chart
 from simplepcfg.inference.surprisal import surprisal_records
 from simplepcfg.inference.surprisal_tables import RegionTables, SurprisalTable, SurprisalTables
@@ -453,15 +453,12 @@ class Run(TrainedModel):
 
         return load(fetch(fspath(name), revision, token, endpoint), device)
 
-    def first_too_long(self, sentences: Sequence[Sentence]) -> tuple[int, str] | None:
-        """Return the index of the first sentence whose chart does not fit into memory, with the reason, or None."""
-        for index, (words, tags) in enumerate(split_sentences(sentences, self.preprocessing)):
-            if reason_too_long(self, len(words) + 1) is None:  # With all words and an <eos>.
-                continue
-            reason = reason_too_long(self, len(self.preprocessing.apply(words, tags).tokens))
-            if reason is not None:
-                return index, reason
-        return None
+    def longest_sentence(self, most: int | None = None) -> int:
+        """Return the most words of a sentence that this machine has memory for, or `most` if that is fewer.
+
+        Without `most`, of a sentence that takes no more than half a minute. Words that the run drops do not count.
+        """
+        return longest_sentence(self, most)
 
     @property
     def cells_a_batch(self) -> int:

@@ -1,0 +1,166 @@
+"""The sentences that a command answers: read in chunks that take seconds, and written as they are answered."""
+
+import shlex
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from glob import glob
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from simplepcfg.cli.output import note, write_lines
+from simplepcfg.errors import InputError, counted
+from simplepcfg.progress import stage
+
+if TYPE_CHECKING:
+    from simplepcfg.data.inputs import Item
+    from simplepcfg.linguistics.word_model import WordModel
+
+Result = TypeVar("Result")
+Chunk = list[Any]  # of sentences, as lists of words or as trees
+
+MOST_IN_A_CHUNK = 10_000  # sentences
+SHOWN_PLACES = 5
+TOO_LONG: list[str] = []  # stands for a sentence that is not computed
+STDIN = "-"
+
+
+class Job:
+    """The sentences of files, folders and patterns, line for line, with what is said of them.
+
+    Text that looks untokenised gets a remark or, if the run tokenises, text that seems to have several sentences on a
+    line. So does input without any sentence. At a keyboard each line is answered at once. In place of a sentence of
+    more than `max_words` words stands `TOO_LONG`, and a remark at the end says so. Without `by_work` chunks are
+    large.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[str] | None,
+        doing: str,
+        *,
+        run: "WordModel | None" = None,
+        raw: bool = False,
+        offsets: bool = False,
+        skip: int = 0,
+        max_words: int | None = None,
+        by_work: bool = True,
+        quiet: bool = False,
+    ) -> None:
+        from simplepcfg.data.inputs import Inputs
+        from simplepcfg.inference.run import Run
+
+        paths = list(files or [STDIN])
+        _refuse_sentence_as_file(paths)
+        self.done = 0  # sentences, those that were skipped included
+        self.columns: list[str] = []  # of the places of sentences, in tables: file and sent_id, where there are any
+        self._at_keyboard = paths == [STDIN] and sys.stdin.isatty()
+        options = {} if run is None else {"split": run.preprocessing.split, "language": run.preprocessing.language}
+        self._inputs = Inputs(paths, raw=raw, offsets=offsets, **options)  # type: ignore[arg-type]
+        self._doing, self._run, self._raw, self._skip, self._quiet = doing, run, raw, skip, quiet
+        self._by_work = run if by_work and isinstance(run, Run) else None
+        self._most = run.longest_sentence(max_words) if isinstance(run, Run) else max_words
+        self._too_long: list[str] = []
+        self._waiting: deque[tuple[Item, Any]] = deque()
+        self._read = 0
+        self._stack = ExitStack()
+        self._advance: Callable[[float], None] = lambda amount: None
+
+    def __enter__(self) -> "Job":
+        if self._at_keyboard:
+            note("type one sentence a line; Ctrl-D ends", self._quiet)
+        names = self._inputs.files
+        source = "standard input" if names == [STDIN] else names[0] if len(names) == 1 else counted(len(names), "file")
+        self._advance = self._stack.enter_context(stage(f"{self._doing} {source}", self._inputs.size))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        self._stack.close()
+        if isinstance(error, KeyboardInterrupt) and self.done:
+            go_on = f"the same command with --skip {self.done} goes on; append what it prints (>>)"
+            raise KeyboardInterrupt(f"interrupted after {counted(self.done, 'sentence')}; {go_on}") from None
+        if error is None and self._too_long:
+            shown = ", ".join(self._too_long[:SHOWN_PLACES]) + (" …" if len(self._too_long) > SHOWN_PLACES else "")
+            count = counted(len(self._too_long), "sentence")
+            note(f"not computed, of more than {self._most} words: {count} ({shown}); see --max-words", self._quiet)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the sentences in chunks, each of which takes some seconds unless a single sentence takes longer."""
+        from simplepcfg.data.raw_text import LOOKED_AT
+        from simplepcfg.inference.batches import blocks
+
+        items: Iterator[Item] = iter(self._inputs)
+        self.done = sum(1 for _ in islice(items, self._skip))
+        by_line = self._at_keyboard and not self._raw
+        first = list(islice(items, 1 if by_line else LOOKED_AT))
+        self._look_at(first)
+        chunk: Chunk = []
+        run = self._by_work
+
+        def lengths() -> Iterator[int]:
+            for item in chain(first, items):
+                sentence = self._fitting(item)
+                self._waiting.append((item, sentence))
+                chunk.append(sentence)
+                yield len(item.words) if sentence is not TOO_LONG else 0
+
+        sizes, at_once = lengths(), 1 if by_line else MOST_IN_A_CHUNK
+        while (head := next(sizes, None)) is not None:
+            part = chain([head], islice(sizes, at_once - 1))
+            for _ in blocks(run, part) if run is not None and not by_line else [sum(part)]:
+                yield chunk
+                chunk = []
+
+    def write(self, results: Sequence[Result], render: Callable[["Item", Result | None], Iterable[str]]) -> None:
+        """Write the lines that `render` makes of the next sentences and their results; those too long have None."""
+        taken = [self._waiting.popleft() for _ in results]
+        pairs = zip(taken, results, strict=True)
+        answers = (render(item, None if sentence is TOO_LONG else result) for (item, sentence), result in pairs)
+        lines = [line for answer in answers for line in answer]
+        write_lines(lines)
+        self.done += len(taken)
+        for item, _ in taken[-1:]:
+            self._advance(item.read - self._read)
+            self._read = item.read
+
+    def place(self, item: "Item") -> dict[str, str]:
+        """Return where a sentence stands, by the names in `columns`."""
+        cells = {"file": item.file, "sent_id": "NA" if item.id is None else item.id}
+        return {name: cells[name] for name in self.columns}
+
+    def _look_at(self, first: "list[Item]") -> None:
+        """Make remarks on the first sentences of text, or on input without any."""
+        from simplepcfg.data.raw_text import paragraph_remark, untokenized_remark
+
+        names = self._inputs.files
+        self.columns = ["file"] * (len(names) > 1) + ["sent_id"] * any(item.id is not None for item in first)
+        if not first and not self._at_keyboard and not self.done:
+            note(f"{'standard input' if names == [STDIN] else names[0]}: no sentences", self._quiet)
+        plain = [item.sentence for item in first if isinstance(item.sentence, list) and item.id is None]
+        if not self._raw and not self.done:
+            tokenizes = self._run is not None and self._run.preprocessing.tokenize
+            remark = paragraph_remark(plain) if tokenizes else untokenized_remark(plain)
+            if remark is not None:
+                note(f"the text {remark}; --raw splits it into sentences and words", self._quiet)
+
+    def _fitting(self, item: "Item") -> Any:
+        """Return the sentence, or `TOO_LONG` for one of more words than are computed; dropped ones do not count."""
+        if self._most is None or len(item.words) < self._most:
+            return item.sentence
+        from simplepcfg.inference.sentences import split_sentences
+
+        ((words, tags),) = split_sentences([item.sentence])
+        tokens = words if self._run is None else self._run.preprocessing.apply(words, tags).tokens
+        if len(tokens) <= self._most:
+            return item.sentence
+        self._too_long.append(f"{item.file}:{item.number}")
+        return TOO_LONG
+
+
+def _refuse_sentence_as_file(paths: Iterable[str]) -> None:
+    for path in paths:
+        if path != STDIN and any(map(str.isspace, path)) and not Path(path).exists() and not glob(path):
+            command = f"echo {shlex.quote(path)} | simplepcfg COMMAND RUN"
+            raise InputError(f"{path}: no such file; check the path or, if it is a sentence, pipe it: {command}")
