@@ -1,4 +1,6 @@
-"""Pack a trained run as a grammar that comes with the package: bfloat16 weights, words, configuration, model card.
+"""Pack a trained run as a grammar that comes with the package: weights, words, configuration, model card.
+
+Weights are stored in bfloat16, and those of words, which are most of the size, in int8 with a factor for each word.
 
     python tools/pack_grammar.py runs/english src/simplepcfg/pretrained/english --card card.md --tokenize
 
@@ -13,9 +15,10 @@ import torch
 
 from simplepcfg.runs.config.files import save_config
 from simplepcfg.runs.run_folder import RunFolder, load_run
-from simplepcfg.runs.tensor_files import host_copy, write_tensor_file
+from simplepcfg.runs.tensor_files import host_copy, quantised_rows, write_tensor_file
 
 MOST_BYTES = 15_000_000
+MOST_BFLOAT16 = 2_000_000  # numbers; larger matrices are stored in int8
 
 
 def pack(run: Path, out: Path, card: Path | None, tokenize: bool) -> int:
@@ -24,7 +27,10 @@ def pack(run: Path, out: Path, card: Path | None, tokenize: bool) -> int:
     folder = RunFolder(out)
     folder.refuse_if_taken()
     out.mkdir(parents=True, exist_ok=True)
-    weights = {name: tensor.to(torch.bfloat16) for name, tensor in host_copy(loaded.model.state_dict()).items()}
+    weights: dict[str, torch.Tensor] = {}
+    for name, tensor in host_copy(loaded.model.state_dict()).items():
+        is_large = tensor.dim() == 2 and tensor.numel() > MOST_BFLOAT16
+        weights |= quantised_rows(name, tensor) if is_large else {name: tensor.to(torch.bfloat16)}
     loaded.vocabulary.save(folder.vocabulary)
     write_tensor_file(folder.model, weights, loaded.best, vocabulary=loaded.vocabulary.checksum)
     if loaded.spelling is not None:

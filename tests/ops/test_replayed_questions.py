@@ -344,6 +344,14 @@ def test_large_transitions_are_launched_plainly(harness: Harness, monkeypatch: p
             assert replayed_hmm.launch_bound_graphs(*hmm_arguments()) is harness.graphs
 
 
+def test_addresses_that_recur_now_and_then_give_two_graphs_a_pass(harness: Harness) -> None:
+    """One reads the transitions in place, one copies them; which are captured depends on where tensors stand."""
+    first, second = chain(0), chain(1)
+    for tensors in (first, first, first, second, second):
+        assert_equal(log_p_and_gradients(tensors), plain(log_p_and_gradients, tensors))
+    assert harness.graphs.count == 4
+
+
 def hmm_arguments() -> tuple[ForwardArguments, tuple[Tensor, ...]]:
     emissions, start, *factors = chain(0)
     return check_arguments(emissions, start, factors[0], None, None), tuple(factors)

@@ -111,6 +111,9 @@ QUESTIONS: dict[str, Question] = {
     "hmm forward": forward_alone,
     "hmm gradients": forward_with_gradients,
 }
+# A function has a graph that reads its rules in place, another that copies them, or both: which, depends on whether the
+# memory of earlier tests lets tensors of equal shapes stand at equal addresses.
+MOST_GRAPHS = dict.fromkeys(QUESTIONS, 2) | {"hmm gradients": 4}  # its two passes are two functions
 WITH_BONUS = ("span marginals", "viterbi", "samples")
 # A caller cannot capture the others: they draw random numbers or copy from the host.
 CAPTURABLE = ("span marginals", "viterbi", "prefixes", "hmm forward", "hmm gradients")
@@ -139,7 +142,7 @@ def test_replays_equal_plain_launches(name: str, options: dict[str, object]) -> 
         kept.append((question(tensors), plain(question, tensors)))
     for found, expected in kept:
         assert_equal(found, expected)
-    assert 1 <= current().count <= 2
+    assert 1 <= current().count <= MOST_GRAPHS[name]
     assert current().has_replayed
 
 
@@ -148,7 +151,7 @@ def test_other_rules_in_every_call(name: str) -> None:
     question, several = QUESTIONS[name], [inputs(seed) for seed in range(5)]
     for tensors in several:
         assert_equal(question(tensors), plain(question, tensors))
-    assert 1 <= current().count <= 2
+    assert 1 <= current().count <= MOST_GRAPHS[name]
     assert current().has_replayed
     for tensors in several:  # and with rules in other places than when the graph was captured
         assert_equal(question(tensors), plain(question, tensors))
@@ -194,7 +197,7 @@ def test_one_graph_for_all_lengths(name: str, batched: bool) -> None:
         found, expected = question(tensors, lengths=given), plain(question, tensors, lengths=given)
         for ours, theirs in zip(found, expected, strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)
-    assert 1 <= current().count <= 2
+    assert 1 <= current().count <= MOST_GRAPHS[name]
     assert current().has_replayed
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save
+from torch import nn
 
 from damage import KINDS, flip_bits
 from simplepcfg import files as files_module
@@ -18,7 +19,15 @@ from simplepcfg.errors import InputError
 from simplepcfg.files import write_bytes
 from simplepcfg.runs.checksums import DamagedFileError
 from simplepcfg.runs.run_folder import RunFolder, load_run
-from simplepcfg.runs.tensor_files import read_checked_tensor_file, read_tensor_file, write_tensor_file
+from simplepcfg.runs.tensor_files import (
+    assign_weights,
+    check_shapes,
+    quantised_rows,
+    read_checked_tensor_file,
+    read_tensor_file,
+    stored_shapes,
+    write_tensor_file,
+)
 from simplepcfg.training import train
 from simplepcfg.training.reporting.progress import Reporter
 from toy_runs import differences
@@ -256,3 +265,15 @@ def test_a_linked_run_folder_is_followed(run: RunFolder, tmp_path: Path) -> None
 def test_the_checksum_of_words_depends_on_their_order() -> None:
     one, other = Vocabulary(["<pad>", "<unk>", "a", "b"]), Vocabulary(["<pad>", "<unk>", "b", "a"])
     assert one.checksum != other.checksum
+
+
+def test_rows_in_int8_come_back_within_half_a_step_of_each_row(tmp_path: Path) -> None:
+    with torch.device("meta"):
+        empty = nn.Linear(8, 5)
+    weight = torch.randn(5, 8) * torch.tensor([[1e-3], [1.0], [100.0], [1e-6], [0.0]])
+    stored = {**quantised_rows("weight", weight), "bias": torch.ones(5, dtype=torch.bfloat16)}
+    write_tensor_file(tmp_path / "weights.safetensors", stored, {})
+    check_shapes(empty, stored_shapes(tmp_path / "weights.safetensors"), tmp_path)
+    assign_weights(empty, read_tensor_file(tmp_path / "weights.safetensors")[0], tmp_path)
+    assert ((empty.weight - weight).abs() <= weight.abs().amax(-1, keepdim=True) / 254 * 1.001).all()
+    assert empty.bias.dtype == torch.float32

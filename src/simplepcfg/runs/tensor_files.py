@@ -27,6 +27,8 @@ _BEFORE_DIGITS, _DIGITS = b'"checksum":"crc32:', 8
 _NO_CHECKSUM = "crc32:" + "0" * _DIGITS
 # The longest header that safetensors accepts. Ours have a few kilobytes, or all words of a control's vocabulary.
 _MAX_HEADER_BYTES = 100_000_000
+# A weight NAME may be stored in int8, with a factor for each row as NAME.row_scale.
+_ROW_SCALE = ".row_scale"
 _HEADER_START = 1024  # bytes within which the record begins: format, checksums and record come first, in any order
 
 
@@ -150,13 +152,25 @@ def assign_weights(model: nn.Module, tensors: Mapping[str, torch.Tensor], path: 
     The tensors themselves may be a mapping of the file into memory, which changes if the file is written over.
     """
     check_shapes(model, {name: list(tensor.shape) for name, tensor in tensors.items()}, path)
-    kinds = {name: weight.dtype for name, weight in model.state_dict().items()}
-    model.load_state_dict({name: tensor.to(kinds[name], copy=True) for name, tensor in tensors.items()}, assign=True)
+    weights = {}
+    for name, like in model.state_dict().items():
+        scale = tensors.get(name + _ROW_SCALE)
+        weights[name] = tensors[name].to(like.dtype, copy=True)
+        if scale is not None:
+            weights[name] *= scale.to(like.dtype)
+    model.load_state_dict(weights, assign=True)
+
+
+def quantised_rows(name: str, weight: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return a matrix as int8 with a factor for each row, under the names that `assign_weights` reads."""
+    scale = weight.float().abs().amax(-1, keepdim=True).clamp_min(1e-30) / 127
+    return {name: (weight.float() / scale).round().to(torch.int8), name + _ROW_SCALE: scale}
 
 
 def check_shapes(model: nn.Module, shapes: Mapping[str, list[int]], path: Path) -> None:
     """Raise InputError if weights of these shapes do not fit a model, which may be on torch's meta device."""
     expected = model.state_dict()
+    shapes = {name: shape for name, shape in shapes.items() if not name.endswith(_ROW_SCALE)}
     missing, unknown = sorted(expected.keys() - shapes.keys()), sorted(shapes.keys() - expected.keys())
     if missing or unknown:
         name = (missing or unknown)[0]
