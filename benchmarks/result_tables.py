@@ -155,6 +155,20 @@ TABLES = {
         },
         ("system", "seed", "training_text"),
     ),
+    "unknown-words": Table(
+        "unknown_words.csv",
+        "python benchmarks/unknown_words.py MODEL … --text TEXT --blimp FOLDER --syntaxgym FOLDER",
+        {
+            "model": "model",
+            "material": "material",
+            "vocabulary": "vocabulary",
+            "items": "items",
+            "right_percent": "right (%)",
+            "right_percent_known": "right (%), known words alone",
+            "ties": "ties",
+        },
+        ("model", "material", "vocabulary"),
+    ),
     "plain-call-gpu": Table(
         "plain_call_gpu.csv",
         "python benchmarks/plain_call_gpu.py",

@@ -1,0 +1,48 @@
+"""The script that measures what spellings change: its misspellings, and its answers on a tiny run."""
+
+import csv
+import json
+import random
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+import unknown_words
+from simplepcfg.inference.run import load
+from tiny_runs import make_tiny_run, tiny_sentences
+
+
+def test_a_misspelling_is_one_edit_away() -> None:
+    generator = random.Random(1)
+    for _ in range(200):
+        wrong = unknown_words.misspell("followed", generator)
+        assert abs(len(wrong) - 8) <= 1
+        assert sum(wrong.count(letter) != "followed".count(letter) for letter in set("followed" + wrong)) <= 2
+
+
+def test_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    run = make_tiny_run(tmp_path / "run")
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(tiny_sentences(30)))
+    model = load(run)
+    for words, wrong in islice(unknown_words.misspellings(model, [line.split() for line in tiny_sentences(30)]), 20):
+        ((right, other),) = [pair for pair in zip(words, wrong, strict=True) if pair[0] != pair[1]]
+        assert right in words
+        assert not unknown_words.is_known(model, other)
+    pair = {"sentence_good": "The dog arrived.", "sentence_bad": "The dog xyzzy.", "UID": "one"}
+    for name in ("one", "two"):
+        lines = [json.dumps({**pair, "UID": name})] * 3
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    monkeypatch.setattr(unknown_words, "RESULTS", tmp_path / "results.csv")
+    arguments = [str(run), "--text", str(text), "--misspellings", "40", "--blimp", str(tmp_path), "--pairs", "2"]
+    monkeypatch.setattr(sys, "argv", ["unknown_words.py", *arguments])
+    unknown_words.main()
+    rows = list(csv.DictReader((tmp_path / "results.csv").open()))
+    both = [("misspellings", "40"), ("BLiMP", "4")]
+    assert [(row["material"], row["items"]) for row in rows] == both * 2
+    assert [row["vocabulary"] for row in rows] == ["closed", "closed", "open", "open"]
+    assert float(rows[2]["right_percent"]) > 95  # whatever <unk> has, four letters cost more
+    assert rows[3]["right_percent_known"] == ""  # every pair has an unknown word
+    assert capsys.readouterr().out.count("\n") == 4
