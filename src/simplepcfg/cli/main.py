@@ -19,6 +19,7 @@ from simplepcfg.cli import (
     doctor,
     evaluate,
     models,
+    package,
     parse,
     prepare,
     report,
@@ -53,12 +54,13 @@ for module in (
     sample,
     show,
     models,
+    package,
     doctor,
     serve,
     report,
     reproduce,
 ):
-    shows_itself = module in (demo, train, distil, models, doctor, serve, reproduce)
+    shows_itself = module in (demo, train, distil, models, package, doctor, serve, reproduce)
     command = module.command if shows_itself else shows_progress(module.command)
     app.command(module.NAME, short_help=module.SUMMARY)(command)
 app.add_typer(prepare.app, name=prepare.NAME, short_help=prepare.SUMMARY)

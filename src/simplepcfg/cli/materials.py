@@ -44,7 +44,9 @@ def models_and_files(arguments: Sequence[str], suffixes: tuple[str, ...]) -> tup
         elif path.exists():
             files.append(argument)
         else:
-            raise InputError(f"{argument}: no such run or file; give the folder of a run{or_installed()}, or a file")
+            raise InputError(
+                f"{argument}: no such run or file; give the folder of a run{or_installed(argument)}, or a file"
+            )
     if not models or not files:
         missing = "run" if not models else f"file ({', '.join(suffixes)})"
         raise InputError(f"{' '.join(arguments)}: there is no {missing} among these; give at least one")

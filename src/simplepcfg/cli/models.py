@@ -1,38 +1,43 @@
-"""`simplepcfg models`: the grammars that come with the package."""
+"""`simplepcfg models`: the installed grammars."""
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from simplepcfg.cli.output import write_lines
 from simplepcfg.cli.requests import arg
 from simplepcfg.errors import InputError
 
+if TYPE_CHECKING:
+    from simplepcfg.pretrained import Installed
+
 NAME = "models"
-SUMMARY = "List the grammars that come with the package."
-COLUMNS = ("name", "kind", "nonterminals", "preterminals", "words", "megabytes")
+SUMMARY = "List the installed grammars."
+COLUMNS = ("name", "kind", "nonterminals", "preterminals", "words", "megabytes", "language", "from")
 
 
 def command(
     name: Annotated[str | None, arg("[NAME]", "Print this grammar's model card.", show_default=False)] = None,
 ) -> None:
-    """List the grammars that come with the package, tab-separated, or print the model card of one of them.
+    """List the installed grammars, tab-separated, or print the model card of one of them.
 
-    Each can be named wherever a command or load() takes the folder of a run; a folder of the same name comes first.
+    english comes with simplepcfg; others are packages of their own (`simplepcfg package` builds them). Each can be
+    named wherever a command or load() takes the folder of a run; a folder of the same name comes first.
 
     \b
     Example:
       simplepcfg models
       simplepcfg models english
     """
-    from simplepcfg.pretrained import installed
+    from simplepcfg.pretrained import PACKAGED, sources
 
-    grammars = installed()
+    grammars = sources()
     if name is None:
-        write_lines(["\t".join(COLUMNS), *(_row(one, folder) for one, folder in grammars.items())])
+        write_lines(["\t".join(COLUMNS), *(_row(one, grammar) for one, grammar in grammars.items())])
         return
     if name not in grammars:
-        raise InputError(f"{name}: no such installed grammar; there are: {', '.join(grammars) or 'none'}")
-    write_lines(_without_front_matter((grammars[name] / "README.md").read_text(encoding="utf-8").splitlines()))
+        known = f"{name}: no such installed grammar; there are: {', '.join(grammars) or 'none'}"
+        built = f"`pip install simplepcfg-{name}`, or in a checkout `python packages/build.py {name}` builds its wheel"
+        raise InputError(f"{known}; {built}" if name in PACKAGED else known)
+    write_lines(_without_front_matter((grammars[name].folder / "README.md").read_text(encoding="utf-8").splitlines()))
 
 
 def _without_front_matter(lines: list[str]) -> list[str]:
@@ -42,13 +47,14 @@ def _without_front_matter(lines: list[str]) -> list[str]:
     return lines[lines.index("---", 1) + 1 :]
 
 
-def _row(name: str, directory: Path) -> str:
+def _row(name: str, grammar: "Installed") -> str:
     from simplepcfg.data.vocabulary import Vocabulary
     from simplepcfg.runs.run_folder import RunFolder
 
-    folder = RunFolder(directory)
-    model = folder.read_config().model
+    folder = RunFolder(grammar.folder)
+    config = folder.read_config()
+    model = config.model
     sizes = [str(getattr(model, key, "-")) for key in ("nonterminals", "preterminals")]
     size = sum(path.stat().st_size for path in folder.path.iterdir() if path.is_file())
     words = len(Vocabulary.load(folder.vocabulary))
-    return "\t".join([name, model.kind, *sizes, str(words), f"{size / 1e6:.1f}"])
+    return "\t".join([name, model.kind, *sizes, str(words), f"{size / 1e6:.1f}", config.data.language, grammar.source])

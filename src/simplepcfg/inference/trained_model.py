@@ -20,7 +20,7 @@ from simplepcfg.inference.kept_prefixes import KeptPrefixes
 from simplepcfg.inference.label_mapping import LabelMapping
 from simplepcfg.inference.sentences import Sentence, split_sentences
 from simplepcfg.inference.text_warnings import TextWarnings
-from simplepcfg.pretrained import installed
+from simplepcfg.pretrained import name_of
 from simplepcfg.runs.config.schema import RunConfig
 
 
@@ -59,9 +59,9 @@ class TrainedModel:
     @property
     def name(self) -> str:
         """Name of the run in reports: its folder, the name of an installed grammar, or that of its configuration."""
-        if self.directory is not None and installed().get(self.directory.name) == self.directory:
-            return self.directory.name
-        return str(self.directory) if self.directory is not None else self.config.name
+        if self.directory is None:
+            return self.config.name
+        return name_of(self.directory) or str(self.directory)
 
     @property
     def preprocessing(self) -> Preprocessing:

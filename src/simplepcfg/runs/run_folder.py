@@ -149,7 +149,8 @@ class RunFolder:
         if not self.path.is_dir():
             problem = "is a file, not a run folder" if self.path.is_file() else "no such run folder"
             raise InputError(
-                f"{self.path}: {problem}; give one that `simplepcfg train` wrote (it holds config.toml){or_installed()}"
+                f"{self.path}: {problem}; give one that `simplepcfg train` wrote (it holds config.toml)"
+                f"{or_installed(self.path)}"
             )
         for file in files:
             if not file.is_file():
@@ -222,7 +223,7 @@ class RunFolder:
         if file == self.model and self.config.is_file():
             return f"; no epoch has been finished yet, or it was removed: `{self.resume_command}` writes it"
         if file == self.config and not self.holds_a_run():
-            return f"; give a folder that `simplepcfg train` wrote{or_installed()}"
+            return f"; give a folder that `simplepcfg train` wrote{or_installed(self.path)}"
         return "; restore it from a copy, or train again into another folder"
 
     @contextmanager

@@ -55,12 +55,25 @@ def write_tensor_file(
     if vocabulary is not None:
         metadata["vocabulary"] = vocabulary
     content = memoryview(save(dict(tensors), metadata=metadata))
-    header = bytes(content[: 8 + int.from_bytes(content[:8], "little")])
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = _in_order(bytes(content[8:start]))
     if len(header) > _MAX_HEADER_BYTES:  # safetensors writes such a file and refuses to read it
         raise InputError(f"{path}: its record has {len(header):,} bytes, too many for safetensors; take fewer words")
     place = header.index(_BEFORE_DIGITS) + len(_BEFORE_DIGITS)
-    digits = f"{crc32([content]):0{_DIGITS}x}".encode()
-    write_bytes(path, [content[:place], digits, content[place + _DIGITS :]], renaming)
+    digits = f"{crc32([header, content[start:]]):0{_DIGITS}x}".encode()
+    write_bytes(path, [header[:place], digits, header[place + _DIGITS :], content[start:]], renaming)
+
+
+def _in_order(header: bytes) -> bytes:
+    """Return a header with its length and its metadata in alphabetical order, so that equal files have equal bytes.
+
+    safetensors keeps metadata in a hash table, whose order differs from process to process.
+    """
+    entries = json.loads(header)
+    entries["__metadata__"] = dict(sorted(entries["__metadata__"].items()))
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)  # tensors begin at a multiple of eight bytes
+    return len(text).to_bytes(8, "little") + text
 
 
 def read_tensor_file(path: Path) -> tuple[dict[str, torch.Tensor], Record]:

@@ -1,0 +1,59 @@
+"""`simplepcfg package`: a trained run as a wheel that others can install."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+from simplepcfg.cli.options import Quiet
+from simplepcfg.cli.output import note, write_lines
+from simplepcfg.cli.requests import arg, flag, opt, takes
+from simplepcfg.version import __version__
+
+NAME = "package"
+SUMMARY = "Build an installable package from a trained run."
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackageRequest:
+    """Which run, and what the package is called."""
+
+    run: Annotated[str, arg("RUN", "Folder of a trained run.")]
+    name: Annotated[str, opt("--name", "simplepcfg-NAME", "Of the package; NAME is that of the grammar.")]
+    card: Annotated[Path | None, opt("--card", "FILE", "Model card.  [default: README.md of the run]")] = None
+    out: Annotated[Path, opt("--out", "DIR", "Where the package is written.")] = Path("dist")
+    version: Annotated[str, opt("--version", "VERSION", "Of the package.")] = __version__
+    folder: Annotated[bool, flag("--folder", "Write the packed folder DIR/NAME instead of a wheel.")] = False
+    quiet: Quiet = False
+
+
+@takes(PackageRequest)
+def command(request: PackageRequest) -> None:
+    """Build a wheel that holds a grammar and registers its name, and print the wheel's path.
+
+    Once it is installed, commands and load() know the grammar by its name. The package has weights in few bits, words,
+    configuration, spellings, labels if the run has learned any, and the model card, which should say what text the
+    grammar learned from, its licence, figures and limits. Two builds have the same bytes.
+
+    \b
+    Example:
+      simplepcfg package runs/french --name simplepcfg-french --card card.md
+      pip install dist/simplepcfg_french-*.whl
+      echo "Le vieux chien dort près du feu." | simplepcfg parse french
+    """
+    from simplepcfg.data.encodings import UTF8, read_lines
+    from simplepcfg.inference.packaging import PREFIX, build_wheel, pack
+    from simplepcfg.inference.run import load
+
+    card = None if request.card is None else "\n".join([*read_lines(request.card, UTF8), ""])
+    run, name = load(request.run, "cpu"), request.name.removeprefix(PREFIX)
+    if request.folder:
+        target = request.out / name
+        size = pack(run, target, name, card)
+    else:
+        with TemporaryDirectory(prefix="simplepcfg-") as temporary:
+            pack(run, Path(temporary) / name, name, card)
+            target = build_wheel(Path(temporary) / name, request.name, request.out, request.version)
+        size = target.stat().st_size
+    note(f"{size / 1e6:.1f} MB", request.quiet)
+    write_lines([str(target)])

@@ -1,0 +1,103 @@
+"""`simplepcfg package`: wheels that register a grammar, equal bytes, and the folder that this package ships."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from command_calls import Call
+from simplepcfg import load, pretrained
+from simplepcfg.errors import InputError
+from simplepcfg.inference.labelling import learn_labels
+from simplepcfg.runs.run_folder import RunFolder
+from simplepcfg.runs.tensor_files import read_checked_tensor_file
+
+CARD = "---\nlanguage: xx\n---\n\n# tiny\n\nLearned from a few made sentences.\n"
+
+
+@pytest.fixture
+def card(tmp_path: Path) -> Path:
+    path = tmp_path / "card.md"
+    path.write_text(CARD)
+    return path
+
+
+def test_a_wheel_is_installed_and_known_by_name(call: Call, tiny_run: Path, card: Path, tmp_path: Path) -> None:
+    made = call("package", tiny_run, "--name", "simplepcfg-tiny-one", "--card", card, "--out", tmp_path / "one")
+    again = call("package", tiny_run, "--name", "simplepcfg-tiny-one", "--card", card, "--out", tmp_path / "two")
+    (wheel,) = (tmp_path / "one").iterdir()
+    assert made.out.strip() == str(wheel)
+    digests = {hashlib.sha256(Path(result.out.strip()).read_bytes()).digest() for result in (made, again)}
+    assert len(digests) == 1
+    # What pip does with a wheel that has no scripts.
+    site = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(site)
+    script = (
+        "import simplepcfg, sys; from simplepcfg.cli.main import run\n"
+        "model = simplepcfg.load('tiny-one'); print(model.name, model.config.data.tokenize)\n"
+        "assert 'simplepcfg_tiny_one' not in sys.modules\n"
+        "run(['models']); run(['models', 'tiny-one']); run(['parse', 'tiny-one', '--quiet'])\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(
+        [sys.executable, "-c", script], input="a b\n", env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "tiny-one True"
+    assert any(line.startswith("tiny-one\t") and line.endswith("\tsimplepcfg-tiny-one 0.2.0") for line in lines)
+    assert "Learned from a few made sentences." in lines
+    assert lines[-1].startswith("(X (T a)")
+
+
+def test_a_folder_is_what_this_package_ships(call: Call, tiny_run: Path, trees_file: Path, tmp_path: Path) -> None:
+    run = load(tiny_run)
+    labelled = load(run.save(tmp_path / "labelled"))
+    from simplepcfg.data.readers import read_trees
+
+    labels = learn_labels(labelled, list(read_trees(trees_file)))
+    (tmp_path / "labelled" / "labels.json").write_text(labels.to_json())
+    (tmp_path / "labelled" / "README.md").write_text(CARD)
+    made = call("package", tmp_path / "labelled", "--name", "tiny", "--folder", "--out", tmp_path / "out")
+    assert made.out.strip() == str(tmp_path / "out" / "tiny")
+    folder = RunFolder(tmp_path / "out" / "tiny")
+    assert {path.name for path in folder.path.iterdir()} >= {"README.md", "labels.json", "config.toml"}
+    weights = read_checked_tensor_file(folder.model)
+    assert {tensor.dtype for tensor in weights.tensors.values()} == {torch.bfloat16}
+    config = folder.read_config()
+    assert (config.name, config.data.train, config.data.tokenize) == ("tiny", None, True)
+    packed = load(folder.path)  # the labels know the rounded weights
+    assert packed.labels is not None
+    assert packed.labels.phrase_shares == labels.phrase_shares
+    # Packing what was packed changes nothing.
+    call("package", folder.path, "--name", "tiny", "--folder", "--out", tmp_path / "twice")
+    for path in folder.path.iterdir():
+        assert path.read_bytes() == (tmp_path / "twice" / "tiny" / path.name).read_bytes(), path.name
+
+
+def test_refusals(call: Call, tiny_run: Path, card: Path, tmp_path: Path) -> None:
+    for arguments, named in [
+        (["--name", "french", "--card", card], "simplepcfg-french"),
+        (["--name", "simplepcfg-French", "--card", card], "no name"),
+        (["--name", "simplepcfg-tiny"], "no model card"),
+        (["--name", "simplepcfg-tiny", "--card", tmp_path / "none.md"], "none.md"),
+    ]:
+        result = call("package", tiny_run, *arguments, "--out", tmp_path / "dist")
+        assert (result.code, named in result.err, len(result.err.splitlines())) == (2, True, 1), result.err
+    assert not (tmp_path / "dist").exists()
+
+
+def test_a_missing_grammar_says_how_to_install_it(call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = {"english": pretrained.sources()["english"]}
+    monkeypatch.setattr(pretrained, "sources", lambda: own)
+    for arguments in (["parse", "german"], ["models", "german"], ["score", "german"]):
+        assert "pip install simplepcfg-german" in call(*arguments, stdin="a b\n").err
+    with pytest.raises(InputError, match="pip install simplepcfg-spanish"):
+        load("spanish")
+    assert "pip install" not in call("parse", "klingon", stdin="a b\n").err
