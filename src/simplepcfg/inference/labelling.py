@@ -98,7 +98,9 @@ def tree_posteriors(
 
 
 def learn_labels(run: TrainedModel, trees: Sequence[SpanTree], report: LabelReport | None = None) -> LabelMapping:
-    """Learn what the run's symbols stand for in gold trees; `report` names symbols by its most probable trees.
+    """Learn what the run's symbols stand for in gold trees.
+
+    Symbols are named by `report`, which is of the run's most probable trees, or else by their likeliest labels.
 
     learn_labels(run, list(read_trees("gold.trees"))).to_json()   # the content of labels.json
     """
@@ -108,6 +110,8 @@ def learn_labels(run: TrainedModel, trees: Sequence[SpanTree], report: LabelRepo
         phrases, tags, punctuation = learn_shares(run, treebank)
     except InputError:  # the family has no symbols of given trees, only of the most probable ones
         phrases, tags, punctuation = {}, {}, {}
+    if report is None:
+        mapping = LabelMapping(_likeliest(phrases), _likeliest(tags))
     return replace(
         mapping,
         model=weights_fingerprint(run.model),
@@ -163,6 +167,13 @@ def _shares(counts: Tensor, prefix: str, names: Sequence[str]) -> Shares:
         }
         for symbol, row in enumerate(shares.tolist())
     }
+
+
+def _likeliest(shares: Shares) -> dict[str, str]:
+    rows = {
+        symbol: {name: share for name, share in row.items() if name != NO_CONSTITUENT} for symbol, row in shares.items()
+    }
+    return {symbol: max(row, key=lambda name: row[name]) for symbol, row in rows.items() if row}
 
 
 def _tags_of_dropped_words(treebank: Treebank) -> dict[str, str]:

@@ -47,9 +47,10 @@ packages = ["{module}"]
 def pack(run: Run, folder: Path, name: str, card: str | None = None) -> int:
     """Write a run as a grammar to be shipped into a new folder, and return its size in bytes.
 
-    Weights are in bfloat16, and those of words, which are most of the size, in int8 with a factor for each word. Nothing that names the machine on which the run was trained is written, and no state of
-    training. Sentences are taken as people write them (`data.tokenize`). The card is that of the run's own folder, if
-    none is given. Raises InputError if there is none, or if the folder holds a run.
+    Weights are in bfloat16, and those of words, which are most of the size, in int8 with a factor for each word.
+    Nothing that names the machine on which the run was trained is written, and no state of training. Sentences are
+    taken as people write them (`data.tokenize`). The card is that of the run's own folder, if none is given. Raises
+    InputError if there is none, or if the folder holds a run.
     """
     own = None if run.directory is None else run.directory / CARD
     if card is None and (own is None or not own.is_file()):
