@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from simplepcfg.benchmarking.inside import (
     PAPER_SIZES,
@@ -19,7 +18,7 @@ from simplepcfg.benchmarking.report import FIELDS, as_row, environment, machine_
 from simplepcfg.benchmarking.sizes import Size
 from simplepcfg.benchmarking.timing import Machine
 from simplepcfg.plans.result_table import NOTHING, ResultTable
-from simplepcfg.plans.state import Key, ReproductionFolder
+from simplepcfg.plans.state import Key, Record, ReproductionFolder
 from simplepcfg.plans.tables import SpeedRow, setting_name, speed_rows, speed_title
 from simplepcfg.runs.device import resolve_device
 
@@ -98,7 +97,7 @@ EXPLANATION = (
 )
 FLASH_INSIDE, ON_A_CPU = "paper_recompute", "torch"  # what memory is relative to
 OTHER_ALGORITHMS = {"paper": "FlashInside, sums of splits saved", "torch": "ours", "triton": "ours"}
-Report = Mapping[str, Any]  # a row of `simplepcfg benchmark inside --csv`
+Report = Record  # a row of `simplepcfg benchmark inside --csv`
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +153,13 @@ class SpeedLine:
 
 def speed_lines(measured: Iterable[tuple[str, Report]]) -> list[SpeedLine]:
     """Return the lines of all measurements, given as machine and report, and of every row and setting of the paper."""
-    groups: dict[tuple[Any, ...], list[Report]] = {}
+    groups: dict[tuple[str, Size], list[Report]] = {}
     for machine, report in measured:
-        groups.setdefault((machine, *(report[key] for key in ("B", "n", "N", "P"))), []).append(report)
+        size = Size(*(report[key] for key in ("B", "n", "N", "P")))
+        groups.setdefault((machine, size), []).append(report)
     lines = []
-    for (machine, *sizes), reports in groups.items():
-        lines += _group(machine, [*reports, *_not_measured(Size(*sizes), reports)])
+    for (machine, size), reports in groups.items():
+        lines += _group(machine, [*reports, *_not_measured(size, reports)])
     settings = {line.setting for line in lines}
     for size in PAPER_SIZES:
         if setting_name(size.nonterminals, size.n) not in settings:

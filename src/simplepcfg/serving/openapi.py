@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from simplepcfg.files import Record
 from simplepcfg.serving.messages import ErrorReply, RunsReply
 from simplepcfg.serving.questions import QUESTIONS
 from simplepcfg.version import __version__
@@ -21,7 +20,7 @@ _ERRORS = {
 }
 
 
-def openapi_document() -> dict[str, Any]:
+def openapi_document() -> Record:
     """Return the OpenAPI 3.1 document of the interface: one POST for each question, and the list of runs."""
     models: list[type[BaseModel]] = [RunsReply, ErrorReply]
     models += [model for question in QUESTIONS for model in (question.request, question.reply)]
@@ -29,11 +28,11 @@ def openapi_document() -> dict[str, Any]:
         [(model, "validation") for model in dict.fromkeys(models)], ref_template="#/components/schemas/{model}"
     )
 
-    def schema(model: Any) -> dict[str, Any]:
+    def schema(model: type[BaseModel]) -> Record:
         return {"application/json": {"schema": names[model, "validation"]}}
 
     errors = {code: {"description": text, "content": schema(ErrorReply)} for code, text in _ERRORS.items()}
-    paths: dict[str, Any] = {
+    paths: Record = {
         "/api/runs": {
             "get": {
                 "operationId": "runs",

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.drawing import PLAIN_LABELS, span_chart, surprisal_bars, tree_picture
 from simplepcfg.errors import InputError
+from simplepcfg.files import Record
 from simplepcfg.inference.labelled_trees import ScoredTree
 from simplepcfg.inference.run import Run
 from simplepcfg.inference.surprisal_tables import SurprisalTable
@@ -226,7 +227,7 @@ class _Asked:
 
     words: list[str]
     tokens: list[messages.TokenReply]
-    constraints: dict[str, Any] | None
+    constraints: Record | None
 
     @property
     def unknown(self) -> list[str]:
@@ -246,7 +247,7 @@ def _asked(run: Run, request: Any, limits: Limits) -> _Asked:
     return _Asked(words, tokens, _constraints(request.constraints, tokens))
 
 
-def _constraints(asked: messages.ConstraintsMessage | None, tokens: list[messages.TokenReply]) -> dict[str, Any] | None:
+def _constraints(asked: messages.ConstraintsMessage | None, tokens: list[messages.TokenReply]) -> Record | None:
     if asked is None:
         return None
     spans = asked.model_dump(exclude={"unit"})
