@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas
 import pytest
+from safetensors.torch import load_file
 
 from command_calls import Call
 from simplepcfg.inference import batches
@@ -204,3 +205,33 @@ def test_lines_that_end_in_carriage_returns(call: Call, tiny_run: Path) -> None:
     expected = call("parse", tiny_run, stdin="the dog sees a cat\na cat sleeps\n\nthe dog\n").out
     assert call("parse", tiny_run, stdin="the dog sees a cat\ra cat sleeps\r\rthe dog\r").out == expected
     assert call("parse", tiny_run, stdin="the dog sees a cat\r\na cat sleeps\r\n\r\nthe dog\r\n").out == expected
+
+
+def test_training_on_a_folder_or_a_pattern(call: Call, tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.txt").write_text("The dog sees a cat.\n" * 8)
+    with gzip.open(folder / "b.txt.gz", "wt") as stream:
+        stream.write("A cat sleeps.\n" * 8)
+    both = tmp_path / "both.txt"
+    both.write_text("The dog sees a cat.\n" * 8 + "A cat sleeps.\n" * 8)
+    sizes = ["model.nonterminals=2", "model.preterminals=4", "model.embedding=4", "training.epochs=1"]
+    settings = [part for size in sizes for part in ("--set", size)]
+    models = []
+    for number, text in enumerate((both, folder, folder / "*.txt*")):
+        out = tmp_path / f"run{number}"
+        result = call("train", "sn-pcfg-small", "--train", text, "--out", out, *settings)
+        assert result.code == 0, result.err
+        assert "; --raw (data.raw, data.tokenize) splits it into sentences and words" in result.err
+        models.append(load_file(out / "model.safetensors"))
+    assert all(models[0][name].equal(model[name]) for model in models for name in model)
+    assert call("show", tmp_path / "run2", "--quiet").lines[0] == "expected uses over 16 sentences"
+
+
+def test_an_option_is_no_file_name(call: Call, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = call("sample", tiny_run, "--json", "-q")
+    assert (refused.code, refused.out) == (2, "")
+    assert "--json has no value, as the option -q follows it" in refused.err
+    assert list(tmp_path.iterdir()) == []
+    assert call("sample", tiny_run, "--json", "-", "-q").code == 0

@@ -79,11 +79,9 @@ class ControlRequest:
         )
 
     def remark(self, remarks: Iterable[str]) -> None:
-        """Print remarks on a text; where a run would be given configuration keys, a control has an option."""
-        from simplepcfg.data.tokens import ADVICE_TO_TOKENIZE
-
+        """Print remarks on a text."""
         for remark in remarks:
-            note(remark.replace(ADVICE_TO_TOKENIZE, "--raw splits it into sentences and words"), self.quiet)
+            note(remark, self.quiet)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,12 +122,15 @@ def _whole_command() -> Any:
 
 
 def _refuse_bad_values(command: Any, given: Sequence[str]) -> None:
-    """Raise InputError for an option that is empty, or that is given twice where one value counts.
+    """Raise InputError for an option that is empty, or that is given twice where one value counts, or that would take
+    the option behind it for its value.
 
-    An empty path, as of --out "$UNSET", would be the current folder; the first of two values would have no effect.
+    An empty path, as of --out "$UNSET", would be the current folder; the first of two values would have no effect;
+    --json -q would write a file named -q.
     """
     words = iter(given)
     options: dict[str, Any] = {}
+    names: set[str] = set()
     values: dict[str, str] = {}
     for word in words:
         if word == "--":
@@ -136,6 +139,7 @@ def _refuse_bad_values(command: Any, given: Sequence[str]) -> None:
             command = commands[word]
             with_values = (one for one in command.params if one.param_type_name == "option" and not one.is_flag)
             options = {name: option for option in with_values for name in option.opts}
+            names = {name for one in command.params if one.param_type_name == "option" for name in one.opts}
             continue
         name, separator, value = word.partition("=")
         if name not in options:
@@ -143,6 +147,8 @@ def _refuse_bad_values(command: Any, given: Sequence[str]) -> None:
         following = value if separator else next(words, None)
         if following == "" and name.startswith("--"):
             raise InputError(f"{name} is empty; give it a value, or leave it out")
+        if not separator and following in names:
+            raise InputError(f"{name} has no value, as the option {following} follows it; give it one")
         option = options[name]
         first = values.setdefault(option.name, following or "")
         if not option.multiple and first != (following or ""):

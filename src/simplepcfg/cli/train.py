@@ -38,9 +38,9 @@ class TrainRequest:
     """What to train, on what, and where."""
 
     config: Annotated[str | None, arg("CONFIG", "A TOML file, or a built-in name such as sn-pcfg-128.")] = None
-    train: Annotated[str | None, opt("--train", "FILE", "Training text, one sentence a line (or trees; .gz too).")] = (
-        None
-    )
+    train: Annotated[
+        str | None, opt("--train", "FILE", "Text, one sentence a line (or trees; .gz too); a folder or pattern.")
+    ] = None
     valid: Annotated[str | None, opt("--valid", "FILE", "Validation text; otherwise 5 % is held out.")] = None
     raw: Annotated[bool, flag("--raw", "The text is raw: paragraphs, which are split into sentences and words.")] = (
         False
@@ -254,5 +254,5 @@ def refuse_one_pipe_twice(train: str | None, valid: str | None) -> None:
     """Raise InputError if both texts are one pipe, which can be read only once."""
     if train is None or train != valid:
         return
-    if train == "-" or (Path(train).exists() and not Path(train).is_file()):
+    if train == "-" or (Path(train).exists() and not (Path(train).is_file() or Path(train).is_dir())):
         raise InputError(f"{train} is a pipe, so cannot be training and validation text both; save it to a file")

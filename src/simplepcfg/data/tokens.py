@@ -4,13 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
 from os import PathLike, fspath
 
+from simplepcfg.data.inputs import expanded
 from simplepcfg.data.preprocessing import Preprocessing, TokenCache, has_penn_tags, is_separator, with_word_tags
 from simplepcfg.data.raw_text import LOOKED_AT, untokenized_remark
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
-
-ADVICE_TO_TOKENIZE = "set data.tokenize = true, and data.raw = true for paragraphs"
 
 # A sentence in memory: a string to be split at white space, a list of words, or a tree (nltk's too).
 Item = str | Sequence[str] | SpanTree
@@ -23,19 +22,23 @@ def read_tokens(
     """Yield the preprocessed tokens of each sentence of a file (text or trees) or in memory; some may be empty.
 
     Text is read as a stream, and trees are held, since their tags are judged together. With `raw` a file of text holds
-    paragraphs, which are split into sentences. Remarks for the user are appended to `notes`. Raises InputError for a
-    file that cannot be read.
+    paragraphs, which are split into sentences. A folder or a pattern stands for all its files (see `expanded`). Remarks
+    for the user are appended to `notes`. Raises InputError for a file that cannot be read.
     """
     if not isinstance(source, str | PathLike):
         yield from _tokens_in_memory(source, preprocessing)
         return
-    path = fspath(source)
+    for path in expanded([fspath(source)]):
+        yield from _tokens_of_file(path, preprocessing, notes, raw)
+
+
+def _tokens_of_file(path: str, preprocessing: Preprocessing, notes: list[str] | None, raw: bool) -> Iterator[list[str]]:
     if sniff(path) == "text":
         sentences = read_sentences(path, split=preprocessing.split, raw=raw, language=preprocessing.language)
         first = list(islice(sentences, LOOKED_AT))
         remark = None if notes is None or preprocessing.tokenize else untokenized_remark(first)
         if notes is not None and remark is not None:
-            notes.append(f"{path}: {remark}; {ADVICE_TO_TOKENIZE}")
+            notes.append(f"{path}: {remark}; --raw (data.raw, data.tokenize) splits it into sentences and words")
         yield from map(TokenCache(preprocessing).tokens, chain(first, sentences))
         return
     trees = list(read_trees(path))
@@ -51,10 +54,14 @@ def read_breaks(source: TextSource, preprocessing: Preprocessing, raw: bool = Fa
     Place k is before token k; ends of sentences are none. Separators are commas, full stops, brackets, quotation marks
     and the like, not hyphens or signs such as %.
     """
-    if isinstance(source, str | PathLike) and sniff(source) == "trees":
-        source = list(read_trees(source))
     if isinstance(source, str | PathLike):
-        source = read_sentences(fspath(source), split=preprocessing.split, raw=raw)
+        for path in expanded([fspath(source)]):
+            if sniff(path) == "trees":
+                yield from read_breaks(list(read_trees(path)), preprocessing)
+            else:
+                sentences = read_sentences(path, split=preprocessing.split, raw=raw, language=preprocessing.language)
+                yield from read_breaks(sentences, preprocessing)
+        return
     items = [SpanTree.from_nltk(item) if hasattr(item, "label") else item for item in source]
     trees = iter(with_word_tags([item for item in items if isinstance(item, SpanTree)]))
     for number, item in enumerate(items):

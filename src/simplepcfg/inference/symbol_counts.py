@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from glob import glob
 from itertools import islice
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def own_text(run: TrainedModel) -> tuple[list[list[str]] | None, str]:
     from simplepcfg.data.tokens import read_tokens
 
     for name in (run.config.data.valid, run.config.data.train):
-        if name is not None and name != "-" and Path(name).is_file():
+        if name is not None and name != "-" and (Path(name).is_file() or Path(name).is_dir() or glob(name)):
             tokens = read_tokens(name, run.preprocessing, raw=run.config.data.raw)
             return list(islice(tokens, OWN_SENTENCES)), name
     return None, "the grammar itself"

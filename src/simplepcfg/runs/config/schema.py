@@ -22,7 +22,8 @@ class DataConfig(Preprocessing):
     """The text of a run and how it is split into words."""
 
     train: str | None = Field(
-        default=None, description="Training file: one sentence a line, or bracketed trees; `.gz` is read too."
+        default=None,
+        description="Training file, folder or pattern: one sentence a line, or bracketed trees; `.gz` is read too.",
     )
     valid: str | None = Field(
         default=None,
