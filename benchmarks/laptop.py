@@ -6,7 +6,9 @@
 Two processes, one for each source tree, answer the same questions of `english` in turns, some sentences at a time, so
 that other load affects both alike. Compare ratios: of seconds on a quiet machine, of processor seconds with --threads 1
 on a busy one. Next words are those of a prefix of 60 words that has grown by one. The first tree is timed from the
-start of `simplepcfg parse`. Appends a row a question to results/laptop.csv.
+start of `simplepcfg parse`. The floor is that of matrix products: 4N² flops for each span, forward and, for exact span
+marginals, backward, and 4NP for each word, at the rate of one product of 512 rows on one processor. Appends a row a
+question to results/laptop.csv.
 """
 
 import argparse
@@ -25,7 +27,10 @@ RESULTS = Path(__file__).parent / "results" / "laptop.csv"
 HERE = Path(__file__).parent.parent
 PARTS = 4
 PREFIX = 60
+WORDS = 20
+SYMBOLS = 1024  # nonterminals and preterminals of english
 STARTS = 3
+EXACT = "exact-mbr"  # which older source trees call mbr
 SENTENCE = "the old man sees a dog ."
 
 
@@ -36,6 +41,7 @@ def main() -> None:
     parser.add_argument("trees", type=Path, help="bracketed trees, one a line, of which the words are taken")
     parser.add_argument("--sentences", type=int, default=200)
     parser.add_argument("--most-viterbi", type=int, default=24, help="sentences of the slowest question")
+    parser.add_argument("--twenty", type=int, default=1000, help=f"sentences of {WORDS} words")
     parser.add_argument("--threads", type=int, default=0, help="0 leaves the choice to torch")
     parser.add_argument("--csv", type=Path, default=RESULTS)
     arguments = parser.parse_args()
@@ -45,11 +51,15 @@ def main() -> None:
     workers = [Worker(folder, environment) for folder in (arguments.older, HERE)]
     prefix = [word for sentence in sentences for word in sentence if word.isalpha()][: PREFIX + 1]
     viterbi = sentences[: arguments.most_viterbi]
+    twenty = [(prefix * WORDS)[start : start + WORDS] for start in range(PREFIX)]
+    twenty = [twenty[number % PREFIX] for number in range(arguments.twenty)]
     rows = [
-        measured("parse", workers, in_parts("parse", sentences)),
-        measured("parse --decode viterbi", workers, in_parts("viterbi", viterbi)),
-        measured("score", workers, in_parts("score", sentences)),
-        measured("score --surprisal", workers, in_parts("surprisal", sentences)),
+        measured("parse", workers, in_parts("parse", sentences), passes=1),
+        measured("parse --decode exact-mbr", workers, in_parts("exact-mbr", sentences), passes=2),
+        measured(f"parse, {WORDS} words each", workers, in_parts("parse", twenty), passes=1),
+        measured("parse --decode viterbi", workers, in_parts("viterbi", viterbi), passes=1),
+        measured("score", workers, in_parts("score", sentences), passes=1),
+        measured("score --surprisal", workers, in_parts("surprisal", sentences), passes=1),
         # The known prefix first, which is not timed.
         measured("next words", workers, [("complete", [prefix[:PREFIX]]), ("complete", [prefix])], untimed=1),
     ]
@@ -94,10 +104,12 @@ class Worker:
 def answer() -> None:
     """Answer questions of standard input, one a line, by the seconds that each took."""
     import simplepcfg
+    from simplepcfg.inference.parsing import DECODERS
 
     run = simplepcfg.load("english")
     answers: dict[str, Callable[[Any], object]] = {
         "parse": run.parse_spans,
+        "exact-mbr": lambda sentences: run.parse_spans(sentences, decode=EXACT if EXACT in DECODERS else "mbr"),
         "viterbi": lambda sentences: run.parse_spans(sentences, decode="viterbi"),
         "score": run.score,
         "surprisal": run.surprisal,
@@ -116,9 +128,9 @@ def in_parts(question: str, sentences: list[list[str]]) -> list[tuple[str, list[
 
 
 def measured(
-    name: str, workers: list[Worker], questions: list[tuple[str, list[list[str]]]], untimed: int = 0
+    name: str, workers: list[Worker], questions: list[tuple[str, list[list[str]]]], untimed: int = 0, passes: int = 0
 ) -> dict[str, object]:
-    """Ask all workers in turns; return seconds of both and their ratio."""
+    """Ask all workers in turns; return seconds of both, their ratio, and the floor of a number of passes."""
     seconds = [Seconds(0.0, 0.0)] * len(workers)
     for number, question in enumerate(questions):
         for place in range(len(workers)):
@@ -127,7 +139,24 @@ def measured(
             if number >= untimed:
                 seconds[which] = Seconds(*map(sum, zip(seconds[which], took, strict=True)))
     asked = [sentence for _, sentences in questions[untimed:] for sentence in sentences]
-    return row_of(name, len(asked), sum(map(len, asked)), *seconds)
+    return row_of(name, len(asked), sum(map(len, asked)), *seconds, floor(asked, passes))
+
+
+def floor(sentences: list[list[str]], passes: int) -> float:
+    """Return the processor seconds of the matrix products of sentences."""
+    import torch
+
+    torch.set_num_threads(1)
+    rows, rules = torch.rand(512, SYMBOLS), torch.rand(SYMBOLS, 2 * SYMBOLS)
+    seconds = []
+    for _ in range(5):
+        start = time.process_time()
+        rows @ rules
+        seconds.append(time.process_time() - start)
+    lengths = [len(sentence) for sentence in sentences]
+    spans = sum(max(n * (n - 1) // 2 - 1, 0) for n in lengths)  # the whole sentence is nobody's child
+    words = sum(lengths) if passes else 0
+    return min(seconds[1:]) / len(rows) * (passes * spans + words)
 
 
 def first_trees(older: Path, environment: dict[str, str]) -> dict[str, object]:
@@ -145,11 +174,16 @@ def first_trees(older: Path, environment: dict[str, str]) -> dict[str, object]:
     return row_of("first tree", 1, len(SENTENCE.split()), *medians)
 
 
-def row_of(name: str, sentences: int, words: int, older: Seconds, newer: Seconds) -> dict[str, object]:
+def row_of(
+    name: str, sentences: int, words: int, older: Seconds, newer: Seconds, least: float = 0.0
+) -> dict[str, object]:
     """Return a row, and print it."""
     ratio, busy_ratio = older.wall / newer.wall, older.busy / newer.busy
     print(f"{name}: {sentences} sentences, {older.wall:.2f} s and {newer.wall:.2f} s, ratio {ratio:.2f}", end="; ")
-    print(f"of the processor {older.busy:.2f} s and {newer.busy:.2f} s, ratio {busy_ratio:.2f}", flush=True)
+    print(
+        f"of the processor {older.busy:.2f} s and {newer.busy:.2f} s, ratio {busy_ratio:.2f}, floor {least:.2f} s",
+        flush=True,
+    )
     return {
         "question": name,
         "sentences": sentences,
@@ -160,6 +194,7 @@ def row_of(name: str, sentences: int, words: int, older: Seconds, newer: Seconds
         "older_busy_s": round(older.busy, 3),
         "newer_busy_s": round(newer.busy, 3),
         "busy_ratio": round(busy_ratio, 2),
+        "floor_busy_s": round(least, 3) if least else "",
     }
 
 

@@ -75,3 +75,13 @@ def test_decoded_trees_have_symbols() -> None:
         torch.testing.assert_close(
             table.sum(1), torch.tensor([spans[b, i, j] for i, j in tree], dtype=spans.dtype), rtol=0, atol=1e-3
         )
+
+
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_spans_of_two_words_need_no_outside(n: int) -> None:
+    """Span marginals alone end before the words, and are those of a pass that goes on to them."""
+    tensors = [tensor.detach() for tensor in random_case(3, n, 7, 5, scale=3.0).tensors()]
+    lengths = torch.tensor([n, 2, n])
+    _, spans = span_marginals(*tensors, lengths=lengths)
+    _, symbols = symbol_marginals(*rules_and_sentences(*tensors, lengths=lengths))
+    torch.testing.assert_close(spans, symbols.sum(-1), rtol=1e-9, atol=1e-12)

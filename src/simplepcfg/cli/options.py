@@ -32,7 +32,7 @@ MaxWords = Annotated[
 Raw = Annotated[bool, flag("--raw", "The file is raw text: paragraphs, which are split into sentences and words.")]
 
 
-Decode = Literal["mbr", "viterbi"]
+Decode = Literal["mbr", "exact-mbr", "viterbi"]
 By = Literal["geometric", "arithmetic", "trees"]  # what several runs are combined by
 Weigh = Literal["equal", "likelihood", "agreement"]  # what each of several runs counts by
 

@@ -49,7 +49,7 @@ class ParseRequest:
         flag("--format", "A bracketed tree or a JSON object a line, drawings, a word a line, or one SVG picture."),
     ] = "brackets"
     decode: Annotated[
-        Decode, flag("--decode", "Largest sum of span marginals, or most probable tree with its symbols.")
+        Decode, flag("--decode", "Largest sum of span marginals (exact-mbr: of all symbols), or most probable tree.")
     ] = "mbr"
     k: Annotated[int | None, opt("--k -k", "K", "With --decode viterbi: the K most probable trees and their nats.")] = (
         None

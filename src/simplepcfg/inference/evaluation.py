@@ -66,7 +66,7 @@ def evaluate_treebank(
     if not run.has_trees:
         report = EvaluationReport(name, len(treebank.gold), treebank.tokens)
         return replace(report, **_language_model(run, tokens, importance))
-    decoded = viterbi_spans(run, tokens) if decode == "viterbi" else mbr_spans(run, tokens)
+    decoded = viterbi_spans(run, tokens) if decode == "viterbi" else mbr_spans(run, tokens, exact=True)
     report = report_of(run, treebank, name, decoded, log_probabilities(run, tokens), importance)
     return replace(report, labels=labels_of(run, treebank)) if labels else report
 
@@ -100,7 +100,9 @@ def labels_of(run: TrainedModel, treebank: Treebank) -> LabelReport | None:
     report = treebank.labels(trees)
     if report is None or run.labels is None or not run.labels.phrase_shares:
         return report
-    return replace(report, own=treebank.own_labels(labelled_trees(run, prepared, lambda batch: None, run.labels)))
+    return replace(
+        report, own=treebank.own_labels(labelled_trees(run, prepared, lambda batch: None, run.labels, exact=True))
+    )
 
 
 def _evaluate_text(run: TrainedModel, items: Sequence[Sentence], name: str, importance: int) -> EvaluationReport:

@@ -61,16 +61,19 @@ class LabelTable:
         return cls(names, matrix.to(device))
 
 
-def labelled_trees(run: TrainedModel, prepared: Words, bonus: Bonus, mapping: LabelMapping) -> list[SpanTree]:
+def labelled_trees(
+    run: TrainedModel, prepared: Words, bonus: Bonus, mapping: LabelMapping, *, exact: bool = False
+) -> list[SpanTree]:
     """Return the minimum-Bayes-risk tree of each sentence with labels, over its original words.
 
-    Nodes that are most probably no constituents are left out: their children hang from the node above.
+    Nodes that are most probably no constituents are left out: their children hang from the node above. ``exact`` is
+    that of ``Grammar.decode``.
     """
     phrases, tags = None, None
 
     def compute(batch: Batch) -> list[LabelledNodes]:
         nonlocal phrases, tags
-        decoded, symbols, words = tree_posteriors(run, batch, bonus(batch))
+        decoded, symbols, words = tree_posteriors(run, batch, bonus(batch), exact=exact)
         if phrases is None or tags is None:
             phrases = LabelTable.of(mapping.phrase_shares, "NT", symbols[0].shape[1], run.device)
             tags = LabelTable.of(mapping.tag_shares, "T", words[0].shape[1], run.device)
@@ -89,11 +92,11 @@ def labelled_trees(run: TrainedModel, prepared: Words, bonus: Bonus, mapping: La
 
 
 def tree_posteriors(
-    run: TrainedModel, batch: Batch, span_bonus: Tensor | None = None
+    run: TrainedModel, batch: Batch, span_bonus: Tensor | None = None, *, exact: bool = False
 ) -> tuple[list[Spans], list[Tensor], list[Tensor]]:
     """Return the trees of a batch, and P(symbol | sentence, tree) of their spans [spans, N] and words [words, P]."""
     grammar = run.grammar_of(batch)
-    decoded = grammar.decode(batch.words, batch.lengths, span_bonus=span_bonus)
+    decoded = grammar.decode(batch.words, batch.lengths, span_bonus=span_bonus, exact=exact)
     return decoded, *grammar.symbols_given_trees(batch.words, batch.lengths, trees=decoded)
 
 

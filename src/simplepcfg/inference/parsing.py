@@ -17,7 +17,7 @@ from simplepcfg.inference.marginals import Bonus, ConstraintList, Words, make_bo
 from simplepcfg.inference.sentences import Sentence, original_tree
 from simplepcfg.inference.trained_model import TrainedModel
 
-DECODERS = ("mbr", "viterbi")
+DECODERS = ("mbr", "exact-mbr", "viterbi")
 
 
 def parse_spans(
@@ -60,23 +60,29 @@ def prepared_blocks(
 def _trees(run: TrainedModel, prepared: Words, bonus: Bonus, decode: str, labels: bool) -> list[SpanTree]:
     if decode == "viterbi":
         return viterbi_trees(run, prepared, bonus)
+    exact = decode == "exact-mbr"
     if labels and run.labels is not None and run.labels.phrase_shares:
-        return labelled_trees(run, prepared, bonus, run.labels)
-    decoded = mbr_spans(run, [item.tokens for _, item in prepared], bonus)
+        return labelled_trees(run, prepared, bonus, run.labels, exact=exact)
+    decoded = mbr_spans(run, [item.tokens for _, item in prepared], bonus, exact=exact)
     return [original_tree(words, item, spans) for (words, item), spans in zip(prepared, decoded, strict=True)]
 
 
 def check_decoder(decode: str) -> None:
-    """Raise InputError if `decode` is neither "mbr" nor "viterbi"."""
+    """Raise InputError if `decode` is none of ``DECODERS``."""
     if decode not in DECODERS:
         raise InputError(f"decode = {decode!r}; take one of {', '.join(DECODERS)}")
 
 
-def mbr_spans(run: TrainedModel, sentences: Sequence[Sequence[str]], bonus: Bonus = lambda batch: None) -> list[Spans]:
-    """Return the spans, over each sentence's tokens, of the tree with the largest sum of span marginals."""
+def mbr_spans(
+    run: TrainedModel, sentences: Sequence[Sequence[str]], bonus: Bonus = lambda batch: None, *, exact: bool = False
+) -> list[Spans]:
+    """Return the spans, over each sentence's tokens, of the tree with the largest sum of span marginals.
+
+    With ``exact``, all symbols count; see ``Grammar.decode``.
+    """
 
     def compute(batch: Batch) -> list[Spans]:
-        return run.grammar_of(batch).decode(batch.words, batch.lengths, span_bonus=bonus(batch))
+        return run.grammar_of(batch).decode(batch.words, batch.lengths, span_bonus=bonus(batch), exact=exact)
 
     return in_batches(run, sentences, compute, list)
 
