@@ -73,5 +73,8 @@ def test_choice_is_written_and_read_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert (first.teachers, first.left_out, told) == (tuple(runs), (), [])
     record = json.loads((tmp_path / "members" / "teachers.json").read_text())
     assert record["members"] == record["teachers"] == ["a/seed-0", "a/seed-1"]
+    (tmp_path / "members" / "teachers.json").write_text("{")  # damaged
+    assert choose_teachers({"a": runs}, 2, config, tmp_path / "members", note=told.append) == first
+    assert tree_agreement(runs, [], torch.device("cpu")).tolist() == [[1, 1], [1, 1]]  # a text of two-word sentences
     monkeypatch.setattr(teacher_choice, "tree_agreement", lambda *_: pytest.fail("computed twice"))
     assert choose_teachers({"a": runs}, 2, config, tmp_path / "members", note=told.append) == first

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 from pathlib import Path
 from statistics import fmean
 from typing import Literal
@@ -108,10 +108,12 @@ def _vocabulary(run: Path) -> bytes:
 
 def _agreement(runs: Sequence[Path], config: RunConfig, record: Path, device: str) -> Tensor:
     """Return F1 between the trees of any two runs [R, R], from the record if that is of the same runs."""
-    if record.is_file():
+    try:
         content = json.loads(record.read_text("utf-8"))
         if content["members"] == [str(run.relative_to(record.parent)) for run in runs]:
             return torch.tensor(content["agreement"])
+    except (OSError, ValueError, KeyError, TypeError):  # There is none yet, or it is damaged.
+        pass
     return tree_agreement(runs, _sentences(config), resolve_device(device))
 
 
@@ -140,6 +142,8 @@ def tree_agreement(runs: Sequence[Path], sentences: Sequence[Sequence[str]], dev
 
     Trees have the largest sum of span marginals; the span of the whole sentence does not count.
     """
+    if not sentences:
+        return torch.ones(len(runs), len(runs))
     trees = [best_tree_masks(span_marginals(load_run(str(run), str(device)), sentences)) for run in runs]
     total = sum(len(tokens) - 2 for tokens in sentences)
 
@@ -159,7 +163,7 @@ def _sentences(config: RunConfig) -> list[list[str]]:
         for tokens in read_tokens(source, config.data.preprocessing, raw=config.data.raw)
         if SHORTEST <= len(tokens) <= LONGEST
     )
-    return [tokens for tokens, _ in zip(usable, range(MOST_SENTENCES), strict=False)]
+    return list(islice(usable, MOST_SENTENCES))
 
 
 def _of_two_minds(one: str, other: str, names: Sequence[str], agreement: Tensor, places: Sequence[int]) -> bool:
