@@ -13,6 +13,7 @@ from nltk.tree import Tree
 
 from command_calls import Call
 from simplepcfg import load
+from simplepcfg.cli import parse
 from simplepcfg.cli.job import Job
 from simplepcfg.cli.output import write_lines
 from simplepcfg.errors import InputError
@@ -206,7 +207,7 @@ def test_at_a_keyboard_the_remark_can_be_silenced(
             return True
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Keyboard(b"a b\nc\n")))
-    with Job(["-"], "parsing", quiet=quiet) as job:
+    with Job(parse.ParseRequest(run="random", quiet=quiet), "parsing", None) as job:
         assert list(job.chunks()) == [[["a", "b"]], [["c"]]]
     assert capsys.readouterr().err == ("" if quiet else "type one sentence a line; Ctrl-D ends\n")
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from glob import glob
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from simplepcfg.cli.output import note, write_lines
 from simplepcfg.errors import InputError, counted
@@ -27,6 +27,23 @@ TOO_LONG: list[str] = []  # stands for a sentence that is not computed
 STDIN = "-"
 
 
+class Asked(Protocol):
+    """The options of a command on sentences."""
+
+    @property
+    def files(self) -> list[str] | None: ...
+    @property
+    def raw(self) -> bool: ...
+    @property
+    def offsets(self) -> bool: ...
+    @property
+    def skip(self) -> int: ...
+    @property
+    def max_words(self) -> int | None: ...
+    @property
+    def quiet(self) -> bool: ...
+
+
 class Job:
     """The sentences of files, folders and patterns, line for line, with what is said of them.
 
@@ -36,32 +53,20 @@ class Job:
     large.
     """
 
-    def __init__(
-        self,
-        files: Sequence[str] | None,
-        doing: str,
-        *,
-        run: "WordModel | None" = None,
-        raw: bool = False,
-        offsets: bool = False,
-        skip: int = 0,
-        max_words: int | None = None,
-        by_work: bool = True,
-        quiet: bool = False,
-    ) -> None:
+    def __init__(self, asked: Asked, doing: str, run: "WordModel | None", *, by_work: bool = True) -> None:
         from simplepcfg.data.inputs import Inputs
         from simplepcfg.inference.run import Run
 
-        paths = list(files or [STDIN])
+        paths = list(asked.files or [STDIN])
         _refuse_sentence_as_file(paths)
         self.done = 0  # sentences, those that were skipped included
         self.columns: list[str] = []  # of the places of sentences, in tables: file and sent_id, where there are any
         self._at_keyboard = paths == [STDIN] and sys.stdin.isatty()
         options = {} if run is None else {"split": run.preprocessing.split, "language": run.preprocessing.language}
-        self._inputs = Inputs(paths, raw=raw, offsets=offsets, **options)  # type: ignore[arg-type]
-        self._doing, self._run, self._raw, self._skip, self._quiet = doing, run, raw, skip, quiet
+        self._inputs = Inputs(paths, raw=asked.raw, offsets=asked.offsets, **options)  # type: ignore[arg-type]
+        self._doing, self._run, self._raw, self._skip, self._quiet = doing, run, asked.raw, asked.skip, asked.quiet
         self._by_work = run if by_work and isinstance(run, Run) else None
-        self._most = run.longest_sentence(max_words) if isinstance(run, Run) else max_words
+        self._most = run.longest_sentence(asked.max_words) if isinstance(run, Run) else asked.max_words
         self._too_long: list[str] = []
         self._waiting: deque[tuple[Item, Any]] = deque()
         self._read = 0

@@ -116,18 +116,7 @@ def command(request: ParseRequest) -> None:
     runs = _members(request)
     _refuse_contradictions(request, runs)
     model = None if runs[0] in BASELINES else _load(request, runs[0])
-    job = Job(
-        request.files,
-        "parsing",
-        run=model,
-        raw=request.raw,
-        offsets=request.offsets,
-        skip=request.skip,
-        max_words=request.max_words,
-        by_work=len(runs) == 1 and request.constraints is None,
-        quiet=request.quiet,
-    )
-    with job:
+    with Job(request, "parsing", model, by_work=len(runs) == 1 and request.constraints is None) as job:
         if model is None:
             _write_trees(request, job, _baseline_blocks(runs[0], job))
             return

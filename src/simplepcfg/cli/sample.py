@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 from simplepcfg.cli.options import Device, Json, Quiet, refuse_baseline
 from simplepcfg.cli.output import note, write_json, write_lines
 from simplepcfg.cli.requests import arg, flag, opt
+from simplepcfg.errors import counted
+from simplepcfg.progress import stage
 
 if TYPE_CHECKING:
     from simplepcfg.inference.labelled_trees import SampledText
@@ -45,14 +47,16 @@ def command(
     refuse_baseline(run)
     drawn = load(run, device).sample_blocks(count, max_length=max_length, temperature=temperature, seed=seed)
     held = []
-    for number, block in enumerate(drawn):
-        if number == 0:
-            share = f"{100 * block.kept:.4g} % of the probability"
-            note(f"sentences of at most {max_length} words have {share}", quiet)
-        if json != "-":
-            write_lines(item.tree.to_brackets() if trees else " ".join(item.tree.words) for item in block.trees)
-        if json is not None:
-            held.append(block)
+    with stage(f"drawing {counted(count, 'sentence')}", count) as advance:
+        for number, block in enumerate(drawn):
+            if number == 0:
+                share = f"{100 * block.kept:.4g} % of the probability"
+                note(f"sentences of at most {max_length} words have {share}", quiet)
+            if json != "-":
+                write_lines(item.tree.to_brackets() if trees else " ".join(item.tree.words) for item in block.trees)
+            if json is not None:
+                held.append(block)
+            advance(len(block.trees))
     if json is not None:
         write_json(json, as_json(held))
 

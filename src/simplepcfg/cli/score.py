@@ -126,17 +126,7 @@ def command(request: ScoreRequest) -> None:
     if request.regions:
         rows = _score_regions(request, model, unknown)
     else:
-        job = Job(
-            request.files,
-            "scoring",
-            run=model,
-            raw=request.raw,
-            offsets=request.offsets,
-            skip=request.skip,
-            max_words=request.max_words,
-            quiet=request.quiet,
-        )
-        with job:
+        with Job(request, "scoring", model) as job:
             rows = (_print_surprisals if request.surprisal else _print_scores)(request, job, model, unknown)
     if request.json is not None:
         write_json(request.json, rows)
