@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -107,9 +108,12 @@ def answer() -> None:
     from simplepcfg.inference.parsing import DECODERS
 
     run = simplepcfg.load("english")
+    # Older source trees know no labels, which take a pass of their own.
+    plain = {"labels": False} if "labels" in signature(run.parse_spans).parameters else {}
+    exact = EXACT if EXACT in DECODERS else "mbr"
     answers: dict[str, Callable[[Any], object]] = {
-        "parse": run.parse_spans,
-        "exact-mbr": lambda sentences: run.parse_spans(sentences, decode=EXACT if EXACT in DECODERS else "mbr"),
+        "parse": lambda sentences: run.parse_spans(sentences, **plain),
+        "exact-mbr": lambda sentences: run.parse_spans(sentences, decode=exact, **plain),
         "viterbi": lambda sentences: run.parse_spans(sentences, decode="viterbi"),
         "score": run.score,
         "surprisal": run.surprisal,

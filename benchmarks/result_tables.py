@@ -343,6 +343,20 @@ TABLES = {
         {"words": "words", "median_s": "median (s)", "worst_s": "worst (s)", "load_average": "load average"},
         ("words", "machine", "threads"),
     ),
+    "laptop": Table(
+        "laptop.csv",
+        "python benchmarks/laptop.py OLDER TREES",
+        {
+            "question": "question",
+            "sentences": "sentences",
+            "words": "words",
+            "older_busy_s": "56349dc, processor seconds",
+            "newer_busy_s": "now",
+            "busy_ratio": "ratio",
+            "floor_busy_s": "floor of the matrix products",
+        },
+        ("question", "machine"),
+    ),
     "parse-throughput": Table(
         "parse_throughput.csv",
         "python benchmarks/parse_throughput.py",

@@ -19,6 +19,7 @@ from simplepcfg.cli.output import write_lines
 from simplepcfg.errors import InputError
 from simplepcfg.inference import batches as batched
 from simplepcfg.inference import parsing
+from simplepcfg.ops.marginals import pruned
 from tiny_runs import tiny_sentences
 
 AWKWARD = "The dog , sees a cat .\n\ndog\n. ,\n( the man ) sleeps\n"
@@ -43,6 +44,15 @@ def test_dropped_punctuation_hangs_from_the_lowest_node_around_it(call: Call, ti
     )
     assert any(child.leaves() == [","] for child in around)
     assert len(around) == 3
+
+
+def test_leaving_symbols_out_keeps_the_trees(call: Call, tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "\n".join(tiny_sentences(20, seed=4))
+    exact = call("parse", tiny_run, "--decode", "exact-mbr", stdin=text).lines
+    monkeypatch.setattr(pruned, "LEAST_NONTERMINALS", 1)
+    assert call("parse", tiny_run, stdin=text).lines == exact
+    monkeypatch.setattr(pruned, "PrunedOutside", None)  # which nothing asks for now
+    assert call("parse", tiny_run, "--decode", "exact-mbr", stdin=text).lines == exact
 
 
 def test_order_is_kept_whatever_the_lengths(call: Call, tiny_run: Path) -> None:
