@@ -122,3 +122,11 @@ def test_white_space_alone_is_a_word_in_older_files(tmp_path: Path) -> None:
     assert Vocabulary.load(tmp_path / "vocabulary.txt") == vocabulary
     with pytest.raises(InputError, match="cannot stand on a line"):
         Vocabulary(["<pad>", "<unk>", " \t"]).save(tmp_path / "other.txt")
+
+
+def test_tokens_as_they_are_listed() -> None:
+    counts = {"the": 9, "The": 2, "walking": 1, "talking": 1, "Bonn": 1}
+    folded = Vocabulary.with_endings(counts, size=1, lowercase=True)
+    assert [folded.listed(token) for token in ("the", "The", "walking", "<pad>")] == ["the", "the", "<unk>", "<unk>"]
+    plain = Vocabulary.from_counts(counts, size=1)
+    assert [plain.listed(token) for token in ("the", "The", "<unk>")] == ["the", "<unk>", "<unk>"]

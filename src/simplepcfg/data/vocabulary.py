@@ -117,6 +117,12 @@ class Vocabulary:
         """Tell whether a word has an id of its own."""
         return word != PAD and (word in self._ids or (self._folds_case and str(word).lower() in self._ids))
 
+    def listed(self, token: str) -> str:
+        """Return a token as the vocabulary lists it, which may be without its capitals, or `<unk>`."""
+        if token not in self:
+            return UNK
+        return token if token in self._ids else token.lower()
+
     def knows(self, word: str) -> bool:
         """Return whether a word is scored as itself; a text's own `<unk>` is not."""
         return word != UNK and word in self and not is_unknown_class(word)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from simplepcfg.data.vocabulary import EOS, PAD_ID, UNK
+from simplepcfg.data.vocabulary import EOS, PAD_ID
 from simplepcfg.errors import InputError, NumericalError
 from simplepcfg.grammars.prefix import GrowingPrefixes
 from simplepcfg.inference.labelled_trees import seeded
@@ -61,7 +61,7 @@ def complete(
         raise InputError(f"the prefix holds {EOS}, which ends a sentence; give the words before it")
     if len(tokens) > max_length:
         raise InputError(f"the prefix has {len(tokens)} words, more than max_length = {max_length}; raise that")
-    seen = [token if token in run.vocabulary else UNK for token in tokens]
+    seen = [run.vocabulary.listed(token) for token in tokens]
     state = run.prefixes.after(run.vocabulary.encode(tokens))
     if float(state.log_prefix) == -math.inf:
         raise InputError(f"no sentence of this grammar begins with {' '.join(seen)!r}; nothing can follow it")

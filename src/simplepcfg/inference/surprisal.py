@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.preprocessing import Prepared
-from simplepcfg.data.vocabulary import EOS, UNK
+from simplepcfg.data.vocabulary import EOS
 from simplepcfg.errors import NumericalError
 from simplepcfg.evaluation.likelihood import MAX_CELLS
 from simplepcfg.grammars import SimpleGrammar
@@ -79,7 +79,7 @@ def _records(
     scored = []
     for token, (surprisal, entropy, syntactic, lexical) in zip(item.tokens, values, strict=False):
         spelling = -run.spelling_log_probability(token)
-        known = token if token in run.vocabulary else UNK
+        known = run.vocabulary.listed(token)
         scored.append((known, surprisal + spelling, entropy, syntactic, lexical + spelling))
     records = [WordSurprisal(word, None, None, None) for word in words]
     for index, place in enumerate(item.kept):

@@ -9,7 +9,7 @@ from typing import Protocol
 from simplepcfg.data.penn_words import plain_apostrophes, tokenize
 from simplepcfg.data.preprocessing import Prepared, Preprocessing
 from simplepcfg.data.spelling import SpellingModel, spelling_log_probability
-from simplepcfg.data.vocabulary import UNK, Vocabulary
+from simplepcfg.data.vocabulary import Vocabulary
 
 END = "<end>"
 BRACKETS = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
@@ -83,9 +83,8 @@ def word_records(
     """
     records = [WordSurprisal(word, None, None, None) for word in words]
     for place, token, (surprisal, entropy) in zip(prepared.kept, prepared.tokens, values, strict=False):
-        known = token if token in vocabulary else UNK
         surprisal -= spelling_log_probability(spelling, vocabulary, token)
-        records[place] = WordSurprisal(words[place], known, surprisal, entropy)
+        records[place] = WordSurprisal(words[place], vocabulary.listed(token), surprisal, entropy)
     if prepared.tokens:
         records.append(WordSurprisal(END, END, *values[-1]))
     return with_entropy_reductions(records)
