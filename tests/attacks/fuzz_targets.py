@@ -149,7 +149,7 @@ class Targets:
         lines = data.decode().removeprefix("\ufeff").split("\n")
         if data.endswith(b"\n") or not data:
             lines.pop()
-        lines = [line.rstrip("\r") for line in lines]
+        lines = [part for line in lines for part in line.rstrip("\r").split("\r")]  # a lone \r ends a line, too
         expected = conllu_words(lines) if is_conllu(lines) else [line.split() for line in lines]
         if found != expected:
             raise Wrong(f"{kind}: {found[:2]} instead of {expected[:2]}")

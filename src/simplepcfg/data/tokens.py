@@ -38,7 +38,7 @@ def _tokens_of_file(path: str, preprocessing: Preprocessing, notes: list[str] | 
         first = list(islice(sentences, LOOKED_AT))
         remark = None if notes is None or preprocessing.tokenize else untokenized_remark(first)
         if notes is not None and remark is not None:
-            notes.append(f"{path}: {remark}; --raw (data.raw, data.tokenize) splits it into sentences and words")
+            notes.append(f"{path}: {remark}; --raw splits it into sentences and words")
         yield from map(TokenCache(preprocessing).tokens, chain(first, sentences))
         return
     trees = list(read_trees(path))
