@@ -101,3 +101,39 @@ def test_a_missing_grammar_says_how_to_install_it(call: Call, monkeypatch: pytes
     with pytest.raises(InputError, match="pip install simplepcfg-spanish"):
         load("spanish")
     assert "pip install" not in call("parse", "klingon", stdin="a b\n").err
+
+
+PACKAGES = Path(__file__).parents[2] / "packages"
+
+
+def build_all(out: Path, *names: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(PACKAGES / "build.py"), *names, "--out", str(out)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+def test_the_repository_builds_all_wheels_alike(tmp_path: Path) -> None:
+    one, other = build_all(tmp_path / "one"), build_all(tmp_path / "other")
+    assert one.returncode == other.returncode == 0, one.stderr
+    rows = [line.split("\t") for line in one.stdout.splitlines()]
+    assert [Path(path).name.split("-")[0] for path, _, _ in rows] == [
+        f"simplepcfg_{name}" for name in pretrained.PACKAGED
+    ]
+    assert [row[1:] for row in rows] == [line.split("\t")[1:] for line in other.stdout.splitlines()]
+
+
+def test_a_grammar_that_the_repository_does_not_hold(tmp_path: Path) -> None:
+    result = build_all(tmp_path, "klingon")
+    assert result.returncode == 2
+    assert "klingon is unknown; there are: french, german, spanish" in result.stderr
+
+
+@pytest.mark.parametrize("name", pretrained.PACKAGED)
+def test_packed_grammars_are_small_and_described(name: str) -> None:
+    folder = RunFolder(PACKAGES / name)
+    assert sum(path.stat().st_size for path in folder.path.iterdir()) <= 15_000_000
+    config = folder.read_config()
+    assert (config.name, config.data.train, config.data.tokenize) == (name, None, True)
+    card = (folder.path / "README.md").read_text(encoding="utf-8")
+    for word in ("public domain", "CC BY", "right branching", "## Limits"):
+        assert word in card
