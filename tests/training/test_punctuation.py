@@ -1,11 +1,14 @@
 """Punctuation that preprocessing drops, as a prior over trees."""
 
+from bisect import bisect_left
 from pathlib import Path
 
 import pytest
 import torch
 
+from simplepcfg import load
 from simplepcfg.data.preprocessing import Preprocessing, is_separator
+from simplepcfg.data.separators import crossing_spans, separator_places
 from simplepcfg.data.tokens import read_breaks, read_tokens
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
@@ -76,3 +79,30 @@ def test_training(tmp_path: Path) -> None:
     hmm = load_config("hmm-4096", changed, environment={})
     with pytest.raises(InputError, match=r"punctuation_weight = 1\.0: a model of kind hmm has no trees"):
         train(hmm, tmp_path / "hmm")
+
+
+def test_trees_that_take_notice_of_punctuation(tmp_path: Path) -> None:
+    """With a large weight no span of a chosen tree crosses a separator; log p and the most probable trees stay."""
+    text = tmp_path / "text.txt"
+    text.write_text("the dog , a cat , sees it .\nit sees , a dog , the cat\n" * 10)
+    settings = [*SETTINGS, f'data.train="{text}"', f'data.valid="{text}"', "data.separator_weight=50"]
+    train(load_config("sn-pcfg-small", settings, environment={}), tmp_path / "run")
+    run = load(tmp_path / "run", "cpu")
+    plain = load(tmp_path / "run", "cpu")
+    plain.config = plain.config.model_copy(
+        update={"data": plain.config.data.model_copy(update={"separator_weight": 0.0})}
+    )
+    sentences = ["it sees a dog , the cat sees it", "the dog sees it", "a , b c , d e f , g"]
+    for sentence, tree in zip(sentences, run.parse_spans(sentences), strict=True):
+        words = sentence.split()
+        kept = [place for place, word in enumerate(words) if word != ","]
+        spans = {(bisect_left(kept, i), bisect_left(kept, j)) for i, j, *_ in tree.spans}
+        crossing = crossing_spans([separator_places(words, kept)], len(kept), torch.tensor([len(kept)]))[0]
+        assert not any(crossing[i, j] for i, j in spans)
+    assert run.parse_spans(sentences) != plain.parse_spans(sentences)
+    assert run.parse_spans(sentences[1:2]) == plain.parse_spans(sentences[1:2])
+    assert run.score(sentences) == plain.score(sentences)
+    assert run.parse_spans(sentences, decode="viterbi") == plain.parse_spans(sentences, decode="viterbi")
+    gold = run.parse_spans(sentences)
+    assert run.evaluate(gold).sentence_f1 == 100
+    assert plain.evaluate(gold).sentence_f1 < 100

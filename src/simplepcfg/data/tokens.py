@@ -1,13 +1,14 @@
 """Preprocessed tokens of text as a stream: from files of sentences or trees, or from sentences in memory."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from os import PathLike, fspath
 
 from simplepcfg.data.inputs import expanded
-from simplepcfg.data.preprocessing import Preprocessing, TokenCache, has_penn_tags, is_separator, with_word_tags
+from simplepcfg.data.preprocessing import Preprocessing, TokenCache, has_penn_tags, with_word_tags
 from simplepcfg.data.raw_text import LOOKED_AT, untokenized_remark
 from simplepcfg.data.readers import read_sentences, read_trees, sniff
+from simplepcfg.data.separators import separator_places
 from simplepcfg.data.trees import SpanTree
 from simplepcfg.errors import InputError
 
@@ -49,11 +50,7 @@ def _tokens_of_file(path: str, preprocessing: Preprocessing, notes: list[str] | 
 
 
 def read_breaks(source: TextSource, preprocessing: Preprocessing, raw: bool = False) -> Iterator[list[int]]:
-    """Yield for each sentence of `read_tokens` the places between its tokens where a separator was dropped.
-
-    Place k is before token k; ends of sentences are none. Separators are commas, full stops, brackets, quotation marks
-    and the like, not hyphens or signs such as %.
-    """
+    """Yield for each sentence of `read_tokens` the places between its tokens where a separator was dropped."""
     if isinstance(source, str | PathLike):
         for path in expanded([fspath(source)]):
             if sniff(path) == "trees":
@@ -67,12 +64,7 @@ def read_breaks(source: TextSource, preprocessing: Preprocessing, raw: bool = Fa
     for number, item in enumerate(items):
         tree = next(trees) if isinstance(item, SpanTree) else None
         words = tree.words if tree is not None else _words(item, number, preprocessing)  # type: ignore[arg-type]
-        kept = preprocessing.apply(words, None if tree is None else tree.tags).kept
-        yield [
-            place
-            for place, (before, after) in enumerate(pairwise(kept), start=1)
-            if any(is_separator(word) for word in words[before + 1 : after])
-        ]
+        yield separator_places(words, preprocessing.apply(words, None if tree is None else tree.tags).kept)
 
 
 def _tokens_in_memory(source: Iterable[Item], preprocessing: Preprocessing) -> Iterator[list[str]]:

@@ -20,6 +20,7 @@ from simplepcfg.evaluation.treebank import Spans, Treebank
 from simplepcfg.files import Record
 from simplepcfg.inference.labelled_trees import viterbi_trees
 from simplepcfg.inference.labelling import labelled_trees
+from simplepcfg.inference.marginals import Words, with_separators
 from simplepcfg.inference.parsing import check_decoder, mbr_spans, viterbi_spans
 from simplepcfg.inference.scoring import importance_log_probabilities, log_probabilities
 from simplepcfg.inference.sentences import Sentence, as_tree, listed, split_sentences
@@ -66,7 +67,11 @@ def evaluate_treebank(
     if not run.has_trees:
         report = EvaluationReport(name, len(treebank.gold), treebank.tokens)
         return replace(report, **_language_model(run, tokens, importance))
-    decoded = viterbi_spans(run, tokens) if decode == "viterbi" else mbr_spans(run, tokens, exact=True)
+    if decode == "viterbi":
+        decoded = viterbi_spans(run, tokens)
+    else:
+        bonus = with_separators(run, _words_of(treebank), lambda batch: None)
+        decoded = mbr_spans(run, tokens, bonus, exact=True)
     report = report_of(run, treebank, name, decoded, log_probabilities(run, tokens), importance)
     return replace(report, labels=labels_of(run, treebank)) if labels else report
 
@@ -92,7 +97,7 @@ def labels_of(run: TrainedModel, treebank: Treebank) -> LabelReport | None:
     """
     if not run.has_trees:
         return None
-    prepared = [(tree.words, item) for tree, item in zip(treebank.original, treebank.prepared, strict=True)]
+    prepared = _words_of(treebank)
     try:
         trees = viterbi_trees(run, prepared, lambda batch: None)
     except InputError:
@@ -100,9 +105,12 @@ def labels_of(run: TrainedModel, treebank: Treebank) -> LabelReport | None:
     report = treebank.labels(trees)
     if report is None or run.labels is None or not run.labels.phrase_shares:
         return report
-    return replace(
-        report, own=treebank.own_labels(labelled_trees(run, prepared, lambda batch: None, run.labels, exact=True))
-    )
+    bonus = with_separators(run, prepared, lambda batch: None)
+    return replace(report, own=treebank.own_labels(labelled_trees(run, prepared, bonus, run.labels, exact=True)))
+
+
+def _words_of(treebank: Treebank) -> Words:
+    return [(tree.words, item) for tree, item in zip(treebank.original, treebank.prepared, strict=True)]
 
 
 def _evaluate_text(run: TrainedModel, items: Sequence[Sentence], name: str, importance: int) -> EvaluationReport:

@@ -13,6 +13,7 @@ from torch import Tensor
 from simplepcfg.data.batching import Batch
 from simplepcfg.data.constraints import Constraints, stacked_bonuses, token_bonuses
 from simplepcfg.data.preprocessing import Prepared
+from simplepcfg.data.separators import crossing_spans, separator_places
 from simplepcfg.errors import InputError
 from simplepcfg.inference.batches import in_batches
 from simplepcfg.inference.sentences import Sentence
@@ -47,6 +48,23 @@ def make_bonus(constraints: ConstraintList | None, prepared: Words, device: torc
         return None if bonus is None else bonus.to(device)
 
     return stacked
+
+
+def with_separators(run: TrainedModel, prepared: Words, bonus: Bonus) -> Bonus:
+    """Return the bonus less ``data.separator_weight`` for spans that cross punctuation which the run does not see."""
+    weight = run.config.data.separator_weight
+    if not weight:
+        return bonus
+    places = [separator_places(words, item.kept) for words, item in prepared if len(item.tokens) >= 2]
+
+    def with_weights(batch: Batch) -> Tensor | None:
+        own, here = bonus(batch), [places[index] for index in batch.indices]
+        if not any(here):
+            return own
+        weights = -weight * crossing_spans(here, batch.words.shape[1], batch.lengths.cpu()).float().to(run.device)
+        return weights if own is None else own + weights
+
+    return with_weights
 
 
 def span_marginals(run: TrainedModel, prepared: Words, constraints: ConstraintList | None) -> list[Tensor]:

@@ -13,7 +13,7 @@ from simplepcfg.evaluation.treebank import Spans
 from simplepcfg.inference.batches import blocks, in_batches
 from simplepcfg.inference.labelled_trees import ScoredTree, k_best_trees, viterbi_trees
 from simplepcfg.inference.labelling import labelled_trees
-from simplepcfg.inference.marginals import Bonus, ConstraintList, Words, make_bonus
+from simplepcfg.inference.marginals import Bonus, ConstraintList, Words, make_bonus, with_separators
 from simplepcfg.inference.sentences import Sentence, original_tree
 from simplepcfg.inference.trained_model import TrainedModel
 
@@ -60,7 +60,7 @@ def prepared_blocks(
 def _trees(run: TrainedModel, prepared: Words, bonus: Bonus, decode: str, labels: bool) -> list[SpanTree]:
     if decode == "viterbi":
         return viterbi_trees(run, prepared, bonus)
-    exact = decode == "exact-mbr"
+    exact, bonus = decode == "exact-mbr", with_separators(run, prepared, bonus)
     if labels and run.labels is not None and run.labels.phrase_shares:
         return labelled_trees(run, prepared, bonus, run.labels, exact=exact)
     decoded = mbr_spans(run, [item.tokens for _, item in prepared], bonus, exact=exact)

@@ -51,6 +51,15 @@ class DataConfig(Preprocessing):
         default=40, description="Longer training sentences are left out; 0 keeps all. Validation is never cut."
     )
 
+    separator_weight: float = Field(
+        default=0.0,
+        ge=0,
+        le=100,
+        description="When trees are chosen, log-weight that a span loses if it crosses a comma, bracket or other "
+        'separator which `data.punctuation = "drop"` left out; 0 takes no notice of punctuation. Probabilities of '
+        "sentences are not affected, nor are the most probable trees.",
+    )
+
     @model_validator(mode="after")
     def _raw_text_is_tokenized(self) -> "DataConfig":
         if self.raw and not self.tokenize:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.data.batching import pinned, to_device
+from simplepcfg.data.separators import crossing_spans
 from simplepcfg.errors import InputError
 from simplepcfg.models import ModelConfig
 from simplepcfg.runs.config.schema import TrainingConfig
@@ -60,18 +61,9 @@ def branching_prior(weight: float, n: int, lengths: Tensor) -> SpanPrior:
 def punctuation_prior(weight: float, breaks: Sequence[Sequence[int]], n: int, lengths: Tensor) -> SpanPrior:
     """Return the prior of dropped punctuation for sentences with lengths [B] in a batch of width n, on the CPU.
 
-    `breaks` are the places of separators in each sentence. A span (i, j) has the log-weight −`weight` if a separator
-    stands inside it, and neither i nor j is the place of one or an end of the sentence.
+    `breaks` are the places of separators in each sentence. A span that crosses one has the log-weight −`weight`.
     """
-    inside = torch.zeros(len(lengths), n + 1)
-    for row, places in zip(inside, breaks, strict=True):
-        row[list(places)] = 1
-    at_break = inside.bool()
-    at_break[:, 0] = True
-    at_break.scatter_(1, lengths.view(-1, 1), True)
-    up_to = inside.cumsum(1)  # separators at places 0 … k
-    before = torch.cat([torch.zeros(len(lengths), 1), up_to[:, :-1]], 1)  # and before place k
-    crossing = (before[:, None, :] > up_to[:, :, None]) & ~at_break[:, :, None] & ~at_break[:, None, :]
+    crossing = crossing_spans(breaks, n, lengths)
     return SpanPrior(-weight * crossing.float(), torch.zeros(len(lengths)))
 
 
