@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import glob
 import itertools
 import json
 import os
@@ -93,9 +94,9 @@ def write_json(path: Path, content: Mapping[str, object]) -> None:
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of interrupted writes; no finished file has such a name."""
-    for leftover in folder.glob(f"*{TEMPORARY_SUFFIX}"):
+def remove_leftovers(folder: Path, of: str | None = None) -> None:
+    """Remove the temporary files of interrupted writes, or those of one file; no finished file has such a name."""
+    for leftover in folder.glob(("*" if of is None else f"{glob.escape(of)}.[0-9]*") + TEMPORARY_SUFFIX):
         leftover.unlink(missing_ok=True)
 
 

@@ -5,6 +5,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from glob import glob
 from itertools import chain, islice
 from pathlib import Path
@@ -44,6 +45,26 @@ class Asked(Protocol):
     def quiet(self) -> bool: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some sentences of a file, whose answers are written to a file of their own."""
+
+    file: str
+    first: int  # sentences of the file before it
+    items: "list[Item]"
+    path: Path  # of the answers
+    read: int  # bytes of the input, about
+    size: None = None  # bytes that are left to read, as of `Inputs`: nobody asks
+
+    @property
+    def files(self) -> list[str]:
+        """The file, as of `Inputs`."""
+        return [self.file]
+
+    def __iter__(self) -> "Iterator[Item]":
+        return iter(self.items)
+
+
 class Job:
     """The sentences of files, folders and patterns, line for line, with what is said of them.
 
@@ -53,17 +74,23 @@ class Job:
     large.
     """
 
-    def __init__(self, asked: Asked, doing: str, run: "WordModel | None", *, by_work: bool = True) -> None:
+    def __init__(
+        self, asked: Asked, doing: str, run: "WordModel | None", part: Part | None = None, *, by_work: bool = True
+    ) -> None:
         from simplepcfg.data.inputs import Inputs
         from simplepcfg.inference.run import Run
 
-        paths = list(asked.files or [STDIN])
-        _refuse_sentence_as_file(paths)
-        self.done = 0  # sentences, those that were skipped included
+        self.done = 0 if part is None else part.first  # sentences, those that were skipped included
+        self.first = self.done + asked.skip  # sentences before those that are answered
         self.columns: list[str] = []  # of the places of sentences, in tables: file and sent_id, where there are any
-        self._at_keyboard = paths == [STDIN] and sys.stdin.isatty()
-        options = {} if run is None else {"split": run.preprocessing.split, "language": run.preprocessing.language}
-        self._inputs = Inputs(paths, raw=asked.raw, offsets=asked.offsets, **options)  # type: ignore[arg-type]
+        if part is None:
+            paths = list(asked.files or [STDIN])
+            _refuse_sentence_as_file(paths)
+            options = {} if run is None else {"split": run.preprocessing.split, "language": run.preprocessing.language}
+            self.inputs: Inputs | Part = Inputs(paths, raw=asked.raw, offsets=asked.offsets, **options)  # type: ignore[arg-type]
+        else:
+            self.inputs = part
+        self._at_keyboard = self.inputs.files == [STDIN] and sys.stdin.isatty()
         self._doing, self._run, self._raw, self._skip, self._quiet = doing, run, asked.raw, asked.skip, asked.quiet
         self._by_work = run if by_work and isinstance(run, Run) else None
         self._most = run.longest_sentence(asked.max_words) if isinstance(run, Run) else asked.max_words
@@ -76,9 +103,7 @@ class Job:
     def __enter__(self) -> "Job":
         if self._at_keyboard:
             note("type one sentence a line; Ctrl-D ends", self._quiet)
-        names = self._inputs.files
-        source = "standard input" if names == [STDIN] else names[0] if len(names) == 1 else counted(len(names), "file")
-        self._advance = self._stack.enter_context(stage(f"{self._doing} {source}", self._inputs.size))
+        self._advance = self._stack.enter_context(stage(self.title, self.inputs.size))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
@@ -91,13 +116,20 @@ class Job:
             count = counted(len(self._too_long), "sentence")
             note(f"not computed, of more than {self._most} words: {count} ({shown}); see --max-words", self._quiet)
 
+    @property
+    def title(self) -> str:
+        """What is done to which files."""
+        names = self.inputs.files
+        source = "standard input" if names == [STDIN] else names[0] if len(names) == 1 else counted(len(names), "file")
+        return f"{self._doing} {source}"
+
     def chunks(self) -> Iterator[Chunk]:
         """Yield the sentences in chunks, each of which takes some seconds unless a single sentence takes longer."""
         from simplepcfg.data.raw_text import LOOKED_AT
         from simplepcfg.inference.batches import blocks
 
-        items: Iterator[Item] = iter(self._inputs)
-        self.done = sum(1 for _ in islice(items, self._skip))
+        items: Iterator[Item] = iter(self.inputs)
+        self.done += sum(1 for _ in islice(items, self._skip))
         by_line = self._at_keyboard and not self._raw
         first = list(islice(items, 1 if by_line else LOOKED_AT))
         self._look_at(first)
@@ -139,7 +171,7 @@ class Job:
         """Make remarks on the first sentences of text, or on input without any."""
         from simplepcfg.data.raw_text import paragraph_remark, untokenized_remark
 
-        names = self._inputs.files
+        names = self.inputs.files
         self.columns = ["file"] * (len(names) > 1) + ["sent_id"] * any(item.id is not None for item in first)
         if not first and not self._at_keyboard and not self.done:
             note(f"{'standard input' if names == [STDIN] else names[0]}: no sentences", self._quiet)
@@ -162,6 +194,11 @@ class Job:
             return item.sentence
         self._too_long.append(f"{item.file}:{item.number}")
         return TOO_LONG
+
+
+Answers = tuple[Callable[[Part | None], Job], Callable[[Job], object]]  # of a command: what makes a job and answers it
+Request = Any  # the dataclass of a command's options
+Prepare = Callable[[Request], Answers]
 
 
 def _refuse_sentence_as_file(paths: Iterable[str]) -> None:

@@ -1,6 +1,7 @@
 """Options and inputs that several commands share."""
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from simplepcfg.cli.output import note
@@ -27,6 +28,14 @@ Skip = Annotated[int, opt("--skip", "N", "Leave out the first N sentences: to go
 MaxWords = Annotated[
     int | None,
     opt("--max-words", "N", "Longer sentences are not computed.  [default: what takes half a minute]", min=1),
+]
+Out = Annotated[
+    Path | None, opt("--out", "DIR", "Write a file for each input file or part of it; finished ones are not repeated.")
+]
+Shard = Annotated[str | None, opt("--shard", "K/N", "With --out: the parts of the Kth of N jobs, from 1/N to N/N.")]
+Jobs = Annotated[int | None, opt("--jobs", "N", "With --out: processes.  [default: one a core, or one a GPU]", min=1)]
+PartSize = Annotated[
+    int | None, opt("--part-size", "N", "With --out: the most sentences of a file written.  [default: 10000]", min=1)
 ]
 
 Raw = Annotated[bool, flag("--raw", "The file is raw text: paragraphs, which are split into sentences and words.")]

@@ -3,19 +3,25 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from simplepcfg.cli.constrained import with_constraints
-from simplepcfg.cli.job import Chunk, Job
+from simplepcfg.cli.corpus import answer_corpus, is_corpus
+from simplepcfg.cli.job import Answers, Chunk, Job
 from simplepcfg.cli.options import (
     By,
     Decode,
     Device,
     Files,
+    Jobs,
     MaxWords,
     Offsets,
+    Out,
+    PartSize,
     Quiet,
     Raw,
+    Shard,
     Skip,
     Weigh,
     with_remark,
@@ -30,12 +36,16 @@ if TYPE_CHECKING:
     from simplepcfg.data.constraints import Constraints
     from simplepcfg.data.inputs import Item
     from simplepcfg.data.trees import SpanTree
+    from simplepcfg.inference.ensembles import Ensemble
     from simplepcfg.inference.labelled_trees import ScoredTree
     from simplepcfg.inference.run import Run
+
+    Naming = Callable[[SpanTree], SpanTree]
 
 NAME = "parse"
 SUMMARY = "Print a tree for each sentence."
 NO_LABELS = "none"
+SUFFIXES = {"brackets": ".trees", "json": ".jsonl", "pretty": ".txt", "columns": ".tsv"}  # of files in --out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +85,10 @@ class ParseRequest:
     offsets: Offsets = False
     max_words: MaxWords = None
     skip: Skip = 0
+    out: Out = None
+    shard: Shard = None
+    jobs: Jobs = None
+    part_size: PartSize = None
     device: Device = "auto"
     quiet: Quiet = False
 
@@ -87,6 +101,9 @@ def command(request: ParseRequest) -> None:
     flat tree is printed, and a remark says so at the end. After Ctrl-C, what was printed stays and --skip goes on.
     Columns and JSON have the sent_id of CoNLL-U, the file where there are several and, with --offsets, the characters
     of each word.
+
+    With --out, answers go into a folder, a file for each input file or each --part-size sentences of it, by all cores
+    or GPUs; after a kill the same command goes on. docs/corpora.md has an example for job arrays.
 
     Of a run that has learned labels from a treebank, as english has, trees have them, and nodes that are probably no
     constituents are left out; --labels none prints binary trees of X.
@@ -104,28 +121,51 @@ def command(request: ParseRequest) -> None:
       echo "the dog sees a cat" | simplepcfg parse runs/demo --format pretty
       simplepcfg parse runs/demo sentences.txt > parsed.trees
       simplepcfg parse english texts/*.txt --raw --format columns --offsets > words.tsv
+      simplepcfg parse english corpus/*.txt.gz --out parsed/ --shard 3/16
       simplepcfg parse runs/demo sentences.txt --decode viterbi --k 5
       simplepcfg parse runs/demo sentences.txt --labels labels.json
       simplepcfg parse runs/seed-1 sentences.txt --with runs/seed-2 --constraints known.jsonl
       simplepcfg parse runs/eight sentences.txt --by trees --weigh agreement
     """
-    from simplepcfg.evaluation.treebank import BASELINES
-
     if request.labels not in (None, NO_LABELS):
         request = replace(request, decode="viterbi")
     runs = _members(request)
     _refuse_contradictions(request, runs)
+    if is_corpus(request):
+        answer_corpus(request, prepare, runs, ".txt" if request.k is not None else SUFFIXES[request.format])
+        return
+    make_job, answer = prepare(request)
+    with make_job(None) as job:
+        unknown = answer(job)
+    if isinstance(unknown, UnknownWords):
+        unknown.tell(request.quiet)
+
+
+def prepare(request: ParseRequest) -> Answers:
+    """Load the runs, and return what makes and answers jobs; an answered job's unknown words are returned."""
+    from simplepcfg.evaluation.treebank import BASELINES
+
+    runs = _members(request)
     model = None if runs[0] in BASELINES else _load(request, runs[0])
-    with Job(request, "parsing", model, by_work=len(runs) == 1 and request.constraints is None) as job:
-        if model is None:
-            _write_trees(request, job, _baseline_blocks(runs[0], job))
-            return
+    make_job = partial(Job, request, "parsing", model, by_work=len(runs) == 1 and request.constraints is None)
+    if model is None:
+        return make_job, lambda job: _write_trees(request, job, _baseline_blocks(runs[0], job))
+    parser: Run | Ensemble = model
+    if len(runs) > 1:
+        from simplepcfg.inference.ensembles import ensemble
+
+        parser = ensemble([model, *runs[1:]], request.device, by=request.by, weigh=request.weigh)
+    named = _naming(request.labels, model)
+
+    def answer(job: Job) -> UnknownWords:
         unknown = UnknownWords(model)
         if request.k is None:
-            _write_trees(request, job, _parsed_blocks(request, job, model, runs, unknown))
+            _write_trees(request, job, _parsed_blocks(request, job, parser, named, unknown))
         else:
-            _write_k_best(request, job, model, request.k, unknown)
-    unknown.tell(request.quiet)
+            _write_k_best(request, job, model, request.k, named, unknown)
+        return unknown
+
+    return make_job, answer
 
 
 def _members(request: ParseRequest) -> list[str]:
@@ -183,10 +223,10 @@ def _write_trees(request: ParseRequest, job: Job, blocks: Iterator[list["SpanTre
         job.write(trees, lines)
 
 
-def _write_k_best(request: ParseRequest, job: Job, model: "Run", k: int, unknown: UnknownWords) -> None:
+def _write_k_best(
+    request: ParseRequest, job: Job, model: "Run", k: int, named: "Naming", unknown: UnknownWords
+) -> None:
     from simplepcfg.inference.labelled_trees import ScoredTree
-
-    named = _naming(request.labels, model)
 
     def lines(item: "Item", trees: "list[ScoredTree] | None") -> list[str]:
         shown = [ScoredTree(flat_tree(item.words), -math.inf)] if trees is None else trees
@@ -201,21 +241,19 @@ def _write_k_best(request: ParseRequest, job: Job, model: "Run", k: int, unknown
 
 
 def _parsed_blocks(
-    request: ParseRequest, job: Job, model: "Run", runs: list[str], unknown: UnknownWords
+    request: ParseRequest, job: Job, parser: "Run | Ensemble", named: "Naming", unknown: UnknownWords
 ) -> Iterator[list["SpanTree"]]:
-    if len(runs) > 1:
-        from simplepcfg.inference.ensembles import ensemble
+    from simplepcfg.inference.run import Run
 
-        together = ensemble([model, *runs[1:]], request.device, by=request.by, weigh=request.weigh)
+    if not isinstance(parser, Run):
         for chunk, asked in _constrained_chunks(request, job, unknown):
-            yield from together.parse_blocks(chunk, asked)
+            yield from parser.parse_blocks(chunk, asked)
         return
-    named = _naming(request.labels, model)
     with_labels = request.labels != NO_LABELS
     for chunk, asked in _constrained_chunks(request, job, unknown):
         # With constraints a chunk is large, so that all of them are checked before the first tree is printed.
-        whole = None if asked is not None else [model.parse_spans(chunk, decode=request.decode, labels=with_labels)]
-        for trees in whole or model.parse_blocks(chunk, asked, decode=request.decode, labels=with_labels):
+        whole = None if asked is not None else [parser.parse_spans(chunk, decode=request.decode, labels=with_labels)]
+        for trees in whole or parser.parse_blocks(chunk, asked, decode=request.decode, labels=with_labels):
             yield [named(tree) for tree in trees]
 
 
@@ -241,7 +279,7 @@ def _constrained_chunks(
         yield chunk, asked
 
 
-def _naming(labels: str | None, model: "Run") -> Callable[["SpanTree"], "SpanTree"]:
+def _naming(labels: str | None, model: "Run") -> "Naming":
     """Return what puts the labels of a file in place of the run's symbols; without a file, trees stay as they are."""
     if labels in (None, NO_LABELS):
         return lambda tree: tree

@@ -4,19 +4,25 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Annotated
 
-from simplepcfg.cli.job import Chunk, Job
+from simplepcfg.cli.corpus import answer_corpus, is_corpus
+from simplepcfg.cli.job import Answers, Chunk, Job
 from simplepcfg.cli.materials import read_items
 from simplepcfg.cli.options import (
     Device,
     Files,
+    Jobs,
     Json,
     MaxWords,
     Offsets,
+    Out,
+    PartSize,
     Quiet,
     Raw,
+    Shard,
     Skip,
     refuse_baseline,
     with_remark,
@@ -65,6 +71,10 @@ class ScoreRequest:
     offsets: Offsets = False
     max_words: MaxWords = None
     skip: Skip = 0
+    out: Out = None
+    shard: Shard = None
+    jobs: Jobs = None
+    part_size: PartSize = None
     device: Device = "auto"
     quiet: Quiet = False
 
@@ -89,6 +99,9 @@ def command(request: ScoreRequest) -> None:
     file where there are several, the sent_id of CoNLL-U and, with --offsets, start and end, the characters of the word.
     --json has the same rows.
 
+    With --out, answers go into a folder, a file for each input file or each --part-size sentences of it, by all cores
+    or GPUs; after a kill the same command goes on.
+
     With --regions, FILE is a table with a header, separated by tabs, or by commas or semicolons as CSV, with a row a
     word or region as readers saw it: columns item and word or region, perhaps condition, sentence, zone and any others,
     which are passed through. Rows of the same item, condition and sentence are tokenised as one running sentence. Added
@@ -103,6 +116,7 @@ def command(request: ScoreRequest) -> None:
       simplepcfg score runs/demo sentences.txt --surprisal > words.tsv
       simplepcfg score runs/demo sentences.txt --surprisal --json -
       simplepcfg score english story.txt --raw
+      simplepcfg score english corpus/*.txt.gz --surprisal --out words/
       simplepcfg score runs/demo items.tsv --regions --spillover 2 > scored.tsv
     """
     refuse_baseline(request.run)
@@ -117,9 +131,10 @@ def command(request: ScoreRequest) -> None:
             raise InputError(f"{file}: is a table; --regions reads it as one, or save its sentences as text")
     if request.spillover and not request.regions:
         raise InputError("--spillover adds columns to a table; give --regions with it")
-    from simplepcfg.inference.word_models import load_word_model
-
-    model = load_word_model(request.run, request.device, closed_vocabulary=request.closed_vocabulary)
+    if is_corpus(request):
+        answer_corpus(request, prepare, [request.run], ".tsv" if request.surprisal else ".scores")
+        return
+    model = _load(request)
     unknown = UnknownWords(model)
     if request.json is not None:
         refuse_unwritable(request.json)
@@ -127,10 +142,27 @@ def command(request: ScoreRequest) -> None:
         rows = _score_regions(request, model, unknown)
     else:
         with Job(request, "scoring", model) as job:
-            rows = (_print_surprisals if request.surprisal else _print_scores)(request, job, model, unknown)
+            rows = _print(request, job, model, unknown)
     if request.json is not None:
         write_json(request.json, rows)
     unknown.tell(request.quiet)
+
+
+def prepare(request: ScoreRequest) -> Answers:
+    """Load the model, and return what makes and answers jobs."""
+    model = _load(request)
+    unknown = UnknownWords(model)
+    return partial(Job, request, "scoring", model), lambda job: _print(request, job, model, unknown)
+
+
+def _load(request: ScoreRequest) -> "WordModel":
+    from simplepcfg.inference.word_models import load_word_model
+
+    return load_word_model(request.run, request.device, closed_vocabulary=request.closed_vocabulary)
+
+
+def _print(request: ScoreRequest, job: Job, model: "WordModel", unknown: UnknownWords) -> list[Row]:
+    return (_print_surprisals if request.surprisal else _print_scores)(request, job, model, unknown)
 
 
 def _score_regions(request: ScoreRequest, model: "WordModel", unknown: UnknownWords) -> list[Row]:
@@ -161,7 +193,7 @@ def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel", unkno
     from simplepcfg.linguistics.word_model import INFORMATION, WordSurprisal, with_depths
 
     names = ["sentence", "position", "word", "token", *(f"{name}_bits" for name in INFORMATION), "depth"]
-    numbers, header, held = count(request.skip + 1), not request.skip and request.json != "-", list[Row]()
+    numbers, header, held = count(job.first + 1), not request.skip and request.json != "-", list[Row]()
 
     def lines(item: "Item", records: "Sequence[WordSurprisal] | None") -> list[str]:
         shown = [WordSurprisal(word, None, None, None) for word in item.words] if records is None else records
@@ -178,7 +210,7 @@ def _print_surprisals(request: ScoreRequest, job: Job, model: "WordModel", unkno
         tables = model.surprisal(chunk)
         if isinstance(model, Run):
             tables = with_depths(tables, model.depths(chunk))
-        if job.done == request.skip:
+        if job.done == job.first:
             names += [*job.columns, *(["start", "end"] if request.offsets else [])]
         if header:  # not before something was read and computed: a refusal prints nothing
             write_lines(["\t".join(names)])
@@ -195,7 +227,7 @@ def _print_scores(request: ScoreRequest, job: Job, model: "WordModel", unknown: 
 
     unit = INEXACT if isinstance(model, Run) and not model.shares_rules else EXACT
     scores = map(model.score, _chunks(request, job, model, unknown))
-    impossible, numbers = 0, count(request.skip + 1)
+    impossible, numbers = 0, count(job.first + 1)
     held: list[Row] = []
 
     def lines(item: "Item", value: float | None) -> list[str]:

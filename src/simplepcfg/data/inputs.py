@@ -60,9 +60,10 @@ class Inputs:
 
     def __iter__(self) -> Iterator[Item]:
         for file in self.files:
-            yield from self._items(file)
+            yield from self.of_file(file)
 
-    def _items(self, file: str) -> Iterator[Item]:
+    def of_file(self, file: str) -> Iterator[Item]:
+        """Yield the sentences of one of the files."""
         name, text = display_name(file), _Text()
 
         def seen(line: str) -> None:

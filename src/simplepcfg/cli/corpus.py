@@ -1,0 +1,188 @@
+"""A corpus that is answered in parts: a file for each, written as a whole, and no part twice."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import fields, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simplepcfg.cli.job import Part, Prepare, Request
+from simplepcfg.cli.output import note
+from simplepcfg.errors import InputError, counted
+from simplepcfg.files import TEMPORARY_SUFFIX, crc32_of_file, write_json
+from simplepcfg.progress import stage
+
+if TYPE_CHECKING:
+    from simplepcfg.data.inputs import Inputs
+
+PART_SIZE = 10_000  # sentences
+SETTINGS = "settings.json"
+# Options that do not change answers; the grammars are recorded by their checksums and the files by their sizes.
+NOT_RECORDED = ("run", "others", "files", "skip", "out", "shard", "jobs", "part_size", "device", "quiet")
+
+
+def is_corpus(request: Request) -> bool:
+    """Return whether answers go into a folder; InputError for options that do not go with that, or need it."""
+    if request.out is None:
+        for name in ("shard", "jobs", "part_size"):
+            if getattr(request, name) is not None:
+                raise InputError(f"--{name.replace('_', '-')} is for answers in a folder; give --out DIR with it")
+        return False
+    for name in ("skip", "constraints", "regions", "json"):
+        if getattr(request, name, None):
+            raise InputError(f"--{name} is for one output; leave out --{name}, or --out")
+    if getattr(request, "format", None) == "svg":
+        raise InputError("--format svg draws one picture; leave out --out, or give another format")
+    if not request.files or "-" in request.files:
+        raise InputError(f"--out {request.out} has a file for each input file; give files instead of standard input")
+    return True
+
+
+def answer_corpus(request: Request, prepare: Prepare, grammars: list[str], suffix: str) -> None:
+    """Answer all sentences, or those of a shard, in files of a folder; those that are there already are kept.
+
+    A part is finished once its file has its final name. `prepare` is called in each process; it loads the grammar.
+    """
+    from simplepcfg.cli.part_processes import devices_of, write_parts
+
+    shard, shards = _shard(request.shard)
+    make_job, _ = prepare(replace(request, device="cpu"))
+    job = make_job(None)
+    inputs: Inputs = job.inputs  # type: ignore[assignment]
+    paths = _output_paths(inputs.files, request.out, suffix)
+    size = request.part_size or PART_SIZE
+    _record(request, grammars, size, {str(path.relative_to(request.out)): file for file, path in paths.items()})
+    kept = written = read = 0
+    remarks: set[str] = set()
+    with ExitStack() as stack:
+        advance: Callable[[float], None] = lambda amount: None  # noqa: E731
+
+        def unfinished() -> Iterator[Part]:
+            nonlocal kept, read
+            for number, part in enumerate(_parts(inputs, paths, suffix, size)):
+                mine = number % shards == shard
+                if mine and not part.path.exists():
+                    yield part
+                    continue
+                kept += mine
+                read += part.read
+                advance(part.read)
+
+        parts = unfinished()
+        first = next(parts, None)
+        if first is not None:
+            total = None if inputs.size is None else max(inputs.size - read, 1)
+            advance = stack.enter_context(stage(job.title, total))
+            # Every sentence takes a byte, so that there are no more parts than this.
+            most = len(inputs.files) + (inputs.size or 0) // size
+            devices = devices_of(request)[:most]
+            for part, said in write_parts(chain([first], parts), prepare, request, devices):
+                written += 1
+                advance(part.read)
+                for line in said:
+                    kind = re.split(r"\d", line)[0]
+                    if kind not in remarks:  # every part would say it
+                        remarks.add(kind)
+                        note(f"{part.file}: {line}", request.quiet)
+    before = f", {counted(kept, 'part')} there before" if kept else ""
+    note(f"{request.out}: {counted(written, 'part')} written{before}", request.quiet)
+
+
+def _shard(text: str | None) -> tuple[int, int]:
+    """Return which shard of how many is meant, counted from 0."""
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text or "1/1")
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise InputError(f"--shard {text}: no part of a job array; give 1/16 for the first of sixteen, up to 16/16")
+    return int(match[1]) - 1, int(match[2])
+
+
+def _output_paths(files: list[str], folder: Path, suffix: str) -> dict[str, Path]:
+    """Return where the answers of each file go: folders that the files lie in are folders there, too."""
+    absolute = [os.path.abspath(file) for file in files]
+    common = os.path.commonpath([os.path.dirname(file) for file in absolute])
+    paths, taken = dict[str, Path](), set[Path]()
+    for file, place in zip(files, absolute, strict=True):
+        if not os.path.isfile(file) and os.path.exists(file):
+            raise InputError(f"{file}: is a pipe or a device, which cannot be read again; save it as a file")
+        if Path(place).is_relative_to(os.path.abspath(folder)):
+            raise InputError(f"{file}: lies in --out {folder}; give another folder")
+        name = os.path.relpath(place, common)
+        end = suffix + ".gz" * name.endswith(".gz")
+        path = folder / (name.removesuffix(".gz").removesuffix(".txt") + end)
+        if path in taken:
+            raise InputError(f"{file}: another file would be written to {path}, too; give them one at a time")
+        paths[file] = path
+        taken.add(path)
+    return paths
+
+
+def _record(request: Request, grammars: list[str], size: int, files: dict[str, str]) -> None:
+    """Write by what the folder is made; raise InputError if it was made by something else."""
+    from simplepcfg.version import __version__
+
+    folder: Path = request.out
+    options = {field.name: getattr(request, field.name) for field in fields(request)}
+    settings: dict[str, Any] = {
+        "simplepcfg": __version__,
+        "command": type(request).__name__.removesuffix("Request").lower(),
+        "grammars": [_checksums(name) for name in grammars],
+        **{name: value for name, value in options.items() if name not in NOT_RECORDED},
+        "part_size": size,
+        "sizes": {name: os.stat(file).st_size for name, file in files.items()},
+    }
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out {folder}: is a file; give a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    names = {name for name in os.listdir(folder) if not name.endswith(TEMPORARY_SUFFIX)}  # another shard may begin, too
+    if SETTINGS in names:
+        try:
+            before = json.loads((folder / SETTINGS).read_text())
+            sizes = before.pop("sizes")
+            settings["sizes"] = sizes | settings["sizes"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise InputError(f"{folder / SETTINGS}: damaged; give another --out") from None
+        for name, value in settings.items():
+            if name != "sizes" and before.get(name) != value:
+                was = f"{name} = {before.get(name)}, not {value}" if name != "grammars" else "other grammars"
+                raise InputError(f"{folder}: was begun with {was}; give another --out")
+        for name, length in sizes.items():
+            if settings["sizes"][name] != length:
+                raise InputError(f"{files[name]}: has changed since {folder} was begun; give another --out")
+        if sizes == settings["sizes"]:
+            return
+    elif names:
+        raise InputError(f"--out {folder}: holds other files; give a new folder, or one that this command has begun")
+    write_json(folder / SETTINGS, settings)
+
+
+def _checksums(grammar: str) -> list[int]:
+    """Return the CRC-32 of each file that answers depend on; a baseline has none."""
+    from simplepcfg.pretrained import run_directory
+    from simplepcfg.runs.run_folder import RunFolder
+
+    folder = RunFolder(run_directory(grammar))
+    files = (folder.path, folder.config, folder.vocabulary, folder.spelling, folder.labels, folder.model)
+    return [crc32_of_file(file) for file in files if file.is_file()]
+
+
+def _parts(inputs: "Inputs", paths: dict[str, Path], suffix: str, size: int) -> Iterator[Part]:
+    """Yield the parts of each file: the whole of a small one; those of a large one have numbers in their names."""
+    read = 0
+    for file, path in paths.items():
+        items, first = inputs.of_file(file), 0
+        stem, dot, end = path.name.rpartition(suffix)
+        while True:
+            chosen = list(islice(items, size))
+            if first and not chosen:
+                break
+            if first or len(chosen) == size:
+                path = path.with_name(f"{stem}.{first // size + 1:06}{dot}{end}")
+            reached = chosen[-1].read if chosen else read
+            yield Part(file, first, chosen, path, reached - read)
+            first, read = first + len(chosen), reached
+            if len(chosen) < size:
+                break
