@@ -90,19 +90,24 @@ def test_kills_at_random_moments_change_nothing(call: Call, tiny_run: Path, tmp_
     assert call(*asked, tmp_path / "whole").code == 0
     whole, killed = _answers(tmp_path / "whole"), tmp_path / "killed"
     generator = random.Random(0)
-    kills, command = 0, [sys.executable, "-m", "simplepcfg", *map(str, asked), str(killed)]
-    for kill in range(5):
-        with subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL) as process:
+    codes, said, command = [], "", [sys.executable, "-m", "simplepcfg", *map(str, asked), str(killed)]
+    for kill in range(6):
+        with subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True) as process:
             before = len(list(killed.glob("*.gz")))
             while process.poll() is None and len(list(killed.glob("*.gz"))) <= before:
                 time.sleep(0.01)
             time.sleep(generator.random() * 0.2)
             if kill % 2:  # all processes at once, or the main one, whose end the others see
-                os.killpg(process.pid, signal.SIGKILL)
+                os.killpg(process.pid, signal.SIGKILL if kill < 5 else signal.SIGINT)
             else:
                 process.kill()
-        kills += process.returncode == -signal.SIGKILL
-    assert kills == 5
+            said = process.communicate()[1]
+        codes.append(process.returncode)
+    assert codes == [*[-signal.SIGKILL] * 5, 130]
+    assert (
+        said.splitlines()[-1]
+        == "simplepcfg: interrupted; the same command goes on with the parts that are not finished"
+    )
     assert call(*asked, killed).code == 0
     assert _answers(killed) == whole
 
