@@ -34,6 +34,8 @@ FACTORS = {
     HiddenMarkovModel: (rules(P), rules(P, P)),
 }
 UNSUPPORTED = {
+    DenseGrammar: {"symbols_given_trees"},
+    RankGrammar: {"symbols_given_trees"},
     HiddenMarkovModel: {
         "span_marginals",
         "decode",
@@ -42,12 +44,13 @@ UNSUPPORTED = {
         "k_best",
         "sample_trees",
         "symbol_marginals",
+        "symbols_given_trees",
         "rule_counts",
         "kl_divergence",
         "tree_entropy",
         "tree_kl_divergence",
         "termination_probability",
-    }
+    },
 }
 
 

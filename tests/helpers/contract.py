@@ -32,6 +32,9 @@ QUESTIONS: dict[str, Ask] = {
     "k_best": lambda g, words, lengths: [[tree.spans for tree in trees] for trees in g.k_best(words, lengths, k=2)],
     "sample_trees": lambda g, words, lengths: g.sample_trees(words, lengths, samples=2, generator=seeded()).labels,
     "symbol_marginals": lambda g, words, lengths: g.symbol_marginals(words, lengths),
+    "symbols_given_trees": lambda g, words, lengths: g.symbols_given_trees(
+        words, lengths, trees=g.decode(words, lengths)
+    )[0],
     "tag_marginals": lambda g, words, lengths: g.tag_marginals(words, lengths),
     "rule_counts": lambda g, words, lengths: g.rule_counts(words, lengths).root,
     "entropy": lambda g, words, lengths: g.entropy(words, lengths),

@@ -171,7 +171,7 @@ def test_rows_of_several_sentences_are_remarked_upon(tmp_path: Path) -> None:
         ("word\nThe\n", "lacks item"),
         ("condition\tword\na\tThe\n", "lacks item"),  # else all sentences of a condition were one
         ("item,rt\n1,2\n", "lacks word or region"),
-        ("item\trt\r1\t2" + 99 * "\r1\t2", "header 'item rt.{,120}…' lacks word or region"),  # line ends of old Macs
+        ("item\trt\r1\t2" + 99 * "\r1\t2", "header 'item rt' lacks word or region"),  # line ends of old Macs
         ('item,word\n1,a\n1,"b\n1,c\n', "items.tsv:3: the quotation marks"),
         ('"item"\t"word"\n"1"\t1\t"a"\n', "items.tsv:2: has 3 cells, the header 2; .* row.names = FALSE"),
         ("item\trt\n1\t2\n", "lacks word or region"),

@@ -51,7 +51,7 @@ def test_what_is_left_out_is_said(make_config, tmp_path: Path, capsys) -> None:
 def test_held_out_sentences_are_said_and_not_trained_on(make_config, tmp_path: Path, capsys) -> None:
     lines = ["w" * number + " x y" for number in range(1, 41)]
     train(
-        make_config("training.epochs=1"),
+        make_config("training.epochs=1", "data.min_count=1"),
         tmp_path / "run",
         train_text=lines,
         reporter=PlainReporter(),
