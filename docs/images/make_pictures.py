@@ -24,9 +24,9 @@ GARDEN_PATH = "the old man who lives next door bought a new car"
 
 def draw_pictures(run: Run) -> None:
     """Write the pictures that need no browser."""
-    (tree,) = run.parse_spans([AMBIGUOUS])
+    (tree,), (binary,) = run.parse_spans([AMBIGUOUS]), run.parse_spans([AMBIGUOUS], labels=False)
     chart = run.chart(AMBIGUOUS)
-    spans = {(i, j) for i, j, _ in tree.spans}
+    spans = {(i, j) for i, j, _ in binary.spans}
     told = f"the tree of “{AMBIGUOUS}”, and the probability of each span"
     parse = [tree_picture(tree), span_chart(chart.words, chart.table(), tree=spans)]
     write_text(HERE / "parse.svg", standalone(side_by_side(parse, told)) + "\n")
