@@ -82,7 +82,8 @@ def test_a_part_that_is_lost_is_written_again_and_no_other(
     assert [name for name, when in times.items() if (tmp_path / name).stat().st_mtime_ns != when] == [lost]
 
 
-def test_kills_at_random_moments_change_nothing(call: Call, tiny_run: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.slow)])
+def test_kills_at_random_moments_change_nothing(call: Call, tiny_run: Path, tmp_path: Path, kills: int) -> None:
     corpus = tmp_path / "text.txt.gz"
     with gzip.open(corpus, "wt") as stream:
         stream.writelines(sentence + "\n" for sentence in tiny_sentences(2400, seed=6))
@@ -91,19 +92,28 @@ def test_kills_at_random_moments_change_nothing(call: Call, tiny_run: Path, tmp_
     whole, killed = _answers(tmp_path / "whole"), tmp_path / "killed"
     generator = random.Random(0)
     codes, said, command = [], "", [sys.executable, "-m", "simplepcfg", *map(str, asked), str(killed)]
-    for kill in range(6):
-        with subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True) as process:
+    for kill in range(kills + 1):  # the last time by Ctrl-C
+        with subprocess.Popen(
+            command,
+            start_new_session=True,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A shell's background jobs ignore Ctrl-C.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        ) as process:
             before = len(list(killed.glob("*.gz")))
             while process.poll() is None and len(list(killed.glob("*.gz"))) <= before:
                 time.sleep(0.01)
             time.sleep(generator.random() * 0.2)
-            if kill % 2:  # all processes at once, or the main one, whose end the others see
-                os.killpg(process.pid, signal.SIGKILL if kill < 5 else signal.SIGINT)
+            if kill == kills:
+                os.killpg(process.pid, signal.SIGINT)
+            elif kill % 2:  # all processes at once, or the main one, whose end the others see
+                os.killpg(process.pid, signal.SIGKILL)
             else:
                 process.kill()
             said = process.communicate()[1]
         codes.append(process.returncode)
-    assert codes == [*[-signal.SIGKILL] * 5, 130]
+    assert codes == [*[-signal.SIGKILL] * kills, 130]
     assert (
         said.splitlines()[-1]
         == "simplepcfg: interrupted; the same command goes on with the parts that are not finished"

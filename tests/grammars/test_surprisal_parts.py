@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from itertools import product
 
 import pytest
@@ -30,6 +31,7 @@ def finite_grammar() -> SimpleGrammar:
     return SimpleGrammar(logits(N).softmax(-1), left, right, DenseEmissions(logits(P, V).log_softmax(-1)))
 
 
+@cache
 def sequences_of(one: SimpleGrammar, symbol: int) -> Sequences:
     """Enumerate what a symbol derives; preterminals are the symbols from N on."""
     if symbol >= N:
@@ -46,7 +48,7 @@ def sequences_of(one: SimpleGrammar, symbol: int) -> Sequences:
 
 def histories(one: SimpleGrammar, words: Sequence[int]) -> dict[tuple[int, ...], float]:
     """P(preterminals of all words and of the one after them | words), by enumeration of whole sentences."""
-    emit = one.emissions.of_words(0, V).exp()  # [V, P]
+    emit = one.emissions.of_words(0, V).exp().tolist()  # [V, P]
     joint: dict[tuple[int, ...], float] = {}
     total = 0.0
     for symbol in range(N):
@@ -55,7 +57,7 @@ def histories(one: SimpleGrammar, words: Sequence[int]) -> dict[tuple[int, ...],
                 continue
             weight = p * float(one.root[symbol])
             for word, tag in zip(words, tags, strict=False):
-                weight *= float(emit[word, tag])
+                weight *= emit[word][tag]
             total += weight
             if len(tags) > len(words):
                 begun = tags[: len(words) + 1]
