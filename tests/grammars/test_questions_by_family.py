@@ -39,7 +39,6 @@ UNSUPPORTED = {
     HiddenMarkovModel: {
         "span_marginals",
         "decode",
-        "decode_with_symbols",
         "viterbi",
         "k_best",
         "sample_trees",

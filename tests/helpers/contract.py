@@ -27,7 +27,6 @@ QUESTIONS: dict[str, Ask] = {
     "log_partition": lambda g, words, lengths: g.log_partition(words, lengths),
     "span_marginals": lambda g, words, lengths: g.span_marginals(words, lengths),
     "decode": lambda g, words, lengths: g.decode(words, lengths),
-    "decode_with_symbols": lambda g, words, lengths: g.decode_with_symbols(words, lengths)[1],
     "viterbi": lambda g, words, lengths: g.viterbi(words, lengths).log_probability,
     "k_best": lambda g, words, lengths: [[tree.spans for tree in trees] for trees in g.k_best(words, lengths, k=2)],
     "sample_trees": lambda g, words, lengths: g.sample_trees(words, lengths, samples=2, generator=seeded()).labels,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 from typing import ClassVar, Generic, TypeVar
 
 import torch
@@ -17,14 +15,6 @@ from simplepcfg.ops.trees import LabelledTree, Trees
 
 Sampled = TypeVar("Sampled", covariant=True)  # what `sample` returns: sentences with trees, or with states
 Counts = TypeVar("Counts", covariant=True)  # what `rule_counts` returns
-
-
-@dataclass(frozen=True, slots=True)
-class SpanPosteriors:
-    """Marginals of spans [B, n + 1, n + 1], and of the nonterminals over given spans: [K, 3] → [K, N]."""
-
-    spans: Tensor
-    symbols: Callable[[Tensor], Tensor]
 
 
 class Algorithms(Generic[Sampled, Counts]):
@@ -48,12 +38,9 @@ class Algorithms(Generic[Sampled, Counts]):
     def _span_marginals(self, sentences: Sentences) -> Tensor:
         raise self._unsupported("span marginals")
 
-    def _decoding_posteriors(self, sentences: Sentences) -> SpanPosteriors:
+    def _decoding_marginals(self, sentences: Sentences) -> Tensor:
         """Return span marginals that are precise enough to choose the best tree, faster where that is possible."""
-        return self._exact_posteriors(sentences)
-
-    def _exact_posteriors(self, sentences: Sentences) -> SpanPosteriors:
-        return SpanPosteriors(self._span_marginals(sentences), partial(self._symbol_marginals, sentences))
+        return self._span_marginals(sentences)
 
     def _symbol_marginals(self, sentences: Sentences, spans: Tensor | None) -> Tensor:
         raise self._unsupported("marginals of symbols over spans")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.grammars.algorithms import Algorithms, Counts, Sampled, SpanPosteriors
+from simplepcfg.grammars.algorithms import Algorithms, Counts, Sampled
 from simplepcfg.grammars.emissions import Emissions, check_words
 from simplepcfg.grammars.prefix import (
     GrowingPrefixes,
@@ -118,36 +118,11 @@ class Grammar(Algorithms[Sampled, Counts]):
         Unless ``exact``, symbols with a posterior probability below 1e-5 over a span may be left out on a CPU, which
         changes the marginals of spans by less than a hundredth.
         """
-        return self._decode(words, lengths, span_bonus, exact)[0]
-
-    @without_autocast
-    def decode_with_symbols(
-        self,
-        words: Tensor,
-        lengths: Tensor | None = None,
-        *,
-        span_bonus: Tensor | None = None,
-        exact: bool = False,
-    ) -> tuple[list[list[tuple[int, int]]], list[Tensor]]:
-        """Find the trees of ``decode``, and the posterior probability of each nonterminal over each of their spans.
-
-        The second result is [spans, N] for each sentence, in the order of the spans of its tree. It costs little more
-        than the trees alone on a CPU.
-        """
-        trees, posteriors = self._decode(words, lengths, span_bonus, exact)
-        rows = [(b, *span) for b, spans in enumerate(trees) for span in spans]
-        with torch.no_grad():
-            symbols = posteriors.symbols(torch.tensor(rows, dtype=torch.int64).view(-1, 3))
-        return trees, list(symbols.split([len(spans) for spans in trees]))
-
-    def _decode(
-        self, words: Tensor, lengths: Tensor | None, span_bonus: Tensor | None, exact: bool
-    ) -> tuple[list[list[tuple[int, int]]], SpanPosteriors]:
         sentences = self._sentences(words, lengths, span_bonus)
         forbidden = None if span_bonus is None else span_bonus == -torch.inf
         with torch.no_grad():
-            posteriors = self._exact_posteriors(sentences) if exact else self._decoding_posteriors(sentences)
-            return best_trees(posteriors.spans, lengths, forbidden), posteriors
+            spans = self._span_marginals(sentences) if exact else self._decoding_marginals(sentences)
+            return best_trees(spans, lengths, forbidden)
 
     @without_autocast
     def viterbi(self, words: Tensor, lengths: Tensor | None = None, *, span_bonus: Tensor | None = None) -> Trees:

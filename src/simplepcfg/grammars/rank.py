@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial, wraps
+from functools import wraps
 from inspect import getdoc
 from typing import ClassVar, Concatenate, ParamSpec, TypeVar
 
@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.grammars.algorithms import SpanPosteriors
 from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.dense import DenseGrammar
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
@@ -107,9 +106,8 @@ class RankGrammar(Grammar[SampledSentences, DenseRuleCounts]):
     _kl_divergence = _by_symbols(DenseGrammar._kl_divergence)
     _dense_rules = _by_symbols(DenseGrammar._dense_rules)
 
-    def _decoding_posteriors(self, sentences: Sentences) -> SpanPosteriors:
-        spans = self.to_simple()._decoding_posteriors(sentences).spans
-        return SpanPosteriors(spans, partial(self._symbol_marginals, sentences))
+    def _decoding_marginals(self, sentences: Sentences) -> Tensor:
+        return self.to_simple()._decoding_marginals(sentences)
 
     @property
     def factors(self) -> Factors:

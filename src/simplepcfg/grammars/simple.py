@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from simplepcfg.errors import InputError
-from simplepcfg.grammars.algorithms import Algorithms, SpanPosteriors
+from simplepcfg.grammars.algorithms import Algorithms
 from simplepcfg.grammars.base import Grammar
 from simplepcfg.grammars.dense import DenseGrammar
 from simplepcfg.grammars.emissions import NO_EMISSIONS, Emissions
@@ -101,11 +101,9 @@ class SimpleGrammar(Grammar[SampledSentences, RuleCounts]):
         graph = self._differentiated(sentences)
         return log_partition_and_spans(self.rules, sentences, backend=self.backend, create_graph=graph)[1]
 
-    def _decoding_posteriors(self, sentences: Sentences) -> SpanPosteriors:
+    def _decoding_marginals(self, sentences: Sentences) -> Tensor:
         pruned = pruned_outside(self.rules, sentences, backend=self.backend)
-        if pruned is None:
-            return self._exact_posteriors(sentences)
-        return SpanPosteriors(pruned.spans, pruned.symbols)
+        return self._span_marginals(sentences) if pruned is None else pruned.spans
 
     def _symbol_marginals(self, sentences: Sentences, spans: Tensor | None) -> Tensor:
         with torch.no_grad():
